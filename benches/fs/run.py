@@ -53,10 +53,10 @@ def stop(child):
     assert child.wait() == 0
 
 def fs_mount(args, beneath, point, store, *more):
-    return started([args.program, 'fs', 'mount', beneath, point, '--store', store, '--idle', 'none', '--every', 1 << 40, *more], 'mounted')
+    return started([args.program, 'files', 'mount', beneath, point, '--store', store, '--idle', 'none', '--every', 1 << 40, *more], 'mounted')
 
 def state(args, point):
-    return json.loads(run(args.program, 'fs', 'stat', '--json', point))
+    return json.loads(run(args.program, 'files', 'status', '--json', point))
 
 def name(i):
     """File i of set i // SET: the files of a set lie in as many directories."""
@@ -97,7 +97,7 @@ class Disk:
         volume = image
         if speed:
             volume, self.said = image + '.volume', image + '.json'
-            self.emulation, _ = started([args.program, 'emulate', args.disk, image, '--fuse', volume, '--speed', speed, '--json', self.said], 'serving')
+            self.emulation, _ = started([args.program, 'disk', 'emulate', args.disk, image, '--fuse', volume, '--speed', speed, '--json', self.said], 'serving')
         self.device = run('losetup', '-f', '--show', '--direct-io=on', volume).strip()
 
     def __enter__(self):
@@ -166,7 +166,7 @@ def form(args, grouped):
     # A shuffle moves so many files and no more.
     while (now := state(args, grouped.at))['came'] > came:
         came = now['came']
-        run(args.program, 'fs', 'shuffle', grouped.at)
+        run(args.program, 'files', 'shuffle', grouped.at)
     stop(child)
     return {'used_s': used - begun, 'moved_s': time.monotonic() - used, 'grouped_files': now['grouped_files'], 'groups': now['groups']}
 

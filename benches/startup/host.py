@@ -58,7 +58,7 @@ class Server:
         folder = pathlib.Path(self.dir.name)
         self.file, self.nbd, self.page, self.counts = (folder / n for n in ("volume", "nbd", "page", "counts.json"))
         # It plans when it is told to, and moves without a limit: nobody waits for the disk meanwhile.
-        how = [*learn_with, "--learn-every", "30d", "--background-rate", "0"] if learn_with else ["--no-learn"]
+        how = [*learn_with, "--learn-every", "30d", "--background-rate", "0"] if learn_with else ["--policy", "vanilla"]
         self.process = subprocess.Popen(
             [SEEKLESS, "serve", image, "--fuse", self.file, "--nbd", f"unix:{self.nbd}", "--http", f"unix:{self.page}",
              "--json", self.counts, "--disk", DISK, *SETTINGS, *how], stdout=subprocess.PIPE, text=True)

@@ -1,13 +1,13 @@
 #!/bin/sh
 # The generator against fio on a tmpfs: the same flows, one after the other, in turn.
 #
-#   benches/workload/run.sh [SECONDS [ROUNDS]]        # SEEKLESS=path of the program, else target/dist/seekless
+#   benches/workload/run.sh [SECONDS [ROUNDS]]        # SEEKLESS=path of the program, else target/dist/seekless-lab
 #
 # Flows: four threads that read, and four that write, 4 KiB at random, all in one file of 64 MiB or each in one of 16 MiB: writers of one
 # file wait for its lock, so that there who does less in between waits more. Two numbers of each: operations a second, and operations
 # for each second of the processors, which a host that has other things to do disturbs less.
 set -eu
-program=${SEEKLESS:-target/dist/seekless} seconds=${1:-3} rounds=${2:-5}
+program=${SEEKLESS:-target/dist/seekless-lab} seconds=${1:-3} rounds=${2:-5}
 place=$(mktemp -d /dev/shm/seekless-bench.XXXXXX)
 trap 'rm -rf "$place"' EXIT INT TERM
 python3 - "$program" "$place" "$seconds" "$rounds" <<'PY'

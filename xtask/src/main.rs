@@ -1,18 +1,21 @@
 //! The project's own checks: `cargo xtask tidy` fails where a rule of the house is broken, and
 //! `cargo xtask arrows` prints the table of rooms as ARCHITECTURE.md carries it; `cargo xtask format-doc` writes
-//! docs/changing/on-disk-format.md and docs/changing/group-store-format.md.
+//! docs/changing/on-disk-format.md and docs/changing/group-store-format.md; `cargo xtask census` counts what there is to read.
 //!
 //! A rule is a pure function of the repository's text ([`repo::Repo`]) and returns findings. This crate knows
 //! nothing of what the product does, but for the documents of its on-disk formats, which engine and group store write.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod census;
 mod code;
+mod markdown;
+mod names;
 mod repo;
 mod rules;
 mod spdx;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -20,7 +23,17 @@ use anyhow::{Context, Result};
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tidy"] => match tidy() {
+        ["census", ref options @ ..] => match census(options) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => usage(),
+            Err(error) => failed("census", &error),
+        },
+        ["tidy"] => match root().and_then(|root| tidy(&root)) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => failed("tidy", &error),
+        },
+        ["tidy", "--root", root] => match tidy(Path::new(root)) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
             Err(error) => failed("tidy", &error),
@@ -33,16 +46,47 @@ fn main() -> ExitCode {
             print!("{}", rules::arrows::table());
             ExitCode::SUCCESS
         }
-        _ => {
-            eprintln!(
-                "usage: cargo xtask tidy         check the rules of the house\n       \
-                 cargo xtask arrows       print which room may use which\n       \
-                 cargo xtask format-doc   write {}",
-                rules::format::documents().map(|d| d.0).join(" and ")
-            );
-            ExitCode::from(2)
-        }
+        _ => usage(),
     }
+}
+
+fn usage() -> ExitCode {
+    eprintln!(
+        "usage: cargo xtask tidy [--root DIR]   check the rules of the house\n       \
+         cargo xtask arrows              print which room may use which\n       \
+         cargo xtask census [--root DIR] [--program PATH]... [--list]\n       \
+         {:<32}count lines, long files and functions, public items, verbs and flags\n       \
+         cargo xtask format-doc          write {}",
+        "",
+        rules::format::documents().map(|d| d.0).join(" and ")
+    );
+    ExitCode::from(2)
+}
+
+/// False where the options are none.
+fn census(options: &[&str]) -> Result<bool> {
+    let (mut at, mut programs, mut list) = (root()?, Vec::new(), false);
+    let mut rest = options;
+    loop {
+        rest = match rest {
+            ["--root", dir, rest @ ..] => {
+                at = PathBuf::from(dir);
+                rest
+            }
+            ["--program", program, rest @ ..] => {
+                programs.push(*program);
+                rest
+            }
+            ["--list", rest @ ..] => {
+                list = true;
+                rest
+            }
+            [] => break,
+            _ => return Ok(false),
+        };
+    }
+    census::print(&at, &programs, list)?;
+    Ok(true)
 }
 
 fn failed(what: &str, error: &anyhow::Error) -> ExitCode {
@@ -68,9 +112,8 @@ fn format_doc() -> Result<()> {
 }
 
 /// Whether every rule holds.
-fn tidy() -> Result<bool> {
-    let root = root()?;
-    let repo = repo::Repo::load(&root)?;
+fn tidy(root: &Path) -> Result<bool> {
+    let repo = repo::Repo::load(root)?;
     let mut broken = 0;
     for (name, rule) in rules::ALL {
         for finding in rule(&repo) {

@@ -63,7 +63,8 @@ pub(crate) struct Repo {
 }
 
 impl Repo {
-    pub(crate) fn load(root: &Path) -> Result<Self> {
+    /// The files alone: what cargo says of the packages is left out.
+    pub(crate) fn files_of(root: &Path) -> Result<Self> {
         let mut repo = Self::default();
         for (path, tracked) in listed(root)? {
             // A file that git still lists but the folder no longer holds is not there.
@@ -73,6 +74,11 @@ impl Repo {
             }
             repo.files.insert(path, String::from_utf8(bytes).ok());
         }
+        Ok(repo)
+    }
+
+    pub(crate) fn load(root: &Path) -> Result<Self> {
+        let mut repo = Self::files_of(root)?;
         // Only what a Linux build brings in: cargo would fetch the rest merely to name it.
         let metadata = run(
             root,

@@ -6,9 +6,12 @@ mod licences;
 mod links;
 mod manifests;
 mod marks;
+mod plain;
 mod pure;
 mod readme;
+mod safety;
 pub(crate) mod size;
+mod tour;
 
 use crate::repo::{Finding, Repo};
 
@@ -25,4 +28,7 @@ pub(crate) const ALL: &[(&str, Rule)] = &[
     ("readme", readme::check),
     ("links", links::check),
     ("format", format::check),
+    ("safety", safety::check),
+    ("tour", tour::check),
+    ("plain", plain::check),
 ];

@@ -1,73 +1,73 @@
-//! Where bytes live: the smallest thing a backend must do, and a device in memory.
+//! The device trait: the few operations that every storage backend has. Also a device in memory.
 
 use std::collections::BTreeMap;
 
 use crate::{Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 
-/// Why a device could not do what it was asked.
+/// The reason for a failed device operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// The extent passes the end of the device.
-    #[error("{extent} lies past the end of the device ({capacity})")]
+    /// The extent ends after the end of the device.
+    #[error("extent {extent} ends after the end of the device, which has {capacity}")]
     OutOfRange {
-        /// What was asked.
+        /// The extent requested.
         extent: Extent,
-        /// What there is.
+        /// Capacity of the device.
         capacity: Sectors,
     },
-    /// The buffer's length is not the extent's.
-    #[error("a buffer of {found} bytes for {extent}, which needs {expected}")]
+    /// The buffer's length differs from the extent's length.
+    #[error("the buffer for extent {extent} has {found} bytes; expected {expected} bytes")]
     BufferLength {
-        /// What was asked.
+        /// The extent requested.
         extent: Extent,
         /// Bytes needed.
         expected: u64,
         /// Bytes given.
         found: u64,
     },
-    /// The medium or the host failed.
+    /// The device or the host failed.
     #[error("{op} of {extent} failed")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         op: &'static str,
-        /// Where.
+        /// The extent of the operation.
         extent: Extent,
-        /// The host's word.
+        /// The error from the host.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// A block device: bytes at sector addresses, synchronous. What a completed call promises is what a
-/// disk with a volatile write cache promises: durable only after `flush`.
+/// A block device: bytes at sector addresses, with synchronous calls. A completed write gives the
+/// same guarantee as a disk with a volatile write cache: it is durable only after `flush`.
 pub trait Device {
     /// Size in sectors.
     fn capacity(&self) -> Sectors;
-    /// Fills `buf` with the bytes of `extent`.
+    /// Reads `extent` into `buf`.
     ///
     /// # Errors
-    /// Out of range, wrong buffer length, or the medium failed.
+    /// The extent is out of range, the buffer has the wrong length, or the device failed.
     fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError>;
-    /// Puts `buf` at `extent`.
+    /// Writes `buf` to `extent`.
     ///
     /// # Errors
-    /// Out of range, wrong buffer length, or the medium failed.
+    /// The extent is out of range, the buffer has the wrong length, or the device failed.
     fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError>;
     /// Makes all completed writes durable.
     ///
     /// # Errors
-    /// The medium failed.
+    /// The device failed.
     fn flush(&mut self) -> Result<(), DeviceError>;
-    /// Reads of `extent` return zeroes from now on.
+    /// Sets `extent` to zeroes: later reads return zeroes.
     ///
     /// # Errors
-    /// Out of range, or the medium failed.
+    /// The extent is out of range, or the device failed.
     fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError>;
 
     /// Checks an extent and the length of its buffer.
     ///
     /// # Errors
-    /// Out of range, or wrong buffer length.
+    /// The extent is out of range, or the buffer has the wrong length.
     fn check(&self, extent: Extent, buf_len: usize) -> Result<(), DeviceError> {
         if extent.end().0 > self.capacity().0 {
             return Err(DeviceError::OutOfRange { extent, capacity: self.capacity() });
@@ -80,7 +80,7 @@ pub trait Device {
     }
 }
 
-/// A sparse device in memory: pages that were never written read as zeroes.
+/// A sparse device in memory. Pages that were never written read as zeroes.
 #[derive(Clone, Debug, Default)]
 pub struct MemDevice {
     capacity: Sectors,
@@ -94,7 +94,8 @@ impl MemDevice {
         Self { capacity, pages: BTreeMap::new() }
     }
 
-    /// Calls `f(page, offset in page, offset in buffer, bytes)` for each piece of the extent.
+    /// Calls `f(page, offset in page, offset in buffer, bytes)` for each piece of the extent inside
+    /// one page.
     fn pieces(extent: Extent, mut f: impl FnMut(u64, usize, usize, usize)) {
         let (mut at, end) = (extent.start.0, extent.end().0);
         let mut done = 0;
@@ -150,7 +151,7 @@ impl Device for MemDevice {
 }
 
 impl MemDevice {
-    /// The whole of one sector, for tests.
+    /// The contents of one sector, for tests.
     #[must_use]
     pub fn sector(&self, lba: Lba) -> [u8; SECTOR_BYTES as usize] {
         let mut out = [0; SECTOR_BYTES as usize];
@@ -169,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sparse_device_is_a_flat_array(ops in prop::collection::vec((0u64..90, 0u64..30, 0u8..3, any::<u8>()), 1..60)) {
+        fn a_sparse_device_agrees_with_a_flat_array(ops in prop::collection::vec((0u64..90, 0u64..30, 0u8..3, any::<u8>()), 1..60)) {
             let mut dev = MemDevice::new(Sectors(100));
             let mut flat = vec![0u8; 100 * 512];
             for (start, len, kind, byte) in ops {

@@ -1,4 +1,4 @@
-//! A run of sectors, half-open.
+//! An extent: a run of sectors, half-open.
 
 use std::fmt;
 
@@ -18,20 +18,20 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// An extent from bare sector numbers. Saturates `len` so that the end never passes 2^64 - 1.
+    /// An extent from sector numbers. `len` is reduced so that the end never exceeds 2^64 - 1.
     #[must_use]
     pub const fn new(start: u64, len: u64) -> Self {
         let room = u64::MAX - start;
         Self { start: Lba(start), len: Sectors(if len > room { room } else { len }) }
     }
 
-    /// From start and end sector; empty where `end <= start`.
+    /// An extent from its start sector and end sector. Empty if `end <= start`.
     #[must_use]
     pub const fn span(start: u64, end: u64) -> Self {
         Self { start: Lba(start), len: Sectors(end.saturating_sub(start)) }
     }
 
-    /// First sector past the extent.
+    /// First sector after the extent.
     #[must_use]
     pub const fn end(self) -> Lba {
         Lba(self.start.0.saturating_add(self.len.0))
@@ -43,13 +43,13 @@ impl Extent {
         self.len.bytes()
     }
 
-    /// Whether it holds no sector.
+    /// Whether the extent contains no sector.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len.0 == 0
     }
 
-    /// Whether the two share a sector.
+    /// Whether both extents contain a common sector.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.start.0 < other.end().0
@@ -58,13 +58,13 @@ impl Extent {
             && !other.is_empty()
     }
 
-    /// Whether every sector of `inner` lies in `self`.
+    /// Whether `self` contains every sector of `inner`.
     #[must_use]
     pub const fn contains(self, inner: Self) -> bool {
         self.start.0 <= inner.start.0 && inner.end().0 <= self.end().0
     }
 
-    /// The sectors both hold, if any.
+    /// The common sectors of both extents, if any.
     #[must_use]
     pub fn intersection(self, other: Self) -> Option<Self> {
         let start = self.start.max(other.start);

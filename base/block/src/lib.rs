@@ -1,8 +1,8 @@
-//! The words every room of seekless shares: units as types, the request, the device.
+//! The basic types of seekless: units, extents, requests and the device trait.
 //!
-//! This crate knows no policy, no file format, no clock. Time is integer nanoseconds, energy integer
-//! picojoules (milliwatt x nanosecond), addresses are sectors of 512 bytes. Floats appear only where a
-//! number leaves for a report.
+//! The crate contains no policy, no file format and no clock. Time is in integer nanoseconds,
+//! energy in integer picojoules (milliwatt x nanosecond), and addresses are sectors of 512 bytes.
+//! Floats are only for numbers in reports.
 #![forbid(unsafe_code)]
 
 mod device;

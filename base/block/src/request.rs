@@ -1,4 +1,4 @@
-//! What a client asks of a block device.
+//! A client's request to a block device.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,20 @@ use crate::{Extent, SimTime};
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Op {
-    /// Bytes from the device.
+    /// Read bytes from the device.
     Read = 0,
-    /// Bytes to the device.
+    /// Write bytes to the device.
     Write = 1,
     /// The client no longer needs the bytes (ATA TRIM, SCSI UNMAP, NBD trim).
     Discard = 2,
-    /// Zeroes to the device, without a payload.
+    /// Write zeroes to the device, without a payload.
     WriteZeroes = 3,
-    /// All completed writes to stable storage. Its extent is empty.
+    /// Make all completed writes durable. The extent is empty.
     Flush = 4,
 }
 
 impl Op {
-    /// Whether the request changes what later reads return.
+    /// Whether the request changes the result of later reads.
     #[must_use]
     pub const fn is_write_like(self) -> bool {
         matches!(self, Self::Write | Self::Discard | Self::WriteZeroes)
@@ -39,15 +39,16 @@ pub struct Flags(pub u8);
 impl Flags {
     /// No modifier.
     pub const NONE: Self = Self(0);
-    /// Force unit access: stable before completion.
+    /// Force unit access: the write is durable before it completes.
     pub const FUA: Self = Self(1);
-    /// A synchronous request: somebody waits for it.
+    /// A synchronous request: a process waits for the result.
     pub const SYNC: Self = Self(2);
     /// File system metadata.
     pub const META: Self = Self(4);
-    /// Read-ahead: nobody waits yet.
+    /// Read-ahead: no process waits for the result yet.
     pub const AHEAD: Self = Self(8);
-    /// Of zeroes: the space stays allocated (NBD's NO_HOLE). Without it the client gives the space back.
+    /// For zeroes: the space stays allocated (NBD's NO_HOLE). Without this flag the client gives
+    /// the space back.
     pub const NO_HOLE: Self = Self(16);
 
     /// Whether all bits of `other` are set.
@@ -56,37 +57,37 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets of bits.
+    /// The bits of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Who asked: requests of one process form one stream. 0 where it is not known.
+/// The origin of a request. All requests of one process form one stream. 0 means unknown.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct StreamId(pub u32);
 
-/// One request as it reached the block layer.
+/// One request as the block layer received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// When it arrived.
+    /// Arrival time.
     pub arrival: SimTime,
-    /// What it asks.
+    /// Operation.
     pub op: Op,
-    /// Which sectors.
+    /// The sectors of the request.
     pub extent: Extent,
     /// Modifiers.
     pub flags: Flags,
-    /// Who asked.
+    /// The process that sent the request.
     pub stream: StreamId,
 }
 
 impl Request {
-    /// A request of no known stream with no modifiers.
+    /// A request of an unknown stream without modifiers.
     #[must_use]
     pub const fn new(arrival: SimTime, op: Op, extent: Extent) -> Self {
         Self { arrival, op, extent, flags: Flags::NONE, stream: StreamId(0) }

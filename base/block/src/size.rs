@@ -1,9 +1,9 @@
-//! Sizes as people write them: `64KiB`, `1.5GB`, `4096`.
+//! Parses and formats sizes such as `64KiB`, `1.5GB` and `4096`.
 
-/// Why a size could not be read.
+/// The text is not a valid size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not a size: write bytes (4096), or a number with KiB, MiB, GiB, TiB (powers of 1024) or KB, MB, GB, TB (powers of 1000)"
+    "'{0}' is not a size; write bytes (4096), or a number with KiB, MiB, GiB, TiB (powers of 1024) or KB, MB, GB, TB (powers of 1000)"
 )]
 pub struct ParseSizeError(pub String);
 
@@ -23,11 +23,11 @@ const UNITS: [(&str, u64); 13] = [
     ("b", 1),
 ];
 
-/// Bytes from text: digits with an optional fraction and an optional unit (KiB MiB GiB TiB, KB MB GB
-/// TB, or the single letters K M G T as powers of 1024), in any case.
+/// Parses a size in bytes: digits with an optional fraction and an optional unit, in upper or lower
+/// case. Units are KiB MiB GiB TiB, KB MB GB TB, and the letters K M G T for powers of 1024.
 ///
 /// # Errors
-/// Where the text is no such number, is negative, or passes 2^64 - 1 bytes.
+/// The text has another form, is negative, or exceeds 2^64 - 1 bytes.
 pub fn parse_size(text: &str) -> Result<u64, ParseSizeError> {
     let bad = || ParseSizeError(text.to_owned());
     let t = text.trim().to_ascii_lowercase();
@@ -45,7 +45,8 @@ pub fn parse_size(text: &str) -> Result<u64, ParseSizeError> {
     if value.is_finite() && value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(bad()) }
 }
 
-/// Bytes for people: the largest binary unit that leaves at least 1, with at most one decimal.
+/// Formats bytes for people: in the largest binary unit that gives at least 1, with at most one
+/// decimal.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     for (name, unit) in [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_as_people_write_them() {
+    fn common_sizes_are_parsed() {
         for (text, bytes) in [
             ("0", 0),
             ("4096", 4096),
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn formatted_sizes_read_back() {
+    fn formatted_sizes_can_be_parsed() {
         for b in [0, 512, 4096, 65_536, 16 << 20, 256 << 20, 3 << 30, 5 << 40] {
             assert_eq!(parse_size(&format_size(b)), Ok(b));
         }

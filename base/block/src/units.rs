@@ -1,4 +1,5 @@
-//! Units as types: an address is not a length, a time is not a duration, a power is not an energy.
+//! Units as types. The compiler keeps apart address and length, time and duration, power and
+//! energy.
 
 use std::fmt;
 use std::iter::Sum;
@@ -6,7 +7,7 @@ use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes in a sector: 512, always, whatever the disk's physical sector is.
+/// Bytes in a sector: always 512, also if the disk's physical sector is larger.
 pub const SECTOR_BYTES: u64 = 512;
 /// Bytes in a page.
 pub const PAGE_BYTES: u64 = 4096;
@@ -25,7 +26,7 @@ macro_rules! integer_unit {
         impl $name {
             /// Zero of this unit.
             pub const ZERO: Self = Self(0);
-            /// The bare number.
+            /// The number without its unit.
             #[must_use]
             pub const fn get(self) -> $inner {
                 self.0
@@ -91,7 +92,8 @@ integer_unit!(
     Power(u32)
 );
 integer_unit!(
-    /// Energy in picojoules (1 mW for 1 ns). 128 bits: a year at 10 W is 3e20 pJ, past 64 bits.
+    /// Energy in picojoules (1 mW for 1 ns), in 128 bits: one year at 10 W is 3e20 pJ, which does
+    /// not fit in 64 bits.
     Energy(u128)
 );
 
@@ -115,7 +117,7 @@ impl Add<Sectors> for Lba {
 }
 
 impl Lba {
-    /// Unsigned distance between two addresses.
+    /// Distance between two addresses, without a sign.
     #[must_use]
     pub const fn distance(self, other: Self) -> Sectors {
         Sectors(self.0.abs_diff(other.0))
@@ -123,23 +125,14 @@ impl Lba {
 }
 
 impl Sectors {
-    /// The same length in bytes; `None` past 2^64 bytes.
-    #[must_use]
-    pub const fn checked_bytes(self) -> Option<Bytes> {
-        match self.0.checked_mul(SECTOR_BYTES) {
-            Some(b) => Some(Bytes(b)),
-            None => None,
-        }
-    }
-
-    /// The same length in bytes, saturating at 2^64 - 1.
+    /// The same length in bytes, at most 2^64 - 1.
     #[must_use]
     pub const fn bytes(self) -> Bytes {
         Bytes(self.0.saturating_mul(SECTOR_BYTES))
     }
 }
 
-/// A byte count that is no whole number of sectors.
+/// The byte count is not a whole number of sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} bytes is not a whole number of {SECTOR_BYTES}-byte sectors")]
 pub struct UnalignedBytes(pub u64);
@@ -156,7 +149,7 @@ impl TryFrom<Bytes> for Sectors {
 }
 
 impl Bytes {
-    /// Sectors that hold these bytes, rounded up.
+    /// Number of sectors that hold these bytes, rounded up.
     #[must_use]
     pub const fn sectors_ceil(self) -> Sectors {
         Sectors(self.0.div_ceil(SECTOR_BYTES))
@@ -177,10 +170,10 @@ impl AddAssign<Duration> for SimTime {
 }
 
 impl SimTime {
-    /// The latest representable time: "never".
+    /// The latest time that can be represented; it means "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// Time elapsed since `earlier`; zero where `earlier` is later.
+    /// Time elapsed since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
@@ -206,8 +199,8 @@ impl Duration {
         Self(us * 1_000)
     }
 
-    /// From milliseconds as published in data sheets, rounded to the nearest nanosecond. Negative and
-    /// not-a-number become zero.
+    /// From milliseconds, the unit of data sheets, rounded to the nearest nanosecond. Negative
+    /// numbers and NaN become zero.
     #[must_use]
     pub fn from_millis_f64(ms: f64) -> Self {
         Self((ms * 1e6).round() as u64)
@@ -273,11 +266,10 @@ mod tests {
     }
 
     #[test]
-    fn bytes_to_sectors_can_fail() {
+    fn bytes_that_are_no_whole_sectors_are_refused() {
         assert_eq!(Sectors::try_from(Bytes(1024)), Ok(Sectors(2)));
         assert_eq!(Sectors::try_from(Bytes(1000)), Err(UnalignedBytes(1000)));
         assert_eq!(Bytes(1000).sectors_ceil(), Sectors(2));
-        assert_eq!(Sectors(u64::MAX).checked_bytes(), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Requests a second that the model computes on one core.
+//! Requests per second that the model computes on one core.
 
 #![allow(missing_docs, clippy::expect_used)] // criterion's macro; and a bench may panic
 
@@ -19,7 +19,7 @@ fn addresses(n: usize, capacity: u64) -> Vec<Extent> {
     (0..n).map(|_| Extent::new(draw() % (capacity / 8) * 8, 8)).collect()
 }
 
-/// Serves all `requests` with `depth` of them in the drive at a time.
+/// Serves all `requests`, with `depth` of them in the drive at a time.
 fn replay(disk: &Disk, scheduler: Scheduler, depth: usize, requests: &[Extent]) -> SimTime {
     let mut drive = Drive::new(disk.clone(), scheduler);
     let mut rest = requests.iter().enumerate();
@@ -43,7 +43,7 @@ fn replay(disk: &Disk, scheduler: Scheduler, depth: usize, requests: &[Extent]) 
     now
 }
 
-/// A controller as DiskSim's drives have: ten segments, reading on within them. The times are round numbers.
+/// A controller as in DiskSim's drives: ten segments with read-ahead. The times are round numbers.
 const BUFFER: &str = "
 [controller]
 bus_sector_ms = [0.01, 0.01]

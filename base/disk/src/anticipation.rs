@@ -1,10 +1,12 @@
-//! Anticipatory scheduling: after a read, waiting a little for the next read of the same stream instead of going
-//! elsewhere at once. Knows no timer of its own: it says until when to wait, and is asked again.
+//! Anticipatory scheduling: after a read, the disk waits a short time for the next read of the same
+//! stream instead of moving to another request at once. The module has no timer. It returns the
+//! time until which to wait, and the caller asks again at that time.
 //!
-//! Iyer and Druschel, SOSP 2001: waiting pays where the seek it saves is longer than the time until the stream is
-//! expected to ask again. Think time and distance between a stream's commands are means that forget, and the wait is
-//! bounded as in Linux 2.6's scheduler of that name, FS2's baseline. Departures: means stand for the paper's median
-//! and 95th percentile, and seek times for positioning times.
+//! Source: Iyer and Druschel, SOSP 2001. Waiting pays if the saved seek is longer than the expected
+//! time until the stream's next command. Think time and distance between the commands of a stream
+//! are decaying means. The wait has the same bound as in the scheduler of that name in Linux 2.6,
+//! which is FS2's baseline. Two differences from the paper: means replace its median and 95th
+//! percentile, and seek times replace positioning times.
 
 use seekless_block::{Duration, Lba, Op, SimTime, StreamId};
 
@@ -13,22 +15,22 @@ use crate::drive::Command;
 
 /// Longest wait.
 const BOUND: Duration = Duration::from_millis(6);
-/// A stream that has been preferred for so long is not preferred again before another was served: Linux's length of
-/// a batch of reads.
+/// A stream that was preferred for this long is not preferred again until another stream was
+/// served. It is the length of a batch of reads in Linux.
 const RUN_MAX: Duration = Duration::from_millis(500);
-/// A think time counts at most this much, so that a pause is soon forgotten.
+/// Upper limit of one think time, so that the mean forgets a long pause soon.
 const THINK_MAX: Duration = Duration(BOUND.0 * 4);
-/// Streams that are remembered; the one longest silent is forgotten first.
+/// Number of streams to remember. The stream with the longest silence is forgotten first.
 const STREAMS: usize = 64;
 
-/// Whose a command is: a stream's, or the background's.
-type Who = Option<StreamId>;
+/// The owner of a command: a stream, or background work.
+type Owner = Option<StreamId>;
 
-const fn who(command: &Command) -> Who {
+const fn who(command: &Command) -> Owner {
     if command.background { None } else { Some(command.stream) }
 }
 
-/// A mean that forgets: each new value weighs an eighth.
+/// A decaying mean: each new value has a weight of one eighth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean(Option<u64>);
 
@@ -38,54 +40,56 @@ impl Mean {
     }
 }
 
-/// What is known of a stream.
+/// Statistics of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    who: Who,
-    /// Commands that wait or run.
+    who: Owner,
+    /// Commands that are waiting or in progress.
     open: u32,
-    /// Where its last command ended: address and cylinder.
+    /// End of its last command: address and cylinder.
     place: Option<(Lba, u32)>,
-    /// When the last one was done.
+    /// Time at which its last command finished.
     ended: Option<SimTime>,
-    /// Nanoseconds from an answer to the next command.
+    /// Nanoseconds from a completion to the next command.
     think: Mean,
     /// From the end of one command to the start of the next, in sectors and in cylinders.
     sectors: Mean,
     cylinders: Mean,
-    /// Rises with use.
+    /// Increases with each use.
     used: u64,
 }
 
-/// What is known of all streams, and who may be waited for.
+/// Statistics of all streams, and the stream to wait for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Anticipation {
     streams: Vec<Stream>,
     uses: u64,
-    /// The read that ended last, while nothing has been started since.
-    last: Option<(Who, SimTime)>,
-    /// Who was served last, and since when without another in between.
-    run: Option<(Who, SimTime)>,
+    /// The read that finished last, if no command has started since then.
+    last: Option<(Owner, SimTime)>,
+    /// The owner of the last command, and the start of its present run without commands of other
+    /// owners.
+    run: Option<(Owner, SimTime)>,
 }
 
-/// What to do next.
+/// Advice for the next action of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
-    /// Serve what the policy beneath chose.
+    /// Serve the command that the underlying policy chose.
     Go,
-    /// Serve a command of this stream that stands at this place or nearer, else what was chosen.
-    Prefer(Who),
-    /// Wait, and ask again then at the latest.
+    /// Serve a command of this stream if it is as near as the chosen command or nearer; otherwise
+    /// the chosen command.
+    Prefer(Owner),
+    /// Wait, and ask again at this time at the latest.
     Wait(SimTime),
 }
 
 impl Anticipation {
-    fn find(&mut self, who: Who) -> Option<&mut Stream> {
+    fn find(&mut self, who: Owner) -> Option<&mut Stream> {
         self.streams.iter_mut().find(|s| s.who == who)
     }
 
-    /// The stream, made if it is not known.
-    fn stream(&mut self, who: Who) -> &mut Stream {
+    /// The statistics of a stream; added if the stream is new.
+    fn stream(&mut self, who: Owner) -> &mut Stream {
         let at = self.streams.iter().position(|s| s.who == who).unwrap_or_else(|| {
             let new = Stream {
                 who,
@@ -112,7 +116,7 @@ impl Anticipation {
         &mut self.streams[at]
     }
 
-    /// A command came at `at`.
+    /// Records a command that arrived at `at`.
     pub(crate) fn came(&mut self, at: SimTime, command: &Command, key: &Key) {
         let stream = self.stream(who(command));
         if let (0, Some(ended)) = (stream.open, stream.ended) {
@@ -126,7 +130,7 @@ impl Anticipation {
         stream.open += 1;
     }
 
-    /// The disk turns to a command at `at`.
+    /// Records that the disk started a command at `at`.
     pub(crate) fn started(&mut self, at: SimTime, command: &Command) {
         let who = who(command);
         self.last = None;
@@ -135,7 +139,7 @@ impl Anticipation {
         }
     }
 
-    /// A command ended at `at`.
+    /// Records that a command finished at `at`.
     pub(crate) fn ended(&mut self, at: SimTime, command: &Command) {
         let who = who(command);
         if let Some(stream) = self.find(who) {
@@ -145,7 +149,7 @@ impl Anticipation {
         self.last = (command.op == Op::Read && who.is_some()).then_some((who, at));
     }
 
-    /// What to do at `at`, when the policy beneath has chosen `chosen`.
+    /// The advice at `at`, if the underlying policy chose `chosen`.
     pub(crate) fn advice(&self, disk: &Disk, at: SimTime, chosen: (&Command, &Key)) -> Advice {
         let Some((last, ended)) = self.last.filter(|l| l.0 != who(chosen.0)) else {
             return Advice::Go;
@@ -171,8 +175,8 @@ impl Anticipation {
         if disk.seek_to(chosen.1) > expected { Advice::Wait(ended + BOUND) } else { Advice::Go }
     }
 
-    /// Whether `command` is of the stream an advice speaks of.
-    pub(crate) fn is_of(command: &Command, stream: Who) -> bool {
+    /// Whether `command` belongs to the stream of an advice.
+    pub(crate) fn is_of(command: &Command, stream: Owner) -> bool {
         who(command) == stream
     }
 }
@@ -184,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_bounded_and_those_who_wait_are_kept() {
+    fn memory_is_bounded_and_streams_with_waiting_commands_are_kept() {
         let mut a = Anticipation::default();
         let key = Key { lba: Lba(0), angle: 0, cylinder: 0, head: 0, moves: true, write: false };
         let command =

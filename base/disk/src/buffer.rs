@@ -1,33 +1,35 @@
-//! A disk's controller and buffer: overheads, the interface, segments, reading ahead, writing back.
+//! A disk's controller and buffer: overheads, the interface, segments, read-ahead, write-back.
 //!
-//! Everything the disk does on its own account is worked out when the next command comes, from the time
-//! that has passed: no event of its own is needed. The equations and what they leave out are in
-//! `docs/believing/disk-models.md`.
+//! The drive's own work is computed when the next command arrives, from the time that has passed,
+//! so it needs no events. The equations and their limits are in `docs/believing/disk-models.md`.
 
-use seekless_block::{Duration, Extent, Lba, SimTime};
+mod read_ahead;
+mod transfer;
 
+use seekless_block::{Duration, Extent, SimTime};
+
+use self::transfer::{Inflow, Outflow};
 use crate::disk::{Access, Target};
 use crate::mechanism::{Mechanism, Phases};
 use crate::spec::{ControllerSpec, ReadAhead, WriteBack, ZeroLatency};
-use crate::turn::wait;
 
-/// Times for a command after a read, and after a write.
-type Pair = [Duration; 2];
+/// Times for a command after a read, and for a command after a write.
+type AfterReadOrWrite = [Duration; 2];
 
 /// A controller and its buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    /// Of a read, and of a write.
-    bus_sector: Pair,
-    read_hit: Pair,
-    read_miss: Pair,
-    write_hit: Pair,
-    write_miss: Pair,
+    /// For a read, and for a write.
+    bus_sector: AfterReadOrWrite,
+    read_hit: AfterReadOrWrite,
+    read_miss: AfterReadOrWrite,
+    write_hit: AfterReadOrWrite,
+    write_miss: AfterReadOrWrite,
     settle: Duration,
     write_data: Duration,
     write_seek: Duration,
     write_gather: [u64; 2],
-    /// Overhead, data and end of a write that follows one elsewhere.
+    /// Overhead, data delay and end delay of a write that follows a write at another address.
     write_elsewhere: Option<[Duration; 3]>,
     reconnect: Duration,
     read_end: Duration,
@@ -44,22 +46,23 @@ pub(crate) struct Buffer {
     write_segments: usize,
     reads_hit_writes: bool,
     segments: Vec<Segment>,
-    /// Rises with every use of a segment.
+    /// Increases with each use of a segment.
     uses: u64,
     after_write: bool,
-    /// Where the last write ended.
+    /// End address of the last write.
     written: u64,
-    /// When the last write-back ends; the arm is not free before.
+    /// Time at which the last write-back ends. The arm is busy until then.
     free_at: SimTime,
-    /// Ends of the write-backs under way, oldest first.
+    /// End times of the write-backs in progress, oldest first.
     writing: Vec<SimTime>,
-    ahead: Option<Ahead>,
-    whole: Option<Whole>,
+    ahead: Option<ReadAheadRun>,
+    whole: Option<WholeTrack>,
 }
 
-/// The track a segment will hold whole once the platter has turned once under the waiting head.
+/// The track that a segment will hold completely after the platter has turned once under the
+/// waiting head.
 #[derive(Clone, Copy, Debug)]
-struct Whole {
+struct WholeTrack {
     segment: usize,
     /// First address of the track.
     start: u64,
@@ -80,14 +83,27 @@ impl Segment {
     }
 }
 
-/// Reading on: `next` is the first sector not yet read, `at` the time at which the head was done with the
-/// one before it.
+/// Read-ahead in progress. `next` is the first sector not yet read. `at` is the time at which the
+/// head finished the sector before it.
 #[derive(Clone, Copy, Debug)]
-struct Ahead {
+struct ReadAheadRun {
     segment: usize,
     next: u64,
     at: SimTime,
     limit: u64,
+}
+
+/// A read whose sectors are not all in the buffer.
+struct PlatterRead {
+    /// Time of arrival.
+    at: SimTime,
+    /// Earliest time at which the arm can start.
+    begin: SimTime,
+    extent: Extent,
+    /// The segment with the first `held` sectors.
+    segment: Option<usize>,
+    held: u64,
+    write: bool,
 }
 
 impl Buffer {
@@ -133,17 +149,17 @@ impl Buffer {
         self.write_back != WriteBack::None
     }
 
-    /// When everything accepted is on the platter, and the arm free.
+    /// The time at which all accepted data is on the platter and the arm is free.
     pub(crate) const fn free_at(&self) -> SimTime {
         self.free_at
     }
 
-    /// Until everything accepted is on the platter.
+    /// Waits until all accepted data is on the platter.
     pub(crate) fn flush(&mut self, at: SimTime) -> Access {
         Access { overhead: self.free_at.since(at), ..Access::default() }
     }
 
-    /// The segments reads may take.
+    /// The number of segments that reads can use.
     fn readable(&self) -> usize {
         self.segments.len() - usize::from(self.own_write_segment)
     }
@@ -153,14 +169,14 @@ impl Buffer {
         self.segments[segment].used = self.uses;
     }
 
-    /// Moves the end of a segment on; what no longer fits is dropped at its start.
+    /// Moves the end of a segment to `end`. Drops sectors at its start if the segment is full.
     fn extend(&mut self, segment: usize, end: u64) {
         let s = &mut self.segments[segment];
         s.end = s.end.max(end);
         s.start = s.start.max(s.end.saturating_sub(self.segment_sectors));
     }
 
-    /// Serves a read that comes at `at`.
+    /// Serves a read that arrives at `at`.
     pub(crate) fn read(
         &mut self,
         mechanism: &mut Mechanism,
@@ -176,59 +192,22 @@ impl Buffer {
         let found = (0..self.segments.len())
             .filter(|&i| self.segments[i].holds(start))
             .max_by_key(|&i| self.segments[i].end)
-            // The head is about to read just this, or is within its first sector: as good as begun.
+            // The head is about to read this sector, or is inside its first sector: treat
+            // read-ahead as started.
             .or_else(|| self.ahead.filter(|a| a.next == start).map(|a| a.segment));
         let held = found.map_or(0, |i| self.segments[i].end.min(end) - start);
-        let mut out = Outflow {
-            done: SimTime(0),
-            bus: self.bus_sector[0],
-            total: extent.len.0 - held,
-            watermark: 1,
-            reconnect: self.reconnect,
-            seen: 0,
-        };
-        if found.is_some() {
-            // What the buffer holds goes out while the arm moves; the interface stays taken.
-            out.reconnect = Duration::ZERO;
-            out.done = at + self.read_hit[after] + Duration(self.bus_sector[0].0 * extent.len.0);
-        } else if self.read_watermark > 0.0 {
-            let most = extent.len.0.min(self.segment_sectors.max(1));
-            out.watermark = ((most as f64 * self.read_watermark) as u64).max(1);
-        }
+        let mut out = self.outflow(at, extent, found.map(|_| held), after);
         let streaming = self.ahead.filter(|a| Some(a.segment) == found && held < extent.len.0);
         if let Some(ahead) = streaming {
-            // The head is reading just this: it goes on.
-            self.ahead = Some(Ahead { limit: ahead.limit.max(end), ..ahead });
+            // The head is already reading these sectors; it continues.
+            self.ahead = Some(ReadAheadRun { limit: ahead.limit.max(end), ..ahead });
             let media_end = self.read_to(mechanism, end, &mut out);
             access.transfer = media_end.since(at);
         } else if held < extent.len.0 {
             let begin = (at + self.read_miss[after]).max(self.free_at);
-            let begin = self.stop_ahead(mechanism, begin, &mut access);
-            let rest = Extent::span(start + held, end);
-            let target = mechanism.target(rest.start.0, rest.len.0, true, target.write);
-            let begin = self.settled(mechanism, at, begin, &target);
-            let Phases { seek, rotation, transfer, cylinders } =
-                mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
-                    out.passed(from, sweep, n);
-                });
-            access = Access { seek, rotation, transfer, cylinders, ..access };
-            let media_end = begin + seek + rotation + transfer;
-            out.done = out.done.max(media_end);
-            self.free_at = media_end;
-            if self.readable() > 0 {
-                let i =
-                    found.filter(|&i| i < self.readable()).unwrap_or_else(|| self.victim(start));
-                self.extend(i, end);
-                self.touch(i);
-                self.go_on(mechanism, i, media_end, extent);
-                if mechanism.zero_latency != ZeroLatency::None {
-                    self.whole = Some(Whole {
-                        segment: i,
-                        start: mechanism.geometry.track_start(end - 1),
-                        at: media_end.max(begin + seek + mechanism.turn.revolution()),
-                    });
-                }
-            }
+            let write = target.write;
+            let read = PlatterRead { at, begin, extent, segment: found, held, write };
+            access = self.read_from_platter(mechanism, &read, &mut out, access);
         }
         if let Some(i) = found {
             self.touch(i);
@@ -242,8 +221,67 @@ impl Buffer {
         access
     }
 
-    /// When a movement that could begin at `begin` has to begin, for the arm not to be on its track sooner
-    /// than `settle` after the command came.
+    /// The transfer of a read that arrives at `at`. `held` is the number of its sectors in the
+    /// buffer, or `None` if no segment holds its first sector.
+    fn outflow(&self, at: SimTime, extent: Extent, held: Option<u64>, after: usize) -> Outflow {
+        let mut out = Outflow {
+            done: SimTime(0),
+            bus: self.bus_sector[0],
+            total: extent.len.0 - held.unwrap_or(0),
+            watermark: 1,
+            reconnect: self.reconnect,
+            seen: 0,
+        };
+        if held.is_some() {
+            // The buffered sectors are sent while the arm moves, and the interface stays busy.
+            out.reconnect = Duration::ZERO;
+            out.done = at + self.read_hit[after] + Duration(self.bus_sector[0].0 * extent.len.0);
+        } else if self.read_watermark > 0.0 {
+            let most = extent.len.0.min(self.segment_sectors.max(1));
+            out.watermark = ((most as f64 * self.read_watermark) as u64).max(1);
+        }
+        out
+    }
+
+    /// Reads the sectors that are not in the buffer from the platter, and starts read-ahead.
+    fn read_from_platter(
+        &mut self,
+        mechanism: &mut Mechanism,
+        read: &PlatterRead,
+        out: &mut Outflow,
+        mut access: Access,
+    ) -> Access {
+        let &PlatterRead { at, begin, extent, segment, held, write } = read;
+        let (start, end) = (extent.start.0, extent.end().0);
+        let begin = self.stop_ahead(mechanism, begin, &mut access);
+        let rest = Extent::span(start + held, end);
+        let target = mechanism.target(rest.start.0, rest.len.0, true, write);
+        let begin = self.settled(mechanism, at, begin, &target);
+        let Phases { seek, rotation, transfer, cylinders } =
+            mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
+                out.passed(from, sweep, n);
+            });
+        let media_end = begin + seek + rotation + transfer;
+        out.done = out.done.max(media_end);
+        self.free_at = media_end;
+        if self.readable() > 0 {
+            let i = segment.filter(|&i| i < self.readable()).unwrap_or_else(|| self.victim(start));
+            self.extend(i, end);
+            self.touch(i);
+            self.go_on(mechanism, i, media_end, extent);
+            if mechanism.zero_latency != ZeroLatency::None {
+                self.whole = Some(WholeTrack {
+                    segment: i,
+                    start: mechanism.geometry.track_start(end - 1),
+                    at: media_end.max(begin + seek + mechanism.turn.revolution()),
+                });
+            }
+        }
+        Access { seek, rotation, transfer, cylinders, ..access }
+    }
+
+    /// The time at which a movement must begin, so that the arm is on its track no earlier than
+    /// `settle` after the command arrived. The movement cannot begin before `begin`.
     fn settled(
         &self,
         mechanism: &Mechanism,
@@ -255,7 +293,8 @@ impl Buffer {
         begin + (at + self.settle).since(there)
     }
 
-    /// The segment a new run of addresses goes to: an empty one, else the one longest unused.
+    /// Chooses the segment for a new run of addresses: an empty one, otherwise the least recently
+    /// used.
     fn victim(&mut self, start: u64) -> usize {
         let i = (0..self.readable())
             .min_by_key(|&i| (self.segments[i].end > self.segments[i].start, self.segments[i].used))
@@ -264,143 +303,7 @@ impl Buffer {
         i
     }
 
-    /// How far reading on may go for a request.
-    fn limit(&self, mechanism: &Mechanism, segment: usize, extent: Extent) -> u64 {
-        let geometry = &mechanism.geometry;
-        let capacity = geometry.capacity().0;
-        let track_end = |lbn: u64| lbn + geometry.run(lbn, capacity - lbn).len;
-        let end = extent.end().0;
-        let last = end - 1;
-        let mut least = end;
-        let limit = match self.read_ahead {
-            ReadAhead::None => end,
-            ReadAhead::Track => track_end(last),
-            ReadAhead::Cylinder => {
-                let cylinder = |lbn| geometry.run(lbn, 1).place.cylinder;
-                let mut to = track_end(last);
-                while to < capacity && cylinder(to) == cylinder(last) {
-                    to = track_end(to);
-                }
-                to
-            }
-            ReadAhead::Segment => capacity,
-            ReadAhead::TrackOrNext => {
-                // The track is read to its end even through a shorter segment, which then holds what came last.
-                least = track_end(last);
-                let began_before = self.segments[segment].start < geometry.track_start(last);
-                if began_before && least < capacity { track_end(least) } else { least }
-            }
-        };
-        let limit = limit.min(end.saturating_add(self.read_ahead_sectors));
-        if self.over_requested {
-            limit.max(least)
-        } else {
-            limit.min(extent.start.0.saturating_add(self.segment_sectors)).max(least)
-        }
-    }
-
-    /// Starts reading on where a read ended.
-    fn go_on(&mut self, mechanism: &Mechanism, segment: usize, at: SimTime, extent: Extent) {
-        let next = extent.end().0;
-        let limit = self.limit(mechanism, segment, extent);
-        self.ahead = (limit > next).then_some(Ahead { segment, next, at, limit });
-    }
-
-    /// A read found whole in the buffer moves the limit on, or starts reading on again.
-    fn refresh(&mut self, mechanism: &Mechanism, segment: usize, at: SimTime, extent: Extent) {
-        let limit = self.limit(mechanism, segment, extent);
-        match &mut self.ahead {
-            Some(a) if a.segment == segment => a.limit = a.limit.max(limit),
-            None if self.free_at <= at && limit > self.segments[segment].end => {
-                let next = self.segments[segment].end;
-                if mechanism.next == Lba(next) {
-                    self.ahead = Some(Ahead { segment, next, at, limit });
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Brings reading on up to `now`; returns when the arm could be free for something else.
-    fn read_on(&mut self, mechanism: &mut Mechanism, now: SimTime, access: &mut Access) -> SimTime {
-        let Some(mut a) = self.ahead else { return now };
-        let begun = a.at;
-        let mut free = now;
-        while a.next < a.limit {
-            let step = Step::new(mechanism, &a);
-            if now < step.begin {
-                // A movement once begun is ended.
-                if now > a.at && step.arrived > a.at {
-                    free = now.max(step.arrived);
-                }
-                break;
-            }
-            let n = if now >= step.end { step.len } else { step.passed_by(now) };
-            mechanism.cylinder = step.cylinder;
-            mechanism.head = step.head;
-            a.next += n;
-            a.at = step.after(n);
-            if n < step.len {
-                free = now.max(if self.stops_in_sector { now } else { step.after(n + 1) });
-                break;
-            }
-        }
-        mechanism.next = Lba(a.next);
-        access.behind_rotation_transfer += a.at.since(begun);
-        self.extend(a.segment, a.next);
-        self.ahead = (a.next < a.limit).then_some(a);
-        free
-    }
-
-    /// Reads on until `end` has passed the head; returns when.
-    fn read_to(&mut self, mechanism: &mut Mechanism, end: u64, out: &mut Outflow) -> SimTime {
-        let Some(mut a) = self.ahead else { return SimTime(0) };
-        while a.next < end {
-            let step = Step::new(mechanism, &Ahead { limit: end, ..a });
-            mechanism.cylinder = step.cylinder;
-            mechanism.head = step.head;
-            out.passed(step.begin, Duration(step.end.0 - step.begin.0), step.len);
-            a.next += step.len;
-            a.at = step.end;
-        }
-        mechanism.next = Lba(a.next);
-        self.extend(a.segment, a.next);
-        self.ahead = (a.next < a.limit).then_some(a);
-        a.at
-    }
-
-    /// Adds the beginning of the track, where the platter has brought it round by `now`.
-    fn take_whole(&mut self, now: SimTime) {
-        if let Some(w) = self.whole.take_if(|w| w.at <= now) {
-            let s = &mut self.segments[w.segment];
-            let room = s.end.saturating_sub(self.segment_sectors);
-            s.start = s.start.min(w.start.max(room));
-        }
-    }
-
-    /// Ends reading on for a command that wants the arm at `begin`; returns when it gets it.
-    fn stop_ahead(
-        &mut self,
-        mechanism: &mut Mechanism,
-        begin: SimTime,
-        access: &mut Access,
-    ) -> SimTime {
-        let free = self.read_on(mechanism, begin, access);
-        if free > begin {
-            // The sector under the head is read to its end, a movement under way ends on its track.
-            self.read_on(mechanism, free, access);
-            let step = self.ahead.map(|a| Step::new(mechanism, &a));
-            if let Some(step) = step.filter(|s| s.arrived == free) {
-                mechanism.cylinder = step.cylinder;
-                mechanism.head = step.head;
-            }
-        }
-        self.take_whole(begin);
-        (self.ahead, self.whole) = (None, None);
-        free.max(begin)
-    }
-
-    /// Serves a write that comes at `at`; `through` forces it to the platter.
+    /// Serves a write that arrives at `at`. `through` forces the data to the platter.
     pub(crate) fn write(
         &mut self,
         mechanism: &mut Mechanism,
@@ -460,7 +363,7 @@ impl Buffer {
         Access { overhead, seek, rotation, transfer, cylinders, ..access }
     }
 
-    /// What a write leaves in the buffer.
+    /// Stores the data of a write in the buffer.
     fn keep(&mut self, extent: Extent) {
         let (start, end) = (extent.start.0, extent.end().0);
         let on = self.segments.iter().position(|s| s.end == start && s.end > s.start);
@@ -483,153 +386,5 @@ impl Buffer {
         };
         self.extend(i, end);
         self.touch(i);
-    }
-}
-
-/// The next stretch of reading on: one run on one track.
-struct Step {
-    cylinder: u32,
-    head: u32,
-    len: u64,
-    /// When the arm is on the track, when the first sector begins to pass, when the last has passed.
-    arrived: SimTime,
-    begin: SimTime,
-    end: SimTime,
-}
-
-impl Step {
-    fn new(mechanism: &Mechanism, a: &Ahead) -> Self {
-        let run = mechanism.geometry.run(a.next, a.limit - a.next);
-        let turn = mechanism.turn;
-        let arrived = a.at + mechanism.step_to(&run, false);
-        let begin = arrived + Duration(turn.nanos(wait(turn.angle_at(arrived), run.angle)));
-        let end = begin + Duration(turn.nanos(run.sweep));
-        let (cylinder, head) = (run.place.cylinder, run.place.head);
-        Self { cylinder, head, len: run.len, arrived, begin, end }
-    }
-
-    fn after(&self, sectors: u64) -> SimTime {
-        let sweep = u128::from(self.end.0 - self.begin.0);
-        SimTime(self.begin.0 + (sweep * u128::from(sectors) / u128::from(self.len)) as u64)
-    }
-
-    fn passed_by(&self, now: SimTime) -> u64 {
-        let sweep = u128::from((self.end.0 - self.begin.0).max(1));
-        (u128::from(now.since(self.begin).0) * u128::from(self.len) / sweep) as u64
-    }
-}
-
-/// Sectors on their way over the interface to the platter, from `begin` on: none is written before it has come.
-struct Inflow {
-    begin: SimTime,
-    bus: Duration,
-    /// Sectors that come before the first is written.
-    gather: u64,
-}
-
-impl Inflow {
-    /// When sector `i` of the request has come and may be written.
-    fn came(&self, i: u64) -> SimTime {
-        self.begin + Duration(self.bus.0 * (i + 1).max(self.gather))
-    }
-
-    /// Writes `extent`; where the head comes to a sector that has not come, it waits for its next turn.
-    fn write(
-        &self,
-        mechanism: &mut Mechanism,
-        begin: SimTime,
-        target: &Target,
-        extent: Extent,
-    ) -> Phases {
-        let mut whole = Phases::default();
-        let mut done = 0;
-        let mut target = *target;
-        loop {
-            let rest = Extent::span(extent.start.0 + done, extent.end().0);
-            let mut at = begin + whole.total();
-            let there = at + mechanism.seek_to(&target.key());
-            at += self.came(done).since(there);
-            let before = mechanism.arm();
-            let mut seen = done;
-            let mut missing = None;
-            let mut phases = mechanism.access(at, &target, rest, &mut |from, sweep, n| {
-                missing = missing.or_else(|| self.first_missing(seen, from, sweep, n));
-                seen += n;
-            });
-            if let Some(i) = missing.filter(|&i| i > done) {
-                mechanism.put_back(before);
-                let part = Extent::span(rest.start.0, extent.start.0 + i);
-                phases = mechanism.access(at, &target, part, &mut |_, _, _| {});
-                done = i;
-            } else {
-                done = extent.len.0;
-            }
-            let waited = at.since(begin + whole.total());
-            if whole == Phases::default() {
-                whole = Phases { rotation: phases.rotation + waited, ..phases };
-            } else {
-                whole.transfer += waited + phases.total();
-            }
-            if done == extent.len.0 {
-                return whole;
-            }
-            target = mechanism.target(extent.start.0 + done, extent.len.0 - done, true, true);
-        }
-    }
-
-    /// The first sector of a run, counted from the request's start, that passes the head before it has come.
-    fn first_missing(&self, seen: u64, from: SimTime, sweep: Duration, n: u64) -> Option<u64> {
-        let passes =
-            |j: u64| from + Duration((u128::from(sweep.0) * u128::from(j) / u128::from(n)) as u64);
-        // Behind once means behind from there on: both are linear, but for the first ones, which come together.
-        let late = |j: &u64| passes(*j) < self.came(seen + j);
-        if late(&0) {
-            return Some(seen);
-        }
-        if !late(&(n - 1)) {
-            return None;
-        }
-        let (mut in_time, mut behind) = (0, n - 1);
-        while behind - in_time > 1 {
-            let middle = u64::midpoint(in_time, behind);
-            if late(&middle) { behind = middle } else { in_time = middle }
-        }
-        Some(seen + behind)
-    }
-}
-
-/// Sectors on their way from the platter over the interface: none leaves before it has come, and each takes
-/// the interface's time.
-struct Outflow {
-    /// When the last one has left, as far as is known.
-    done: SimTime,
-    bus: Duration,
-    /// Sectors to come from the platter.
-    total: u64,
-    /// How many of them must be there before the first leaves.
-    watermark: u64,
-    /// Before it does.
-    reconnect: Duration,
-    seen: u64,
-}
-
-impl Outflow {
-    /// `n` sectors pass the head in `sweep` from `from` on.
-    fn passed(&mut self, from: SimTime, sweep: Duration, n: u64) {
-        let came = |j: u64| {
-            let part = u128::from(sweep.0) * u128::from(j + 1) / u128::from(n);
-            from + Duration(part as u64)
-        };
-        // Between the first and the last of a run the bound is linear: the ends decide.
-        for j in [0, n - 1] {
-            let left = self.total - (self.seen + j).min(self.total);
-            self.done = self.done.max(came(j) + Duration(self.bus.0 * left));
-        }
-        let mark = self.watermark - 1;
-        if (self.seen..self.seen + n).contains(&mark) {
-            let begin = came(mark - self.seen) + self.reconnect;
-            self.done = self.done.max(begin + Duration(self.bus.0 * self.total));
-        }
-        self.seen += n;
     }
 }

@@ -1,11 +1,13 @@
-//! The devices that come with seekless, embedded. Files stay with whoever may read files: a path's text goes
-//! through [`DeviceSpec::parse`].
+//! The device descriptions that come with seekless, embedded in the program. A caller that reads
+//! description files passes their text to [`DeviceSpec::parse`].
+
+use seekless_block::{Bytes, Sectors};
 
 use crate::device::{DeviceSpec, Kind};
-use crate::parse::SpecError;
 use crate::spec::DiskSpec;
+use crate::spec_text::SpecError;
 
-/// Name and text of each entry.
+/// Name and text of each description.
 const ENTRIES: [(&str, &str); 20] = [
     ("wd800jb", include_str!("../catalogue/wd800jb.toml")),
     ("wd2500aaks", include_str!("../catalogue/wd2500aaks.toml")),
@@ -29,21 +31,24 @@ const ENTRIES: [(&str, &str); 20] = [
     ("object-store", include_str!("../catalogue/object-store.toml")),
 ];
 
-/// No such entry, or one that cannot be used.
+/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
+const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
+
+/// The catalogue has no such entry, or the entry cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogueError {
-    /// No entry of this name.
+    /// No entry has this name.
     #[error("no disk is called '{0}'; there are {known}", known = names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
-    /// It has no single arm.
+    /// The device does not have exactly one arm.
     #[error("'{0}' is a device of kind {1}; only a device of kind disk will do here")]
     NoDisk(String, Kind),
-    /// The entry's text is faulty.
+    /// The text of the entry is invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
 
-/// The names of all entries, in the catalogue's order.
+/// The names of all entries, in the order of the catalogue.
 pub fn names() -> impl Iterator<Item = &'static str> {
     ENTRIES.iter().map(|e| e.0)
 }
@@ -54,27 +59,39 @@ pub fn text(name: &str) -> Option<&'static str> {
     ENTRIES.iter().find(|e| e.0 == name).map(|e| e.1)
 }
 
-/// The names of the entries that are disks with one arm and no media cache.
+/// The names of the disks with one arm and no media cache.
 pub fn disks() -> impl Iterator<Item = &'static str> {
     names().filter(|name| get(name).is_ok())
 }
 
-/// An entry of any kind by name.
+/// Finds an entry of any kind by name.
 ///
 /// # Errors
-/// Where there is none of this name.
+/// No entry has this name.
 pub fn device(name: &str) -> Result<DeviceSpec, CatalogueError> {
     let text = text(name).ok_or_else(|| CatalogueError::Unknown(name.to_owned()))?;
     Ok(DeviceSpec::parse(&format!("{name}.toml"), text)?)
 }
 
-/// A disk with one arm and no media cache by name.
+/// Finds a disk with one arm and no media cache by name.
 ///
 /// # Errors
-/// Where there is none of this name, or it is another kind of device.
+/// No entry has this name, or the entry is another kind of device.
 pub fn get(name: &str) -> Result<DiskSpec, CatalogueError> {
     match device(name)? {
         DeviceSpec::Disk(spec) if spec.kind == Kind::Disk => Ok(spec),
         other => Err(CatalogueError::NoDisk(name.to_owned(), other.kind())),
     }
+}
+/// The disk of the catalogue that stands for one of this size: the smallest that is no smaller, or the largest.
+///
+/// # Errors
+/// Where an entry's text is faulty: a bug of the catalogue.
+pub fn stand_in(size: Bytes) -> Result<DeviceSpec, CatalogueError> {
+    let mut modern: Vec<DiskSpec> = disks().map(get).collect::<Result<_, _>>()?;
+    modern.retain(|d| d.capacity_sectors >= OLDEST.0);
+    modern.sort_by_key(|d| d.capacity_sectors);
+    let last = modern.len() - 1;
+    let at = modern.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
+    Ok(modern.swap_remove(at.unwrap_or(last)).into())
 }

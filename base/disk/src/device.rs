@@ -1,40 +1,40 @@
-//! Every kind of device under one roof: which there are, their descriptions, and the machines made from them. How each
-//! works is its own file's.
+//! All kinds of devices: the list of kinds, their descriptions, and the models built from them.
+//! Each kind's behaviour is in its own file.
 
 use std::fmt;
 
 use seekless_block::Sectors;
 use serde::{Deserialize, Serialize};
 
-use crate::check::RangeError;
 use crate::disk::Disk;
 use crate::spec::{DiskSpec, PowerSpec, Source};
+use crate::spec_check::RangeError;
 use crate::volume::Volume;
 use crate::volume_spec::VolumeSpec;
 
-/// What sort of device a description is of.
+/// The kind of device in a description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// One arm over turning platters.
+    /// One arm above rotating platters.
     #[default]
     Disk,
-    /// Two arms on one spindle, each with half of the heads and of the addresses.
+    /// Two arms on one spindle. Each has half of the heads and half of the addresses.
     DualActuator,
-    /// Drive-managed shingled recording: a media cache, and bands rewritten whole.
+    /// Drive-managed shingled recording: a media cache, and bands that are rewritten as a whole.
     Shingled,
-    /// A cloud volume on disks: counts large operations.
+    /// A cloud volume on hard disks. It counts large operations.
     CloudHdd,
     /// A cloud volume on flash.
     CloudSsd,
-    /// Objects fetched and put whole, priced by the request.
+    /// Objects that are read and written as a whole, with a price per request.
     ObjectStore,
     /// A flash drive.
     Ssd,
 }
 
 impl Kind {
-    /// Every kind, in the order of lists.
+    /// Every kind, in the order used in lists.
     pub const ALL: [Self; 7] = [
         Self::Disk,
         Self::DualActuator,
@@ -45,13 +45,13 @@ impl Kind {
         Self::ObjectStore,
     ];
 
-    /// Whether it has arms and platters.
+    /// Whether the device has arms and platters.
     #[must_use]
-    pub const fn is_mechanical(self) -> bool {
+    pub(crate) const fn is_mechanical(self) -> bool {
         matches!(self, Self::Disk | Self::DualActuator | Self::Shingled)
     }
 
-    /// As in a description.
+    /// The name of the kind in a description.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,16 +75,16 @@ impl fmt::Display for Kind {
 /// A description of a device of any kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-#[allow(clippy::large_enum_variant, reason = "few are made, and none moved often")]
+#[allow(clippy::large_enum_variant, reason = "only few values exist, and they are rarely moved")]
 pub enum DeviceSpec {
-    /// One with arms and platters.
+    /// A device with arms and platters.
     Disk(DiskSpec),
-    /// One without.
+    /// A device without arms and platters.
     Volume(VolumeSpec),
 }
 
 impl DeviceSpec {
-    /// Its kind.
+    /// The kind of the device.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -93,7 +93,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Short name, as given on the command line.
+    /// Short name, as used on the command line.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -102,7 +102,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Maker or provider, and model.
+    /// Manufacturer or provider, and model.
     #[must_use]
     pub fn title(&self) -> &str {
         match self {
@@ -111,7 +111,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Sectors a client sees.
+    /// Capacity visible to a client, in sectors.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         match self {
@@ -120,7 +120,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Where the values come from.
+    /// The sources of the values.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         match self {
@@ -129,7 +129,8 @@ impl DeviceSpec {
         }
     }
 
-    /// The description as one of a disk with a single arm and no media cache: what can be fitted and validated.
+    /// The description, if the device is a disk with one arm and no media cache. Only such disks
+    /// can be fitted and validated.
     #[must_use]
     pub const fn plain_disk(&self) -> Option<&DiskSpec> {
         match self {
@@ -138,7 +139,7 @@ impl DeviceSpec {
         }
     }
 
-    /// What sends a bill.
+    /// The description, if the device has a provider's prices.
     #[must_use]
     pub fn priced(&self) -> Option<&VolumeSpec> {
         match self {
@@ -155,12 +156,12 @@ impl From<DiskSpec> for DeviceSpec {
 }
 
 impl DiskSpec {
-    /// Sectors of the disk: those a client sees, and those of the media cache.
+    /// Sectors of the disk: the sectors visible to a client and the sectors of the media cache.
     pub(crate) fn disk_sectors(&self) -> u64 {
         self.capacity_sectors + self.shingled.as_ref().map_or(0, |s| s.cache_sectors)
     }
 
-    /// What one actuator of two has: half of the heads, the addresses and the power.
+    /// The share of one actuator of two: half of the heads, the addresses and the power.
     pub(crate) fn half(&self) -> Option<Self> {
         if self.kind != Kind::DualActuator {
             return None;
@@ -179,23 +180,23 @@ impl DiskSpec {
     }
 }
 
-/// A device of any kind, ready to serve behind a [`crate::Drive`].
+/// A device of any kind, ready to serve requests through a [`crate::Drive`].
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant, reason = "few are made, and none moved often")]
+#[allow(clippy::large_enum_variant, reason = "only few values exist, and they are rarely moved")]
 pub enum Device {
-    /// One arm.
+    /// A device with one arm.
     Disk(Disk),
-    /// Two arms, each with half of the addresses.
+    /// A device with two arms, each with half of the addresses.
     Dual(Disk, Disk),
-    /// No arm.
+    /// A device without an arm.
     Volume(Volume),
 }
 
 impl Device {
-    /// As new.
+    /// A new device.
     ///
     /// # Errors
-    /// Where a value of the specification is out of its range.
+    /// A value of the specification is out of its range.
     pub fn new(spec: &DeviceSpec) -> Result<Self, RangeError> {
         match spec {
             DeviceSpec::Volume(spec) => Ok(Self::Volume(Volume::new(spec)?)),
@@ -208,7 +209,7 @@ impl Device {
         }
     }
 
-    /// Sectors a client sees.
+    /// Capacity visible to a client, in sectors.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         match self {

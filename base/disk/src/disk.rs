@@ -1,94 +1,93 @@
-//! A disk: its mechanism, and the controller with its buffer where it has one.
+//! A disk: its mechanism, and its controller with a buffer, if the disk has one.
 //!
-//! Knows one access at a time; queues are [`crate::Drive`]'s.
+//! It serves one access at a time; [`crate::Drive`] has the queues.
 
 use seekless_block::{Duration, Extent, Flags, Lba, Op, Sectors, SimTime};
 
 use crate::buffer::Buffer;
-use crate::check::{RangeError, fault};
 use crate::device::Kind;
 use crate::energy::{EnergyByState, PowerStates};
-use crate::geometry::{Geometry, Place, Run};
+use crate::geometry::{Geometry, PlatterPosition, Run};
 use crate::mechanism::{Mechanism, Phases};
-use crate::seek::SeekCurve;
+use crate::rotation::Spindle;
+use crate::seek_curve::SeekCurve;
 use crate::shingled::Shingled;
 use crate::spec::DiskSpec;
-use crate::turn::Turn;
+use crate::spec_check::{RangeError, fault};
 
-/// An access that cannot be made.
+/// An access that is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiskError {
-    /// The extent passes the end of the disk.
-    #[error("{extent} passes the end of the disk, which has {capacity}")]
+    /// The extent ends after the end of the disk.
+    #[error("extent {extent} ends after the end of the disk, which has {capacity}")]
     PastEnd {
-        /// What was asked.
+        /// The extent requested.
         extent: Extent,
-        /// What there is.
+        /// Capacity of the disk.
         capacity: Sectors,
     },
 }
 
-/// How long an access took, by phase.
+/// Duration of an access, by phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Everything that is neither of the others: the controller's own time, the bus after the platter is done,
-    /// and waiting for work begun before.
+    /// All other time: the controller's own time, the bus after the platter has finished, and
+    /// waiting for work that began earlier.
     pub overhead: Duration,
-    /// First movement of the arm, head switch and write settle included.
+    /// First movement of the arm, including head switch and write settle.
     pub seek: Duration,
-    /// First wait for the platter.
+    /// First wait for the rotation of the platter.
     pub rotation: Duration,
-    /// From the first sector to the last, later track switches and the waits after them included.
+    /// From the first sector to the last, including later track switches and the waits after them.
     pub transfer: Duration,
-    /// Wait for the platters to turn again, or for the drive to leave a lower level of idling; before all others.
+    /// Time until the platters rotate again, or until the drive leaves a lower idle level; comes
+    /// before all other phases.
     pub spin_up: Duration,
     /// Cylinders crossed by the first movement.
     pub cylinders: u32,
-    /// Whether data went to the disk.
+    /// Whether data was written to the disk.
     pub write: bool,
-    /// Arm movement on the disk's own account that this access set off (writing back what it accepted) or
-    /// ended (reading ahead); not part of the time the access took.
+    /// Arm movement for the drive's own work that this access started (write-back of accepted data)
+    /// or ended (read-ahead). Not part of the duration of the access.
     pub behind_seek: Duration,
-    /// Waiting and transfer on the disk's own account, as above.
+    /// Waiting and transfer for the same work of the drive.
     pub behind_rotation_transfer: Duration,
-    /// The work on the disk's own account was done before the access, whatever it is. Else a read ended it, and a
-    /// write set it off.
-    pub behind_before: bool,
 }
 
 impl Access {
-    /// Spin-up, overhead, seek, rotation and transfer together.
+    /// Sum of spin-up, overhead, seek, rotation and transfer.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.spin_up + self.busy()
     }
 
-    /// Overhead, seek, rotation and transfer: what the access takes of a disk that is ready.
+    /// Sum of overhead, seek, rotation and transfer: the duration of the access on a disk that is
+    /// ready.
     #[must_use]
     pub fn busy(&self) -> Duration {
         self.overhead + self.seek + self.rotation + self.transfer
     }
 }
 
-/// Where an access starts; computed once per command, so that a queue can be searched quickly.
+/// Start position of an access. It is computed once per command, so that searching a queue is fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// First address.
     pub lba: Lba,
-    /// Its first sectors: as many as lie on one track.
+    /// Its first sectors, as far as they are on one track.
     pub(crate) run: Run,
     pub(crate) moves: bool,
     pub(crate) write: bool,
 }
 
 impl Target {
-    /// Where the first sector lies.
+    /// Position of the first sector.
     #[must_use]
-    pub const fn place(&self) -> Place {
+    pub const fn place(&self) -> PlatterPosition {
         self.run.place
     }
 
-    /// What a queue has to know of it.
+    /// The values that a queue needs for its choice.
     pub(crate) fn key(&self) -> Key {
         Key {
             lba: self.lba,
@@ -101,7 +100,7 @@ impl Target {
     }
 }
 
-/// What decides how long a positioning takes.
+/// The values that determine a positioning time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) lba: Lba,
@@ -112,7 +111,7 @@ pub(crate) struct Key {
     pub(crate) write: bool,
 }
 
-/// A disk with its arm somewhere.
+/// A disk with a present arm position.
 #[derive(Clone, Debug)]
 pub struct Disk {
     mechanism: Mechanism,
@@ -122,10 +121,10 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk at rest over its first track, its buffer empty.
+    /// A disk at rest above its first track, with an empty buffer.
     ///
     /// # Errors
-    /// Where a value of the specification is out of its range.
+    /// A value of the specification is out of its range.
     pub fn new(spec: &DiskSpec) -> Result<Self, RangeError> {
         spec.validate()?;
         if spec.kind == Kind::DualActuator {
@@ -139,7 +138,7 @@ impl Disk {
         })
     }
 
-    /// Sectors a client sees.
+    /// Capacity visible to a client, in sectors.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         match &self.shingled {
@@ -148,7 +147,7 @@ impl Disk {
         }
     }
 
-    /// Where sectors lie; on a shingled disk those of the media cache come first.
+    /// The positions of sectors. On a shingled disk the sectors of the media cache come first.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.mechanism.geometry
@@ -156,7 +155,7 @@ impl Disk {
 
     /// The spindle.
     #[must_use]
-    pub const fn turn(&self) -> Turn {
+    pub const fn spindle(&self) -> Spindle {
         self.mechanism.turn
     }
 
@@ -172,13 +171,14 @@ impl Disk {
         &self.power
     }
 
-    /// Energy of one access, work behind it included; that of spinning up is [`crate::Drive`]'s to count.
+    /// Energy of one access, including the drive's own work. [`crate::Drive`] counts the energy of
+    /// spinning up.
     #[must_use]
     pub fn energy(&self, access: &Access) -> EnergyByState {
         self.power.of(access)
     }
 
-    /// The address after the last sector the head has passed over.
+    /// The address after the last sector that the head passed.
     #[must_use]
     pub const fn next_sequential(&self) -> Lba {
         match &self.shingled {
@@ -187,27 +187,27 @@ impl Disk {
         }
     }
 
-    /// Cylinder and head under which the arm stands.
+    /// Cylinder and head of the arm's present position.
     #[must_use]
     pub const fn arm(&self) -> (u32, u32) {
         (self.mechanism.cylinder, self.mechanism.head)
     }
 
-    /// Whether a completed write may not be on the platter yet, so that a flush takes time.
+    /// Whether a completed write can still be missing on the platter, so that a flush takes time.
     #[must_use]
-    pub fn writes_back(&self) -> bool {
+    pub(crate) fn writes_back(&self) -> bool {
         self.buffer.as_ref().is_some_and(Buffer::writes_back)
     }
 
-    /// When the disk will have written back what it accepted; in the past where it has.
+    /// The time at which all accepted data is written back. It can be in the past.
     pub(crate) fn written_back_at(&self) -> SimTime {
         self.buffer.as_ref().map_or(SimTime(0), Buffer::free_at)
     }
 
-    /// Where an access would start.
+    /// The start position of an access.
     ///
     /// # Errors
-    /// Where the extent passes the end of the disk.
+    /// The extent ends after the end of the disk.
     pub fn target(&self, op: Op, extent: Extent) -> Result<Target, DiskError> {
         let capacity = self.capacity();
         let inside = extent.start.0.checked_add(extent.len.0).is_some_and(|end| end <= capacity.0);
@@ -221,42 +221,45 @@ impl Disk {
         Ok(Target { lba: extent.start, ..target })
     }
 
-    /// Seek and rotation an access would take if it started at `at`: what shortest-positioning-time-first
-    /// compares. The arm does not move; what the buffer holds is not asked.
+    /// Seek time and rotation time of an access that starts at `at`.
+    /// Shortest-positioning-time-first compares this value. The arm does not move, and the buffer
+    /// is ignored.
     ///
     /// # Errors
-    /// Where the extent passes the end of the disk.
+    /// The extent ends after the end of the disk.
     pub fn positioning(&self, at: SimTime, op: Op, extent: Extent) -> Result<Duration, DiskError> {
         let target = self.target(op, extent)?;
-        let angle = self.turn().angle_at(at);
+        let angle = self.spindle().angle_at(at);
         let ticks = self.mechanism.positioning(angle, &target.key(), u64::MAX);
-        Ok(Duration(self.turn().nanos(ticks)))
+        Ok(Duration(self.spindle().nanos(ticks)))
     }
 
-    /// As [`Self::positioning`], from a known angle, within a bound, in ticks.
+    /// As [`Self::positioning`], in ticks, from a known angle and with a bound.
     pub(crate) fn positioning_ticks(&self, angle: u64, key: &Key, bound: u64) -> u64 {
         self.mechanism.positioning(angle, key, bound)
     }
 
-    /// Time of the arm's movement to a place, with no head switch and no settle.
+    /// Time of the arm's movement to a position, without head switch and settle.
     pub(crate) fn seek_to(&self, key: &Key) -> Duration {
         let sectors = self.next_sequential().distance(key.lba).0;
         self.curve().time(self.arm().0.abs_diff(key.cylinder), sectors)
     }
 
-    /// Makes an access that starts at `at`; the arm ends where the access ends. Discard costs no time, a
-    /// flush what writing back still takes, write zeroes what a write costs.
+    /// Performs an access that starts at `at`; the arm ends at the end of the access. A discard
+    /// takes no time. A flush takes the remaining time of the write-back. Writing zeroes takes the
+    /// time of a write.
     ///
     /// # Errors
-    /// Where the extent passes the end of the disk; the arm does not move.
+    /// The extent ends after the end of the disk. The arm does not move.
     pub fn access(&mut self, at: SimTime, op: Op, extent: Extent) -> Result<Access, DiskError> {
         self.access_with(at, op, extent, Flags::NONE)
     }
 
-    /// As [`Self::access`]; with [`Flags::FUA`] a write ends on the platter even where the disk writes back.
+    /// As [`Self::access`]. A write with [`Flags::FUA`] ends when the data is on the platter, even
+    /// if the disk writes back.
     ///
     /// # Errors
-    /// Where the extent passes the end of the disk; the arm does not move.
+    /// The extent ends after the end of the disk. The arm does not move.
     pub fn access_with(
         &mut self,
         at: SimTime,
@@ -268,7 +271,7 @@ impl Disk {
         Ok(self.access_target(at, op, extent, flags, &target))
     }
 
-    /// As [`Self::access_with`], for a target that is known already.
+    /// As [`Self::access_with`], for a known target.
     pub(crate) fn access_target(
         &mut self,
         at: SimTime,
@@ -277,7 +280,7 @@ impl Disk {
         flags: Flags,
         target: &Target,
     ) -> Access {
-        // No sum of times can overflow below; 2^63 ns are 292 years.
+        // With this limit no later sum of times overflows; 2^63 ns are 292 years.
         let at = at.min(SimTime(1 << 63));
         let mechanism = &mut self.mechanism;
         if let Some(shingled) = self.shingled.as_mut().filter(|_| target.moves) {
@@ -302,7 +305,7 @@ impl Disk {
 }
 
 impl Access {
-    /// What the mechanism alone took.
+    /// An access of the mechanism alone.
     pub(crate) fn plain(phases: Phases) -> Self {
         let Phases { seek, rotation, transfer, cylinders } = phases;
         Self { seek, rotation, transfer, cylinders, ..Self::default() }

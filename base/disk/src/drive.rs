@@ -1,64 +1,64 @@
 //! A device with a queue, without a clock: commands and times go in, completions come out.
 //!
-//! The same machine stands in the simulator's event loop and behind an emulation in real time, whatever the kind
-//! of device. How each kind serves is its own file's; here commands find their way to it.
+//! The simulator's event loop and the real-time emulation use the same type, for every kind of
+//! device. Each kind's behaviour is in its own file; this file sends commands to the right one.
 
 use seekless_block::{Extent, Flags, Op, Sectors, SimTime, StreamId};
 
-use crate::arm::Arm;
+use crate::arm_queue::Arm;
 use crate::device::Device;
 use crate::disk::{Access, Disk, DiskError};
-use crate::dual::Dual;
-use crate::meter::Usage;
+use crate::dual_actuator::Dual;
+use crate::power_meter::Usage;
 use crate::scheduler::Scheduler;
 use crate::spin_down::{SpinDown, SpinDownError};
 use crate::volume::{Operations, Volume};
 
-/// What a drive is asked.
+/// A command to a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The caller's name for it, handed back.
+    /// The caller's identifier; the completion carries the same number.
     pub tag: u64,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// Where.
+    /// The sectors.
     pub extent: Extent,
-    /// Whose it is.
+    /// The stream that sent the command.
     pub stream: StreamId,
-    /// Starts only while no foreground command waits.
+    /// A background command starts only if no foreground command waits.
     pub background: bool,
 }
 
 impl Command {
-    /// A foreground command of no known stream.
+    /// A foreground command of an unknown stream.
     #[must_use]
     pub const fn new(tag: u64, op: Op, extent: Extent) -> Self {
         Self { tag, op, extent, stream: StreamId(0), background: false }
     }
 }
 
-/// A command that ended.
+/// A completed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The caller's name for it.
+    /// The caller's identifier.
     pub tag: u64,
-    /// Which sectors.
+    /// The sectors.
     pub extent: Extent,
-    /// When it came.
+    /// Time of arrival.
     pub submitted: SimTime,
-    /// When the drive turned to it.
+    /// Time at which the drive began to serve it.
     pub started: SimTime,
-    /// When it ended.
+    /// Time at which it ended.
     pub finished: SimTime,
-    /// Its phases.
+    /// Duration of its phases.
     pub access: Access,
     /// Logical distance from the end of the command before it, in sectors.
     pub seek_distance_sectors: u64,
-    /// Whether it started where the one before it ended.
+    /// Whether it started at the end of the command before it.
     pub sequential: bool,
 }
 
-/// A device, its queue and its policy; above it, if wanted, a host's queue.
+/// A device, its queue and its policy, and optionally the host's queue above them.
 #[derive(Clone, Debug)]
 pub struct Drive {
     machine: Machine,
@@ -66,14 +66,14 @@ pub struct Drive {
 }
 
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant, reason = "one of a drive")]
+#[allow(clippy::large_enum_variant, reason = "each drive has only one")]
 enum Machine {
     Arm(Arm),
     Dual(Dual),
     Volume(Volume),
 }
 
-/// Calls the same method on whichever machine it is.
+/// Calls the same method on the machine of any kind.
 macro_rules! each {
     ($machine:expr, $it:ident => $call:expr) => {
         match $machine {
@@ -85,16 +85,17 @@ macro_rules! each {
 }
 
 impl Drive {
-    /// An idle drive that takes every command at once. A device without an arm has no use for a scheduler: it begins
-    /// commands in the order in which they come.
+    /// An idle drive that takes every command at once. A device without an arm ignores the
+    /// scheduler: it starts commands in the order of arrival.
     #[must_use]
     pub fn new(device: impl Into<Device>, scheduler: Scheduler) -> Self {
         Self::build(device.into(), |disk| Arm::new(disk, scheduler))
     }
 
-    /// An idle drive each of whose arms takes `depth` commands at once (at least 1), the running one included; the
-    /// others wait at the host, whose policy `host` picks the next when one has ended. With depth 1 the host alone
-    /// decides. A device without an arm is as in [`Self::new`].
+    /// An idle drive. Each of its arms takes `depth` commands at once (at least 1), including the
+    /// command in progress. The others wait at the host. When a command ends, the host's policy
+    /// `host` picks the next one. With depth 1, only the host decides. A device without an arm
+    /// behaves as in [`Self::new`].
     #[must_use]
     pub fn with_host(
         device: impl Into<Device>,
@@ -115,30 +116,32 @@ impl Drive {
         Self { machine, capacity }
     }
 
-    /// Sectors a client sees.
+    /// Capacity visible to a client, in sectors.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.capacity
     }
 
-    /// Stops the platters by `policy` from now on. A new drive never does.
+    /// Sets the policy for stopping the platters. A new drive never stops them.
     ///
     /// # Errors
-    /// Where the device's description does not say what spinning down and up costs, or it has no platters, or two
-    /// actuators; the drive is as before.
+    /// The device's description does not give the costs of spinning down and up, or the device has
+    /// no platters, or it has two actuators. The drive is unchanged.
     pub fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
         each!(&mut self.machine, m => m.set_spin_down(policy))
     }
 
-    /// Time and energy by state, from time zero to `now`; call [`Self::poll`] for that time first. The times add up
-    /// to `now`; those of two actuators, counted for each, to twice `now`. A device without an arm is idle, or in the state of
-    /// transferring while at least one lane serves.
+    /// Time and energy by state, from time zero to `now`. Call [`Self::poll`] for that time first.
+    /// The sum of the times is `now`; with two actuators, each counted on its own, it is twice
+    /// `now`. A device without an arm is transferring if at least one lane is busy; otherwise it is
+    /// idle.
     #[must_use]
     pub fn usage(&self, now: SimTime) -> Usage {
         each!(&self.machine, m => m.usage(now))
     }
 
-    /// Operations begun so far, as a provider counts them; none for a device with arms.
+    /// Number of operations started so far, as a provider counts them; `None` for a device with
+    /// arms.
     #[must_use]
     pub const fn operations(&self) -> Option<Operations> {
         match &self.machine {
@@ -147,31 +150,33 @@ impl Drive {
         }
     }
 
-    /// Commands that wait: that no arm has turned to, or background ones that have not begun.
+    /// Number of waiting commands: those that no arm has started, or background commands that have
+    /// not begun.
     #[must_use]
     pub fn waiting(&self) -> usize {
         each!(&self.machine, m => m.waiting())
     }
 
-    /// Whether nothing runs, waits, or is left to poll.
+    /// Whether no command is in progress or waiting, and no completion is left to poll.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         each!(&self.machine, m => m.is_idle())
     }
 
-    /// Takes a command at `now`, which must not run backwards between calls. A discard ends at once; so does a
-    /// flush, unless a disk writes back: then it is served like a command that needs no movement.
+    /// Takes a command at `now`. `now` must not decrease between calls. A discard ends at once. A
+    /// flush also ends at once, except if a disk writes back: then it is served like a command
+    /// without movement.
     ///
     /// # Errors
-    /// Where the extent passes the end of the device; the drive is as before.
+    /// The extent ends after the end of the device. The drive is unchanged.
     pub fn submit(&mut self, now: SimTime, command: Command) -> Result<(), DiskError> {
         self.submit_with(now, command, Flags::NONE)
     }
 
-    /// As [`Self::submit`]; a write with [`Flags::FUA`] ends on the platter.
+    /// As [`Self::submit`]. A write with [`Flags::FUA`] ends when the data is on the platter.
     ///
     /// # Errors
-    /// Where the extent passes the end of the device; the drive is as before.
+    /// The extent ends after the end of the device. The drive is unchanged.
     pub fn submit_with(
         &mut self,
         now: SimTime,
@@ -185,16 +190,16 @@ impl Drive {
         each!(&mut self.machine, m => m.submit_with(now, command, flags))
     }
 
-    /// When something happens next, if nothing more is submitted. Mostly a command ends then, and [`Self::poll`] has
-    /// it; but it may be one of two halves, the end of a wait for a better command, or the start of one of the
-    /// background.
+    /// The time of the next event, if no command is submitted before. Usually a command ends then,
+    /// and [`Self::poll`] returns it. The event can also be the end of one of two halves, the end
+    /// of a wait for a better command, or the start of a background command.
     #[must_use]
     pub fn next_event(&self) -> Option<SimTime> {
         each!(&self.machine, m => m.next_event())
     }
 
-    /// The next completion that has ended by `now`; call until `None`. The next command is chosen the
-    /// moment its predecessor ends, before the caller can answer the completion with a new command.
+    /// The next completion up to `now`; call until `None`. The next command is chosen at the end of
+    /// the command before it, before the caller can answer the completion with a new command.
     pub fn poll(&mut self, now: SimTime) -> Option<Completion> {
         each!(&mut self.machine, m => m.poll(now))
     }

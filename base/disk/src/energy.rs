@@ -1,8 +1,9 @@
-//! Power and energy by state: what each second costs. Knows no queue and no time of day; [`crate::Drive`] keeps the
-//! books over time.
+//! Power and energy by state. [`crate::Drive`] adds them up over time; this module has no queue and
+//! no clock.
 //!
-//! FS2 4.2: `E_A = T_s P_s + (T_r + T_t) P_i`, in integers (milliwatts times nanoseconds). Around it stand the states
-//! and transitions that power models of disks measure (Zedlewski and others, FAST 2003).
+//! FS2 4.2: `E_A = T_s P_s + (T_r + T_t) P_i`, in integers (milliwatts times nanoseconds). The
+//! other states and transitions are those of power models of disks (Zedlewski and others, FAST
+//! 2003).
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
@@ -12,67 +13,69 @@ use seekless_block::{Duration, Energy, Power};
 use crate::Access;
 use crate::spec::PowerSpec;
 
-/// Levels of idling below the first that a description may have.
+/// Maximum number of lower idle levels in a description.
 pub(crate) const IDLE_LEVELS_MAX: usize = 4;
 
-/// Power in each state, and the cost of changing it.
+/// Power in each state, and the cost of the transitions between states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerStates {
-    /// While the arm moves (FS2's P_s); while it speeds up and slows down, where it coasts in between.
+    /// Power while the arm moves (FS2's P_s). If the arm coasts: power while it accelerates and
+    /// decelerates.
     pub seek: Power,
-    /// How long of a seek the arm speeds up and slows down, and the power of coasting for the rest.
+    /// The part of a seek in which the arm accelerates and decelerates, and the power of coasting
+    /// in the rest.
     pub coast: Option<(Duration, Power)>,
-    /// While waiting for the platter (FS2's P_i).
+    /// Power while waiting for the platter (FS2's P_i).
     pub rotation_transfer: Power,
-    /// While reading.
+    /// Power while reading.
     pub read: Power,
-    /// While writing.
+    /// Power while writing.
     pub write: Power,
-    /// While nothing is asked.
+    /// Power without requests.
     pub idle: Power,
     levels: [Option<IdleLevel>; IDLE_LEVELS_MAX],
-    /// Platters at rest; none where the description does not say enough to spin down.
+    /// Standby with stopped platters; `None` if the description does not give all values for it.
     pub standby: Option<Standby>,
 }
 
-/// A lower level of idling with the platters turning.
+/// A lower idle level with rotating platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleLevel {
-    /// Time without work after which it is entered.
+    /// The drive enters the level after this time without work.
     pub after: Duration,
-    /// Power in it.
+    /// Power in this level.
     pub power: Power,
-    /// What the next command waits for.
+    /// Time that the next command waits.
     pub recovery: Duration,
 }
 
-/// Platters at rest.
+/// Standby with stopped platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standby {
-    /// Power at rest.
+    /// Power in standby.
     pub power: Power,
-    /// Spinning down.
+    /// Transition to standby.
     pub down: Transition,
-    /// Spinning up.
+    /// Transition from standby.
     pub up: Transition,
 }
 
-/// Time that costs a given energy, spread evenly.
+/// A transition between states: its duration and its energy, spread evenly over the duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transition {
-    /// How long.
+    /// Duration.
     pub time: Duration,
-    /// Of all of it.
+    /// Energy of the whole transition.
     pub energy: Energy,
 }
 
 impl Transition {
-    /// At one power.
+    /// A transition at constant power.
     pub(crate) fn at(power: Power, time: Duration) -> Self {
         Self { time, energy: power * time }
     }
 
-    /// What its first `time` costs.
+    /// Energy of the first `time` of the transition.
     pub(crate) fn part(&self, time: Duration) -> Energy {
         if time >= self.time {
             return self.energy;
@@ -80,7 +83,7 @@ impl Transition {
         Energy(mul_div(self.energy.0, time.0, self.time.0))
     }
 
-    /// What is left of it after `time`.
+    /// The rest of the transition after `time`.
     pub(crate) fn rest(&self, time: Duration) -> Self {
         Self {
             time: Duration(self.time.0.saturating_sub(time.0)),
@@ -97,7 +100,8 @@ fn mul_div(a: u128, b: u64, c: u64) -> u128 {
 }
 
 impl PowerStates {
-    /// From a checked specification, to the nearest milliwatt, nanosecond and picojoule.
+    /// The powers of a checked specification, rounded to the nearest milliwatt, nanosecond and
+    /// picojoule.
     #[must_use]
     pub fn new(spec: &PowerSpec) -> Self {
         let mw = |w: f64| Power((w * 1e3).round() as u32);
@@ -140,12 +144,12 @@ impl PowerStates {
         }
     }
 
-    /// The lower levels of idling, in the order in which they are entered.
+    /// The lower idle levels, in the order in which the drive enters them.
     pub fn levels(&self) -> impl Iterator<Item = IdleLevel> + '_ {
         self.levels.iter().flatten().copied()
     }
 
-    /// Energy of one movement of the arm.
+    /// Energy of one arm movement.
     #[must_use]
     pub fn seeking(&self, time: Duration) -> Energy {
         let driven = self.driven(time);
@@ -153,13 +157,13 @@ impl PowerStates {
         self.seek * driven + coast * (time - driven)
     }
 
-    /// How long of one movement the arm speeds up and slows down.
+    /// The part of one arm movement in which the arm accelerates and decelerates.
     pub(crate) fn driven(&self, time: Duration) -> Duration {
         self.coast.map_or(time, |(driven, _)| driven.min(time))
     }
 
-    /// Energy of one access: FS2's formula, exact in picojoules. Controller overhead is charged as
-    /// waiting, and so is all that is done behind it but seeking.
+    /// Energy of one access by FS2's formula, exact in picojoules. Controller overhead has the
+    /// power of waiting. So does the drive's own work, except seeking.
     #[must_use]
     pub fn of(&self, access: &Access) -> EnergyByState {
         let waiting = access.overhead + access.rotation + access.behind_rotation_transfer;
@@ -171,16 +175,17 @@ impl PowerStates {
         }
     }
 
-    /// Power while transferring.
+    /// Power of a transfer.
     #[must_use]
     pub const fn transfer(&self, write: bool) -> Power {
         if write { self.write } else { self.read }
     }
 
-    /// The shortest time without work that makes spinning down worth its energy: spinning down, resting and spinning
-    /// up within it costs what idling costs (Benini, Bogliolo and De Micheli, IEEE TVLSI 8(3), 2000), but no less than
-    /// the transitions take. Idling is taken at its lowest level. None where the description does not say enough, or
-    /// resting takes no less power than idling.
+    /// The shortest time without work for which spinning down saves energy: spinning down, standby
+    /// and spinning up together cost as much as idling for the same time (Benini, Bogliolo and De
+    /// Micheli, IEEE TVLSI 8(3), 2000). It is at least the duration of the transitions. Idling is
+    /// at its lowest level. `None` if the description lacks values, or if standby does not need
+    /// less power than idling.
     #[must_use]
     pub fn break_even(&self) -> Option<Duration> {
         let Standby { power, down, up } = self.standby?;
@@ -193,22 +198,22 @@ impl PowerStates {
     }
 }
 
-/// A value for each state a drive can be in.
+/// One value for each state of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByState<T> {
     /// Moving the arm.
     pub seek: T,
-    /// Waiting for the platter, transferring, and what the controller takes.
+    /// Waiting for the platter, transferring, and controller overhead.
     pub rotation_transfer: T,
-    /// Nothing asked, ready at once.
+    /// Without requests, ready at once.
     pub idle: T,
-    /// Nothing asked, at a lower level of idling, platters turning.
+    /// Without requests, at a lower idle level, with rotating platters.
     pub low_idle: T,
     /// Spinning down.
     pub spin_down: T,
-    /// Platters at rest.
+    /// Standby with stopped platters.
     pub standby: T,
-    /// Spinning up, or leaving a lower level of idling.
+    /// Spinning up, or leaving a lower idle level.
     pub spin_up: T,
 }
 
@@ -232,7 +237,7 @@ impl<T: Copy> ByState<T> {
 }
 
 impl<T: Copy + Add<Output = T>> ByState<T> {
-    /// Everything together.
+    /// The sum over all states.
     #[must_use]
     pub fn total(&self) -> T {
         let turning = self.seek + self.rotation_transfer + self.idle + self.low_idle;

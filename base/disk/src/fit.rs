@@ -1,11 +1,13 @@
-//! Characterization, after FS2 (SOSP 2005) 4.2: from how long single accesses took to a disk's description.
+//! Builds a disk's description from measured durations of single accesses, after FS2 (SOSP 2005)
+//! 4.2.
 //!
-//! The access time over the distance from the access before is a band: its lower envelope is the seek curve,
-//! its height one revolution. Long sequential reads give the bandwidth of each zone. Knows where each access
-//! was and how long it took; not what took it, so the controller's own time counts as part of the seek.
+//! Plotted over the distance from the access before, the access times form a band. The band's lower
+//! envelope is the seek curve, and the band's height is one revolution. Long sequential reads give
+//! the bandwidth of each zone. The input is position and duration of each access, not its phases,
+//! so the controller's own time counts as part of the seek.
 
-mod entry;
-mod seeks;
+mod catalogue_entry;
+mod seek_band;
 mod workload;
 mod zones;
 
@@ -16,64 +18,64 @@ use crate::spec::{DiskSpec, SeekSpec};
 
 pub use workload::{Pace, workload};
 
-/// An access made while nothing else was asked of the disk.
+/// A measured access without other requests to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Reads are fitted; writes only tell where the arm was.
+    /// Only reads are fitted. Writes only give the position of the arm.
     pub op: Op,
-    /// Where.
+    /// The sectors.
     pub extent: Extent,
-    /// How long it took.
+    /// Duration of the access.
     pub service: Duration,
 }
 
-/// Over which distance the seek curve is a curve.
+/// The distance that the seek curve uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distance {
-    /// Sectors from address to address, as FS2 has it.
+    /// Sectors from address to address, as in FS2.
     Sectors,
-    /// Tracks: sectors divided by how many lie on a track, zone by zone.
+    /// Tracks: sectors divided by the sectors per track of each zone.
     Tracks,
 }
 
-/// How the rotation speed was found.
+/// The method that gave the rotation speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpeedFrom {
-    /// Reads that step backwards on a track: each waits one revolution less the step.
+    /// Reads that step backwards on a track: each waits one revolution minus the step.
     BackwardSteps,
     /// The height of the band of access times.
     BandHeight,
 }
 
-/// A run of addresses with one bandwidth.
+/// A range of addresses with one bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FittedZone {
     /// First sector.
     pub first: u64,
-    /// Sector after the last.
+    /// Sector after the last sector.
     pub end: u64,
-    /// Sustained, track switches included, in sectors a second.
+    /// Sustained bandwidth in sectors per second, including track switches.
     pub sectors_per_second: f64,
-    /// Sectors on a track.
+    /// Sectors per track.
     pub sectors_per_track: u32,
-    /// From the last sector of a track to the first of the next, in milliseconds.
+    /// Time from the last sector of a track to the first of the next, in milliseconds.
     pub switch_ms: f64,
 }
 
-/// What a set of samples tells of a disk.
+/// The result of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// The description.
     pub spec: DiskSpec,
     /// One revolution, in milliseconds.
     pub revolution_ms: f64,
-    /// Where that comes from.
+    /// The method that gave the rotation speed.
     pub speed_from: SpeedFrom,
-    /// The band's height, whatever the speed was taken from, in milliseconds.
+    /// The band's height in milliseconds; present for both methods.
     pub band_ms: f64,
     /// Zones, outermost first.
     pub zones: Vec<FittedZone>,
-    /// What distance the curve of the description is over.
+    /// The distance that the seek curve of the description uses.
     pub distance: Distance,
     /// Lower envelope over logical distance: sectors and milliseconds.
     pub envelope: Vec<(f64, f64)>,
@@ -81,82 +83,83 @@ pub struct Fit {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Samples that do not tell enough.
+/// The samples are not sufficient for a fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FitError {
-    /// Too few of a kind.
+    /// Too few samples of one kind.
     #[error("{found} {what}, {needed} or more are needed: {how}")]
     TooFew {
-        /// Of what.
+        /// The kind of sample.
         what: &'static str,
-        /// How many there are.
+        /// Number of samples found.
         found: usize,
-        /// How many there must be.
+        /// Number of samples needed.
         needed: usize,
-        /// How to get them.
+        /// How to get more samples.
         how: &'static str,
     },
-    /// Times no spinning disk has.
+    /// The times are not possible for a rotating disk.
     #[error(
-        "the accesses spread over {band_ms:.3} ms beyond the seek, which is no revolution: 2 to 1000 ms is (30000 to 60 rpm). A disk without platters, or one whose reads come from a cache?"
+        "the accesses spread over {band_ms:.3} ms beyond the seek, which is not a possible revolution (2 to 1000 ms, or 30000 to 60 rpm). Does the disk have platters, and are its reads answered by the disk, not by a cache?"
     )]
     NotSpinning {
         /// The band's height.
         band_ms: f64,
     },
-    /// What was found makes no disk.
-    #[error("the fitted disk cannot be described: {0}")]
+    /// The values found do not form a valid description.
+    #[error("the fitted values are not a valid disk: {0}")]
     Range(#[from] RangeError),
 }
 
-/// Fits a disk of `capacity` sectors, called `name`, to samples in the order they were made. `from` says
-/// where they come from, for the description's sources.
+/// Fits a disk with `capacity` sectors and the name `name` to samples in the order of measurement.
+/// `from` describes the origin of the samples, for the sources in the description.
 ///
 /// # Errors
-/// Where there are too few samples of a kind, or they are no spinning disk's.
+/// There are too few samples of a kind, or the samples are not from a rotating disk.
 pub fn fit(name: &str, capacity: u64, samples: &[Sample], from: &str) -> Result<Fit, FitError> {
     let capacity = samples.iter().map(|s| s.extent.end().0).fold(capacity, u64::max);
-    let stepped = seeks::backward_steps(samples).filter(|ms| (2.0..=1000.0).contains(ms));
+    let stepped = seek_band::backward_steps(samples).filter(|ms| (2.0..=1000.0).contains(ms));
     let runs = zones::runs(samples, stepped);
     if runs.is_empty() {
         return Err(FitError::TooFew {
             what: "sequential runs of 8 reads",
             found: 0,
             needed: 1,
-            how: "without them no bandwidth is known; read a few MiB in order at several places",
+            how: "they give the bandwidth; read a few MiB in order at several positions",
         });
     }
     let map = zones::Map::new(&runs, capacity);
-    let mut pairs = seeks::pairs(samples, &map);
-    if pairs.len() < seeks::PAIRS_MIN {
+    let mut pairs = seek_band::pairs(samples, &map);
+    if pairs.len() < seek_band::PAIRS_MIN {
         return Err(FitError::TooFew {
             what: "reads at a distance from the access before them",
             found: pairs.len(),
-            needed: seeks::PAIRS_MIN,
-            how: "trace reads at random places, one at a time",
+            needed: seek_band::PAIRS_MIN,
+            how: "trace reads at random positions, one at a time",
         });
     }
-    let rough = seeks::rough_band(&pairs);
+    let rough = seek_band::rough_band(&pairs);
     if !(2.0..=1000.0).contains(&rough) {
         return Err(FitError::NotSpinning { band_ms: rough });
     }
-    // Where a cache answers steps back, they tell nothing.
+    // A cache that answers steps backwards makes them useless.
     let stepped = stepped.filter(|ms| (ms / rough - 1.0).abs() < 0.15);
     let mut revolution_ms = stepped.unwrap_or(rough);
     let mut tracks = map.tracks(revolution_ms);
-    pairs.retain(|p| tracks.distance(p) >= seeks::TRACKS_MIN);
-    let mut fitted = seeks::best(&pairs, &tracks, revolution_ms);
+    pairs.retain(|p| tracks.distance(p) >= seek_band::TRACKS_MIN);
+    let mut fitted = seek_band::best(&pairs, &tracks, revolution_ms);
     if stepped.is_none() {
-        // The band's height is only known with the curve, and the curve only with the height.
+        // The band's height needs the curve, and the curve needs the height, so repeat.
         for _ in 0..3 {
             revolution_ms = fitted.band_ms;
             tracks = map.tracks(revolution_ms);
-            fitted = seeks::best(&pairs, &tracks, revolution_ms);
+            fitted = seek_band::best(&pairs, &tracks, revolution_ms);
         }
     }
     let speed_from =
         if stepped.is_some() { SpeedFrom::BackwardSteps } else { SpeedFrom::BandHeight };
-    let (spec, zones) = entry::describe(name, capacity, revolution_ms, &tracks, &fitted, from);
+    let (spec, zones) =
+        catalogue_entry::describe(name, capacity, revolution_ms, &tracks, &fitted, from);
     spec.validate()?;
     let distance = match spec.seek {
         SeekSpec::CubicLinear { .. } => Distance::Sectors,

@@ -1,13 +1,15 @@
-//! Entry points for fuzzers: any bytes, and what must hold for them. It refuses to know which fuzzer calls.
+//! Entry points for fuzzers: they feed any bytes to the parsers and check their guarantees. They
+//! work with every fuzzer.
 
 use seekless_block::{Extent, Op, SimTime};
 
 use crate::{Command, Device, DeviceSpec, Drive, Scheduler, import_disksim};
 
-/// Reads bytes as a device's description.
+/// Parses bytes as a device's description.
 ///
 /// # Panics
-/// Where a description that was accepted makes no device, or one that cannot serve its own sectors: bugs.
+/// Panics if an accepted description makes no device, or a device that cannot serve its own
+/// sectors. Both are bugs.
 pub fn toml(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && let Ok(spec) = DeviceSpec::parse("fuzz", text)
@@ -16,7 +18,7 @@ pub fn toml(data: &[u8]) {
     }
 }
 
-/// Reads bytes as DiskSim's parameters; every file they name is they themselves.
+/// Parses bytes as DiskSim's parameters. Every file that they name has the same bytes.
 ///
 /// # Panics
 /// As [`toml`].
@@ -30,7 +32,7 @@ pub fn import(data: &[u8]) {
 
 fn serve(spec: &DeviceSpec) {
     let made = Device::new(spec);
-    assert!(made.is_ok(), "accepted, and makes no device");
+    assert!(made.is_ok(), "the description was accepted, but makes no device");
     let Ok(device) = made else { return };
     let end = device.capacity().get();
     let mut drive = Drive::new(device, Scheduler::Fcfs);
@@ -40,11 +42,11 @@ fn serve(spec: &DeviceSpec) {
         let command = Command::new(tag as u64, op, Extent::new(start, 1));
         let command = Command { background: tag == 3, ..command };
         let taken = drive.submit(SimTime(tag as u64), command);
-        assert!(taken.is_ok(), "its own sector {start} is refused");
+        assert!(taken.is_ok(), "sector {start} of the device is refused");
         open += 1;
     }
     let past = Command::new(9, Op::Read, Extent::new(end, 1));
-    assert!(drive.submit(SimTime(9), past).is_err(), "a sector past the end is served");
+    assert!(drive.submit(SimTime(9), past).is_err(), "a sector after the end is served");
     while let Some(at) = drive.next_event() {
         while drive.poll(at).is_some() {
             open -= 1;

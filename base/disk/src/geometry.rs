@@ -1,20 +1,21 @@
-//! Where a sector lies: address to cylinder, head, sector on the track and angle, and back.
+//! Converts addresses to cylinder, head, sector on the track and angle, and back.
 //!
-//! A zone is a row of tracks. Spares are left at the end of each spare region (a track, some cylinders or
-//! the zone); slipped sectors push the later sectors of their region on by one. Knows no time.
+//! A zone is a row of tracks. Spare sectors are at the end of each spare region (a track, some
+//! cylinders or the zone). A slipped sector moves the later sectors of its region by one. The
+//! module has no notion of time.
 
 use seekless_block::{Lba, Sectors};
 
-use crate::bands::Bands;
+use crate::rotation::REVOLUTION;
 use crate::spec::{GeometrySpec, Mapping, SpareRule, ZoneSpec};
-use crate::turn::REVOLUTION;
+use crate::track_tree::TrackTree;
 
-/// Bits of fraction in the width of a sector.
+/// Number of fraction bits in the width of a sector.
 pub(crate) const WIDTH_BITS: u32 = 20;
 
-/// A place on the platters.
+/// A position on the platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PlatterPosition {
     /// Index of the zone.
     pub zone: u32,
     /// Cylinder, 0 outermost.
@@ -25,15 +26,15 @@ pub struct Place {
     pub sector: u32,
 }
 
-/// Sectors that follow each other on one track: what one sweep of the head can transfer.
+/// Consecutive sectors on one track, which one sweep of the head can transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub(crate) place: Place,
+    pub(crate) place: PlatterPosition,
     /// Angle of the first sector's leading edge, in ticks.
     pub(crate) angle: u64,
-    /// Ticks from the leading edge of the first to the trailing edge of the last sector.
+    /// Ticks from the leading edge of the first sector to the trailing edge of the last.
     pub(crate) sweep: u64,
-    /// Sectors of data covered; at least 1.
+    /// Number of data sectors covered; at least 1.
     pub(crate) len: u64,
 }
 
@@ -41,8 +42,8 @@ pub(crate) struct Run {
 #[derive(Clone, Debug)]
 pub struct Geometry {
     zones: Vec<Zone>,
-    /// Instead of zones.
-    bands: Option<Bands>,
+    /// A track tree, used instead of zones.
+    bands: Option<TrackTree>,
     heads: u32,
     mapping: Mapping,
     capacity: Sectors,
@@ -62,7 +63,8 @@ struct Zone {
     cylinder_step: u64,
     offset: u64,
     unused_front: u64,
-    /// Physical and data sectors of a spare region, and how many such regions there are.
+    /// Number of physical sectors and of data sectors in a spare region, and number of such
+    /// regions.
     region: u64,
     region_data: u64,
     regions: u64,
@@ -75,11 +77,11 @@ struct Zone {
 struct Slip {
     first: u64,
     count: u64,
-    /// Sectors skipped in the zone before these.
+    /// Number of sectors skipped in the zone before these.
     before: u64,
 }
 
-/// The skipped sectors of a zone as runs that do not cross a region's end.
+/// The skipped sectors of a zone, as runs that do not cross the end of a region.
 fn slips(z: &ZoneSpec, region: u64) -> Vec<Slip> {
     let spt = u64::from(z.sectors_per_track);
     let singles = z.slips.iter().map(|&s| (s, 1));
@@ -137,7 +139,8 @@ impl Zone {
         ((u128::from(n) * u128::from(self.width)) >> WIDTH_BITS) as u64
     }
 
-    /// First physical sector of the region that holds data sector `l`, and the first data sector there.
+    /// First physical sector of the region with data sector `l`, and the first data sector in that
+    /// region.
     fn region_of(&self, l: u64) -> (u64, u64) {
         if self.regions == 1 || self.region_data == self.region {
             return (0, 0);
@@ -146,7 +149,7 @@ impl Zone {
         (r * self.region, r * self.region_data)
     }
 
-    /// Physical sector, counted from the zone's start, of data sector `l`.
+    /// Physical sector of data sector `l`, counted from the zone's start.
     fn physical(&self, l: u64) -> u64 {
         let l = l + self.unused_front;
         let (base, first) = self.region_of(l);
@@ -157,13 +160,14 @@ impl Zone {
         let from = self.slips.partition_point(|s| s.first < base);
         let slips = &self.slips[from..];
         let Some(origin) = slips.first().map(|s| s.before) else { return plain };
-        // A run is passed when it begins at or before the sector moved on by the runs before it: that
-        // holds for a prefix of them, so a binary search finds how many.
+        // A slip moves a sector if the slip begins at or before the sector's position after all
+        // earlier slips. This holds for a prefix of the slips, so a binary search finds their
+        // number.
         let passed = slips.partition_point(|s| s.first <= plain + (s.before - origin));
         plain + passed.checked_sub(1).map_or(0, |i| slips[i].before + slips[i].count - origin)
     }
 
-    /// Sectors skipped before physical sector `p`.
+    /// Number of sectors skipped before physical sector `p`.
     fn slipped_before(&self, p: u64) -> u64 {
         let n = self.slips.partition_point(|s| s.first < p);
         n.checked_sub(1).map_or(0, |i| {
@@ -172,7 +176,7 @@ impl Zone {
         })
     }
 
-    /// Data sectors of the zone before physical sector `p`.
+    /// Number of data sectors of the zone before physical sector `p`.
     fn data_before(&self, p: u64) -> u64 {
         let r = (p / self.region).min(self.regions);
         let base = r * self.region;
@@ -183,7 +187,7 @@ impl Zone {
 }
 
 impl Geometry {
-    /// The layout a checked specification describes.
+    /// The layout of a checked specification.
     #[must_use]
     pub(crate) fn new(spec: &GeometrySpec, capacity: u64) -> Self {
         let mut zones = Vec::with_capacity(spec.zones.len());
@@ -195,23 +199,23 @@ impl Geometry {
                 zones.push(zone);
             }
         }
-        let bands = spec.tree.as_ref().and_then(|t| Bands::new(t, spec.heads, capacity).ok());
+        let bands = spec.tree.as_ref().and_then(|t| TrackTree::new(t, spec.heads, capacity).ok());
         Self { zones, bands, heads: spec.heads, mapping: spec.mapping, capacity: Sectors(capacity) }
     }
 
-    /// Sectors a client sees.
+    /// Capacity visible to a client, in sectors.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.capacity
     }
 
-    /// Recording surfaces.
+    /// Number of recording surfaces.
     #[must_use]
     pub const fn heads(&self) -> u32 {
         self.heads
     }
 
-    /// Cylinders, including those no address lies on.
+    /// Number of cylinders, including those without addresses.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
         if let Some(bands) = &self.bands {
@@ -220,18 +224,18 @@ impl Geometry {
         self.zones.last().map_or(0, |z| z.first_cylinder + z.cylinders)
     }
 
-    /// Sectors on the track under `place`.
+    /// Sectors on the track at a position.
     #[must_use]
-    pub fn sectors_per_track(&self, place: Place) -> u32 {
+    pub fn sectors_per_track(&self, place: PlatterPosition) -> u32 {
         if let Some(bands) = &self.bands {
             return bands.sectors_per_track(place);
         }
         self.zones.get(place.zone as usize).map_or(0, |z| z.spt as u32)
     }
 
-    /// First and last address of each zone and its sectors a track.
+    /// First and last address of each zone, and its sectors per track.
     pub fn zones(&self) -> impl Iterator<Item = (Lba, Lba, u32)> + '_ {
-        let bands = self.bands.iter().flat_map(Bands::zones);
+        let bands = self.bands.iter().flat_map(TrackTree::zones);
         let zones = self.zones.iter().map(|z| (z.first_lbn, z.end_lbn - 1, z.spt as u32));
         bands.chain(zones).map(|(first, last, spt)| (Lba(first), Lba(last), spt))
     }
@@ -240,15 +244,16 @@ impl Geometry {
         self.zones.partition_point(|z| z.end_lbn <= lbn)
     }
 
-    /// Where a sector lies; `None` past the end.
+    /// The position of a sector; `None` after the end of the disk.
     #[must_use]
-    pub fn place(&self, lba: Lba) -> Option<Place> {
+    pub fn place(&self, lba: Lba) -> Option<PlatterPosition> {
         (lba.0 < self.capacity.0).then(|| self.run(lba.0, 1).place)
     }
 
-    /// The address of the sector at a place; `None` where no data lies (spares, slips, bad sectors).
+    /// The address of the sector at a position; `None` if the position holds no data (spares,
+    /// slips, bad sectors).
     #[must_use]
-    pub fn address(&self, place: Place) -> Option<Lba> {
+    pub fn address(&self, place: PlatterPosition) -> Option<Lba> {
         if let Some(bands) = &self.bands {
             return bands.address(place).map(Lba);
         }
@@ -266,7 +271,7 @@ impl Geometry {
         (found == place).then_some(Lba(lbn))
     }
 
-    /// Head from its position in address order on relative cylinder `c`, and the other way round.
+    /// Converts a head to its position in address order on relative cylinder `c`, and back.
     fn order(&self, z: &Zone, c: u32, head: u32) -> u32 {
         let reversed = match self.mapping {
             Mapping::Ascending => false,
@@ -276,7 +281,8 @@ impl Geometry {
         if reversed { self.heads - 1 - head } else { head }
     }
 
-    /// The longest run from `lbn`, of at most `len` sectors, on one track. `lbn` lies on the disk.
+    /// The longest run on one track from `lbn`, of at most `len` sectors. `lbn` must be on the
+    /// disk.
     pub(crate) fn run(&self, lbn: u64, len: u64) -> Run {
         if let Some(bands) = &self.bands {
             return bands.run(lbn, len);
@@ -305,7 +311,7 @@ impl Geometry {
         let start = z.edge(sector);
         let head = self.order(z, c, order);
         Run {
-            place: Place {
+            place: PlatterPosition {
                 zone: index as u32,
                 cylinder: z.first_cylinder + c,
                 head,
@@ -321,7 +327,7 @@ impl Geometry {
         }
     }
 
-    /// The first address on the track of `lbn`, which lies on the disk.
+    /// The first address on the track of `lbn`. `lbn` must be on the disk.
     pub(crate) fn track_start(&self, lbn: u64) -> u64 {
         if let Some(bands) = &self.bands {
             return bands.track_start(lbn);
@@ -331,8 +337,8 @@ impl Geometry {
         z.first_lbn + z.data_before(physical / z.spt * z.spt)
     }
 
-    /// A run that starts on, or would cross, a remapped sector: alone where it starts on one, else cut
-    /// short before the next one.
+    /// A run at a remapped sector. If the run starts on a remapped sector, it is that sector alone;
+    /// otherwise it ends before the next remapped sector.
     fn remapped(&self, z: &Zone, l: u64, first: u64, len: u64) -> (u64, u64) {
         if let Some(r) = z.remaps.iter().find(|r| r.0 == first) {
             return (r.1, 1);

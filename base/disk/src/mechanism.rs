@@ -1,14 +1,15 @@
-//! The mechanism: an arm, a spindle, and how long a movement or a sweep takes from a given instant.
+//! The mechanism, an arm and a spindle: the duration of a movement or a sweep that starts at a
+//! given time.
 //!
-//! Knows one access at a time, no queue and no buffer.
+//! It handles one access at a time, without queue and buffer.
 
 use seekless_block::{Duration, Extent, Lba, SimTime};
 
 use crate::disk::{Key, Target};
 use crate::geometry::{Geometry, Run};
-use crate::seek::SeekCurve;
+use crate::rotation::{REVOLUTION, Spindle, wait};
+use crate::seek_curve::SeekCurve;
 use crate::spec::{DiskSpec, ZeroLatency};
-use crate::turn::{REVOLUTION, Turn, wait};
 
 /// Phases of one access on the platters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,12 +26,12 @@ impl Phases {
     }
 }
 
-/// A disk's moving parts, with the arm somewhere.
+/// A disk's moving parts, with a present arm position.
 #[derive(Clone, Debug)]
 pub(crate) struct Mechanism {
     pub(crate) geometry: Geometry,
     pub(crate) curve: SeekCurve,
-    pub(crate) turn: Turn,
+    pub(crate) turn: Spindle,
     head_switch: Duration,
     write_settle_ns: i64,
     pub(crate) zero_latency: ZeroLatency,
@@ -41,12 +42,12 @@ pub(crate) struct Mechanism {
 }
 
 impl Mechanism {
-    /// At rest over the first track. The specification has been checked.
+    /// A mechanism at rest above its first track. The specification must have been checked.
     pub(crate) fn new(spec: &DiskSpec) -> Self {
         let geometry = Geometry::new(&spec.geometry, spec.disk_sectors());
         Self {
             curve: SeekCurve::new(&spec.seek, geometry.cylinders()),
-            turn: Turn::new(spec.mechanics.rpm),
+            turn: Spindle::new(spec.mechanics.rpm),
             head_switch: Duration::from_millis_f64(spec.mechanics.head_switch_ms),
             write_settle_ns: (spec.mechanics.write_settle_ms * 1e6).round() as i64,
             zero_latency: spec.mechanics.zero_latency,
@@ -57,23 +58,24 @@ impl Mechanism {
         }
     }
 
-    /// The arm's place, to come back to.
+    /// The arm's position, for [`Self::put_back`].
     pub(crate) const fn arm(&self) -> (u32, u32, Lba) {
         (self.cylinder, self.head, self.next)
     }
 
-    /// Puts the arm back where it was.
+    /// Moves the arm back to a former position.
     pub(crate) const fn put_back(&mut self, (cylinder, head, next): (u32, u32, Lba)) {
         (self.cylinder, self.head, self.next) = (cylinder, head, next);
     }
 
-    /// Where an access to `len` sectors from `lbn`, which lie on the disk, would start.
+    /// The start position of an access to `len` sectors from `lbn`. The sectors must be on the
+    /// disk.
     pub(crate) fn target(&self, lbn: u64, len: u64, moves: bool, write: bool) -> Target {
         Target { lba: Lba(lbn), run: self.geometry.run(lbn, len), moves, write }
     }
 
-    /// Seek and rotation from a known angle, in ticks; may stop early with any value of at least `bound` once
-    /// it is certain to reach it.
+    /// Seek and rotation from a known angle, in ticks. If the result is certain to reach `bound`,
+    /// the function may stop early and return any value of at least `bound`.
     pub(crate) fn positioning(&self, angle: u64, key: &Key, bound: u64) -> u64 {
         if !key.moves {
             return 0;
@@ -94,7 +96,8 @@ impl Mechanism {
         self.movement(cylinders, sectors, switch, key.write)
     }
 
-    /// `max(curve(distance), head switch)`, and the settle of a write where anything moves.
+    /// `max(curve(distance), head switch)`, plus the settle time of a write if the arm or the head
+    /// changes.
     fn movement(&self, cylinders: u32, sectors: u64, switch: bool, write: bool) -> Duration {
         let arm = self.curve.time(cylinders, sectors);
         let time = if switch { arm.max(self.head_switch) } else { arm };
@@ -105,17 +108,18 @@ impl Mechanism {
         }
     }
 
-    /// The movement from the arm's track to that of a run that follows in address order.
+    /// The movement from the arm's track to the track of the run that follows in address order.
     pub(crate) fn step_to(&self, run: &Run, write: bool) -> Duration {
         let cylinders = self.cylinder.abs_diff(run.place.cylinder);
         let switch = self.head != run.place.head;
         self.movement(cylinders, u64::from(cylinders > 0 || switch), switch, write)
     }
 
-    /// Makes an access that starts at `at`; the arm ends where the access ends. `passed` hears of every run:
-    /// when its first sector begins to pass the head, how long all of them take, and how many there are; of one read from its
-    /// middle on, in the order its sectors can leave. The
-    /// end is rounded down, so that the sector that follows can still be caught.
+    /// Performs an access that starts at `at`; the arm ends at the end of the access. Calls
+    /// `passed` for every run with the time when its first sector begins to pass the head, the time
+    /// that all of them take, and their number. For a run read from its middle, the times follow
+    /// the order in which its sectors can leave. The end is rounded down, so that the next sector
+    /// can still be reached.
     pub(crate) fn access(
         &mut self,
         at: SimTime,
@@ -141,7 +145,8 @@ impl Mechanism {
             if front == 0 || target.write {
                 passed(from, Duration(whole), run.len);
             } else {
-                // Read sectors leave in order: those read first wait for the front.
+                // Read sectors leave in order: sectors read early wait for the sectors at the
+                // front.
                 let sweep = turn.nanos(run.sweep / run.len * front).min(whole);
                 passed(from + Duration(whole - sweep), Duration(sweep), front);
                 passed(from + Duration(whole), Duration::ZERO, run.len - front);
@@ -169,11 +174,11 @@ impl Mechanism {
         Phases { seek, rotation: Duration(rotation), transfer, cylinders }
     }
 
-    /// Ticks until the first useful sector of a run, from there until all of it has passed, and how many sectors of
-    /// its front pass last.
+    /// Returns the ticks until the first useful sector of a run, the ticks from there until all of
+    /// it has passed, and the number of front sectors that pass last.
     ///
-    /// With zero-latency access and the head inside the run, the rest of the run comes first, then the gap,
-    /// then its beginning: one revolution from the next sector's edge.
+    /// With zero-latency access and the head inside the run, the rest of the run comes first, then
+    /// the gap, then the beginning of the run: one revolution from the next sector's edge.
     fn approach(&self, angle: u64, run: &Run, write: bool) -> (u64, u64, u64) {
         let on_arrival = match self.zero_latency {
             ZeroLatency::None => false,

@@ -1,4 +1,4 @@
-//! Commands that wait, at the disk or at the host, and the policy that picks among them.
+//! The queue of waiting commands, at the disk or at the host, with the policy that chooses from it.
 
 use std::collections::VecDeque;
 
@@ -9,18 +9,19 @@ use crate::disk::{Disk, Target};
 use crate::drive::Command;
 use crate::scheduler::{Memory, Scheduler, Waiting};
 
-/// A command with what was found out about it when it came.
+/// A command, with values computed at its arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) command: Command,
     pub(crate) flags: Flags,
     pub(crate) submitted: SimTime,
-    /// Rises with arrival.
+    /// Increases with arrival.
     pub(crate) order: u64,
     pub(crate) target: Target,
 }
 
-/// In order of arrival for FCFS; for the others in any order, with what the policy looks at beside.
+/// Commands in order of arrival for FCFS; for the other policies in any order, with the policy's
+/// search keys.
 #[derive(Clone, Debug, Default)]
 struct Class {
     fifo: VecDeque<Entry>,
@@ -33,7 +34,8 @@ impl Class {
         self.fifo.len() + self.bag.len()
     }
 
-    /// Index of the stream's command with the shortest seek, if it is not longer than that of `chosen`.
+    /// Index of the stream's command with the shortest seek, if its seek is not longer than that of
+    /// `chosen`.
     fn nearest_of(&self, stream: Option<StreamId>, disk: &Disk, chosen: usize) -> usize {
         let seek = |i: usize| disk.seek_to(&self.waiting[i].key);
         (0..self.bag.len())
@@ -44,17 +46,17 @@ impl Class {
     }
 }
 
-/// What a queue has for the disk.
+/// The queue's answer to the disk.
 pub(crate) enum Next {
-    /// This, now.
+    /// Serve this command now.
     Serve(Entry),
-    /// Nothing yet: until then at the latest it waits for something better than what it has.
+    /// Serve no command now: wait for a better command until this time at the latest.
     Wait(SimTime),
-    /// Nothing.
+    /// The queue is empty.
     Nothing,
 }
 
-/// A queue under one policy, background commands apart.
+/// A queue with one policy, with background commands kept apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     scheduler: Scheduler,
@@ -90,15 +92,15 @@ impl Queue {
         }
     }
 
-    /// Hears that a command it gave has ended.
+    /// Records that a command has ended.
     pub(crate) fn ended(&mut self, at: SimTime, command: &Command) {
         if let Some(anticipation) = &mut self.anticipation {
             anticipation.ended(at, command);
         }
     }
 
-    /// The command to serve next at `at`; a background one only where no foreground one waits. It waits for a better
-    /// one only where `may_wait`.
+    /// The command to serve next at `at`. A background command is returned only if no foreground
+    /// command waits. The queue waits for a better command only if `may_wait`.
     pub(crate) fn pop(&mut self, disk: &Disk, at: SimTime, may_wait: bool) -> Next {
         let foreground = self.foreground.len() > 0;
         let class = if foreground { &mut self.foreground } else { &mut self.background };
@@ -124,7 +126,7 @@ impl Queue {
                 class.bag.swap_remove(i)
             }
         };
-        // A flush moves nothing: the policy's place stays.
+        // A flush moves nothing, so the policy's position is unchanged.
         if entry.target.moves {
             let extent = entry.command.extent;
             if extent.start != self.memory.start {

@@ -1,4 +1,5 @@
-//! Which waiting command is served next: a name for each policy, and the choice itself as a pure function.
+//! The choice of the next command: a name for each scheduling policy, and the choice as a pure
+//! function.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,22 +11,23 @@ use crate::disk::{Disk, Key};
 /// A queueing policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// In order of arrival.
+    /// First come, first served.
     #[default]
     Fcfs,
-    /// Nearest address to the end of the last command first.
+    /// The nearest address to the end of the last command first.
     Sstf,
-    /// On in one direction of addresses, back where none is left that way.
+    /// In one direction of addresses; back when no command is left in that direction.
     Look,
-    /// The next higher address, from the lowest again after the highest (circular look).
+    /// The next higher address; after the highest, again from the lowest (circular look).
     CLook,
     /// Shortest positioning time (seek and rotation) first.
     Sptf,
-    /// As SPTF, each command's positioning time less 6/1000 of the time it has waited (Worthington, Ganger
-    /// and Patt, SIGMETRICS 1994, found that weight to serve all fairly at little cost).
+    /// As SPTF, but subtracts 6/1000 of a command's waiting time from its positioning time.
+    /// Worthington, Ganger and Patt (SIGMETRICS 1994) found that this weight is fair to all at
+    /// little cost.
     Asptf,
-    /// As C-LOOK, but after a read the disk stays idle for up to 6 ms where the same stream is expected to ask again
-    /// soon and nearby (Iyer and Druschel, SOSP 2001; FS2's baseline).
+    /// As C-LOOK, but after a read the disk stays idle for up to 6 ms if the same stream is
+    /// expected to read again soon and nearby (Iyer and Druschel, SOSP 2001; FS2's baseline).
     Anticipatory,
 }
 
@@ -56,9 +58,9 @@ impl fmt::Display for Scheduler {
     }
 }
 
-/// Not the name of a policy.
+/// The text is not the name of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no scheduler: choose fcfs, sstf, look, clook, sptf, asptf or anticipatory")]
+#[error("'{0}' is not a scheduler; choose fcfs, sstf, look, clook, sptf, asptf or anticipatory")]
 pub struct ParseSchedulerError(pub String);
 
 impl FromStr for Scheduler {
@@ -71,19 +73,19 @@ impl FromStr for Scheduler {
     }
 }
 
-/// A command as a policy sees it.
+/// A command with the values that a policy uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) key: Key,
-    /// Rises with arrival.
+    /// Increases with arrival.
     pub(crate) order: u64,
     pub(crate) submitted: SimTime,
 }
 
-/// What a policy remembers of the command served last.
+/// The values that a policy keeps of the last command served.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// Where it started, and the address after its end.
+    /// Its start address, and the address after its end.
     pub(crate) start: Lba,
     pub(crate) end: Lba,
     /// LOOK's direction.
@@ -95,8 +97,8 @@ impl Memory {
 }
 
 impl Scheduler {
-    /// Index of the command to serve next among `queue`, which may be in any order; `None` where it is
-    /// empty. Ties go to the earliest arrival.
+    /// Index of the command to serve next in `queue`, which may be in any order; `None` if it is
+    /// empty. If two are equal, the earlier arrival wins.
     pub(crate) fn choose(
         self,
         queue: &[Waiting],
@@ -128,20 +130,21 @@ impl Scheduler {
     }
 }
 
-/// Index of the least positioning time less a bonus; commands whose seek alone is too long are passed over
-/// without asking for the platter.
+/// Index of the command with the smallest positioning time minus its bonus. Commands whose seek
+/// alone is too long are skipped without computing the rotation.
 fn nearest(
     queue: &[Waiting],
     disk: &Disk,
     at: SimTime,
     bonus: impl Fn(&Waiting) -> Duration,
 ) -> Option<usize> {
-    let turn = disk.turn();
+    let turn = disk.spindle();
     let angle = turn.angle_at(at);
     let mut best: Option<usize> = None;
     let mut best_key = (i64::MAX, u64::MAX);
     for (i, w) in queue.iter().enumerate() {
-        // Ticks of 5 s times 30,000 rpm lie far below 2^63; a bonus that does not fit is the greatest.
+        // Ticks of 5 s times 30,000 rpm are far below 2^63. A bonus that does not fit becomes the
+        // maximum.
         let bonus =
             i64::try_from(bonus(w).0.saturating_mul(turn.ticks(Duration(1)))).unwrap_or(i64::MAX);
         let bound = best_key.0.saturating_add(bonus).saturating_add(1).max(0) as u64;

@@ -1,9 +1,11 @@
-//! A shingled disk as its drive manages it: a media cache kept as a log, bands that are only rewritten whole, and
-//! the cleaning that moves data from the one to the others. It knows no queue.
+//! A shingled disk, managed by the drive: a media cache that is a log, bands that are only
+//! rewritten as a whole, and the cleaning that moves data from the cache to the bands. It has no
+//! queue.
 //!
-//! The structure (one persistent cache, a static map of bands, cleaning in the order of the log, in idle time or
-//! only when the cache is full) is what Aghayev and Desnoyers found in drives ("Skylight", FAST 2015). What no paper
-//! says is assumed here, and listed in `docs/believing/disk-models.md`.
+//! The structure is the one that Aghayev and Desnoyers found in drives ("Skylight", FAST 2015): one
+//! persistent cache, a static map of bands, and cleaning in the order of the log, in idle time or
+//! only when the cache is full. Assumptions without a published source are listed in
+//! `docs/believing/disk-models.md`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +15,7 @@ use crate::disk::Access;
 use crate::mechanism::{Mechanism, Phases};
 use crate::spec::ShingledSpec;
 
-/// A write that stands in the cache; all of it belongs to one band.
+/// A write in the cache; all of it belongs to one band.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     start: u64,
@@ -22,7 +24,8 @@ struct Entry {
     at: u64,
 }
 
-/// What shingling adds to a mechanism. The cache takes the first sectors of the disk, the bands follow.
+/// The additions of shingling to a mechanism. The cache uses the first sectors of the disk; the
+/// bands follow.
 #[derive(Clone, Debug)]
 pub(crate) struct Shingled {
     band: u64,
@@ -30,39 +33,39 @@ pub(crate) struct Shingled {
     entries_max: usize,
     idle: Option<Duration>,
     sequential: u64,
-    /// Sectors a client sees.
+    /// Capacity visible to a client, in sectors.
     capacity: u64,
-    /// Client addresses whose last copy stands in the cache: length, and sector of the cache.
+    /// Client addresses whose newest copy is in the cache: length, and sector of the cache.
     map: BTreeMap<u64, (u64, u64)>,
-    /// Writes in the cache, oldest first; the first one is alive.
+    /// Writes in the cache, oldest first. The first one is in use.
     log: VecDeque<Entry>,
-    /// Where the log goes on.
+    /// Position of the next write in the log.
     head: u64,
     /// The run of consecutive writes: its first address, and the address after its last.
     run: (u64, u64),
-    /// A band written in place up to this address and not yet to its end.
+    /// A band written in place up to this address, but not yet to its end.
     torn: Option<u64>,
-    /// When the last command ended.
+    /// End of the last command.
     free_at: SimTime,
     /// The address after the last command.
     pub(crate) next: Lba,
 }
 
-/// Time spent on the disk, by whether the arm moved.
+/// Time spent on the disk: with arm movement, and without.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spent {
+struct TimeSpent {
     seek: Duration,
     other: Duration,
 }
 
-impl Spent {
+impl TimeSpent {
     fn total(&self) -> Duration {
         self.seek + self.other
     }
 }
 
 impl Shingled {
-    /// An empty cache in front of `capacity` sectors that all hold data.
+    /// An empty cache for `capacity` sectors, all of which hold data.
     pub(crate) fn new(spec: &ShingledSpec, capacity: u64) -> Self {
         Self {
             band: spec.band_sectors,
@@ -81,17 +84,17 @@ impl Shingled {
         }
     }
 
-    /// Sectors a client sees.
+    /// Capacity visible to a client, in sectors.
     pub(crate) const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The sector of the disk at which a client's address lies in its band.
+    /// The sector of the disk that is the home of a client's address in its band.
     pub(crate) const fn home(&self, lba: u64) -> u64 {
         self.cache + lba
     }
 
-    /// Makes an access that starts at `at`, after the cleaning that idle time before it was used for.
+    /// Performs an access that starts at `at`. Cleaning uses the idle time before it.
     pub(crate) fn access(
         &mut self,
         m: &mut Mechanism,
@@ -101,10 +104,11 @@ impl Shingled {
     ) -> Access {
         let (ready, mut behind) = self.clean_while_idle(m, at);
         let begin = at.max(ready);
-        // What was begun before the command came and ends after it is time of the command, not behind it.
+        // Cleaning that began before the command and ends after its arrival counts as time of the
+        // command.
         let late = begin.since(at);
         behind.other = Duration(behind.other.0.saturating_sub(late.0));
-        let mut pass = Pass::new(m, begin);
+        let mut pass = AccessSeries::new(m, begin);
         if write {
             self.write(&mut pass, extent);
         } else {
@@ -122,12 +126,11 @@ impl Shingled {
             cylinders: first.cylinders,
             behind_seek: behind.seek,
             behind_rotation_transfer: behind.other,
-            behind_before: true,
             ..Access::default()
         }
     }
 
-    fn read(&self, pass: &mut Pass<'_>, extent: Extent) {
+    fn read(&self, pass: &mut AccessSeries<'_>, extent: Extent) {
         let (mut at, end) = (extent.start.0, extent.end().0);
         while at < end {
             let cached = self.map.range(..=at).next_back().filter(|(s, (len, _))| *s + len > at);
@@ -143,7 +146,7 @@ impl Shingled {
         }
     }
 
-    fn write(&mut self, pass: &mut Pass<'_>, extent: Extent) {
+    fn write(&mut self, pass: &mut AccessSeries<'_>, extent: Extent) {
         let (mut at, end) = (extent.start.0, extent.end().0);
         if at != self.run.1 {
             self.run.0 = at;
@@ -181,8 +184,8 @@ impl Shingled {
         (first, if last < self.capacity { last } else { self.capacity })
     }
 
-    /// A place in the cache; bands are cleaned until there is one.
-    fn room(&mut self, pass: &mut Pass<'_>, len: u64) -> u64 {
+    /// Finds a position in the cache; cleans bands until there is one.
+    fn room(&mut self, pass: &mut AccessSeries<'_>, len: u64) -> u64 {
         loop {
             if let Some(place) = self.place(len) {
                 return place;
@@ -192,7 +195,7 @@ impl Shingled {
         }
     }
 
-    /// Where the next entry of the log may go. A range is not cut in two at the cache's end.
+    /// The position of the next entry of the log. An entry is not split at the cache's end.
     fn place(&self, len: u64) -> Option<u64> {
         let Some(tail) = self.log.front().map(|e| e.at) else { return Some(0) };
         if self.log.len() >= self.entries_max {
@@ -207,7 +210,7 @@ impl Shingled {
         (len <= tail).then_some(0)
     }
 
-    /// Drops what the cache holds of a range; what stands around it stays.
+    /// Removes a range from the cache. The cached data around the range stays.
     fn unmap(&mut self, from: u64, to: u64) {
         if let Some((&s, &(len, place))) = self.map.range(..from).next_back()
             && s + len > from
@@ -225,7 +228,7 @@ impl Shingled {
         }
     }
 
-    /// Gives up the log's end where nothing of it is in use.
+    /// Frees the oldest part of the log if none of it is in use.
     fn trim(&mut self) {
         while let Some(e) = self.log.front() {
             let mut over = self.map.range(..e.start + e.len).rev();
@@ -241,8 +244,8 @@ impl Shingled {
         self.head = 0;
     }
 
-    /// Brings a band up to date: reads it, reads what the cache holds of it, writes it whole.
-    fn clean(&mut self, pass: &mut Pass<'_>, lba: u64) {
+    /// Updates a band: reads the band and its data in the cache, then writes the whole band.
+    fn clean(&mut self, pass: &mut AccessSeries<'_>, lba: u64) {
         let (first, last) = self.band_of(lba);
         pass.own(false, self.home(first), last - first);
         let mut at = first;
@@ -258,19 +261,19 @@ impl Shingled {
         }
     }
 
-    /// Ends a band that a stream left in the middle: the rest is read and written again.
-    fn mend(&mut self, pass: &mut Pass<'_>) {
+    /// Completes a band that a stream left half-written: reads the rest and writes it again.
+    fn mend(&mut self, pass: &mut AccessSeries<'_>) {
         let Some(torn) = self.torn.take() else { return };
         let (_, last) = self.band_of(torn);
         pass.own(false, self.home(torn), last - torn);
         pass.own(true, self.home(torn), last - torn);
     }
 
-    /// Cleans from the moment idle time is long enough until `at`; a band begun is ended. Says when that is, and
-    /// what was spent.
-    fn clean_while_idle(&mut self, m: &mut Mechanism, at: SimTime) -> (SimTime, Spent) {
+    /// Cleans from the time at which the disk has been idle long enough, until `at`. A band that
+    /// was begun is completed. Returns the end time and the time spent.
+    fn clean_while_idle(&mut self, m: &mut Mechanism, at: SimTime) -> (SimTime, TimeSpent) {
         let from = self.idle.map_or(at, |wait| SimTime(self.free_at.0.saturating_add(wait.0)));
-        let mut pass = Pass::new(m, from);
+        let mut pass = AccessSeries::new(m, from);
         while pass.now < at {
             if self.torn.is_some() {
                 self.mend(&mut pass);
@@ -285,20 +288,20 @@ impl Shingled {
     }
 }
 
-/// What is done on the disk without a break.
+/// A series of accesses without a break.
 #[derive(Debug)]
-struct Pass<'m> {
+struct AccessSeries<'m> {
     mechanism: &'m mut Mechanism,
     now: SimTime,
-    /// When the command's first access began, and its phases.
+    /// Start of the command's first access, and its phases.
     first: Option<(SimTime, Phases)>,
-    /// Spent on the drive's own account.
-    own: Spent,
+    /// Time spent on the drive's own work.
+    own: TimeSpent,
 }
 
-impl<'m> Pass<'m> {
+impl<'m> AccessSeries<'m> {
     fn new(mechanism: &'m mut Mechanism, now: SimTime) -> Self {
-        Self { mechanism, now, first: None, own: Spent::default() }
+        Self { mechanism, now, first: None, own: TimeSpent::default() }
     }
 
     /// One access.
@@ -310,14 +313,14 @@ impl<'m> Pass<'m> {
         phases
     }
 
-    /// An access that a command asks for.
+    /// An access that a command needs.
     fn command(&mut self, write: bool, lbn: u64, len: u64) {
         let began = self.now;
         let phases = self.access(write, lbn, len);
         self.first.get_or_insert((began, phases));
     }
 
-    /// An access of the drive's own.
+    /// An access for the drive's own work.
     fn own(&mut self, write: bool, lbn: u64, len: u64) {
         let phases = self.access(write, lbn, len);
         self.own.seek += phases.seek;
@@ -345,7 +348,7 @@ mod tests {
         (Shingled::new(&shingled, 1_000), Mechanism::new(&spec))
     }
 
-    /// What the log and the map must keep, whatever was written.
+    /// The invariants of the log and the map after any writes.
     fn sound(s: &Shingled) -> Result<(), TestCaseError> {
         prop_assert!(s.log.len() <= s.entries_max);
         let mut places: Vec<(u64, u64)> = s.map.values().map(|(len, at)| (*at, *len)).collect();
@@ -367,14 +370,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_copy_is_written_over(
+        fn no_cached_copy_is_overwritten(
             steps in proptest::collection::vec((any::<bool>(), 0u64..1_000, 1u64..150, 0u64..4), 1..200),
             idles in any::<bool>(),
         ) {
             let (mut s, mut m) = small(idles.then_some(30.0));
             let (mut at, mut next) = (SimTime(0), 0);
             for (write, start, len, pause) in steps {
-                // Every other one goes on where the last ended.
+                // Every other write continues at the end of the last one.
                 let start = if pause % 2 == 0 { start } else { next % 1_000 };
                 let len = len.min(1_000 - start);
                 at += Duration(pause / 2 * 100_000_000);
@@ -383,13 +386,13 @@ mod tests {
                 next = start + len;
                 sound(&s)?;
                 if write {
-                    // The last sector stands in one of the two places, and is not lost by cleaning.
+                    // The last sector is in one of its two positions; cleaning does not lose it.
                     let cached = s.map.range(..next).next_back().is_some_and(|(f, (l, _))| f + l == next);
                     prop_assert!(cached || s.torn == Some(next) || next % 64 == 0 || next == 1_000);
                 }
             }
             while let Some(oldest) = s.log.front().copied() {
-                s.clean(&mut Pass::new(&mut m, at), oldest.start);
+                s.clean(&mut AccessSeries::new(&mut m, at), oldest.start);
                 sound(&s)?;
             }
             prop_assert!(s.map.is_empty());

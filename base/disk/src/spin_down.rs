@@ -1,4 +1,5 @@
-//! When a drive stops its platters: the policies, as data. Knows no time of day; [`crate::Drive`] does.
+//! The policies for stopping the platters of a drive, as data. [`crate::Drive`] applies them over
+//! time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +8,7 @@ use seekless_block::Duration;
 
 use crate::energy::PowerStates;
 
-/// When the platters are stopped.
+/// When to stop the platters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpinDown {
     /// Never.
@@ -15,42 +16,45 @@ pub enum SpinDown {
     None,
     /// After this long without work.
     After(Duration),
-    /// After a time that adapts (Douglis, Krishnan and Bershad, USENIX Mobile and Location-Independent Computing 1995):
-    /// it doubles when a spin-up makes a command wait for more than 5% of the idle time before it, and halves when not.
-    /// It starts at the break-even time, which by itself costs at most twice what foresight would (Karlin and others,
-    /// 1990), and stays within an eighth and eight times of it.
+    /// After a timeout that adapts (Douglis, Krishnan and Bershad, USENIX Mobile and
+    /// Location-Independent Computing 1995). The timeout doubles if a spin-up lets a command wait
+    /// for more than 5% of the idle time before it; otherwise it halves. It starts at the
+    /// break-even time, which alone costs at most twice as much as perfect knowledge of the future
+    /// (Karlin and others, 1990). It stays between one eighth and eight times the break-even time.
     Adaptive,
 }
 
-/// Least timeout.
+/// Minimum timeout.
 const LEAST: Duration = Duration::from_millis(100);
-/// Greatest timeout, in seconds.
+/// Maximum timeout, in seconds.
 const GREATEST_S: f64 = 86_400.0;
-/// Adaptive: one in so many parts of the idle time may be waited for without regret.
+/// Adaptive: a wait of at most this fraction (1/20) of the idle time is acceptable.
 const TOLERATED: u64 = 20;
-/// Adaptive: how far the timeout may leave the break-even time, as a factor.
+/// Adaptive: maximum factor between the timeout and the break-even time.
 const RANGE: u64 = 8;
 
-/// Why a drive cannot follow a policy.
+/// The reason why a drive cannot use a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpinDownError {
-    /// It is of a kind that never stops.
-    #[error("it has no platters, or two arms over them: only a disk with one arm is stopped")]
-    Never,
-    /// The description lacks something.
+    /// This kind of device never stops.
     #[error(
-        "this disk's description does not say how it spins down: it needs power.standby_w, power.spin_up_s, and power.spin_up_w or power.spin_up_j"
+        "the device has no platters, or it has two arms; only a disk with one arm can stop its platters"
+    )]
+    Never,
+    /// The description lacks a value.
+    #[error(
+        "this disk's description has no values for spinning down; add power.standby_w, power.spin_up_s, and power.spin_up_w or power.spin_up_j"
     )]
     NoStandby,
-    /// Standby saves nothing.
+    /// Standby does not save power.
     #[error(
-        "this disk saves nothing by spinning down: power.standby_w is not below what it takes idling"
+        "this disk saves nothing by spinning down: power.standby_w is not below its idle power"
     )]
     NoGain,
 }
 
 impl SpinDown {
-    /// The timeout to begin with.
+    /// The initial timeout.
     pub(crate) fn timeout(self, power: &PowerStates) -> Result<Option<Duration>, SpinDownError> {
         let standby = power.standby.ok_or(SpinDownError::NoStandby);
         match self {
@@ -64,7 +68,7 @@ impl SpinDown {
         }
     }
 
-    /// The timeout after a spin-up that was waited for so long after so long without work.
+    /// The new timeout after a spin-up: a command waited for `wait`, after `idle` without work.
     pub(crate) fn adapted(
         self,
         power: &PowerStates,
@@ -92,10 +96,10 @@ impl fmt::Display for SpinDown {
     }
 }
 
-/// Not a policy.
+/// The text is not a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no spin-down policy: write none, adaptive, or seconds without work from 0.1 to 86400"
+    "'{0}' is not a spin-down policy; write none, adaptive, or seconds without work from 0.1 to 86400"
 )]
 pub struct ParseSpinDownError(pub String);
 

@@ -1,7 +1,7 @@
-//! The model against references: replaying a workload, and comparing two sets of times.
+//! Compares the model with references: replays a workload and compares two sets of times.
 //!
-//! Gets texts and returns numbers; files and printing are the caller's. What counts as close is the
-//! caller's too.
+//! Input is text and output is numbers; files, printing and the limits for a good match belong to
+//! the caller.
 
 use seekless_block::{Extent, Op, SimTime};
 
@@ -9,39 +9,39 @@ use crate::disk::{Disk, DiskError};
 use crate::drive::{Command, Completion, Drive};
 use crate::scheduler::Scheduler;
 
-/// A reference text that cannot be read.
+/// A reference text that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct TextError {
-    /// As the caller named the text.
+    /// The caller's name for the text.
     pub file: String,
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// What is wrong, what was expected.
+    /// The fault and the expected text.
     pub what: String,
 }
 
 /// A request of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it comes (open loop).
+    /// Time of arrival (open loop).
     pub at: SimTime,
     /// Read or write.
     pub op: Op,
-    /// Where.
+    /// The sectors.
     pub extent: Extent,
 }
 
-/// How requests reach the drive.
+/// The arrival of requests at the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loop {
-    /// At their own times.
+    /// Open loop: each request at its own time.
     Open,
-    /// This many at a time, each completion brings the next.
+    /// Closed loop: this many requests in flight; each completion starts the next.
     Closed(usize),
 }
 
-/// One line of a whitespace- or comma-separated text, by column.
+/// One line of a text with columns separated by whitespace or commas.
 struct Columns<'a> {
     file: &'a str,
     line: usize,
@@ -58,7 +58,7 @@ impl Columns<'_> {
         })
     }
 
-    /// Nanoseconds from a decimal number of `unit` nanoseconds.
+    /// Nanoseconds from a decimal number in units of `unit` nanoseconds.
     fn time(&self, column: usize, unit: f64, name: &str) -> Result<u64, TextError> {
         let v: f64 = self.get(column, name)?;
         Ok((v * unit).round() as u64)
@@ -79,10 +79,11 @@ fn lines<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = Columns<'a>> 
         })
 }
 
-/// Reads DiskSim's default trace text: `arrival_ms device sector sectors flags`, bit 0 of flags a read.
+/// Parses DiskSim's default trace format: `arrival_ms device sector sectors flags`; bit 0 of the
+/// flags means a read.
 ///
 /// # Errors
-/// Where a line does not hold those five.
+/// A line does not have these five columns.
 pub fn parse_arrivals(file: &str, text: &str) -> Result<Vec<Arrival>, TextError> {
     lines(file, text)
         .map(|c| {
@@ -102,22 +103,22 @@ pub fn parse_arrivals(file: &str, text: &str) -> Result<Vec<Arrival>, TextError>
 pub struct Measured {
     /// Read or write.
     pub op: Op,
-    /// Where.
+    /// The sectors.
     pub extent: Extent,
-    /// Nanoseconds the drive took.
+    /// Service time of the drive, in nanoseconds.
     pub service_ns: u64,
-    /// Nanoseconds from its end to the next request.
+    /// Time from the end of the request to the next request, in nanoseconds.
     pub think_ns: u64,
 }
 
-/// The longest time a line may tell, in microseconds: about 31 years.
+/// Maximum time in a line, in microseconds: about 31 years.
 const LONGEST_US: f64 = 1e15;
 
-/// Reads a trace of measured requests: `R|W Hit|Miss|... sector sectors service_us think_us`; the second column, what
-/// the drive's buffer was thought to do, may be absent.
+/// Parses a trace of measured requests: `R|W Hit|Miss|... sector sectors service_us think_us`. The
+/// second column, the supposed state of the drive's buffer, is optional.
 ///
 /// # Errors
-/// Where a line does not hold these, or a time is negative or longer than 31 years.
+/// A line does not have these columns, or a time is negative or longer than 31 years.
 pub fn parse_measured(file: &str, text: &str) -> Result<Vec<Measured>, TextError> {
     lines(file, text)
         .map(|c| {
@@ -153,10 +154,11 @@ pub fn parse_measured(file: &str, text: &str) -> Result<Vec<Measured>, TextError
         .collect()
 }
 
-/// Plays a workload to its end. Completions come in the order they end; `tag` is the index of the request.
+/// Replays a whole workload. Completions are in the order of their ends; `tag` is the index of the
+/// request.
 ///
 /// # Errors
-/// Where a request passes the end of the disk.
+/// A request ends after the end of the disk.
 pub fn replay(
     disk: Disk,
     scheduler: Scheduler,
@@ -197,12 +199,12 @@ pub fn replay(
     }
 }
 
-/// Plays measured requests one at a time, each `think` after the end of the one before, and returns the
-/// modelled service times in milliseconds.
+/// Replays measured requests one at a time, each `think` after the end of the request before.
+/// Returns the modelled service times in milliseconds.
 ///
 /// # Errors
-/// Where a request passes the end of the disk.
-pub fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, DiskError> {
+/// A request ends after the end of the disk.
+fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, DiskError> {
     let mut drive = Drive::new(disk, Scheduler::Fcfs);
     let mut now = SimTime(0);
     let mut out = Vec::with_capacity(requests.len());
@@ -219,25 +221,25 @@ pub fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, Di
     Ok(out)
 }
 
-/// A drive's measured service times beside the model's.
+/// A drive's measured service times and the model's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measurement {
-    /// Requests compared.
+    /// Number of requests compared.
     pub requests: usize,
-    /// Mean service time on the drive.
+    /// Mean service time of the drive.
     pub measured_ms_mean: f64,
-    /// Mean service time in the model.
+    /// Mean service time of the model.
     pub model_ms_mean: f64,
-    /// Demerit between the two.
+    /// Demerit between the two, see [`demerit`].
     pub demerit_ms: f64,
-    /// Demerit over the measured mean.
+    /// Demerit divided by the measured mean.
     pub demerit_share: f64,
 }
 
-/// Replays measured requests and compares.
+/// Replays measured requests and compares the service times.
 ///
 /// # Errors
-/// Where a request passes the end of the disk.
+/// A request ends after the end of the disk.
 pub fn compare_measured(disk: Disk, requests: &[Measured]) -> Result<Measurement, DiskError> {
     let model = replay_measured(disk, requests)?;
     let real: Vec<f64> = requests.iter().map(|r| r.service_ns as f64 / 1e6).collect();
@@ -251,20 +253,20 @@ pub fn compare_measured(disk: Disk, requests: &[Measured]) -> Result<Measurement
     })
 }
 
-/// A run of the reference simulator: mechanics alone, nothing buffered, one request at the disk.
+/// A run of the reference simulator: mechanics without a buffer, one request at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MechanicalRun {
-    /// Its name in the reference's summary.
+    /// The name of the run in the reference's summary.
     pub name: &'static str,
-    /// The drive's description, in the folder of drives.
+    /// The drive's description, a file in the folder of drives.
     pub model: &'static str,
-    /// The workload, in the folder of runs.
+    /// The workload, a file in the folder of runs.
     pub trace: &'static str,
-    /// What was recorded, there too.
+    /// The recorded results, a file in the folder of runs.
     pub results: &'static str,
-    /// The host's policy.
+    /// The host's scheduling policy.
     pub scheduler: Scheduler,
-    /// How requests came.
+    /// The arrival of requests.
     pub mode: Loop,
 }
 
@@ -305,7 +307,7 @@ const ATLAS_RUNS: [MechanicalRun; 8] = runs! {
     "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
 };
 
-/// The reference's mechanical runs.
+/// All mechanical runs of the reference.
 pub fn mechanical_runs() -> impl Iterator<Item = MechanicalRun> {
     CHEETAH_RUNS.into_iter().chain(ATLAS_RUNS)
 }
@@ -313,15 +315,15 @@ pub fn mechanical_runs() -> impl Iterator<Item = MechanicalRun> {
 /// A drive measured by the reference's authors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RealDrive {
-    /// The drive's description, in the folder of drives.
+    /// The drive's description, a file in the folder of drives.
     pub specs: &'static str,
-    /// The measured requests, there too.
+    /// The measured requests, a file in the folder of drives.
     pub trace: &'static str,
     /// The reference simulator's published demerit, in milliseconds.
     pub reference_ms: f64,
 }
 
-/// The drives whose measured requests lie with the reference.
+/// The drives with measured requests in the reference.
 pub const REAL_DRIVES: [RealDrive; 5] = [
     RealDrive { specs: "atlas10k.diskspecs", trace: "atlas10k.trace.zst", reference_ms: 0.268 },
     RealDrive { specs: "cheetah9LP.diskspecs", trace: "cheetah9LP.trace.zst", reference_ms: 0.107 },
@@ -334,9 +336,10 @@ pub const REAL_DRIVES: [RealDrive; 5] = [
     },
 ];
 
-/// The demerit figure of Ruemmler and Wilkes (IEEE Computer, March 1994): the root mean square of the
-/// horizontal distance between two distributions, in their unit. Samples of different size are
-/// compared at as many evenly spaced quantiles as the larger one has.
+/// The demerit figure of Ruemmler and Wilkes (IEEE Computer, March 1994): the root mean square of
+/// the horizontal distance between two distributions, in the unit of the samples. If the samples
+/// have different sizes, they are compared at evenly spaced quantiles, as many as the larger sample
+/// has values.
 #[must_use]
 pub fn demerit(a: &[f64], b: &[f64]) -> f64 {
     let sorted = |x: &[f64]| {
@@ -359,27 +362,27 @@ pub fn demerit(a: &[f64], b: &[f64]) -> f64 {
     (sum / n as f64).sqrt()
 }
 
-/// Mean of a sample; NaN of none.
+/// Mean of a sample; NaN if it is empty.
 #[must_use]
 pub fn mean(x: &[f64]) -> f64 {
     x.iter().sum::<f64>() / x.len() as f64
 }
 
-/// What a reference run recorded of one request.
+/// The recorded times of one request of a reference run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recorded {
-    /// Milliseconds.
+    /// Seek in milliseconds.
     pub seek: f64,
-    /// Milliseconds.
+    /// Rotation in milliseconds.
     pub rotation: f64,
-    /// Milliseconds.
+    /// Transfer in milliseconds.
     pub transfer: f64,
-    /// Milliseconds from arrival to completion.
+    /// Response: milliseconds from arrival to completion.
     pub response: f64,
 }
 
 impl Recorded {
-    /// Seek, rotation and transfer, milliseconds.
+    /// Sum of seek, rotation and transfer, in milliseconds.
     #[must_use]
     pub fn service(&self) -> f64 {
         self.seek + self.rotation + self.transfer
@@ -395,11 +398,11 @@ impl Recorded {
     }
 }
 
-/// Reads a reference run: comma-separated, a header naming `seek_ms`, `rotlat_ms`, `xfer_ms`,
-/// `complete_ms` and `response_ms`. Requests that never completed (-1) are left out.
+/// Parses a reference run: comma-separated, with a header that names `seek_ms`, `rotlat_ms`,
+/// `xfer_ms`, `complete_ms` and `response_ms`. Requests that never completed (-1) are left out.
 ///
 /// # Errors
-/// Where the header lacks one of them or a value is no number.
+/// The header lacks one of these columns, or a value is not a number.
 pub fn parse_recorded(file: &str, text: &str) -> Result<Vec<Recorded>, TextError> {
     let mut all = lines(file, text);
     let names: Vec<&str> = all.next().map(|c| c.fields).unwrap_or_default();
@@ -407,7 +410,7 @@ pub fn parse_recorded(file: &str, text: &str) -> Result<Vec<Recorded>, TextError
         names.iter().position(|n| *n == name).ok_or_else(|| TextError {
             file: file.to_owned(),
             line: 1,
-            what: format!("the header names no column '{name}'"),
+            what: format!("the header has no column '{name}'"),
         })
     };
     let (s, r, x) = (column("seek_ms")?, column("rotlat_ms")?, column("xfer_ms")?);
@@ -426,23 +429,24 @@ pub fn parse_recorded(file: &str, text: &str) -> Result<Vec<Recorded>, TextError
     Ok(out)
 }
 
-/// A model beside its reference: means in milliseconds, demerits as shares of the reference's mean.
+/// The model and its reference: means in milliseconds, demerits as fractions of the reference's
+/// mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// Requests compared.
+    /// Number of requests compared.
     pub requests: usize,
     /// Means of the reference.
     pub reference: Recorded,
     /// Means of the model.
     pub model: Recorded,
-    /// Demerit of the response times over the reference's mean response.
+    /// Demerit of the response times, divided by the reference's mean response time.
     pub response_demerit: f64,
-    /// Demerit of the service times over the reference's mean service time.
+    /// Demerit of the service times, divided by the reference's mean service time.
     pub service_demerit: f64,
 }
 
-/// Compares a replay with a reference run of the same workload. The reference ends early by as many
-/// requests as were in flight; the model's last ones are left out too.
+/// Compares a replay with a reference run of the same workload. The reference ends before its last
+/// requests in flight complete; as many of the model's last requests are left out.
 #[must_use]
 pub fn compare(ours: &[Completion], reference: &[Recorded]) -> Comparison {
     let ours: Vec<Recorded> = ours.iter().take(reference.len()).map(Recorded::of).collect();

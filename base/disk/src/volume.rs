@@ -1,41 +1,42 @@
-//! A device without a mechanism, without a clock: operations in parallel lanes, admitted at a limited rate, counted
-//! as they would be billed. One model for cloud volumes, object stores and SSDs; it knows no arm and no scheduler.
+//! A device without a mechanism and without a clock: parallel lanes serve operations, a rate limit
+//! admits them, and they are counted as a provider bills them. The model covers cloud volumes,
+//! object stores and SSDs. It has no arm and no scheduler.
 //!
-//! Commands begin in the order in which they come, so all that happens to a foreground command is known when it
-//! comes; only background commands wait, for an instant at which no foreground command does.
+//! Commands start in the order of arrival, so the times of a foreground command are known when it
+//! arrives. Only background commands wait, for a time without waiting foreground commands.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use seekless_block::{Duration, Extent, Flags, Lba, Op, Power, Sectors, SimTime};
 
-use crate::bucket::Bucket;
-use crate::check::RangeError;
 use crate::disk::{Access, DiskError};
 use crate::drive::{Command, Completion};
-use crate::meter::Usage;
+use crate::power_meter::Usage;
+use crate::spec_check::RangeError;
 use crate::spin_down::{SpinDown, SpinDownError};
+use crate::token_bucket::TokenBucket;
 use crate::volume_spec::{OperationSpec, RateSpec, VolumeSpec};
 
-/// Operations served, as the provider counts them.
+/// Number of operations served, as the provider counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operations {
-    /// Those that read, the reading half of a rewritten object included.
+    /// Operations that read, including the read of a rewritten object.
     pub reads: u64,
-    /// Those that write.
+    /// Operations that write.
     pub writes: u64,
-    /// Of both, for background commands.
+    /// Reads and writes of background commands.
     pub background: u64,
 }
 
 impl Operations {
-    /// Both together.
+    /// Reads and writes together.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.reads + self.writes
     }
 
-    /// Those counted since `before`, an earlier count.
+    /// The difference to `before`, an earlier count.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
@@ -46,7 +47,7 @@ impl Operations {
     }
 }
 
-/// Time in which at least one lane was busy, by what set the end of it.
+/// A time in which at least one lane was busy, with the kind of operation that ended last.
 #[derive(Clone, Copy, Debug)]
 struct Busy {
     from: SimTime,
@@ -55,7 +56,7 @@ struct Busy {
     background: bool,
 }
 
-/// Power reading, writing and idle.
+/// Power while reading, while writing, and while idle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Watts {
     read: Power,
@@ -63,84 +64,84 @@ struct Watts {
     idle: Power,
 }
 
-/// A run of addresses that commands go on with.
+/// A run of addresses that later commands can continue.
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct SequentialRun {
     write: bool,
     next: Lba,
-    /// Sectors that its operation still takes.
+    /// Sectors that fit into its current operation.
     room: u64,
-    /// When what came last ended.
+    /// End of the last command in the run.
     ended: SimTime,
 }
 
-/// A command with the time it came.
+/// A command and its arrival time.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     command: Command,
     submitted: SimTime,
 }
 
-/// Part of a command that is served as one.
+/// A part of a command that is served as one operation.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     sectors: u64,
-    /// Goes on where an earlier one ended.
+    /// Whether it continues at the end of an earlier operation.
     continued: bool,
-    /// Operations it is billed as: 0 where it fills one that was counted.
+    /// Number of operations billed; 0 if it fills an operation that was already counted.
     reads: u64,
     writes: u64,
 }
 
-/// The device.
+/// A cloud volume, an object store or an SSD.
 #[derive(Clone, Debug)]
 pub struct Volume {
     capacity: Sectors,
     rule: OperationSpec,
-    /// Sectors of an operation.
+    /// Sectors per operation.
     size: u64,
     window: Duration,
     streams_max: usize,
     read: Duration,
     write: Duration,
     continued: Option<Duration>,
-    /// Femtoseconds a byte in a lane: reading, writing.
+    /// Femtoseconds per byte in a lane: reading, writing.
     lane_byte_fs: [u128; 2],
-    operation_limits: Vec<Bucket>,
-    byte_limits: Vec<Bucket>,
-    /// When each lane is free.
+    operation_limits: Vec<TokenBucket>,
+    byte_limits: Vec<TokenBucket>,
+    /// Times at which the lanes become free.
     lanes: BinaryHeap<Reverse<SimTime>>,
-    /// Oldest use first.
-    streams: VecDeque<Stream>,
-    /// When the last operation began: none begins before it.
+    /// Ordered by last use, the oldest first.
+    streams: VecDeque<SequentialRun>,
+    /// Start of the last operation. No operation starts before it.
     last_start: SimTime,
-    /// Address after the last command served.
+    /// Address after the end of the last command.
     next: Lba,
     background: VecDeque<Waiting>,
-    /// Commands under way, by their end.
+    /// Commands in progress, by end time.
     running: BTreeMap<(SimTime, u64), Completion>,
     order: u64,
     operations: Operations,
     power: Watts,
-    /// Without a gap in themselves, without overlap, in order of time; those that have ended are in `booked`.
+    /// Busy times without gaps and overlap, in order. Ended ones are in `booked`.
     busy: VecDeque<Busy>,
     booked: Usage,
     busy_until: SimTime,
 }
 
 impl Volume {
-    /// A device with nothing to do, its buckets full.
+    /// An idle device with full buckets.
     ///
     /// # Errors
-    /// Where a value of the specification is out of its range.
+    /// A value of the specification is out of its range.
     pub fn new(spec: &VolumeSpec) -> Result<Self, RangeError> {
         spec.validate()?;
         let s = &spec.service;
         let fs = |mb_s: f64| (1e15 / (mb_s * 1e6)).round() as u128;
         let buckets = |limit: &Option<RateSpec>, unit: f64| {
-            let long = limit.iter().map(|l| Bucket::new(l.per_s * unit, l.credits * unit));
+            let long = limit.iter().map(|l| TokenBucket::new(l.per_s * unit, l.credits * unit));
             let peak = limit.iter().filter_map(|l| l.burst_per_s);
-            long.chain(peak.map(|rate| Bucket::new(rate * unit, 0.0))).collect()
+            long.chain(peak.map(|rate| TokenBucket::new(rate * unit, 0.0))).collect()
         };
         let (window, streams_max) = match spec.operations {
             OperationSpec::Merged { window_ms, streams, .. } => {
@@ -181,19 +182,19 @@ impl Volume {
         })
     }
 
-    /// Sectors a client sees.
+    /// Capacity visible to a client, in sectors.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.capacity
     }
 
-    /// Operations begun so far.
+    /// Number of operations started so far.
     #[must_use]
     pub(crate) const fn operations(&self) -> Operations {
         self.operations
     }
 
-    /// There are no platters to stop.
+    /// Refused: there are no platters to stop.
     pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
         if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::Never) }
     }
@@ -220,23 +221,23 @@ impl Volume {
         }
     }
 
-    /// Commands of the background that have not begun.
+    /// Number of background commands that have not begun.
     #[must_use]
     pub(crate) fn waiting(&self) -> usize {
         self.background.len()
     }
 
-    /// Whether nothing runs, waits, or is left to poll.
+    /// Whether no command is in progress or waiting, and no completion is left to poll.
     #[must_use]
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.background.is_empty()
     }
 
-    /// Takes a command at `now`, which must not run backwards between calls. Discard and flush end at once: what
-    /// a write answered for is stable.
+    /// Takes a command at `now`. `now` must not decrease between calls. Discard and flush end at
+    /// once, because acknowledged writes are stable.
     ///
     /// # Errors
-    /// Where the extent passes the end of the device; nothing changes.
+    /// The extent ends after the end of the device. The device is unchanged.
     pub(crate) fn submit_with(
         &mut self,
         now: SimTime,
@@ -248,7 +249,7 @@ impl Volume {
         if end.is_none_or(|end| end > self.capacity.0) {
             return Err(DiskError::PastEnd { extent, capacity: self.capacity });
         }
-        // No sum of times overflows below; 2^62 ns are 146 years.
+        // With this limit no later sum of times overflows; 2^62 ns are 146 years.
         let now = now.min(SimTime(1 << 62));
         self.advance(now);
         let waiting = Waiting { command, submitted: now };
@@ -263,7 +264,8 @@ impl Volume {
         Ok(())
     }
 
-    /// When something happens next, if nothing more is submitted: a command ends, or one of the background begins.
+    /// The time of the next event, if no command is submitted before: a command ends, or a
+    /// background command begins.
     #[must_use]
     pub(crate) fn next_event(&self) -> Option<SimTime> {
         let ends = self.running.first_key_value().map(|((at, _), _)| *at);
@@ -271,14 +273,14 @@ impl Volume {
         ends.into_iter().chain(begins).min()
     }
 
-    /// The next command that has ended by `now`; call until `None`.
+    /// The next command that has ended up to `now`; call until `None`.
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<Completion> {
         self.advance(now);
         let first = self.running.first_entry().filter(|e| e.key().0 <= now)?;
         Some(first.remove())
     }
 
-    /// Begins the background commands whose time has come.
+    /// Starts the background commands that can start up to `now`.
     fn advance(&mut self, now: SimTime) {
         while let Some(w) = self.background.front().copied().filter(|w| self.begins(w) <= now) {
             self.background.pop_front();
@@ -292,14 +294,15 @@ impl Volume {
         }
     }
 
-    /// When the first operation of a command could begin.
+    /// The earliest start of the first operation of a command.
     fn begins(&self, w: &Waiting) -> SimTime {
         let turn = self.turn(w.submitted);
         let piece = self.piece(w.command.op, w.command.extent, w.submitted);
         turn.max(self.admitted(&piece))
     }
 
-    /// When an operation that came at `submitted` finds a lane, behind all that came before.
+    /// The time at which an operation that arrived at `submitted` gets a lane, after all earlier
+    /// operations.
     fn turn(&self, submitted: SimTime) -> SimTime {
         let lane = self.lanes.peek().map_or(SimTime::ZERO, |l| l.0);
         submitted.max(self.last_start).max(lane)
@@ -311,7 +314,7 @@ impl Volume {
         operations.chain(bytes).max().unwrap_or(SimTime::ZERO)
     }
 
-    /// The first piece of what is left of a command that came at `at`.
+    /// The first piece of the rest of a command that arrived at `at`.
     fn piece(&self, op: Op, left: Extent, at: SimTime) -> Piece {
         let write = op != Op::Read;
         let counted = (u64::from(!write), u64::from(write));
@@ -342,14 +345,14 @@ impl Volume {
         }
     }
 
-    /// The run that a command at `start` goes on with.
+    /// The run that a command at `start` continues.
     fn stream(&self, write: bool, start: Lba, at: SimTime) -> Option<usize> {
         self.streams
             .iter()
             .position(|s| s.write == write && s.next == start && at.since(s.ended) <= self.window)
     }
 
-    /// Latency and transfer of a piece.
+    /// Latency and transfer time of a piece.
     fn takes(&self, op: Op, left: Extent, piece: &Piece) -> (Duration, Duration) {
         let time = |sectors: u64, write: bool| {
             let fs = u128::from(sectors) * 512 * self.lane_byte_fs[usize::from(write)];
@@ -357,7 +360,7 @@ impl Volume {
         };
         let write = op != Op::Read;
         if write && piece.reads > 0 {
-            // The whole object comes, and goes back.
+            // The whole object is read, and written back.
             let first = left.start.0 / self.size * self.size;
             let whole = self.size.min(self.capacity.0 - first);
             return (self.read + self.write, time(whole, false) + time(whole, true));
@@ -367,7 +370,7 @@ impl Volume {
         (latency, time(piece.sectors, write))
     }
 
-    /// Serves a command from the first instant it can begin, and notes its end.
+    /// Serves a command at the first possible time, and records its end.
     fn serve(&mut self, w: &Waiting) {
         let Command { op, extent, .. } = w.command;
         let write = op != Op::Read;
@@ -395,7 +398,7 @@ impl Volume {
         self.end(w, (started, finished), transfer);
     }
 
-    /// Puts a piece in the books.
+    /// Adds a piece to the totals.
     fn count(&mut self, w: &Waiting, at: SimTime, end: SimTime, piece: &Piece) {
         self.operations.reads += piece.reads;
         self.operations.writes += piece.writes;
@@ -410,7 +413,7 @@ impl Volume {
         }
     }
 
-    /// Notes how far a run of addresses has come.
+    /// Records the progress of a run of addresses.
     fn remember(&mut self, write: bool, left: Extent, piece: &Piece, ended: SimTime) {
         if self.streams_max == 0 {
             return;
@@ -424,7 +427,12 @@ impl Volume {
         if self.streams.len() == self.streams_max {
             self.streams.pop_front();
         }
-        self.streams.push_back(Stream { write, next: at + Sectors(piece.sectors), room, ended });
+        self.streams.push_back(SequentialRun {
+            write,
+            next: at + Sectors(piece.sectors),
+            room,
+            ended,
+        });
     }
 
     fn end(&mut self, w: &Waiting, (started, finished): (SimTime, SimTime), transfer: Duration) {

@@ -1,92 +1,93 @@
-//! What a device without a mechanism is, and the ranges of its values: a cloud volume, an object store, an SSD.
-//! Knows no time and no file.
+//! The description of a device without a mechanism (a cloud volume, an object store or an SSD), and
+//! the ranges of its values.
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named};
 use crate::device::Kind;
 use crate::spec::Source;
+use crate::spec_check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named};
 use crate::volume::Operations;
 
-/// A device that serves operations in lanes, as its catalogue entry says it is. MB are 10^6 bytes.
+/// A device that serves operations in lanes, as in its catalogue entry. MB are 10^6 bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeSpec {
-    /// One of those without a mechanism.
+    /// The kind of device; one of the kinds without a mechanism.
     pub kind: Kind,
-    /// Short name, as given on the command line.
+    /// Short name, as used on the command line.
     pub name: String,
-    /// Provider or maker, and model.
+    /// Provider or manufacturer, and model.
     pub title: String,
-    /// Sectors of 512 bytes that a client sees.
+    /// Capacity visible to a client, in sectors of 512 bytes.
     pub capacity_sectors: u64,
-    /// How long an operation takes.
+    /// Duration of an operation.
     pub service: ServiceSpec,
-    /// What one operation is.
+    /// The size of one operation.
     pub operations: OperationSpec,
-    /// What the device admits.
+    /// The limits on operations and bytes.
     #[serde(default, skip_serializing_if = "LimitsSpec::is_empty")]
     pub limits: LimitsSpec,
-    /// What it costs; absent where nobody sends a bill.
+    /// Prices; absent without a provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<PriceSpec>,
-    /// Power; absent where it is not known, and then no energy is reported.
+    /// Power; absent if not known. Then no energy is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<VolumePowerSpec>,
-    /// Where each value comes from.
+    /// The source of each value.
     #[serde(default, rename = "source")]
     pub sources: Vec<Source>,
 }
 
-/// How long an operation takes: a latency, then its bytes through one lane.
+/// Duration of an operation: a latency, then the transfer of its bytes through one lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceSpec {
-    /// Operations served at once: channels, or requests that the service works on side by side.
+    /// Number of operations served at once: channels, or requests that the service handles in
+    /// parallel.
     pub lanes: u32,
-    /// Before the first byte of a read.
+    /// Latency before the first byte of a read.
     pub read_ms: f64,
-    /// Before the first byte of a write.
+    /// Latency before the first byte of a write.
     pub write_ms: f64,
-    /// Instead of either, where the operation goes on where an earlier one of the same direction ended (rule
-    /// `merged` only).
+    /// Replaces both latencies if the operation continues at the end of an earlier operation of the
+    /// same direction (rule `merged` only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_ms: Option<f64>,
-    /// What a lane moves when reading, MB a second.
+    /// Read throughput of a lane in MB/s.
     pub lane_read_mb_s: f64,
-    /// What a lane moves when writing, MB a second.
+    /// Write throughput of a lane in MB/s.
     pub lane_write_mb_s: f64,
 }
 
-/// What counts as one operation.
+/// The rule that defines one operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case", deny_unknown_fields)]
 pub enum OperationSpec {
-    /// Each command, cut into pieces of at most `kib`.
+    /// Each command is one operation, or several pieces of at most `kib`.
     Commands {
-        /// KiB of a piece.
+        /// KiB per piece.
         kib: u32,
     },
-    /// As `commands`, but commands of the same direction that follow each other in address order count as one until
-    /// `kib` are full.
+    /// As `commands`, but commands of the same direction in consecutive address order count as one
+    /// operation until it has `kib`.
     Merged {
-        /// KiB of an operation.
+        /// KiB per operation.
         kib: u32,
-        /// The next command may come this long after the end of the one before it.
+        /// The next command can arrive up to this time after the end of the command before it.
         window_ms: f64,
-        /// Runs of addresses remembered at once.
+        /// Number of runs of addresses to remember.
         streams: u32,
     },
-    /// Objects of `kib`, at multiples of their size. A read fetches the part it needs of each; a write of part of
-    /// an object fetches the whole and puts the whole back.
+    /// Objects of `kib`, at multiples of their size. A read fetches the needed part of each object.
+    /// A write to a part of an object reads and writes the whole object.
     Objects {
-        /// KiB of an object.
+        /// KiB per object.
         kib: u32,
     },
 }
 
 impl OperationSpec {
-    /// KiB of one operation.
+    /// KiB per operation.
     #[must_use]
     pub const fn kib(&self) -> u32 {
         match self {
@@ -95,14 +96,14 @@ impl OperationSpec {
     }
 }
 
-/// What a device admits. An operation that would pass a limit waits; so do all behind it.
+/// The limits of a device. An operation above a limit waits, and so do all operations after it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsSpec {
-    /// Operations.
+    /// Limit of operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<RateSpec>,
-    /// Bytes, in MB.
+    /// Limit of bytes, in MB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub megabytes: Option<RateSpec>,
 }
@@ -113,62 +114,62 @@ impl LimitsSpec {
     }
 }
 
-/// A rate with credits: a bucket that is full at first.
+/// A rate limit with credits: a token bucket that is full at first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateSpec {
-    /// In the long run.
+    /// Sustained rate per second.
     pub per_s: f64,
-    /// Credits the bucket holds; it fills at the long run's rate.
+    /// Number of credits that the bucket can hold; it fills at the sustained rate.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub credits: f64,
-    /// Rate at which credits may be spent; absent: at once.
+    /// Rate at which credits can be spent; absent: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_per_s: Option<f64>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde requires this signature
 fn is_zero(x: &f64) -> bool {
     *x == 0.0
 }
 
-/// What a device costs, in US dollars.
+/// Prices of a device in US dollars.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PriceSpec {
-    /// For each GiB of capacity and month.
+    /// Price per GiB of capacity and month.
     pub usd_per_gib_month: f64,
-    /// For a million operations that read.
+    /// Price per million read operations.
     pub usd_per_million_reads: f64,
-    /// For a million operations that write.
+    /// Price per million write operations.
     pub usd_per_million_writes: f64,
-    /// For each operation a second of the limit beyond those included, and month.
+    /// Price per month for each operation per second of the limit above the included ones.
     pub usd_per_operation_per_s_month: f64,
-    /// Operations a second included.
+    /// Included operations per second.
     pub included_operations_per_s: f64,
-    /// For each MB a second of the limit beyond those included, and month.
+    /// Price per month for each MB/s of the limit above the included ones.
     pub usd_per_mb_per_s_month: f64,
-    /// MB a second included.
+    /// Included MB/s.
     pub included_mb_per_s: f64,
 }
 
-/// Power, watts.
+/// Power in watts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumePowerSpec {
-    /// While any lane reads.
+    /// Power while at least one lane reads.
     pub read_w: f64,
-    /// While any lane writes.
+    /// Power while at least one lane writes.
     pub write_w: f64,
-    /// While nothing is served.
+    /// Power without operations.
     pub idle_w: f64,
 }
 
-/// Hours of a month, as providers bill.
+/// Hours per month, as providers bill.
 const MONTH_H: f64 = 730.0;
 
 impl VolumeSpec {
-    /// What holding the device costs for a time, in US dollars; operations not counted.
+    /// Price of the device for a time, in US dollars, without operations.
     #[must_use]
     pub fn holding_usd(&self, seconds: f64) -> f64 {
         let Some(p) = &self.price else { return 0.0 };
@@ -183,7 +184,7 @@ impl VolumeSpec {
         month * seconds / (MONTH_H * 3_600.0)
     }
 
-    /// What operations cost, in US dollars.
+    /// Price of operations, in US dollars.
     #[must_use]
     pub fn operations_usd(&self, counted: &Operations) -> f64 {
         self.price.as_ref().map_or(0.0, |p| {
@@ -196,7 +197,7 @@ impl VolumeSpec {
     /// Checks every value against its range.
     ///
     /// # Errors
-    /// The first value outside its range.
+    /// Returns the first value outside its range.
     pub fn validate(&self) -> Result<(), RangeError> {
         if self.kind.is_mechanical() {
             return fault("kind", self.kind, "cloud_hdd, cloud_ssd, object_store or ssd here");

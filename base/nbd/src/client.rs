@@ -1,5 +1,5 @@
-//! The client's side of a session. It refuses to know where read data goes: it says which request and
-//! which place in it the received bytes belong to.
+//! The client's side of a session. The caller decides where read data is stored. The session
+//! reports to which request, and to which offset in that request, the received bytes belong.
 
 mod replies;
 
@@ -12,10 +12,10 @@ use crate::wire::{
     TransmissionFlags, push_option,
 };
 
-/// What a client wants of a server.
+/// The choices of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The export's name; empty for the default one. At most [`wire::MAX_STRING_BYTES`].
+    /// The export's name; empty for the default one. At most 4096 bytes.
     pub export: String,
     /// Ask for structured replies.
     pub structured: bool,
@@ -30,92 +30,93 @@ impl Default for Options {
     }
 }
 
-/// What came of the bytes.
+/// The meaning of the bytes that [`ClientSession::step`] took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
-    /// Nothing until so many bytes are at hand, counted from the first that was not taken.
+    /// No progress until this many bytes are available, counted from the first byte not taken.
     More(usize),
-    /// Bytes were taken; step again.
+    /// Bytes were taken; call `step` again.
     Nothing,
     /// The handshake is over; [`ClientSession::request`] may be called.
     Ready,
     /// The server refused the export with this reply type; the session is over.
     Refused(u32),
-    /// The bytes taken are data of a read.
+    /// The bytes taken are data of a read request.
     Data {
-        /// Which read.
+        /// Cookie of the read request.
         cookie: u64,
-        /// Where they belong, in bytes from the read's start.
+        /// Offset of the data from the start of the read, in bytes.
         at: u32,
     },
-    /// A part of a read is zeroes.
+    /// A part of a read request is zeroes.
     Zeroes {
-        /// Which read.
+        /// Cookie of the read request.
         cookie: u64,
-        /// From the read's start, in bytes.
+        /// Offset from the start of the read, in bytes.
         at: u32,
-        /// In bytes.
+        /// Length in bytes.
         len: u32,
     },
     /// The next run of a block status request.
     Status {
-        /// Which request.
+        /// Cookie of the request.
         cookie: u64,
-        /// In bytes.
+        /// Length of the run in bytes.
         len: u32,
         /// [`crate::STATE_HOLE`] | [`crate::STATE_ZERO`].
         state: u32,
     },
-    /// A request ended; its cookie may come back for another.
+    /// A request ended. A later request can carry the same cookie.
     Done {
-        /// Which request.
+        /// Cookie of the request.
         cookie: u64,
-        /// How.
+        /// Success, or the server's error.
         result: Result<(), Errno>,
     },
 }
 
-/// Where the session is.
+/// The part of the protocol that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The server's greeting is due.
+enum ClientState {
+    /// The server's greeting is expected.
     Greeting,
-    /// The final reply to this option is due.
+    /// The final reply to this option is expected.
     Option(u32),
-    /// The reply to `EXPORT_NAME` is due.
+    /// The reply to `EXPORT_NAME` is expected.
     ExportName,
-    /// A reply is due.
+    /// A reply is expected.
     Replies,
-    /// So many bytes of read data, which belong at `at`; then the reply ends where `last`.
+    /// `left` bytes of read data are expected; they belong at offset `at`. If `last`, the reply
+    /// ends with them.
     Data { slot: usize, at: u32, left: u32, last: bool },
-    /// So many bytes of block status runs.
+    /// `left` bytes of block status runs are expected.
     Runs { slot: usize, left: u32, last: bool },
-    /// So many bytes of no interest.
+    /// `left` bytes to ignore are expected.
     Skip { slot: usize, left: u32, last: bool },
-    /// The reply is whole.
+    /// The reply is complete.
     End { slot: usize },
-    /// Over.
+    /// The session has ended.
     Closed,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     cookie: u64,
     command: Command,
     offset: u64,
     len: u32,
-    /// Bytes of data, or of described runs, that came.
+    /// Bytes of data, or of described runs, received so far.
     received: u32,
     error: Option<Errno>,
     active: bool,
 }
 
-/// The client's side of one connection; use it as [`crate::ServerSession`].
+/// The client's side of one connection. Use it as [`crate::ServerSession`].
 #[derive(Debug)]
 pub struct ClientSession {
     options: Options,
-    state: State,
+    state: ClientState,
     at: u64,
     no_zeroes: bool,
     structured: bool,
@@ -128,12 +129,12 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    /// A session on a fresh connection. The server speaks first.
+    /// A session on a new connection. The server speaks first.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
             options,
-            state: State::Greeting,
+            state: ClientState::Greeting,
             at: 0,
             no_zeroes: false,
             structured: false,
@@ -146,19 +147,20 @@ impl ClientSession {
         }
     }
 
-    /// Size of the export in bytes, once ready.
+    /// Size of the export in bytes. Valid after [`ClientEvent::Ready`].
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// What the server offers, once ready.
+    /// The server's features for this export. Valid after [`ClientEvent::Ready`].
     #[must_use]
     pub const fn flags(&self) -> TransmissionFlags {
         self.flags
     }
 
-    /// The server's sizes of requests, once ready; the protocol's defaults where it named none.
+    /// The server's block sizes, or the protocol's defaults if the server gave none. Valid after
+    /// [`ClientEvent::Ready`].
     #[must_use]
     pub const fn block_sizes(&self) -> BlockSizes {
         self.block
@@ -170,20 +172,21 @@ impl ClientSession {
         self.context.is_some()
     }
 
-    /// Whether structured replies were agreed.
+    /// Whether client and server agreed on structured replies.
     #[must_use]
     pub const fn is_structured(&self) -> bool {
         self.structured
     }
 
-    /// Requests under way.
+    /// The number of requests in flight.
     #[must_use]
     pub const fn in_flight(&self) -> usize {
         self.pending.len() - self.free.len()
     }
 
-    /// Appends a request; after a write's, the caller sends `len` bytes of payload. The cookie, or
-    /// `None` where the session is not in transmission.
+    /// Appends a request to `out` and returns its cookie. After a write request, the caller sends
+    /// `len` bytes of payload. Returns `None` if requests are not allowed in the session's present
+    /// state.
     pub fn request(
         &mut self,
         command: Command,
@@ -194,18 +197,22 @@ impl ClientSession {
     ) -> Option<u64> {
         if matches!(
             self.state,
-            State::Greeting | State::Option(_) | State::ExportName | State::Closed
+            ClientState::Greeting
+                | ClientState::Option(_)
+                | ClientState::ExportName
+                | ClientState::Closed
         ) {
             return None;
         }
         let mut cookie = 0;
         if command == Command::Disconnect {
-            self.state = State::Closed;
+            self.state = ClientState::Closed;
         } else {
             let fresh =
                 Pending { cookie, command, offset, len, received: 0, error: None, active: true };
             let slot = self.free.pop().unwrap_or(self.pending.len());
-            // The upper half counts the slot's uses, so that a late reply finds no other request.
+            // The upper half counts the uses of the slot. A late reply then matches no newer
+            // request.
             let uses = self.pending.get(slot).map_or(0, |p| (p.cookie >> 32).wrapping_add(1));
             cookie = (uses << 32) | slot as u64;
             let fresh = Pending { cookie, ..fresh };
@@ -223,11 +230,12 @@ impl ClientSession {
         Some(cookie)
     }
 
-    /// Takes bytes off the front of `input`: how many, and what they meant. Bytes to send during the
-    /// handshake are appended to `out`. Call again until it says [`ClientEvent::More`].
+    /// Takes bytes from the front of `input`. Returns the number of bytes taken and their meaning.
+    /// Appends bytes to send during the handshake to `out`. Call again until the event is
+    /// [`ClientEvent::More`].
     ///
     /// # Errors
-    /// Where the server broke the protocol. Close the connection.
+    /// The server broke the protocol. Close the connection.
     #[inline]
     pub fn step(
         &mut self,
@@ -235,10 +243,10 @@ impl ClientSession {
         out: &mut Vec<u8>,
     ) -> Result<(usize, ClientEvent), Violation> {
         let (taken, event) = match self.state {
-            State::Greeting => self.greeting(input, out)?,
-            State::Option(option) => self.option_reply(option, input, out)?,
-            State::ExportName => self.export_name_reply(input),
-            State::Closed => {
+            ClientState::Greeting => self.greeting(input, out)?,
+            ClientState::Option(option) => self.option_reply(option, input, out)?,
+            ClientState::ExportName => self.export_name_reply(input),
+            ClientState::Closed => {
                 if input.is_empty() {
                     return Ok((0, ClientEvent::More(1)));
                 }
@@ -278,7 +286,7 @@ impl ClientSession {
         out.extend_from_slice(&ours.to_be_bytes());
         if self.options.structured {
             push_option(out, OPT_STRUCTURED_REPLY, 0);
-            self.state = State::Option(OPT_STRUCTURED_REPLY);
+            self.state = ClientState::Option(OPT_STRUCTURED_REPLY);
         } else {
             self.go(out);
         }
@@ -293,7 +301,7 @@ impl ClientSession {
         out.extend_from_slice(name);
         out.extend_from_slice(&1u16.to_be_bytes());
         out.extend_from_slice(&wire::INFO_BLOCK_SIZE.to_be_bytes());
-        self.state = State::Option(OPT_GO);
+        self.state = ClientState::Option(OPT_GO);
     }
 
     /// Asks for `base:allocation`.
@@ -306,7 +314,7 @@ impl ClientSession {
         out.extend_from_slice(&1u32.to_be_bytes());
         out.extend_from_slice(&(query.len() as u32).to_be_bytes());
         out.extend_from_slice(query);
-        self.state = State::Option(OPT_SET_META_CONTEXT);
+        self.state = ClientState::Option(OPT_SET_META_CONTEXT);
     }
 
     fn option_reply(
@@ -338,7 +346,19 @@ impl ClientSession {
         let Some(data) = f.bytes(len as usize) else {
             return Ok((0, ClientEvent::More(OPTION_REPLY_BYTES + len as usize)));
         };
-        let taken = OPTION_REPLY_BYTES + data.len();
+        let event = self.answered(option, kind, data, bad, out)?;
+        Ok((OPTION_REPLY_BYTES + data.len(), event))
+    }
+
+    /// Acts on a complete reply of type `kind` to `option`. Returns `bad` if the reply does not fit.
+    fn answered(
+        &mut self,
+        option: u32,
+        kind: u32,
+        data: &[u8],
+        bad: Violation,
+        out: &mut Vec<u8>,
+    ) -> Result<ClientEvent, Violation> {
         let refused = kind & REP_ERR != 0;
         match option {
             OPT_STRUCTURED_REPLY if kind == REP_ACK || refused => {
@@ -364,24 +384,24 @@ impl ClientSession {
             }
             OPT_GO if kind == REP_INFO => self.info(data).ok_or(bad)?,
             OPT_GO if kind == REP_ACK => {
-                self.state = State::Replies;
-                return Ok((taken, ClientEvent::Ready));
+                self.state = ClientState::Replies;
+                return Ok(ClientEvent::Ready);
             }
             OPT_GO if kind == REP_ERR_UNSUP => {
                 push_option(out, OPT_EXPORT_NAME, self.options.export.len() as u32);
                 out.extend_from_slice(self.options.export.as_bytes());
-                self.state = State::ExportName;
+                self.state = ClientState::ExportName;
             }
             OPT_GO if refused => {
-                self.state = State::Closed;
-                return Ok((taken, ClientEvent::Refused(kind)));
+                self.state = ClientState::Closed;
+                return Ok(ClientEvent::Refused(kind));
             }
             _ => return Err(bad),
         }
-        Ok((taken, ClientEvent::Nothing))
+        Ok(ClientEvent::Nothing)
     }
 
-    /// One piece of information about the export; kinds not known are passed over.
+    /// Reads one piece of information about the export. Ignores unknown kinds.
     fn info(&mut self, data: &[u8]) -> Option<()> {
         let mut f = Fields(data);
         match f.u16()? {
@@ -406,7 +426,7 @@ impl ClientSession {
         };
         self.size = size;
         self.flags = TransmissionFlags(flags);
-        self.state = State::Replies;
+        self.state = ClientState::Replies;
         (len, ClientEvent::Ready)
     }
 }

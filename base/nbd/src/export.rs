@@ -1,35 +1,37 @@
-//! What a server offers under one name. It refuses to know where the bytes are.
+//! An export: one disk that a server offers under one name. Where its bytes are stored is not
+//! defined here.
 
 use crate::wire::{MAX_PAYLOAD_BYTES, TransmissionFlags};
 
-/// Sizes of requests, in bytes, told to clients that ask (`NBD_INFO_BLOCK_SIZE`).
+/// Block sizes in bytes, sent to clients that ask for them (`NBD_INFO_BLOCK_SIZE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Offsets and lengths are multiples of this power of two; others get `EINVAL`.
+    /// A power of two. Offsets and lengths are multiples of this number; the server answers
+    /// `EINVAL` to other requests.
     pub minimum: u32,
-    /// What is fast.
+    /// The size that gives the best speed.
     pub preferred: u32,
-    /// Longest payload of a read or write; at most [`MAX_PAYLOAD_BYTES`].
+    /// Longest payload of a read or write; at most 32 MiB.
     pub maximum: u32,
 }
 
-/// An export.
+/// One disk that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Its name; the empty name is the default export.
+    /// Its name. The empty name is the default export.
     pub name: String,
-    /// For people; may be empty.
+    /// A description for people; can be empty.
     pub description: String,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What it can do. `HAS_FLAGS` and `SEND_DF` are the session's to set.
+    /// Features of this export. The session sets `HAS_FLAGS` and `SEND_DF` itself.
     pub flags: TransmissionFlags,
-    /// Sizes of requests.
+    /// Limits of request sizes.
     pub block: BlockSizes,
 }
 
 impl Export {
-    /// An export that understands every command, in sectors of 512 bytes, for several connections.
+    /// An export with every command, sectors of 512 bytes, and support for several connections.
     #[must_use]
     pub fn new(name: &str, size: u64) -> Self {
         use TransmissionFlags as F;
@@ -47,14 +49,14 @@ impl Export {
         }
     }
 
-    /// The same, refusing writes.
+    /// The same export, but writes are refused.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.flags = self.flags.union(TransmissionFlags::READ_ONLY);
         self
     }
 
-    /// The flags to send.
+    /// The transmission flags to send to the client.
     pub(crate) fn wire_flags(&self, structured: bool) -> TransmissionFlags {
         let flags =
             self.flags.union(TransmissionFlags::HAS_FLAGS).without(TransmissionFlags::SEND_DF);

@@ -1,23 +1,25 @@
-//! Entry points for fuzzers: any bytes, and the promises that must hold for them. It refuses to know
-//! which fuzzer calls.
+//! Entry points for fuzzers: they feed any bytes to a session and check its guarantees. They work
+//! with every fuzzer.
 
 use crate::{
-    ClientEvent, ClientSession, Command, CommandFlags, Errno, Export, MAX_OPTION_BYTES, Options,
-    Request, ServerEvent, ServerSession, Violation,
+    ClientEvent, ClientSession, Command, CommandFlags, Errno, Export, Options, Request,
+    ServerEvent, ServerSession, Violation, wire::MAX_OPTION_BYTES,
 };
 
-/// What a hostile client caused: every event, in order, with payloads run together.
+/// The effects of a hostile client: every event, in order. The payload pieces of one write are
+/// joined.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Requests, and the payload of each.
     pub requests: Vec<(Request, Vec<u8>)>,
     /// Whether transmission began.
     pub started: bool,
-    /// Whether the client said goodbye.
+    /// Whether the client disconnected.
     pub closed: bool,
-    /// What ended the session early.
+    /// The violation that ended the session early.
     pub violation: Option<Violation>,
-    /// What the server said, each request being answered as it is whole.
+    /// The bytes that the server sent. The harness answers each request as soon as the request is
+    /// complete.
     pub sent: Vec<u8>,
 }
 
@@ -32,8 +34,8 @@ pub fn exports() -> Vec<Export> {
 /// Feeds `data` to a server in pieces of `piece` bytes.
 ///
 /// # Panics
-/// Where the session takes more than it was given, asks for more than its limit, stands still, or hands
-/// out a request outside the export: bugs.
+/// Panics if the session has a bug: the session takes more bytes than it got, asks for more bytes
+/// than its limit, makes no progress, or accepts a request outside the export.
 #[must_use]
 pub fn feed_server(data: &[u8], piece: usize) -> Seen {
     let mut seen = Seen::default();
@@ -52,12 +54,12 @@ pub fn feed_server(data: &[u8], piece: usize) -> Seen {
                     return seen;
                 }
             };
-            assert!(taken <= held.len(), "took more than there was");
+            assert!(taken <= held.len(), "took more bytes than it got");
             assert!(seen.sent.len() - before <= 1024, "an unbounded reply");
             match event {
                 ServerEvent::More(n) => {
-                    assert!(taken == 0 && n > held.len(), "asked for what it has");
-                    assert!(n <= MAX_OPTION_BYTES + 16, "asked for too much");
+                    assert!(taken == 0 && n > held.len(), "asked for bytes that it already has");
+                    assert!(n <= MAX_OPTION_BYTES + 16, "asked for more than the limit");
                     break;
                 }
                 ServerEvent::Nothing => assert!(taken > 0, "stood still"),
@@ -90,13 +92,13 @@ pub fn feed_server(data: &[u8], piece: usize) -> Seen {
     seen
 }
 
-/// Answers a request in a way that its command and cookie choose.
+/// Answers a request. The command and the cookie choose the answer.
 fn answer(session: &ServerSession, r: &Request, out: &mut Vec<u8>) {
     match r.command {
         _ if r.cookie % 5 == 4 => session.error(r.cookie, Errno::Io, out),
         Command::Read => {
             out.extend_from_slice(session.read_header(r).as_bytes());
-            // The data stands for itself in miniature: its length is the caller's affair.
+            // The caller would send the data after this header; the harness leaves it out.
         }
         Command::BlockStatus => {
             session.block_status(r, &[(512, 3), (1024, 0), (u32::MAX, 3)], out);
@@ -105,13 +107,14 @@ fn answer(session: &ServerSession, r: &Request, out: &mut Vec<u8>) {
     }
 }
 
-/// A fuzz target: a client's bytes, whole and byte by byte, must mean the same and break nothing.
+/// A fuzz target: a client's bytes. Fed whole or byte by byte, they must have the same meaning and
+/// break nothing.
 pub fn server(data: &[u8]) {
     let whole = feed_server(data, data.len());
-    assert_eq!(whole, feed_server(data, 1), "the split of the stream changed its meaning");
+    assert_eq!(whole, feed_server(data, 1), "the size of the pieces changed the meaning");
 }
 
-/// A fuzz target: a server's bytes, after a client has sent one request of each kind.
+/// A fuzz target: a server's bytes, received after a client has sent one request of each kind.
 pub fn client(data: &[u8]) {
     let mut session = ClientSession::new(Options::default());
     let mut out = Vec::new();
@@ -120,7 +123,7 @@ pub fn client(data: &[u8]) {
     loop {
         let Ok((taken, event)) = session.step(rest, &mut out) else { return };
         let Some((_, tail)) = rest.split_at_checked(taken) else {
-            assert!(taken <= rest.len(), "took more than there was");
+            assert!(taken <= rest.len(), "took more bytes than it got");
             return;
         };
         rest = tail;

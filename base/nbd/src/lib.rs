@@ -1,23 +1,25 @@
-//! The NBD protocol (`doc/proto.md` of the Network Block Device project) without I/O: bytes in, events
-//! out; answers in, bytes out. Both sides. It knows no socket, no clock, no thread and no disk, and
-//! copies no payload: it says which bytes of the caller's buffer are payload, and writes reply headers
-//! that the caller follows with the data.
+//! The NBD protocol (`doc/proto.md` of the Network Block Device project) without I/O, for servers
+//! and for clients. Bytes go in and events come out; answers go in and bytes come out. The crate
+//! uses no socket, clock, thread or disk. It copies no payload: it reports which bytes of the
+//! caller's buffer are payload. For a read, it writes the reply header, and the caller sends the
+//! data after it.
 //!
-//! Spoken: the fixed newstyle handshake with every option answered (`LIST`, `INFO`, `GO`, `ABORT`,
-//! `STRUCTURED_REPLY`, `LIST_META_CONTEXT`, `SET_META_CONTEXT`, and `EXPORT_NAME`; the rest gets
+//! Supported: the fixed newstyle handshake (`LIST`, `INFO`, `GO`, `ABORT`, `STRUCTURED_REPLY`,
+//! `LIST_META_CONTEXT`, `SET_META_CONTEXT` and `EXPORT_NAME`; every other option is answered with
 //! `ERR_UNSUP`), simple and structured replies, `base:allocation`, and the commands read, write,
 //! disconnect, flush, trim, cache, write zeroes and block status with their flags.
 //!
-//! A peer can make a session do at most this: hold the state of one option or request, and append to the
-//! caller's output a reply of at most a few hundred bytes for each option or request, plus the names of
-//! the exports for `LIST`. No length the peer names is ever allocated.
+//! A peer can cause only limited work. A session holds the state of one option or one request. For
+//! each of them it appends at most a few hundred bytes to the caller's output, plus the names of
+//! the exports for `LIST`. It never allocates a length that the peer chose.
 //!
 //! ```
 //! use seekless_nbd::{Export, ServerEvent, ServerSession};
 //! let mut out = Vec::new();
 //! let mut session = ServerSession::new([Export::new("", 1 << 20)].into(), &mut out);
 //! assert_eq!(&out[..8], b"NBDMAGIC");
-//! // The client answers with its flags; the session says what it took and what it needs next.
+//! // The client answers with its flags. The session returns the bytes taken and the bytes
+//! // needed next.
 //! let (took, event) = session.step(&[0, 0, 0, 3], &mut out)?;
 //! assert_eq!((took, event), (4, ServerEvent::Nothing));
 //! let (took, event) = session.step(&[], &mut out)?;
@@ -38,7 +40,4 @@ pub use client::{ClientEvent, ClientSession, Options};
 pub use error::{Violation, ViolationKind};
 pub use export::{BlockSizes, Export};
 pub use server::{ReplyHeader, Request, ServerEvent, ServerSession};
-pub use wire::{
-    ALLOCATION_CONTEXT, Command, CommandFlags, Errno, MAX_OPTION_BYTES, MAX_PAYLOAD_BYTES,
-    MAX_STRING_BYTES, STATE_HOLE, STATE_ZERO, TransmissionFlags,
-};
+pub use wire::{Command, CommandFlags, Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};

@@ -1,8 +1,8 @@
-//! The server's side of a session: the state machine, the checks of requests, and the replies. It
-//! refuses to know how a request is carried out; a request it hands out is well-formed, permitted and
-//! within the export.
+//! The server's side of a session: its state machine, the checks of requests, and the replies. The
+//! caller carries out the requests. Every request that the session returns is well-formed,
+//! permitted and inside the export.
 
-mod haggle;
+mod negotiation;
 
 use std::sync::Arc;
 
@@ -14,41 +14,43 @@ use crate::wire::{
     SIMPLE_REPLY_MAGIC, TransmissionFlags,
 };
 
-/// A client's request, checked.
+/// A client's request that passed all checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The client's name for it; goes back in the reply.
+    /// The client's identifier of this request. The reply carries the same number.
     pub cookie: u64,
-    /// What is asked; never [`Command::Disconnect`].
+    /// The command; never [`Command::Disconnect`].
     pub command: Command,
-    /// Modifiers; only those that fit the command.
+    /// Flags that are valid for this command.
     pub flags: CommandFlags,
-    /// First byte.
+    /// First byte of the range.
     pub offset: u64,
-    /// Bytes; zero only for a flush. Reads and writes stay within the export's largest payload.
+    /// Length of the range in bytes; zero only for a flush. Reads and writes are at most as long as
+    /// the export's largest payload.
     pub len: u32,
 }
 
-/// What came of the bytes.
+/// The meaning of the bytes that [`ServerSession::step`] took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// Nothing until so many bytes are at hand, counted from the first that was not taken.
+    /// No progress until this many bytes are available, counted from the first byte not taken.
     More(usize),
-    /// Bytes were taken, replies may have been appended; step again.
+    /// Bytes were taken, and replies may have been appended. Call `step` again.
     Nothing,
-    /// The handshake is over: requests for this export follow.
+    /// The handshake is complete. Requests for this export follow.
     Start {
-        /// Its index in the list the session was made with.
+        /// The export's index in the list given to [`ServerSession::new`].
         export: usize,
     },
-    /// A request to carry out and answer. After a write come its [`ServerEvent::Payload`] events.
+    /// A request to carry out and answer. A write is followed by its [`ServerEvent::Payload`]
+    /// events.
     Request(Request),
     /// The bytes taken are payload of the latest write.
     Payload {
-        /// Whether the payload is whole now.
+        /// Whether the payload is complete.
         last: bool,
     },
-    /// The client took its leave: send what is pending, then close.
+    /// The client disconnected: send pending replies, then close the connection.
     Close,
 }
 
@@ -67,31 +69,31 @@ impl ReplyHeader {
     }
 }
 
-/// Where the session is.
+/// The part of the protocol that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The client's flags are due.
+enum ServerState {
+    /// The client's flags are expected.
     Flags,
-    /// An option is due.
+    /// An option is expected.
     Options,
-    /// The rest of an option that was too long, not looked at.
+    /// The rest of an option that is too long; the session ignores it.
     SkipOption(u32),
-    /// A request is due.
+    /// A request is expected.
     Requests,
-    /// Payload of a write that was handed out.
+    /// Payload of an accepted write is expected.
     Payload(u32),
-    /// Payload of a write that was refused.
+    /// Payload of a refused write is expected; the session ignores it.
     SkipPayload(u32),
-    /// Over.
+    /// The session has ended.
     Closed,
 }
 
-/// What was agreed when transmission began.
+/// Client and server agreed on these values when transmission began.
 #[derive(Clone, Copy, Debug)]
 struct Agreed {
     size: u64,
     flags: TransmissionFlags,
-    /// Alignment less one.
+    /// Alignment minus one, as a bit mask.
     mask: u64,
     maximum: u32,
     allocation: bool,
@@ -99,12 +101,13 @@ struct Agreed {
 
 /// The server's side of one connection.
 ///
-/// The caller keeps received bytes in a buffer of its own, calls [`Self::step`] with what it has, drops
-/// what was taken, and sends what was appended to `out`. Replies to requests may be made in any order.
+/// The caller keeps received bytes in its own buffer and calls [`Self::step`] with them. Then the
+/// caller drops the bytes taken and sends the bytes appended to `out`. Replies to requests can be
+/// made in any order.
 #[derive(Debug)]
 pub struct ServerSession {
     exports: Arc<[Export]>,
-    state: State,
+    state: ServerState,
     /// Bytes taken so far.
     at: u64,
     fixed: bool,
@@ -116,7 +119,7 @@ pub struct ServerSession {
 }
 
 impl ServerSession {
-    /// A session with a client that has just connected; appends the greeting.
+    /// A session with a client that has just connected. Appends the greeting to `out`.
     #[must_use]
     pub fn new(exports: Arc<[Export]>, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&wire::INIT_MAGIC.to_be_bytes());
@@ -124,7 +127,7 @@ impl ServerSession {
         out.extend_from_slice(&(wire::FIXED_NEWSTYLE | wire::NO_ZEROES).to_be_bytes());
         Self {
             exports,
-            state: State::Flags,
+            state: ServerState::Flags,
             at: 0,
             fixed: false,
             no_zeroes: false,
@@ -140,23 +143,21 @@ impl ServerSession {
         }
     }
 
-    /// Whether structured replies were agreed.
-    #[must_use]
-    pub const fn is_structured(&self) -> bool {
-        self.structured
-    }
-
-    /// Whether the handshake is over and requests are exchanged.
+    /// Whether the handshake is complete and requests are exchanged.
     #[must_use]
     pub const fn is_transmitting(&self) -> bool {
-        matches!(self.state, State::Requests | State::Payload(_) | State::SkipPayload(_))
+        matches!(
+            self.state,
+            ServerState::Requests | ServerState::Payload(_) | ServerState::SkipPayload(_)
+        )
     }
 
-    /// Takes bytes off the front of `input`: how many, and what they meant. Replies that need no help of
-    /// the caller are appended to `out`. Call again until it says [`ServerEvent::More`].
+    /// Takes bytes from the front of `input`. Returns the number of bytes taken and their meaning.
+    /// Appends replies that need no help from the caller to `out`. Call again until the event is
+    /// [`ServerEvent::More`].
     ///
     /// # Errors
-    /// Where the client broke the protocol beyond repair. Close the connection.
+    /// The client broke the protocol, and no reply can repair that. Close the connection.
     #[inline]
     pub fn step(
         &mut self,
@@ -164,8 +165,8 @@ impl ServerSession {
         out: &mut Vec<u8>,
     ) -> Result<(usize, ServerEvent), Violation> {
         let (taken, event) = match self.state {
-            State::Requests => self.request(input, out)?,
-            State::Payload(left) => {
+            ServerState::Requests => self.request(input, out)?,
+            ServerState::Payload(left) => {
                 let n = left.min(u32::try_from(input.len()).unwrap_or(u32::MAX));
                 if n == 0 {
                     return Ok((0, ServerEvent::More(1)));
@@ -173,22 +174,22 @@ impl ServerSession {
                 self.state = after_payload(left - n);
                 (n as usize, ServerEvent::Payload { last: n == left })
             }
-            State::SkipPayload(left) | State::SkipOption(left) => {
+            ServerState::SkipPayload(left) | ServerState::SkipOption(left) => {
                 let n = left.min(u32::try_from(input.len()).unwrap_or(u32::MAX));
                 if n == 0 {
                     return Ok((0, ServerEvent::More(1)));
                 }
                 self.state = match (self.state, left - n) {
-                    (State::SkipPayload(_), 0) => State::Requests,
-                    (State::SkipPayload(_), rest) => State::SkipPayload(rest),
-                    (_, 0) => State::Options,
-                    (_, rest) => State::SkipOption(rest),
+                    (ServerState::SkipPayload(_), 0) => ServerState::Requests,
+                    (ServerState::SkipPayload(_), rest) => ServerState::SkipPayload(rest),
+                    (_, 0) => ServerState::Options,
+                    (_, rest) => ServerState::SkipOption(rest),
                 };
                 (n as usize, ServerEvent::Nothing)
             }
-            State::Flags => self.client_flags(input)?,
-            State::Options => self.option(input, out)?,
-            State::Closed => {
+            ServerState::Flags => self.client_flags(input)?,
+            ServerState::Options => self.option(input, out)?,
+            ServerState::Closed => {
                 if input.is_empty() {
                     return Ok((0, ServerEvent::More(1)));
                 }
@@ -199,22 +200,13 @@ impl ServerSession {
         Ok((taken, event))
     }
 
-    /// Payload bytes of the latest write that the caller received past the session, straight into a
-    /// buffer of its own: at most [`Self::payload_left`].
+    /// Tells the session that the caller received `n` payload bytes of the latest write directly
+    /// into its own buffer. `n` is at most the number of payload bytes still expected.
     pub fn payload_received(&mut self, n: u32) {
-        if let State::Payload(left) = self.state {
+        if let ServerState::Payload(left) = self.state {
             debug_assert!(n <= left, "more payload than was announced");
             self.at += u64::from(n);
             self.state = after_payload(left.saturating_sub(n));
-        }
-    }
-
-    /// Payload bytes of the latest write still to come.
-    #[must_use]
-    pub const fn payload_left(&self) -> u32 {
-        match self.state {
-            State::Payload(left) => left,
-            _ => 0,
         }
     }
 
@@ -222,7 +214,7 @@ impl ServerSession {
         Violation { at: self.at, kind }
     }
 
-    /// A request's header.
+    /// Parses and checks a request's header.
     fn request(
         &mut self,
         input: &[u8],
@@ -251,13 +243,16 @@ impl ServerSession {
         };
         let request = Request { cookie, command, flags, offset, len };
         if command == Command::Disconnect {
-            self.state = State::Closed;
+            self.state = ServerState::Closed;
             return Ok((REQUEST_BYTES, ServerEvent::Close));
         }
         let verdict = self.check(&request);
         if command == Command::Write && len > 0 {
-            self.state =
-                if verdict.is_ok() { State::Payload(len) } else { State::SkipPayload(len) };
+            self.state = if verdict.is_ok() {
+                ServerState::Payload(len)
+            } else {
+                ServerState::SkipPayload(len)
+            };
         }
         match verdict {
             Ok(()) => Ok((REQUEST_BYTES, ServerEvent::Request(request))),
@@ -268,7 +263,7 @@ impl ServerSession {
         }
     }
 
-    /// Whether a request may be carried out.
+    /// Checks whether a request is allowed; otherwise returns the error to send.
     fn check(&self, r: &Request) -> Result<(), Errno> {
         use CommandFlags as C;
         use TransmissionFlags as T;
@@ -321,7 +316,7 @@ impl ServerSession {
         Ok(())
     }
 
-    /// The header of a successful read's reply: the request's `len` bytes of data follow it.
+    /// The header of the reply to a successful read. The caller sends `len` bytes of data after it.
     #[inline]
     #[must_use]
     pub fn read_header(&self, request: &Request) -> ReplyHeader {
@@ -341,13 +336,13 @@ impl ServerSession {
         }
     }
 
-    /// Appends the reply that a request other than a read or block status succeeded.
+    /// Appends the success reply to a request other than a read or a block status.
     #[inline]
     pub fn done(&self, cookie: u64, out: &mut Vec<u8>) {
         push_simple(out, 0, cookie);
     }
 
-    /// Appends the reply that a request failed.
+    /// Appends the failure reply to a request.
     pub fn error(&self, cookie: u64, errno: Errno, out: &mut Vec<u8>) {
         if self.structured {
             wire::push_chunk(out, CHUNK_DONE, CHUNK_ERROR, cookie, 6);
@@ -358,9 +353,10 @@ impl ServerSession {
         }
     }
 
-    /// Appends the reply to a block status request: (bytes, [`crate::STATE_HOLE`] | [`crate::STATE_ZERO`])
-    /// of consecutive runs from the request's offset. Runs past the request are cut, only the first is
-    /// sent where the client asked for one; where there is none the whole is called allocated data.
+    /// Appends the reply to a block status request. Each element of `runs` is (bytes,
+    /// [`crate::STATE_HOLE`] | [`crate::STATE_ZERO`]); the runs follow each other from the
+    /// request's offset. Runs past the end of the request are cut. If the client asked for one run,
+    /// only the first is sent. If `runs` is empty, the whole range is reported as allocated data.
     pub fn block_status(&self, request: &Request, runs: &[(u32, u32)], out: &mut Vec<u8>) {
         let header = out.len();
         wire::push_chunk(out, CHUNK_DONE, CHUNK_BLOCK_STATUS, request.cookie, 0);
@@ -382,7 +378,7 @@ impl ServerSession {
         }
     }
 
-    /// Enters transmission for an export.
+    /// Starts transmission for an export.
     fn start(&mut self, export: usize) -> ServerEvent {
         if let Some(e) = self.exports.get(export) {
             self.agreed = Agreed {
@@ -393,13 +389,13 @@ impl ServerSession {
                 allocation: self.structured && self.allocation_of == Some(export),
             };
         }
-        self.state = State::Requests;
+        self.state = ServerState::Requests;
         ServerEvent::Start { export }
     }
 }
 
-const fn after_payload(left: u32) -> State {
-    if left == 0 { State::Requests } else { State::Payload(left) }
+const fn after_payload(left: u32) -> ServerState {
+    if left == 0 { ServerState::Requests } else { ServerState::Payload(left) }
 }
 
 fn push_simple(out: &mut Vec<u8>, error: u32, cookie: u64) {

@@ -1,5 +1,5 @@
-//! Numbers and layouts of the wire, as in `doc/proto.md`, all big-endian; and how to take them apart
-//! without a panic.
+//! Constants and layouts of the NBD messages, as in `doc/proto.md`, all big-endian. Parsing them
+//! never panics.
 
 /// `NBDMAGIC`.
 pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -59,53 +59,53 @@ pub(crate) const CHUNK_NONE: u16 = 0;
 pub(crate) const CHUNK_DATA: u16 = 1;
 pub(crate) const CHUNK_HOLE: u16 = 2;
 pub(crate) const CHUNK_BLOCK_STATUS: u16 = 5;
-/// Bit of every chunk type that tells of an error.
+/// Bit that is set in every chunk type that reports an error.
 pub(crate) const CHUNK_ERROR_BIT: u16 = 1 << 15;
 pub(crate) const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT | 1;
 
-/// The one metadata context the protocol defines.
-pub const ALLOCATION_CONTEXT: &str = "base:allocation";
-/// The id this server gives to it; any non-zero number would do.
+/// The only metadata context that the protocol defines.
+pub(crate) const ALLOCATION_CONTEXT: &str = "base:allocation";
+/// The id that this server gives to `base:allocation`. Every number except zero is valid.
 pub(crate) const ALLOCATION_ID: u32 = 1;
 /// Block status under `base:allocation`: not allocated.
 pub const STATE_HOLE: u32 = 1;
 /// Block status under `base:allocation`: reads as zeroes.
 pub const STATE_ZERO: u32 = 2;
 
-/// Longest option a server takes; longer ones are skipped and answered `ERR_TOO_BIG`. A caller's receive
-/// buffer must hold this and a header of 16 bytes.
-pub const MAX_OPTION_BYTES: usize = 16 << 10;
+/// Longest option that a server accepts. A longer option is skipped and answered with
+/// `ERR_TOO_BIG`. The caller's receive buffer must hold this many bytes and a header of 16 bytes.
+pub(crate) const MAX_OPTION_BYTES: usize = 16 << 10;
 /// Longest string of the protocol.
-pub const MAX_STRING_BYTES: usize = 4096;
+pub(crate) const MAX_STRING_BYTES: usize = 4096;
 /// Longest payload of a read or write.
-pub const MAX_PAYLOAD_BYTES: u32 = 32 << 20;
+pub(crate) const MAX_PAYLOAD_BYTES: u32 = 32 << 20;
 
-/// What a request asks.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u16)]
 pub enum Command {
-    /// Bytes of the export.
+    /// Read bytes from the export.
     Read = 0,
-    /// Bytes to the export; the payload follows the request.
+    /// Write bytes to the export; the payload follows the request.
     Write = 1,
-    /// Goodbye; no reply.
+    /// Close the connection; there is no reply.
     Disconnect = 2,
-    /// Completed writes to stable storage.
+    /// Make completed writes durable.
     Flush = 3,
-    /// The bytes are no longer needed.
+    /// The client no longer needs the bytes.
     Trim = 4,
-    /// The bytes will be read soon.
+    /// The client will read the bytes soon.
     Cache = 5,
-    /// Zeroes to the export, without a payload.
+    /// Write zeroes to the export, without a payload.
     WriteZeroes = 6,
-    /// Which bytes are allocated.
+    /// Report which bytes are allocated.
     BlockStatus = 7,
 }
 
 impl Command {
     /// The command of a number on the wire.
     #[must_use]
-    pub const fn from_wire(number: u16) -> Option<Self> {
+    pub(crate) const fn from_wire(number: u16) -> Option<Self> {
         Some(match number {
             0 => Self::Read,
             1 => Self::Write,
@@ -119,7 +119,7 @@ impl Command {
         })
     }
 
-    /// Whether it may change what later reads return.
+    /// Whether the command can change the result of later reads.
     #[must_use]
     pub const fn is_write_like(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
@@ -161,48 +161,49 @@ macro_rules! flag_set {
 flag_set! {
     /// Modifiers of a request.
     CommandFlags {
-        /// Stable before the reply.
+        /// The write must be durable before the reply.
         FUA = 0;
-        /// Write zeroes: allocate, do not punch a hole.
+        /// Write zeroes: allocate space, do not make a hole.
         NO_HOLE = 1;
-        /// Read: at most one content chunk.
+        /// Read: send at most one content chunk.
         DF = 2;
-        /// Block status: one extent is enough.
+        /// Block status: send one extent only.
         REQ_ONE = 3;
-        /// Write zeroes: fail with `ENOTSUP` rather than be as slow as a write.
+        /// Write zeroes: fail with `ENOTSUP` if zeroing is not faster than writing.
         FAST_ZERO = 4;
     }
 }
 
 flag_set! {
-    /// What a server offers for an export.
+    /// The features that a server offers for an export.
     TransmissionFlags {
         /// Always set.
         HAS_FLAGS = 0;
-        /// Writes are refused with `EPERM`.
+        /// The server refuses writes with `EPERM`.
         READ_ONLY = 1;
-        /// [`Command::Flush`] is understood.
+        /// The server supports [`Command::Flush`].
         SEND_FLUSH = 2;
-        /// [`CommandFlags::FUA`] is understood.
+        /// The server supports [`CommandFlags::FUA`].
         SEND_FUA = 3;
-        /// Seeks are slow.
+        /// The disk rotates; seeks are slow.
         ROTATIONAL = 4;
-        /// [`Command::Trim`] is understood.
+        /// The server supports [`Command::Trim`].
         SEND_TRIM = 5;
-        /// [`Command::WriteZeroes`] is understood.
+        /// The server supports [`Command::WriteZeroes`].
         SEND_WRITE_ZEROES = 6;
-        /// [`CommandFlags::DF`] is understood; set by the session when structured replies are agreed.
+        /// The server supports [`CommandFlags::DF`]. The session sets it after structured replies
+        /// are agreed.
         SEND_DF = 7;
-        /// A flush on one connection covers the completed writes of all.
+        /// A flush on one connection covers completed writes on all connections.
         CAN_MULTI_CONN = 8;
-        /// [`Command::Cache`] is understood.
+        /// The server supports [`Command::Cache`].
         SEND_CACHE = 10;
-        /// [`CommandFlags::FAST_ZERO`] is understood.
+        /// The server supports [`CommandFlags::FAST_ZERO`].
         SEND_FAST_ZERO = 11;
     }
 }
 
-/// Why a request failed: the error numbers that the protocol fixes.
+/// The reason for a failed request: the error numbers of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Errno {
     /// Operation not permitted.
@@ -223,21 +224,21 @@ pub enum Errno {
     /// Too large.
     #[error("value too large (EOVERFLOW)")]
     Overflow,
-    /// Not supported, or not fast.
+    /// Not supported, or not faster than a write.
     #[error("operation not supported (ENOTSUP)")]
     NotSup,
-    /// The server is going down.
+    /// The server is shutting down.
     #[error("the server is shutting down (ESHUTDOWN)")]
     Shutdown,
-    /// A number the protocol does not define.
-    #[error("error {0} of the server")]
+    /// An error number that the protocol does not define.
+    #[error("the server sent unknown error number {0}")]
     Other(u32),
 }
 
 impl Errno {
     /// The number on the wire.
     #[must_use]
-    pub const fn to_wire(self) -> u32 {
+    pub(crate) const fn to_wire(self) -> u32 {
         match self {
             Self::Perm => 1,
             Self::Io => 5,
@@ -253,7 +254,7 @@ impl Errno {
 
     /// The error of a number on the wire; `None` for zero.
     #[must_use]
-    pub const fn from_wire(number: u32) -> Option<Self> {
+    pub(crate) const fn from_wire(number: u32) -> Option<Self> {
         Some(match number {
             0 => return None,
             1 => Self::Perm,
@@ -269,7 +270,7 @@ impl Errno {
     }
 }
 
-/// Takes big-endian numbers and strings off the front of a message.
+/// Takes big-endian numbers and strings from the front of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -298,7 +299,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A 32-bit length and that many bytes, at most [`MAX_STRING_BYTES`].
+    /// A 32-bit length, then the bytes of the string; at most [`MAX_STRING_BYTES`].
     pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()? as usize;
         if len > MAX_STRING_BYTES {

@@ -1,4 +1,4 @@
-//! Writes a report with every figure, from made-up numbers, to look at while changing how figures look:
+//! Writes a report with every figure, from synthetic numbers, for checking the look of figures:
 //! `cargo run -p seekless-report --example gallery -- gallery.html`. It measures nothing.
 
 use seekless_block::{Extent, Lba, Sectors, SimTime};
@@ -11,7 +11,7 @@ use seekless_report::{
 const CAPACITY: u64 = 156_301_488;
 const AREA: Extent = Extent::new(2_000_000, 4_000_000);
 
-/// A small generator: the figures must be the same on every run.
+/// A small random generator: the figures are the same on every run.
 struct Dice(u64);
 
 impl Dice {
@@ -147,47 +147,60 @@ fn table() -> Table {
 
 fn figure(title: &str, plot: impl Into<seekless_report::Plot>, caption: &str) -> Figure {
     Figure::new(title, Basis::Synthetic, plot)
-        .caption(format!("Synthetic: made up to show what this figure looks like. {caption}"))
+        .caption(format!("Synthetic numbers, to show this kind of figure. {caption}"))
 }
 
-fn main() -> std::io::Result<()> {
-    let file = std::env::args().nth(1).unwrap_or_else(|| "gallery.html".into());
-    let count = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(900);
-    let cdf = Lines::cdf(
+fn cdf() -> Lines {
+    Lines::cdf(
         "Response time",
         Unit::Seconds,
         [("vanilla", 0.006), ("borg", 0.0018), ("oracle", 0.0014)]
             .into_iter()
             .enumerate()
             .map(|(i, (name, scale))| (name.to_owned(), samples(i as u64, scale))),
-    );
-    let scatter = Scatter {
+    )
+}
+
+fn scatter() -> Scatter {
+    Scatter {
         x: Axis::new("Logical seek distance", Unit::Other("sectors".into())),
         y: Axis::new("Access time", Unit::Seconds),
         series: vec![
             Points::new("reads", distances(3, 1500)),
             Points::new("writes", distances(4, 500)),
         ],
-    };
-    let histogram = Histogram::of(
+    }
+}
+
+fn histogram() -> Histogram {
+    Histogram::of(
         Axis::new("Access time", Unit::Seconds),
         30,
         &[Values::new(
             "vanilla",
             samples(6, 0.006).into_iter().filter(|v| *v < 0.03).collect::<Vec<_>>(),
         )],
-    );
-    let both = Histogram::of(
+    )
+}
+
+fn both() -> Histogram {
+    Histogram::of(
         Axis::new("Response time", Unit::Seconds).log(),
         24,
         &[Values::new("vanilla", samples(6, 0.006)), Values::new("borg", samples(7, 0.002))],
-    );
-    let empty =
-        Lines { x: Axis::new("x", Unit::Number), y: Axis::new("y", Unit::Number), series: vec![] };
-    let report = Report::new(
+    )
+}
+
+fn empty() -> Lines {
+    Lines { x: Axis::new("x", Unit::Number), y: Axis::new("y", Unit::Number), series: vec![] }
+}
+
+/// The report, with `count` movements in the head's path.
+fn report(count: usize) -> Report {
+    Report::new(
         "Gallery of every figure, from synthetic data",
         "The learned layout keeps the disk busy 41 % less than the vanilla one for the same requests. \
-         Nothing here was measured: these numbers are made up to show the form of a report.",
+         Nothing here was measured: these numbers are synthetic and show the form of a report.",
     )
     .tile(Tile::new("Busy time", "−41 %", "441 s → 259 s"))
     .tile(Tile::new("Seek time", "−65 %", "212 s → 74 s"))
@@ -204,16 +217,16 @@ fn main() -> std::io::Result<()> {
     )
     .section(
         Section::new("How long requests took")
-            .figure(figure("Nine in ten requests end sooner", cdf, ""))
+            .figure(figure("Nine in ten requests end sooner", cdf(), ""))
             .figure(figure("Mean response time per trace", bars(), "Whiskers are 95 % confidence intervals."))
-            .figure(figure("Access times of the vanilla layout", histogram, ""))
-            .figure(figure("Response times of both", both, "Bars of one range stand side by side.")),
+            .figure(figure("Access times of the vanilla layout", histogram(), ""))
+            .figure(figure("Response times of both", both(), "Bars of one range stand side by side.")),
     )
     .section(
         Section::new("What the disk is like")
-            .figure(figure("Far seeks cost more, rotation blurs it", scatter, "FS2's figure 8 is the model."))
+            .figure(figure("Far seeks cost more, rotation blurs it", scatter(), "FS2's figure 8 is the model."))
             .figure(figure("Two hot bands", heat(), ""))
-            .figure(figure("A figure without data", empty, "")),
+            .figure(figure("A figure without data", empty(), "")),
     )
     .provenance(Provenance {
         command: "cargo run -p seekless-report --example gallery -- gallery.html".into(),
@@ -221,8 +234,14 @@ fn main() -> std::io::Result<()> {
             .map(|(a, b)| (a.into(), b.into()))
             .to_vec(),
         measured: vec![],
-        modelled: vec!["Nothing: every number is made up.".into()],
-    });
+        modelled: vec!["Nothing: every number is synthetic.".into()],
+    })
+}
+
+fn main() -> std::io::Result<()> {
+    let file = std::env::args().nth(1).unwrap_or_else(|| "gallery.html".into());
+    let count = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(900);
+    let report = report(count);
     for (i, section) in report.sections.iter().enumerate() {
         for (j, block) in section.blocks.iter().enumerate() {
             if let seekless_report::Block::Figure(figure) = block {

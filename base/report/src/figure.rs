@@ -1,38 +1,40 @@
-//! Figures: what each shows, and how a figure becomes SVG, HTML and CSV. Each kind of plot draws itself in a
-//! file of its own; none of them knows where its data came from, so the caller says it.
+//! Figures, and their conversion to SVG, HTML and CSV. Each kind of plot draws itself in its own
+//! file. Figures do not know the source of their data; the caller gives it.
 
 mod bars;
-mod grids;
-mod head;
+mod head_path;
+mod heat_map;
+mod histogram;
 mod lines;
-mod thin;
+mod thinning;
 
 use std::fmt::Write as _;
 
 pub use bars::{BarSeries, BarValue, Bars, StackedBars};
-pub use grids::{HeatMap, Histogram};
-pub use head::{HeadKind, HeadMove, HeadPath, HeadRun};
+pub use head_path::{HeadKind, HeadMove, HeadPath, HeadRun};
+pub use heat_map::HeatMap;
+pub use histogram::Histogram;
 pub use lines::{Lines, Points, Scatter};
 
+use crate::canvas::{Canvas, px};
+use crate::escape::{esc, percent, slug};
 use crate::style;
-use crate::svg::{Canvas, px};
-use crate::text::{esc, percent, slug};
 use crate::{Scale, Table, Unit};
 
-/// Widths a figure is drawn for, in CSS pixels: a page's column and a telephone.
+/// Widths of a figure in CSS pixels: a page's column and a telephone.
 const WIDE: f64 = 760.0;
 const NARROW: f64 = 352.0;
-/// A figure's data is embedded in a report up to this many bytes.
+/// A report embeds a figure's data up to this many bytes.
 const EMBED: usize = 64 << 10;
 
-/// What an axis measures.
+/// The quantity on an axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Axis {
-    /// What it is, without the unit.
+    /// Its name, without the unit.
     pub label: String,
     /// Its unit.
     pub unit: Unit,
-    /// How it is spaced.
+    /// The spacing of its values.
     pub scale: Scale,
 }
 
@@ -68,7 +70,7 @@ impl Axis {
 /// A named row of numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
-    /// Whose.
+    /// The name of the series.
     pub name: String,
     /// The numbers.
     pub values: Vec<f64>,
@@ -82,16 +84,16 @@ impl Values {
     }
 }
 
-/// Where a figure's numbers come from. Every figure wears this beside its title.
+/// The origin of a figure's numbers. Every figure shows it beside its title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Computed by a model of a disk.
+    /// Computed by a disk model.
     Modelled,
     /// Observed on a real device or in a real trace.
     Measured,
-    /// Some of each; the caption says which.
+    /// Some of each; the caption explains which.
     Mixed,
-    /// Made up, to show what a figure looks like or to test.
+    /// Synthetic, to show a kind of figure or for tests.
     Synthetic,
 }
 
@@ -108,14 +110,14 @@ impl Basis {
     }
 }
 
-/// What a figure draws.
+/// The content of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plot {
-    /// Where the head went.
+    /// The path of the head.
     HeadPath(HeadPath),
-    /// A whole and its parts, per policy.
+    /// Totals with their parts, per policy.
     StackedBars(StackedBars),
-    /// Numbers side by side, with their spread.
+    /// Numbers side by side, with confidence intervals.
     Bars(Bars),
     /// Curves, such as distributions.
     Lines(Lines),
@@ -123,7 +125,7 @@ pub enum Plot {
     Scatter(Scatter),
     /// Counts over ranges.
     Histogram(Histogram),
-    /// A number over two others.
+    /// A number as a function of two others.
     HeatMap(HeatMap),
 }
 
@@ -141,13 +143,13 @@ plot_from!(HeadPath, StackedBars, Bars, Lines, Scatter, Histogram, HeatMap);
 /// A titled plot with its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// The finding, or what is shown.
+    /// The finding, or the content.
     pub title: String,
-    /// Where the numbers come from and how to read them.
+    /// The source of the numbers, and how to read them.
     pub caption: String,
-    /// Modelled or measured.
+    /// The origin of the numbers.
     pub basis: Basis,
-    /// What is drawn.
+    /// The plot.
     pub plot: Plot,
 }
 
@@ -158,20 +160,20 @@ impl Figure {
         Self { title: title.into(), caption: String::new(), basis, plot: plot.into() }
     }
 
-    /// Says where the numbers come from and how to read them.
+    /// Sets the source of the numbers and how to read them.
     #[must_use]
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
         self
     }
 
-    /// The figure as an SVG file of its own: title on top, styles inside, light and dark.
+    /// The figure as an SVG file, with its title, and with styles for light and dark.
     #[must_use]
     pub fn svg(&self) -> String {
         self.alone(&style::standalone())
     }
 
-    /// The same in light colours only, for programs that know no media queries.
+    /// The same in light colours only, for programs without media queries.
     pub(crate) fn light_svg(&self) -> String {
         self.alone(&style::written(false))
     }
@@ -192,7 +194,7 @@ impl Figure {
         )
     }
 
-    /// The figure for a page that carries [`crate::Report`]'s styles. `id` is unique on the page.
+    /// The figure for a page with [`crate::Report`]'s styles. `id` is unique on the page.
     pub(crate) fn html(&self, id: &str) -> String {
         let mut out = format!(
             "<figure id=\"{id}\" class=\"{}\"><figcaption><h3>{} <span class=\"basis {}\">{}</span></h3>",
@@ -235,13 +237,13 @@ impl Figure {
         out + "</figure>"
     }
 
-    /// The figure's data as CSV, all of it, in base units.
+    /// All data of the figure as CSV, in base units.
     #[must_use]
     pub fn csv(&self) -> String {
         self.csv_within(usize::MAX).0
     }
 
-    /// The data as CSV, thinned where it would pass `limit` bytes; and whether it is all of it.
+    /// The data as CSV, thinned if it would exceed `limit` bytes; and whether it is complete.
     fn csv_within(&self, limit: usize) -> (String, bool) {
         match &self.plot {
             Plot::HeadPath(p) => p.csv(limit),
@@ -262,7 +264,7 @@ impl Figure {
         }
     }
 
-    /// `zooms` says whether it will stand where a reader can look closer.
+    /// Draws the plot. `zooms` tells whether the reader can zoom in.
     fn draw(&self, width: f64, id: &str, zooms: bool) -> (String, f64) {
         let mut canvas = Canvas { zooms, ..Canvas::new(width, id) };
         let height = match &self.plot {
@@ -277,7 +279,7 @@ impl Figure {
         (canvas.out, height)
     }
 
-    /// The figure in words, for those who do not see it.
+    /// The figure in words, for readers who cannot see it.
     fn description(&self) -> String {
         let kind = match &self.plot {
             Plot::HeadPath(p) => format!(

@@ -1,8 +1,8 @@
-//! Tables for terminals, figures as SVG, reports as one HTML file that needs nothing but itself.
+//! Tables for terminals, figures as SVG, and reports as one HTML file without external parts.
 //!
-//! Plain data in, text out: the room knows no engine and no disk model, and the same input gives the same
-//! bytes. Only [`Report::export`] writes files, and only [`Painter`] looks at the host, for its fonts.
-//! Numbers that are not finite are shown as missing, never drawn and never printed.
+//! Input is plain data and output is text. The same input gives the same bytes. Only
+//! [`Report::export`] touches the host: it writes files, and finds fonts for PNG. Numbers that are
+//! not finite are shown as missing; they are never drawn and never printed.
 //!
 //! ```
 //! use seekless_report::{Axis, Basis, Better, Column, Figure, Report, Section, StackedBars, Table, Unit, Values};
@@ -30,22 +30,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod export;
+mod axis_ticks;
+mod canvas;
+mod escape;
 mod figure;
-mod number;
-mod report;
+mod figure_files;
+mod html_report;
+mod number_format;
 mod style;
-mod svg;
 mod table;
-mod text;
-mod ticks;
 
-pub use export::{Exported, Painter, PngError};
+pub use axis_ticks::Scale;
 pub use figure::{
     Axis, BarSeries, BarValue, Bars, Basis, Figure, HeadKind, HeadMove, HeadPath, HeadRun, HeatMap,
     Histogram, Lines, Plot, Points, Scatter, StackedBars, Values,
 };
-pub use number::Unit;
-pub use report::{Block, Provenance, Report, Section, Tile};
+pub use figure_files::{Exported, PngError};
+pub use html_report::{Block, Provenance, Report, Section, Tile};
+pub use number_format::Unit;
 pub use table::{Align, Better, Cell, Column, Table};
-pub use ticks::Scale;

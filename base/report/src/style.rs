@@ -1,15 +1,15 @@
-//! How everything looks: the style sheet and the script that a report carries inside. The rules for figures
-//! serve the page, where colours are variables, and single SVG files, where they are written out.
+//! The style sheet and the script that a report contains. The rules for figures are used in the
+//! page, where colours are variables, and in single SVG files, where colours are written out.
 
 /// Rules for figures; colours are `var(--name)`.
 pub(crate) const FIGURE: &str = include_str!("style/figure.css");
 /// Rules for the page.
 pub(crate) const PAGE: &str = include_str!("style/page.css");
-/// What the page can do beyond being read.
+/// The script of the page; it is optional for reading.
 pub(crate) const SCRIPT: &str = include_str!("style/page.js");
 
-/// Colours by name in light and in dark. Series follow Okabe and Ito's palette, which people with any
-/// common kind of colour blindness can tell apart, shifted where the paper or the night asks for contrast.
+/// Colours by name, in light and dark. Series use Okabe and Ito's palette, which people with any
+/// common kind of colour blindness can distinguish. Some colours are shifted for contrast.
 const COLOURS: [(&str, &str, &str); 22] = [
     ("paper", "#ffffff", "#15181c"),
     ("panel", "#f6f7f8", "#1d2126"),
@@ -40,14 +40,14 @@ pub(crate) fn variables(dark: bool) -> String {
     COLOURS.iter().map(|(name, l, d)| format!("--{name}:{};", if dark { d } else { l })).collect()
 }
 
-/// The rules for figures with colours written out.
+/// The rules for figures with the colours written out.
 pub(crate) fn written(dark: bool) -> String {
     COLOURS.iter().fold(FIGURE.to_owned(), |css, (name, l, d)| {
         css.replace(&format!("var(--{name})"), if dark { d } else { l })
     })
 }
 
-/// The same, light first, dark where the reader prefers it.
+/// The same: light, and dark if the reader prefers it.
 pub(crate) fn standalone() -> String {
     format!("{}@media (prefers-color-scheme:dark){{{}}}", written(false), written(true))
 }

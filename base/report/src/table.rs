@@ -1,23 +1,23 @@
-//! A table: what it holds and how each number in it reads. It knows nothing of what is compared; which way
-//! is better is said per column. Where it is shown is `render`'s part.
+//! A table: its contents, and the format of each number. The caller says for each column which
+//! direction is better. `render` writes the table for each medium.
 
 mod render;
 
 use crate::Unit;
-use crate::number::{MISSING, change, decimals, finite, grouped};
-use crate::text::plain;
+use crate::escape::plain;
+use crate::number_format::{MISSING, change, decimals, finite, grouped};
 
-/// Where a column's text stands.
+/// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Align {
-    /// At the left: words.
+    /// Left, for words.
     #[default]
     Left,
-    /// At the right: numbers.
+    /// Right, for numbers.
     Right,
 }
 
-/// Which way a number should go.
+/// The direction in which a number is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Less is better.
@@ -26,17 +26,18 @@ pub enum Better {
     Higher,
 }
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
     /// Its heading, without the unit.
     pub name: String,
-    /// The unit all its numbers share; one prefix is chosen for the whole column, so that numbers in it
-    /// can be compared at a glance.
+    /// The common unit of its numbers. The whole column has one prefix, so that its numbers can be
+    /// compared.
     pub unit: Unit,
-    /// Where its text stands.
+    /// Its alignment.
     pub align: Align,
-    /// Which way is better. Numbers then show their change against the table's baseline row.
+    /// The direction that is better. If given, numbers show their change against the table's
+    /// baseline row.
     pub better: Option<Better>,
     /// Significant digits of its largest number.
     pub digits: u8,
@@ -55,7 +56,7 @@ impl Column {
         Self { name: name.into(), unit, align: Align::Right, better: None, digits: 3 }
     }
 
-    /// The same column, its text standing at the right, as numbers do.
+    /// The same column with right alignment, as for numbers.
     #[must_use]
     pub fn right(mut self) -> Self {
         self.align = Align::Right;
@@ -69,7 +70,7 @@ impl Column {
         self
     }
 
-    /// The same column with so many significant digits.
+    /// The same column with this many significant digits.
     #[must_use]
     pub fn digits(mut self, digits: u8) -> Self {
         self.digits = digits;
@@ -77,25 +78,25 @@ impl Column {
     }
 }
 
-/// What stands in one place of a table.
+/// The content of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Cell {
-    /// Nothing.
+    /// Empty.
     #[default]
     Empty,
     /// Words.
     Text(String),
     /// A number in its column's unit.
     Number(f64),
-    /// A number with a unit of its own, for columns that mix units.
+    /// A number with its own unit, for columns that mix units.
     Quantity(f64, Unit),
-    /// The change from `base` to `value` in per cent, coloured by `better`.
+    /// The change from `base` to `value` in percent, coloured by `better`.
     Change {
         /// The number.
         value: f64,
-        /// What it is compared with.
+        /// The number it is compared with.
         base: f64,
-        /// Which way is better.
+        /// The direction that is better.
         better: Better,
     },
 }
@@ -124,13 +125,13 @@ impl From<u64> for Cell {
     }
 }
 
-/// A titled table. Rows may be shorter than the columns are many; missing cells are empty, cells past the
-/// last column are not shown.
+/// A titled table. A row can have fewer cells than there are columns: missing cells are empty.
+/// Cells after the last column are not shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// A remark below it; may be empty.
+    /// A remark below the table; can be empty.
     pub note: String,
     /// Its columns.
     pub columns: Vec<Column>,
@@ -154,14 +155,14 @@ impl Table {
         self
     }
 
-    /// Compares with this row.
+    /// Sets the baseline row.
     #[must_use]
     pub fn baseline(mut self, row: usize) -> Self {
         self.baseline = Some(row);
         self
     }
 
-    /// Puts a remark below.
+    /// Sets the remark below the table.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
@@ -179,7 +180,7 @@ impl Table {
         }
     }
 
-    /// Every heading and cell as it reads, the same for every medium.
+    /// Every heading and cell as text, the same for every medium.
     fn shown(&self) -> Vec<ShownColumn> {
         (0..self.columns.len()).map(|c| self.shown_column(c)).collect()
     }
@@ -192,7 +193,7 @@ impl Table {
         let whole = numbers.iter().all(|v| (v / factor).fract() == 0.0);
         let least = numbers.iter().map(|v| v.abs()).filter(|v| *v > 0.0).fold(max, f64::min);
         let places = decimals(max / factor, column.digits);
-        // The smallest number keeps a digit that says something, within reason.
+        // The smallest number keeps a significant digit, within limits.
         let places = decimals(least / factor, 1).clamp(places, places + 2);
         let places = if whole { 0 } else { places };
         let cells = (0..self.rows.len()).map(|r| match self.cell(r, c) {
@@ -233,7 +234,8 @@ impl Table {
             .filter(|(text, _)| text != MISSING)
     }
 
-    /// What the arrows in the headings mean, where there are any, and what the rows are compared with.
+    /// The meaning of the arrows in the headings, and the baseline of the changes; `None` without
+    /// arrows.
     fn legend(&self) -> Option<String> {
         let base = self.baseline.filter(|r| *r < self.rows.len())?;
         let has = |b| self.columns.iter().any(|c| c.better == Some(b));
@@ -251,7 +253,8 @@ impl Table {
     }
 }
 
-/// The number with so many decimals; where they are all zero though it is not, what it is less than.
+/// The number with `places` decimals. If all of them are zero but the number is not, an upper bound
+/// instead.
 fn rounded(v: f64, places: usize) -> String {
     let text = grouped(v, places);
     if v == 0.0 || text.contains(|c: char| ('1'..='9').contains(&c)) {
@@ -261,7 +264,7 @@ fn rounded(v: f64, places: usize) -> String {
     if v > 0.0 { format!("<{least}") } else { format!(">−{least}") }
 }
 
-/// Whether a change is for the better.
+/// Whether a change is an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Better,
@@ -282,14 +285,14 @@ fn judged(value: f64, base: f64, better: Better) -> (String, Verdict) {
     (text, verdict)
 }
 
-/// A cell as it reads.
+/// A cell as text.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     text: String,
     change: Option<(String, Verdict)>,
 }
 
-/// A column as it reads.
+/// A column as text.
 #[derive(Clone, Debug)]
 struct ShownColumn {
     name: String,

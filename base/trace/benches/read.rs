@@ -1,4 +1,4 @@
-//! Records a second from the page cache, for the formats of large traces.
+//! Records per second from the page cache, for the formats of large traces.
 #![allow(missing_docs, reason = "criterion's macros")]
 #![allow(clippy::expect_used, reason = "a bench that cannot run should say so and stop")]
 
@@ -9,7 +9,7 @@ use seekless_trace::{OpenOptions, Source, convert};
 
 const RECORDS: u64 = 200_000;
 
-/// A number that looks random, the same every time.
+/// A pseudo-random number, always the same for `i`.
 fn mixed(i: u64) -> u64 {
     (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 34
 }
@@ -73,7 +73,7 @@ fn alibaba() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Out of order by a few lines, as the real one.
+/// Out of order by a few lines, as in the real traces.
 fn tencent() -> Vec<u8> {
     let mut text = String::new();
     for i in 0..RECORDS {
@@ -125,7 +125,7 @@ fn read(c: &mut Criterion) {
     ];
     for (name, bytes) in traces {
         let path = directory.path().join(name);
-        std::fs::write(&path, bytes).expect("room for a trace");
+        std::fs::write(&path, bytes).expect("space for a trace");
         one(name, &path);
         if name == "blkparse" {
             let out = directory.path().join("parquet");

@@ -1,4 +1,4 @@
-//! From any format to one that can be written. Knows the two ends, and nothing of what lies between.
+//! Converts a trace from any format to one that can be written.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::writers::{self, Sink};
 use crate::{Format, Info, OpenOptions, Progress, Reader, Skipped, Source, TraceError};
 
-/// How what is written is packed.
+/// The compression of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// gzip.
@@ -20,36 +20,40 @@ pub enum Packing {
     Zstd,
 }
 
-/// Where a trace is written to, and how.
+/// The output of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The file, or `-` for the standard output.
+    /// The file, or `-` for standard output.
     pub path: PathBuf,
-    /// One of [`Target::FORMATS`].
+    /// The format: the native store, fio, CSV or oracleGeneral.
     pub format: Format,
-    /// How it is packed; the native store, which is packed within, is not.
+    /// The compression. The native store has its own compression and uses none here.
     pub packing: Packing,
-    /// Only requests of this device.
+    /// If given, only requests of this device are written.
     pub device: Option<String>,
 }
 
 impl Target {
     /// The formats that can be written.
-    pub const FORMATS: [Format; 4] = [Format::Native, Format::Fio, Format::Csv, Format::Oracle];
+    pub(crate) const FORMATS: [Format; 4] =
+        [Format::Native, Format::Fio, Format::Csv, Format::Oracle];
 
-    /// From what the user typed: `PATH` or `FORMAT:PATH`, with `-` for the standard output. Without a format
-    /// the name's end tells: `.fio` or `.iolog`, `.csv`, `.oracleGeneral`, anything else is the native store.
-    /// `.gz` or `.zst` behind that packs it.
+    /// Parses the user's text: `PATH` or `FORMAT:PATH`, with `-` for standard output. Without a
+    /// format, the end of the name decides: `.fio` or `.iolog`, `.csv`, `.oracleGeneral`; every
+    /// other name means the native store. A further `.gz` or `.zst` compresses the file.
     ///
     /// # Errors
-    /// In words, where the format cannot be written, or the standard output has none named.
+    /// A message if the format cannot be written, or if standard output has no format.
     pub fn new(text: &str) -> Result<Self, String> {
         let names = || Self::FORMATS.map(Format::name).join(", ");
         let (named, path) = match text.split_once(':') {
             Some((name, path)) => match Format::from_name(name) {
                 Some(format) if Self::FORMATS.contains(&format) => (Some(format), path),
                 Some(_) => {
-                    return Err(format!("{name} can be read, not written; these can: {}", names()));
+                    return Err(format!(
+                        "{name} can be read but not written; formats that can be written: {}",
+                        names()
+                    ));
                 }
                 None => (None, text),
             },
@@ -65,7 +69,7 @@ impl Target {
             Some(format) => format,
             None if path == "-" => {
                 return Err(format!(
-                    "name a format for standard output, as in csv:- (there are {})",
+                    "standard output needs a format, as in csv:- (formats that can be written: {})",
                     names()
                 ));
             }
@@ -78,7 +82,7 @@ impl Target {
         };
         if format == Format::Native && packing != Packing::None {
             return Err(format!(
-                "{path}: a Parquet file is packed within; leave the ending away, or name another format ({})",
+                "{path}: a Parquet file has its own compression; remove .gz or .zst from the name, or choose another format ({})",
                 names()
             ));
         }
@@ -100,25 +104,26 @@ impl From<&PathBuf> for Target {
     }
 }
 
-/// What a conversion did.
+/// The result of a conversion.
 #[derive(Clone, Debug)]
 pub struct Converted {
-    /// Requests written.
+    /// Number of requests written.
     pub records: u64,
-    /// Requests that the format has no word for.
+    /// Number of requests that the format cannot represent.
     pub left_out: u64,
-    /// What was passed over in reading.
+    /// The counts of records skipped while reading.
     pub skipped: Skipped,
-    /// What the trace could tell.
+    /// The information that the trace contains.
     pub info: Info,
 }
 
-/// Reads `source` and writes it as `target` says. A file stands there whole or not at all (it replaces one of
-/// that name at the end; a pipe, a device or the standard output is written to directly). `progress` is called
-/// now and then.
+/// Reads `source` and writes it to `target`. The output file is complete or absent: at the end it
+/// replaces a file with the same name. A pipe, a device or standard output is written directly.
+/// `progress` is called from time to time.
 ///
 /// # Errors
-/// Where the source cannot be read, the target not be written, or the device asked for is not in the trace.
+/// The source cannot be read, the target cannot be written, or the requested device is not in the
+/// trace.
 pub fn convert(
     source: &Source,
     options: &OpenOptions,
@@ -139,7 +144,7 @@ pub fn convert(
     let directory = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let to = tempfile::Builder::new()
         .prefix(".seekless-")
-        // As any new file: the user's umask takes away from this.
+        // The mode of a new file; the user's umask reduces it.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(fail)?;

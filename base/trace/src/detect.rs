@@ -1,16 +1,16 @@
-//! Which format a stream of bytes is in, judged by its beginning. Knows magic numbers; for lines it asks
-//! each format's own parser.
+//! Detects the format of a stream from its beginning: by magic numbers, and for text formats by
+//! trying each format's own parser on the lines.
 
 use crate::Format;
 use crate::files::FileTable;
 use crate::formats::{self, Scale};
-use crate::text::Said;
+use crate::text_lines::ParsedLine;
 
-/// How much of a file's beginning is looked at.
+/// Number of bytes at the beginning of a file used for detection.
 pub(crate) const SAMPLE: usize = 64 << 10;
 
-/// Formats of lines. Those that no content can tell from another here (`disksim-rw0`, `mqsim-rw0`,
-/// `heimdall`) must be named.
+/// Text formats. The formats `disksim-rw0`, `mqsim-rw0` and `heimdall` cannot be distinguished from
+/// another format by their content, so the user must name them.
 const LINE_FORMATS: &[Format] = &[
     Format::Blkparse,
     Format::Tracefs,
@@ -30,8 +30,8 @@ const LINE_FORMATS: &[Format] = &[
     Format::Procmon,
 ];
 
-/// The formats that fit best what begins with `head`, which is the whole file where it is shorter than
-/// [`SAMPLE`]: one as a rule, none, or several that fit equally well.
+/// The formats that fit best a file that begins with `head` (the whole file, if it is shorter than
+/// [`SAMPLE`]). Usually one; or none, or several that fit equally well.
 pub(crate) fn detect(head: &[u8]) -> Vec<Format> {
     if let Some(format) = by_magic(head) {
         return vec![format];
@@ -83,13 +83,14 @@ fn by_magic(head: &[u8]) -> Option<Format> {
     formats::is_oracle(head).then_some(Format::Oracle)
 }
 
-/// How many of `lines` are entries of the format; none where far more of them are nothing the format knows.
+/// Number of `lines` that are entries of the format; `None` if far more lines do not belong to the
+/// format.
 fn score(format: Format, lines: &[&[u8]]) -> u64 {
     let mut cx = formats::trial(format);
     if let Some(mut parser) = formats::line_format(format) {
         return count(lines, |line| {
             let said = parser.line(line, &mut cx).ok()?;
-            Some(!matches!(said, Said::Nothing))
+            Some(!matches!(said, ParsedLine::Nothing))
         });
     }
     let Some(mut parser) = formats::file_format(format) else { return 0 };
@@ -101,7 +102,8 @@ fn score(format: Format, lines: &[&[u8]]) -> u64 {
     })
 }
 
-/// `entry` says whether a line is an entry of the format, or only allowed in it; `None` where it is neither.
+/// `entry` returns true if a line is an entry of the format, false if the format only allows the
+/// line, and `None` otherwise.
 fn count(lines: &[&[u8]], mut entry: impl FnMut(&[u8]) -> Option<bool>) -> u64 {
     let (mut good, mut bad) = (0, 0);
     for line in lines {

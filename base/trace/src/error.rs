@@ -1,4 +1,4 @@
-//! What can go wrong with a trace, and where. Says nothing of exit codes or printing.
+//! Errors in traces, and their positions. Exit codes and printing are defined elsewhere.
 
 use std::fmt;
 use std::io;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use crate::{Event, Format};
 
-/// A place in a file, after decompression.
+/// A position in a file, after decompression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum TracePosition {
     /// Line, counted from 1.
     Line(u64),
     /// Byte offset, counted from 0.
@@ -17,7 +17,7 @@ pub enum Place {
     Row(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TracePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(n) => write!(f, "line {n}"),
@@ -27,18 +27,18 @@ impl fmt::Display for Place {
     }
 }
 
-/// A record that is not what its format says it must be.
+/// A record that does not follow its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// The file, as the user named it.
+    /// The file, as named by the user.
     pub path: PathBuf,
     /// The format it was read as.
     pub format: Format,
-    /// Where in it.
-    pub place: Place,
-    /// What should have stood there.
+    /// Position in the file.
+    pub place: TracePosition,
+    /// The expected content.
     pub expected: &'static str,
-    /// What stood there, cut to a readable length.
+    /// The content found, cut to a readable length.
     pub found: String,
 }
 
@@ -47,13 +47,13 @@ impl fmt::Display for Malformed {
         let Self { path, format, place, expected, found } = self;
         write!(
             f,
-            "{}: {place}: reading {format}: expected {expected}, found {found}; lenient reading counts such records and passes over them",
+            "{}: {place}: reading {format}: expected {expected}, found {found}; lenient reading counts and skips such records",
             path.display()
         )
     }
 }
 
-/// Why a trace could not be read or written.
+/// The reason why a trace could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be opened.
@@ -61,20 +61,20 @@ pub enum TraceError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the user may have meant.
+        /// A guess at the user's intention.
         hint: &'static str,
-        /// The host's word.
+        /// The error from the host.
         #[source]
         source: io::Error,
     },
-    /// Reading or decompressing failed part way.
+    /// Reading or decompressing failed in the middle.
     #[error("{}: reading stopped at {place}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// How far reading came.
-        place: Place,
-        /// The host's or the decompressor's word.
+        /// The position that reading reached.
+        place: TracePosition,
+        /// The error from the host or from the decompressor.
         source: io::Error,
     },
     /// The content matches no format.
@@ -98,56 +98,56 @@ pub enum TraceError {
         /// Their names.
         formats: String,
     },
-    /// The trace is of a disk, and what was asked for is a trace of files.
-    #[error("{}: {format} is a trace of a disk, not of files; strace and procmon are", path.display())]
+    /// The trace is of a disk, but a trace of files was requested.
+    #[error("{}: {format} is a trace of a disk, not of files; traces of files are strace and procmon", path.display())]
     NotOfFiles {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// Its format.
         format: Format,
     },
-    /// A synthetic trace is named, and nothing here makes one.
+    /// A synthetic trace was named, but no generator exists here.
     #[error(
-        "synth:{name}: a synthetic trace is no file; write one with `seekless-lab synth {name} -o FILE`, then name that file"
+        "synth:{name}: a synthetic trace is not a file; write one with `seekless-lab synth {name} -o FILE`, then name that file"
     )]
     NotGenerated {
-        /// The trace asked for.
+        /// The trace requested.
         name: String,
     },
-    /// The file holds nothing.
+    /// The file is empty.
     #[error("{}: the file is empty", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// A record is not what its format says.
+    /// A record does not follow its format.
     #[error("{0}")]
     Malformed(Box<Malformed>),
-    /// The trace holds requests, but none of the event asked for.
+    /// The trace has requests, but none with the requested event.
     #[error(
-        "{}: no {} events, but {queue} Q, {issue} D and {complete} C: ask for one of these",
+        "{}: no {} events, but {queue} Q, {issue} D and {complete} C events; choose one of these with --event",
         path.display(), event.letter()
     )]
     NoSuchEvent {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The event requested.
         event: Event,
-        /// How many Q events there are.
+        /// Number of Q events.
         queue: u64,
-        /// How many D events there are.
+        /// Number of D events.
         issue: u64,
-        /// How many C events there are.
+        /// Number of C events.
         complete: u64,
     },
-    /// The trace has no request of the device asked for.
+    /// The trace has no request of the requested device.
     #[error("{}: no requests of device '{device}'; {}", path.display(), listed(names))]
     NoSuchDevice {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The device requested.
         device: String,
-        /// The devices there are.
+        /// The devices in the trace.
         names: Vec<String>,
     },
     /// The native store cannot be read.
@@ -155,28 +155,28 @@ pub enum TraceError {
     Store {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
-    /// What is written to fails.
+    /// The output cannot be written.
     #[error("{}: cannot be written", path.display())]
     WriteFailed {
         /// The file.
         path: PathBuf,
-        /// The host's word.
+        /// The error from the host.
         source: io::Error,
     },
-    /// A trace cannot be written in the format asked for.
+    /// A trace cannot be written in the requested format.
     #[error("{}: cannot be written: {what}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The reason.
         what: String,
     },
 }
 
-/// The names of devices, as many as one likes to read.
+/// The names of devices, limited to a readable number.
 fn listed(names: &[String]) -> String {
     const MOST: usize = 20;
     let some = names.iter().take(MOST).map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
@@ -187,15 +187,15 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// What a parser says of a bad record; the reader adds file and place.
+/// A bad record, as reported by a parser. The reader adds file and position.
 #[derive(Debug)]
-pub(crate) struct Bad {
+pub(crate) struct BadRecord {
     pub(crate) expected: &'static str,
-    /// What was found, where it is not simply the line.
+    /// The content found, if it is not simply the line.
     pub(crate) found: Option<String>,
 }
 
-impl Bad {
+impl BadRecord {
     pub(crate) const fn new(expected: &'static str) -> Self {
         Self { expected, found: None }
     }
@@ -206,7 +206,7 @@ impl Bad {
     }
 }
 
-/// Bytes from outside, quoted and cut for a message.
+/// Quotes bytes for a message, and limits their length.
 pub(crate) fn quote(bytes: &[u8]) -> String {
     const MAX: usize = 96;
     let mut out = String::from("'");

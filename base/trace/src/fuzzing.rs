@@ -1,5 +1,5 @@
-//! What the fuzz targets call, here so that a test can replay their corpora. Checks what must hold for any
-//! bytes at all.
+//! The functions that the fuzz targets call, placed here so that a test can replay their corpora.
+//! They check the guarantees that hold for any bytes.
 
 use std::io;
 use std::path::Path;
@@ -8,10 +8,10 @@ use seekless_block::Op;
 
 use crate::{Event, FileOp, Format, OpenOptions, Reader, Source, StoreWriter, TraceError};
 
-/// Reads `data` as `format` (found by content where `None`), as every event, strictly and leniently.
+/// Reads `data` as `format` (detected if `None`), for every event, strictly and leniently.
 ///
 /// # Panics
-/// Where a reader yields what it must not, or fails in a way it must not.
+/// Panics if a reader breaks a guarantee.
 pub fn read(format: Option<Format>, data: &[u8]) {
     let has_events =
         matches!(format, None | Some(Format::Blktrace | Format::Blkparse | Format::Tracefs));
@@ -31,7 +31,7 @@ pub fn read(format: Option<Format>, data: &[u8]) {
     }
 }
 
-/// The events of a trace of files.
+/// Reads the events of a trace of files.
 fn read_files(format: Option<Format>, data: &[u8], options: &OpenOptions) {
     let opened = Source::from_bytes("fuzz", data).and_then(|s| s.named(format).open_files(options));
     let mut reader = match opened {
@@ -50,14 +50,15 @@ fn read_files(format: Option<Format>, data: &[u8], options: &OpenOptions) {
             assert!(event.len > 0 && file.is_some_and(|f| f.end >= end), "{event:?}");
         }
     }
-    assert!(matches!(reader.next_event(), Ok(None)), "an error is the end");
+    assert!(matches!(reader.next_event(), Ok(None)), "no event follows an error");
 }
 
-/// Writes a small native store, puts wrong bytes in it and reads it: every three bytes of `edits` are a
-/// place, low byte first, and the byte to put there. Deeper than random bytes ever come.
+/// Writes a small native store, puts wrong bytes into it and reads it. Every three bytes of `edits`
+/// are a position (low byte first) and the byte to write there. This reaches code that random bytes
+/// never reach.
 ///
 /// # Panics
-/// As [`read`], or where the sound store cannot be written.
+/// As [`read`], or if the valid store cannot be written.
 pub fn damaged_store(edits: &[u8]) {
     let mut store = match sound_store() {
         Ok(store) => store,
@@ -97,7 +98,7 @@ fn drain(mut reader: Reader, lenient: bool) {
             Ok(None) => break,
             Err(e) => {
                 sound(&e, lenient);
-                assert!(matches!(reader.next_record(), Ok(None)), "an error is the end");
+                assert!(matches!(reader.next_record(), Ok(None)), "no record follows an error");
                 break;
             }
         }
@@ -107,7 +108,7 @@ fn drain(mut reader: Reader, lenient: bool) {
     assert_eq!(skipped.malformed > 0, skipped.malformed_first.is_some());
 }
 
-/// Every error says which file, and lenient reading stops at no record.
+/// Every error names its file, and lenient reading never stops at a record.
 fn sound(e: &TraceError, lenient: bool) {
     assert!(e.to_string().contains("fuzz"), "{e}");
     assert!(!lenient || !matches!(e, TraceError::Malformed(_)), "{e}");

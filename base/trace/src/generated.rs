@@ -1,17 +1,17 @@
-//! Traces that a program makes instead of reading them: a generator behind the same reader as every format.
+//! Traces from a generator in the program, read through the same reader as every format.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless_block::{Bytes, Request};
 
-use crate::context::{Context, Device, Stream};
 use crate::reader::{Info, Parse, Reader};
+use crate::reader_context::{Device, ReaderContext, Stream};
 use crate::{Format, OpenOptions, Record, TraceError};
 
 /// Makes the requests of a synthetic trace, in order of time.
 pub trait Generated: Send {
-    /// The processes that ask; request streams count them from 1.
+    /// The processes that send requests. Request streams count them from 1.
     fn streams(&self) -> Vec<Stream>;
     /// Bytes of all requests together, for the progress bar.
     fn bytes(&self) -> Bytes;
@@ -19,7 +19,7 @@ pub trait Generated: Send {
     fn next_request(&mut self) -> Option<Request>;
 }
 
-/// Starts a generator. Every start gives the same requests.
+/// Starts a generator. Each start produces the same requests.
 pub type Generator = Arc<dyn Fn() -> Box<dyn Generated> + Send + Sync>;
 
 struct Requests {
@@ -28,7 +28,7 @@ struct Requests {
 }
 
 impl Parse for Requests {
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
         let Some(request) = self.generated.next_request() else { return Ok(None) };
         cx.records += 1;
         self.read.fetch_add(request.extent.len.bytes().0, Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Parse for Requests {
     }
 }
 
-/// What a synthetic trace can tell.
+/// The information that a synthetic trace contains.
 const INFO: Info = Info {
     format: Format::Synthetic,
     has_times: true,
@@ -46,7 +46,7 @@ const INFO: Info = Info {
 };
 
 pub(crate) fn reader(name: &str, generator: &Generator, options: &OpenOptions) -> Reader {
-    let mut cx = Context::new(name.into(), Format::Synthetic, *options);
+    let mut cx = ReaderContext::new(name.into(), Format::Synthetic, *options);
     let generated = generator();
     cx.streams.extend(generated.streams());
     cx.devices.push(Device { name: name.to_owned() });

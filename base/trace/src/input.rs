@@ -1,5 +1,5 @@
-//! Bytes of a trace file: opened, unpacked, counted, and handed out as lines or blocks from one buffer of
-//! fixed size. Knows compression, not trace formats.
+//! The bytes of a trace file: opens, decompresses and counts them, and returns lines or blocks from
+//! one buffer of fixed size. The trace formats are elsewhere.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const CONCATENATED: u32 = liblzma::stream::CONCATENATED;
 
-/// Size of the window; also the longest line and the farthest look ahead.
+/// Size of the window, which is also the maximum length of a line and of look-ahead.
 pub(crate) const WINDOW: usize = 256 << 10;
 
-/// A file read from its start by its own cursor, so that one open file serves many readers.
+/// A file that is read from its start with its own cursor, so that one open file serves many
+/// readers.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     file: Arc<File>,
@@ -36,8 +37,8 @@ impl Read for Cursor {
     }
 }
 
-/// The bytes of `raw`, unpacked where its magic number says gzip, Zstandard, xz or bzip2; streams of
-/// several members are read to their end.
+/// The bytes of `raw`, decompressed if the magic number is that of gzip, Zstandard, xz or bzip2.
+/// Streams of several members are read to their end.
 pub(crate) fn unpack(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut magic = Vec::with_capacity(6);
     raw.by_ref().take(6).read_to_end(&mut magic)?;
@@ -50,7 +51,7 @@ pub(crate) fn unpack(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn 
         }
         [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => {
             let mut d = zstd::stream::read::Decoder::new(raw)?;
-            // `zstd --long` goes up to here; more is a memory bomb.
+            // The maximum of `zstd --long`; a larger window is a memory bomb.
             d.window_log_max(27)?;
             Box::new(d)
         }
@@ -71,9 +72,9 @@ pub(crate) struct Input {
     start: usize,
     end: usize,
     eof: bool,
-    /// Offset in the unpacked stream of `buf[start]`.
+    /// Offset of `buf[start]` in the decompressed stream.
     at: u64,
-    /// Lines handed out.
+    /// Number of lines returned.
     line: u64,
 }
 
@@ -83,11 +84,11 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// A line found in the window, by its place there.
+/// A line in the window.
 pub(crate) enum Line<'a> {
-    /// Without its line end.
+    /// The line without its line end.
     Whole(&'a [u8]),
-    /// Longer than the window; it was dropped.
+    /// Longer than the window; the line was dropped.
     TooLong,
 }
 
@@ -96,17 +97,17 @@ impl Input {
         Self { src, buf: vec![0; WINDOW], start: 0, end: 0, eof: false, at: 0, line: 0 }
     }
 
-    /// Bytes handed out so far.
+    /// Number of bytes returned so far.
     pub(crate) const fn at(&self) -> u64 {
         self.at
     }
 
-    /// Number of the line handed out last, from 1.
+    /// Number of the line returned last, from 1.
     pub(crate) const fn line_number(&self) -> u64 {
         self.line
     }
 
-    /// Reads on until `n` bytes stand in the window or the stream ends.
+    /// Reads until the window contains `n` bytes or the stream ends.
     fn fill(&mut self, n: usize) -> io::Result<()> {
         if self.buf.len() - self.start < n {
             self.buf.copy_within(self.start..self.end, 0);
@@ -124,7 +125,8 @@ impl Input {
         Ok(())
     }
 
-    /// The next `n` bytes, fewer at the end of the stream, without moving. `n` is at most [`WINDOW`].
+    /// The next `n` bytes without consuming them, fewer at the end of the stream. `n` is at most
+    /// [`WINDOW`].
     pub(crate) fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         let n = n.min(WINDOW);
         if self.end - self.start < n {
@@ -133,7 +135,7 @@ impl Input {
         Ok(&self.buf[self.start..self.end.min(self.start + n)])
     }
 
-    /// Moves over `n` bytes that were peeked at.
+    /// Consumes `n` bytes that were peeked.
     pub(crate) fn consume(&mut self, n: usize) {
         let n = n.min(self.end - self.start);
         self.start += n;

@@ -1,9 +1,9 @@
-//! Readers and writers of block traces, and their statistics: what a disk was asked for, streamed record by
+//! Readers and writers of block traces, and statistics of traces. Traces are streamed record by
 //! record in constant memory.
 //!
-//! A [`Source`] is made from what the user typed (`PATH`, `FORMAT:PATH` or `-`), and can be opened many
-//! times. Formats are found by content, compressed files are unpacked as they are read. [`stats`] says what
-//! a trace is like. This crate does not know what is done with the requests: no cache, no disk.
+//! A [`Source`] is made from the user's text (`PATH`, `FORMAT:PATH` or `-`) and can be opened many
+//! times. Formats are detected by content, and compressed files are decompressed while they are
+//! read. [`stats`] describes a trace. The crate contains no cache and no disk.
 //!
 //! ```no_run
 //! use seekless_trace::{OpenOptions, Source};
@@ -16,8 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod collect;
-mod context;
+mod collector;
 mod convert;
 mod detect;
 mod error;
@@ -29,20 +28,21 @@ mod generated;
 mod input;
 mod native;
 mod reader;
+mod reader_context;
 mod record;
 mod reorder;
 mod source;
 pub mod stats;
-mod text;
+mod text_lines;
 mod writers;
 
-pub use collect::{Collector, Sighting};
-pub use context::{Device, Example, Skipped, Stream};
+pub use collector::{Collector, Sighting};
 pub use convert::{Converted, Packing, Target, convert};
-pub use error::{Malformed, Place, TraceError};
+pub use error::{Malformed, TraceError, TracePosition};
 pub use files::{File, FileEvent, FileOp, FileReader};
 pub use generated::{Generated, Generator};
 pub use native::StoreWriter;
 pub use reader::{Info, Progress, Reader};
+pub use reader_context::{Device, Example, Skipped, Stream};
 pub use record::{Event, Format, OpenOptions, Record};
 pub use source::Source;

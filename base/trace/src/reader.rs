@@ -1,47 +1,47 @@
-//! The reader every format looks the same through. Knows no format's layout.
+//! The reader, with the same interface for every format.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::context::{Context, Device, Skipped, Stream};
-use crate::{Format, Place, Record, TraceError};
+use crate::reader_context::{Device, ReaderContext, Skipped, Stream};
+use crate::{Format, Record, TraceError, TracePosition};
 
-/// A format's reader: yields requests, reports through the context.
+/// A format's reader: returns requests and reports skipped records through the context.
 pub(crate) trait Parse: Send {
     /// The next request; `None` at the end.
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError>;
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError>;
 }
 
-/// What a trace can tell.
+/// The information that a trace contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// How it is read.
+    /// The format it is read with.
     pub format: Format,
-    /// Whether arrival times mean something; where not, all are zero.
+    /// Whether arrival times are valid; if not, all are zero.
     pub has_times: bool,
-    /// Whether records carry day numbers. A `.lis` file whose third column turns out to run backwards has
-    /// none: then this turns false on the way, and later records carry no day.
+    /// Whether records have day numbers. If the third column of a `.lis` file decreases, the trace
+    /// has none: this field becomes false while reading, and later records have no day.
     pub has_days: bool,
     /// Whether streams stand for processes.
     pub has_processes: bool,
-    /// Whether the format can tell service times.
+    /// Whether the format can contain service times.
     pub has_service: bool,
 }
 
-/// How far a reader has come, in bytes of the file or files as they lie on disk.
+/// The progress of a reader, in bytes of the files on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes read.
+    /// Bytes read so far.
     pub read: u64,
-    /// Bytes there are; 0 where that is not known.
+    /// Total bytes; 0 if not known.
     pub total: u64,
 }
 
 /// Reads one trace from its start, record by record.
 pub struct Reader {
     pub(crate) parse: Box<dyn Parse>,
-    pub(crate) cx: Context,
+    pub(crate) cx: ReaderContext,
     pub(crate) info: Info,
     pub(crate) read: Arc<AtomicU64>,
     pub(crate) total: u64,
@@ -58,8 +58,8 @@ impl Reader {
     /// The next request; `None` at the end, and after an error.
     ///
     /// # Errors
-    /// Where the file cannot be read, or a record is malformed and reading is not lenient, or the trace
-    /// ends without one event of the kind asked for while it has others.
+    /// The file cannot be read; or a record is malformed and reading is not lenient; or the trace
+    /// has no event of the requested kind, but events of other kinds.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         if self.ended {
@@ -86,13 +86,13 @@ impl Reader {
         Ok(())
     }
 
-    /// What this trace can tell.
+    /// The information that this trace contains.
     #[must_use]
     pub const fn info(&self) -> Info {
         Info { has_days: self.cx.days, ..self.info }
     }
 
-    /// How far reading has come.
+    /// The progress of reading.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let read = self.read.load(Ordering::Relaxed);
@@ -102,13 +102,13 @@ impl Reader {
         }
     }
 
-    /// What was passed over so far.
+    /// The counts of skipped records.
     #[must_use]
     pub const fn skipped(&self) -> &Skipped {
         &self.cx.skipped
     }
 
-    /// The streams seen so far, indexed by stream number; the first stands for "unknown".
+    /// The streams seen so far, indexed by stream number. The first means "unknown".
     #[must_use]
     pub fn streams(&self) -> &[Stream] {
         &self.cx.streams
@@ -129,6 +129,10 @@ impl Iterator for Reader {
     }
 }
 
-pub(crate) fn read_error(cx: &Context, place: Place, source: io::Error) -> TraceError {
+pub(crate) fn read_error(
+    cx: &ReaderContext,
+    place: TracePosition,
+    source: io::Error,
+) -> TraceError {
     TraceError::Read { path: cx.path.clone(), place, source }
 }

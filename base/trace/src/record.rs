@@ -1,39 +1,39 @@
-//! What every format comes down to: one small record per request, and the names of the formats.
-//! Nothing here knows how a format is laid out.
+//! The record of a request, common to all formats, and the names of the formats.
 
 use std::fmt;
 
 use seekless_block::{Duration, Request};
 
-/// One request of a trace. Names of streams and devices stand in the reader's tables.
+/// One request of a trace. The reader's tables have the names of streams and devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The request. `arrival` counts from the first record of the trace (zero throughout where the trace
-    /// has no times). Records are passed on in the order of the file, so it may run backwards, and is zero for
-    /// a record older than the first; formats known to be out of order are sorted within a window first. `stream` is 0 where the trace names no process.
+    /// The request. `arrival` counts from the first record of the trace (always zero if the trace
+    /// has no times). Records keep the order of the file, so `arrival` can decrease, and it is zero
+    /// for a record older than the first. Formats that are known to be out of order are first
+    /// sorted in a window. `stream` is 0 if the trace names no process.
     pub request: Request,
-    /// Which device, as a dense index in order of first sight.
+    /// The device, as a dense index in the order of first appearance.
     pub device: u32,
-    /// Day number, where the trace has days and no times.
+    /// Day number, if the trace has days and no times.
     pub day: Option<u32>,
-    /// How long the disk of the time took, where the trace tells.
+    /// Service time of the traced disk, if the trace has it.
     pub service: Option<Duration>,
 }
 
-/// Which moment of a request's life counts as the request, in traces that hold several.
+/// The moment of a request's life that counts as the request, for traces that have several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// Queued: as the file system or program asked, before merging.
+    /// Queued: the request of the file system or program, before merging.
     #[default]
     Queue,
-    /// Issued to the driver: after merging and scheduling. The process is the submitter's, mostly.
+    /// Issued to the driver, after merging and scheduling. The process is usually the sender.
     Issue,
-    /// Completed. The process is whatever ran when the interrupt came.
+    /// Completed. The process is the one that ran at the interrupt.
     Complete,
 }
 
 impl Event {
-    /// The letter blktrace uses: Q, D or C.
+    /// blktrace's letter: Q, D or C.
     #[must_use]
     pub const fn letter(self) -> char {
         match self {
@@ -42,25 +42,14 @@ impl Event {
             Self::Complete => 'C',
         }
     }
-
-    /// From a letter, in either case.
-    #[must_use]
-    pub fn from_letter(letter: &str) -> Option<Self> {
-        match letter {
-            "Q" | "q" => Some(Self::Queue),
-            "D" | "d" => Some(Self::Issue),
-            "C" | "c" => Some(Self::Complete),
-            _ => None,
-        }
-    }
 }
 
-/// How to read a trace.
+/// Options for reading a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Which event counts as a request, in the blktrace family.
+    /// The event that counts as a request, for blktrace formats.
     pub event: Event,
-    /// Count malformed records and pass over them, instead of stopping at the first.
+    /// Count and skip malformed records, instead of stopping at the first.
     pub lenient: bool,
 }
 
@@ -80,7 +69,7 @@ macro_rules! formats {
                 match self { $(Self::$id => $name,)* }
             }
 
-            /// What it is, in a few words.
+            /// A short description.
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$id => $title,)* }
@@ -94,7 +83,7 @@ formats! {
     Native = "parquet", "native store (Parquet)";
     /// blktrace's binary records, one file per CPU, or ftrace's binary stream of the same records.
     Blktrace = "blktrace", "blktrace binary";
-    /// What blkparse prints by default.
+    /// The default output of blkparse.
     Blkparse = "blkparse", "blkparse text";
     /// Block events or the `blk` tracer, as text from tracefs' `trace` or `trace_pipe`.
     Tracefs = "tracefs", "tracefs block events";
@@ -106,7 +95,7 @@ formats! {
     Spc = "spc", "SPC";
     /// DiskSim ASCII: milliseconds, flag bit 0 set for a read.
     DiskSim = "disksim", "DiskSim ASCII";
-    /// DiskSim ASCII as many repositories have it: flag bit 0 clear for a read.
+    /// DiskSim ASCII as in many repositories: flag bit 0 clear for a read.
     DiskSimRw0 = "disksim-rw0", "DiskSim ASCII, 0 = read";
     /// MQSim: DiskSim's columns with nanoseconds, type 1 for a read.
     MqSim = "mqsim", "MQSim";
@@ -114,7 +103,7 @@ formats! {
     MqSimRw0 = "mqsim-rw0", "MQSim, 0 = read";
     /// The ARC paper's block lists.
     Lis = "lis", "ARC .lis";
-    /// MSR's columns after other hands: DiskSim's, with bytes for sectors.
+    /// MSR's traces in DiskSim's columns, with bytes instead of sectors.
     Heimdall = "heimdall", "DiskSim ASCII in bytes";
     /// VMware vscsiStats, version 1 or 2.
     Vscsi = "vscsi", "vscsi";
@@ -130,31 +119,31 @@ formats! {
     Fiu = "fiu", "FIU";
     /// libCacheSim's binary records of objects.
     Oracle = "oraclegeneral", "libCacheSim oracleGeneral";
-    /// Windows' disk events, as xperf prints them.
+    /// Windows' disk events, as printed by xperf.
     Etw = "etw", "ETW disk events";
     /// biosnoop's table, of bcc or libbpf-tools.
     Biosnoop = "biosnoop", "biosnoop";
     /// BIOTracer's traces of a phone.
     BioTracer = "biotracer", "BIOTracer";
-    /// The table `seekless convert` writes.
+    /// The table that `seekless convert` writes.
     Csv = "csv", "seekless CSV";
-    /// System calls of files, as strace prints them.
+    /// System calls on files, as printed by strace.
     Strace = "strace", "strace";
     /// File events of Windows' Process Monitor, saved as CSV.
     Procmon = "procmon", "Procmon CSV";
-    /// No file: requests that a [`crate::Generated`] makes.
+    /// No file: requests from a [`crate::Generated`].
     Synthetic = "synth", "made up";
 }
 
 impl Format {
-    /// Whether it tells accesses to files, not to a disk: [`crate::Source::open_files`] reads these, and
-    /// [`crate::Source::open`] lays the files end to end.
+    /// Whether the trace contains accesses to files, not to a disk. [`crate::Source::open_files`]
+    /// reads such traces, and [`crate::Source::open`] places the files one after another.
     #[must_use]
     pub const fn is_of_files(self) -> bool {
         matches!(self, Self::Strace | Self::Procmon)
     }
 
-    /// Whether its records are known to stand out of order; a reader sorts them within a window.
+    /// Whether its records are known to be out of order. A reader sorts them in a window.
     pub(crate) const fn is_unsorted(self) -> bool {
         matches!(
             self,
@@ -168,18 +157,18 @@ impl Format {
         )
     }
 
-    /// What a reader of results must know of a trace that did not come from a disk's queue.
+    /// A note for readers of results, if the trace did not come from a disk's queue.
     #[must_use]
     pub const fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Strace | Self::Procmon => Some(
-                "the trace is of files: what programs asked for, before any page cache; the files are laid end to end, so distances between them are ours",
+                "this is a trace of files: requests of programs, before any page cache; the files are placed one after another, so distances between files are invented",
             ),
             Self::Synthetic => Some(
-                "the trace is made up: only what docs/lab/synth.md says was matched is as it was on a real machine",
+                "this trace is synthetic: only the properties listed in docs/lab/synth.md agree with a real machine",
             ),
             Self::Oracle => Some(
-                "the trace is of a cache's objects: their numbers were taken for addresses, and every access for a read",
+                "this is a trace of cache objects: object numbers are used as addresses, and every access counts as a read",
             ),
             _ => None,
         }

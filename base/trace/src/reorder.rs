@@ -1,23 +1,23 @@
-//! Puts the records of a trace that stands out of order in order of arrival, as far as a window of fixed size
-//! reaches. Knows no format.
+//! Sorts the records of a trace that is out of order by arrival, inside a window of fixed size.
 
-use crate::context::{Context, Process};
 use crate::reader::Parse;
+use crate::reader_context::{Process, ReaderContext};
 use crate::{Record, TraceError};
 
-/// A record that stands no more than this many places too late is put right.
+/// A record that is at most this many positions too late is sorted correctly.
 pub(crate) const WINDOW: usize = 1 << 15;
 
-/// A reader around another. It numbers streams and devices anew, in the order it passes them on.
+/// A reader around another reader. It numbers streams and devices again, in the order in which it
+/// returns them.
 pub(crate) struct Reorder {
     inner: Box<dyn Parse>,
-    /// The inner reader's; times in it count from the format's origin.
-    cx: Context,
-    /// Up to two windows of records, sorted; those before `ready` can be passed on.
+    /// The inner reader's context; its times count from the format's origin.
+    cx: ReaderContext,
+    /// Up to two windows of records, sorted. The records before `ready` can be returned.
     pending: Vec<Record>,
     next: usize,
     ready: usize,
-    /// Why the inner reader ended, once it has.
+    /// The result of the inner reader's end.
     ended: Option<Result<(), TraceError>>,
     streams: Vec<Option<u32>>,
     devices: Vec<Option<u32>>,
@@ -26,8 +26,8 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    pub(crate) fn new(inner: Box<dyn Parse>, cx: &Context) -> Self {
-        let mut own = Context::new(cx.path.clone(), cx.format, cx.options);
+    pub(crate) fn new(inner: Box<dyn Parse>, cx: &ReaderContext) -> Self {
+        let mut own = ReaderContext::new(cx.path.clone(), cx.format, cx.options);
         own.count_from_origin();
         Self {
             inner,
@@ -43,8 +43,8 @@ impl Reorder {
         }
     }
 
-    /// Reads until two windows are full. What is sorted already costs little to sort again.
-    fn refill(&mut self, cx: &mut Context) {
+    /// Reads until two windows are full. Sorting records that are already sorted is cheap.
+    fn refill(&mut self, cx: &mut ReaderContext) {
         self.pending.drain(..self.next);
         self.next = 0;
         while self.pending.len() < 2 * WINDOW && self.ended.is_none() {
@@ -54,7 +54,7 @@ impl Reorder {
                 Err(e) => self.ended = Some(Err(e)),
             }
         }
-        // Stable: what arrived at the same time keeps its order.
+        // The sort is stable: records with the same arrival keep their order.
         self.pending.sort_by_key(|r| r.request.arrival);
         let held = if self.ended.is_some() { 0 } else { WINDOW };
         self.ready = self.pending.len() - held;
@@ -63,8 +63,9 @@ impl Reorder {
         cx.skipped.late = late;
     }
 
-    /// The record with times from the first passed on, and numbers in order of passing on.
-    fn renumber(&mut self, mut record: Record, cx: &mut Context) -> Record {
+    /// Sets the record's time relative to the first record returned, and its numbers in the order
+    /// of return.
+    fn renumber(&mut self, mut record: Record, cx: &mut ReaderContext) -> Record {
         let arrival = record.request.arrival.0;
         if arrival < self.last {
             cx.skipped.late += 1;
@@ -91,7 +92,7 @@ impl Reorder {
             self.devices.resize(self.cx.devices.len(), None);
         }
         let name = &self.cx.devices[from].name;
-        // The inner context lets no more devices through than this one takes.
+        // The inner context accepts no more devices than this one.
         record.device =
             *self.devices[from].get_or_insert_with(|| cx.add_device(name.clone()).unwrap_or(0));
         cx.records += 1;
@@ -100,7 +101,7 @@ impl Reorder {
 }
 
 impl Parse for Reorder {
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
         if self.next == self.ready {
             self.refill(cx);
         }

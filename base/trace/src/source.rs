@@ -1,5 +1,6 @@
-//! Where a trace comes from: a path, a named format, the standard input, or the files a tracer left per
-//! CPU. Opens it as often as asked; what cannot be read twice is first kept in a temporary file.
+//! The source of a trace: a path, a named format, standard input, or the per-CPU files of a tracer.
+//! A source can be opened many times. Input that cannot be read twice is first copied to a
+//! temporary file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,24 +11,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::context::Context;
 use crate::error::quote;
-use crate::files::{FileLines, FileReader, Laid};
+use crate::files::{FileLines, FileReader, FilesEndToEnd};
 use crate::generated::{self, Generator};
 use crate::input::{Cursor, Input, unpack};
 use crate::native::StoreReader;
 use crate::reader::Parse;
+use crate::reader_context::ReaderContext;
 use crate::reorder::Reorder;
-use crate::{Format, OpenOptions, Place, Reader, TraceError, detect, formats};
+use crate::{Format, OpenOptions, Reader, TraceError, TracePosition, detect, formats};
 
 /// A trace named by the user.
 pub struct Source {
     name: PathBuf,
     stdin: bool,
     format: Option<Format>,
-    /// Makes the requests, where they are not read.
+    /// Generates the requests, if they are not read from a file.
     generator: Option<Generator>,
-    /// A copy of what cannot be read twice, made at the first opening; it has no name in any directory.
+    /// A copy of input that cannot be read twice, made at the first opening. It has no name in any
+    /// directory.
     spool: Mutex<Option<Arc<File>>>,
 }
 
@@ -38,10 +40,10 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// From what the user typed: `PATH`, `FORMAT:PATH`, or either with `-` for the standard input. Where a
-    /// path itself begins with a format's name and a colon, write `./` before it. For blktrace, `PATH` may
-    /// also be what was given to `blktrace -o`: with `PATH.blktrace.0` and so on beside it, these are read
-    /// together; so are those of a directory.
+    /// Parses the user's text: `PATH`, `FORMAT:PATH`, or either with `-` for standard input. If a
+    /// path itself begins with a format's name and a colon, write `./` before it. For blktrace,
+    /// `PATH` can also be the name given to `blktrace -o`: the files `PATH.blktrace.0` and so on
+    /// are then read together. A directory of such files works too.
     #[must_use]
     pub fn new(text: impl AsRef<OsStr>) -> Self {
         let bytes = text.as_ref().as_bytes();
@@ -56,29 +58,29 @@ impl Source {
         Self { stdin: path == b"-", ..Self::from_path(OsStr::from_bytes(path), format) }
     }
 
-    /// From a path, and its format where it is not to be found by content.
+    /// A source from a path and its format; without a format, the content decides.
     #[must_use]
     pub fn from_path(path: impl Into<PathBuf>, format: Option<Format>) -> Self {
         Self { name: path.into(), stdin: false, format, generator: None, spool: Mutex::new(None) }
     }
 
-    /// A synthetic trace: the same requests at every opening.
+    /// A synthetic trace: each opening produces the same requests.
     #[must_use]
     pub fn generated(name: &str, generator: Generator) -> Self {
         let source = Self::from_path(name, Some(Format::Synthetic));
         Self { generator: Some(generator), ..source }
     }
 
-    /// The path as the user named it.
+    /// The path as named by the user.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.name
     }
 
-    /// From the bytes of a trace file, which messages call `name`.
+    /// A source from the bytes of a trace file; messages call it `name`.
     ///
     /// # Errors
-    /// Where no temporary file can be made to keep them in.
+    /// The temporary file for the bytes cannot be created.
     pub fn from_bytes(name: impl Into<PathBuf>, mut bytes: &[u8]) -> Result<Self, TraceError> {
         let source = Self::from_path(name, None);
         let fail = |e| TraceError::Open { path: source.name.clone(), hint: "", source: e };
@@ -86,17 +88,17 @@ impl Source {
         Ok(Self { spool: Mutex::new(Some(file)), ..source })
     }
 
-    /// The same, its format named.
+    /// The same source with a given format.
     #[must_use]
     pub fn named(self, format: Option<Format>) -> Self {
         Self { format, ..self }
     }
 
-    /// A reader from the start. The standard input and other pipes are copied whole into a temporary file
-    /// (in `TMPDIR`) the first time.
+    /// Opens a reader at the start. At the first opening, standard input and other pipes are copied
+    /// completely to a temporary file (in `TMPDIR`).
     ///
     /// # Errors
-    /// Where the file cannot be opened or unpacked, is empty, or is in no known format.
+    /// The file cannot be opened or decompressed, is empty, or has no known format.
     pub fn open(&self, options: &OpenOptions) -> Result<Reader, TraceError> {
         if self.format == Some(Format::Synthetic) {
             let name = self.name.to_string_lossy();
@@ -109,16 +111,17 @@ impl Source {
         opening.reader(inputs, file.as_ref())
     }
 
-    /// A reader of files from the start, for a trace of files (see [`Format::is_of_files`]).
+    /// Opens a reader of file events at the start, for a trace of files (see
+    /// [`Format::is_of_files`]).
     ///
     /// # Errors
-    /// As [`Self::open`], and where the trace is of a disk.
+    /// As [`Self::open`]; also if the trace is of a disk.
     pub fn open_files(&self, options: &OpenOptions) -> Result<FileReader, TraceError> {
         let (opening, inputs, _) = self.opened(options)?;
         opening.file_reader(inputs)
     }
 
-    /// What a reader is made of; the file is the first one.
+    /// The parts of a reader; the file is the first one.
     fn opened<'a>(&'a self, options: &'a OpenOptions) -> Result<Opened<'a>, TraceError> {
         let files = self.files()?;
         let read = Arc::new(AtomicU64::new(0));
@@ -147,9 +150,9 @@ impl Source {
             *spool = Some(Arc::clone(&file));
             return one(file);
         }
-        // It would be copied whole, as other things that are no file.
+        // The whole device would be copied, as with other input that is not a file.
         if std::fs::metadata(&self.name).is_ok_and(|m| m.file_type().is_block_device()) {
-            let hint = ": a disk and no trace of one; `seekless record DEVICE -o TRACE` makes one";
+            let hint = ": this is a disk, not a trace; `seekless record DEVICE -o TRACE` makes one";
             let source = io::Error::other("a block device");
             return Err(TraceError::Open { path: self.name.clone(), hint, source });
         }
@@ -180,7 +183,7 @@ impl Source {
         one(Arc::new(file))
     }
 
-    /// The files `NAME.blktrace.N`, where `NAME` is what the user named with or without `.blktrace`.
+    /// The files `NAME.blktrace.N`. `NAME` is the user's text with or without `.blktrace`.
     fn beside(&self) -> Option<Vec<PathBuf>> {
         let name = self.name.file_name()?.as_bytes();
         let name = name.strip_suffix(b".blktrace").unwrap_or(name);
@@ -191,7 +194,7 @@ impl Source {
     fn not_found(&self, source: io::Error) -> TraceError {
         let colon = memchr::memchr(b':', self.name.as_os_str().as_bytes()).is_some();
         let hint = if self.format.is_none() && colon {
-            " (what stands before the colon is the name of no format)"
+            " (the text before the colon is not the name of a format)"
         } else {
             ""
         };
@@ -200,11 +203,11 @@ impl Source {
 }
 
 impl Reader {
-    /// Reads a trace once, from anything that can be read. Messages call it `name`. A native store is first
-    /// copied to a temporary file.
+    /// Reads a trace once, from any input. Messages call it `name`. A native store is first copied
+    /// to a temporary file.
     ///
     /// # Errors
-    /// Where it cannot be read or unpacked, is empty, or is in no known format.
+    /// The input cannot be read or decompressed, is empty, or has no known format.
     pub fn from_read(
         from: impl io::Read + Send + 'static,
         name: &Path,
@@ -220,7 +223,7 @@ impl Reader {
 
 type Opened<'a> = (Opening<'a>, Vec<(PathBuf, Input)>, Option<Arc<File>>);
 
-/// What a reader is made of, but for its bytes.
+/// The parts of a reader, without its bytes.
 struct Opening<'a> {
     name: &'a Path,
     format: Option<Format>,
@@ -230,18 +233,18 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// The format and the file's beginning.
+    /// Returns the format and the beginning of the file.
     fn look(&self, inputs: &mut [(PathBuf, Input)]) -> Result<(Format, Vec<u8>), TraceError> {
         let empty = || TraceError::Empty { path: self.name.to_owned() };
         let several = inputs.len() > 1;
         let (path, first) = inputs.first_mut().ok_or_else(empty)?;
         let head = first.peek(detect::SAMPLE).map_err(|e| begin_error(path, e))?;
-        // Of several, the first may well be empty: a CPU that did nothing.
+        // The first of several files can be empty: a CPU without work.
         if head.is_empty() && (!several || self.total == 0) {
             return Err(empty());
         }
         let format = match self.format {
-            // Only blktrace comes in several files.
+            // Only blktrace has several files.
             _ if several => Format::Blktrace,
             Some(format) => format,
             None => match detect::detect(head)[..] {
@@ -266,7 +269,7 @@ impl Opening<'_> {
     ) -> Result<Reader, TraceError> {
         let (format, head) = self.look(&mut inputs)?;
         let Self { name, options, read, total, .. } = self;
-        let mut cx = Context::new(name.to_owned(), format, *options);
+        let mut cx = ReaderContext::new(name.to_owned(), format, *options);
         let mut info = formats::info(format, &head, options);
         let empty = || TraceError::Empty { path: name.to_owned() };
         let mut parse: Box<dyn Parse> = if format == Format::Native {
@@ -300,18 +303,19 @@ impl Opening<'_> {
         };
         let lines = FileLines::new(input, parser);
         let info = formats::info(format, &head, options);
-        let cx = Context::new(path, format, *options);
+        let cx = ReaderContext::new(path, format, *options);
         Ok(FileReader { lines, cx, info, read, total, ended: false })
     }
 }
 
-/// A trace of files as one of a disk. It is read twice, so what is no file is copied to one.
+/// Opens a trace of files as a trace of a disk. The trace is read twice, so input that is not a
+/// file is copied to one.
 fn laid(
     format: Format,
     file: Option<&Arc<File>>,
     mut input: Input,
     read: &Arc<AtomicU64>,
-    cx: &Context,
+    cx: &ReaderContext,
 ) -> io::Result<Box<dyn Parse>> {
     let file = match file {
         Some(file) => Arc::clone(file),
@@ -322,18 +326,19 @@ fn laid(
         let parser = formats::file_format(format).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(FileLines::new(input, parser))
     };
-    let mut own = Context::new(cx.path.clone(), format, cx.options);
-    // The first reading is no progress; the head was counted once already.
+    let mut own = ReaderContext::new(cx.path.clone(), format, cx.options);
+    // The first reading does not count as progress; the head is already counted.
     let first = open(Arc::default())?;
     read.store(0, Ordering::Relaxed);
-    Ok(Box::new(Laid::new(first, open(Arc::clone(read))?, &mut own)))
+    Ok(Box::new(FilesEndToEnd::new(first, open(Arc::clone(read))?, &mut own)))
 }
 
 fn begin_error(path: &Path, source: io::Error) -> TraceError {
-    TraceError::Read { path: path.to_owned(), place: Place::Byte(0), source }
+    TraceError::Read { path: path.to_owned(), place: TracePosition::Byte(0), source }
 }
 
-/// The files `PREFIX.blktrace.N` of a directory, compressed or not, in order; any prefix where it is empty.
+/// The files `PREFIX.blktrace.N` of a directory, compressed or not, in order. An empty prefix means
+/// any prefix.
 fn per_cpu(directory: &Path, prefix: &[u8]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in directory.read_dir()? {
@@ -366,8 +371,8 @@ fn open_all(paths: Vec<PathBuf>) -> Result<Vec<(PathBuf, Arc<File>)>, TraceError
         .collect()
 }
 
-/// The file itself where it is one and not compressed, an unpacked copy where not: Parquet is read from
-/// its end.
+/// The file itself if it is not compressed, otherwise a decompressed copy: Parquet is read from its
+/// end.
 fn plain(file: Option<&Arc<File>>, input: &mut Input) -> io::Result<Arc<File>> {
     if let Some(file) = file {
         let mut magic = [0; 4];

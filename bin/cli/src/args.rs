@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use seekless_block::{Bytes, Duration, parse_size};
-use seekless_compare::{Host, Learner, RollingOptions};
+use seekless_compare::{AssumedFree, Cutting, Host, RollingOptions};
 use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
-use seekless_learn::{Planning, Strategy, Training};
 use seekless_report::Report;
 use seekless_sim::Replay;
 use seekless_trace::{Event, OpenOptions};
@@ -48,32 +47,6 @@ impl ReadArgs {
             EventArg::Complete => Event::Complete,
         };
         OpenOptions { event, lenient: self.lenient }
-    }
-}
-
-/// How a layout is learned.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub struct LearnArgs {
-    /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts, by what was used after what;
-    /// organ-pipe, buckets, lazy, cylinder-shuffle, block-shuffle or hottest-first, by temperature alone
-    #[arg(long, default_value_t, help_heading = "Learning")]
-    pub strategy: Strategy,
-    /// How much of the past counts: cumulative (all of it), decaying (half as much after a day) or partial (since
-    /// the last plan)
-    #[arg(long, default_value_t, help_heading = "Learning")]
-    pub training: Training,
-    /// What becomes of the plan in force: revise (it stays, but for what is worth its move) or anew (everything is laid
-    /// anew each time, as BORG does)
-    #[arg(long, default_value_t, help_heading = "Learning")]
-    pub planning: Planning,
-}
-
-impl LearnArgs {
-    /// The settings of the learner.
-    #[must_use]
-    pub const fn learner(self) -> Learner {
-        let Self { strategy, training, planning } = self;
-        Learner { strategy, training, planning }
     }
 }
 
@@ -128,8 +101,6 @@ impl SystemArgs {
 pub struct StudyArgs {
     #[command(flatten)]
     system: SystemArgs,
-    #[command(flatten)]
-    learning: LearnArgs,
     /// Only this device of the trace
     #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
     pub device: Option<String>,
@@ -147,15 +118,16 @@ impl StudyArgs {
         self.system.host(disk)
     }
 
-    /// The trace in so many folds at most.
-    pub fn rolling(&self, folds: u32) -> RollingOptions {
+    /// The trace, cut so.
+    #[must_use]
+    pub fn rolling(&self, cutting: Cutting) -> RollingOptions {
         RollingOptions {
             open: self.read.options(),
             device: self.device.clone(),
             replay: self.system.replay(),
-            folds,
+            cutting,
             ram: self.system.cache,
-            learner: self.learning.learner(),
+            free: AssumedFree::default(),
         }
     }
 }

@@ -3,25 +3,9 @@
 use std::path::Path;
 
 use anyhow::bail;
-use seekless_block::{Bytes, Sectors};
 use seekless_disk::{DeviceSpec, DiskSpec, Kind, catalogue};
 
 use crate::text;
-
-/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
-const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
-
-/// The disk of the catalogue that stands for one of this size: the smallest that is no smaller, or the largest.
-pub fn stand_in(size: Bytes) -> anyhow::Result<DeviceSpec> {
-    let mut disks: Vec<DiskSpec> =
-        catalogue::disks().map(catalogue::get).collect::<Result<_, _>>()?;
-    // Nobody asks about the disks of the last century.
-    disks.retain(|d| d.capacity_sectors >= OLDEST.0);
-    disks.sort_by_key(|d| d.capacity_sectors);
-    let last = disks.len() - 1;
-    let at = disks.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
-    Ok(disks.swap_remove(at.unwrap_or(last)).into())
-}
 
 /// The device of this name in the catalogue, or in a TOML file of this path.
 pub fn named(name: &str) -> anyhow::Result<DeviceSpec> {

@@ -1,7 +1,9 @@
-//! The command line for papers and studies: arguments in, one function of a room called, tables and JSON out.
+//! The command line for papers and studies: it parses arguments, calls one function of a room, and
+//! prints.
 
 mod cluster;
 mod model;
+mod progress;
 mod reproduce;
 mod study;
 mod synth;
@@ -13,7 +15,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use seekless_cli::{manual, output};
 
-/// Papers and studies around seekless: results reproduced, synthetic traces, server workloads on file systems
+/// Papers and studies around seekless: results reproduced, synthetic traces, server workloads on
+/// file systems
 #[derive(Debug, Parser)]
 #[command(name = "seekless-lab", version, max_term_width = 100, after_help = output::STATUS)]
 struct Cli {
@@ -23,14 +26,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The papers' tables and figures, from our models, beside the printed ones
+    /// Reproduce a paper's tables and figures from our models, beside the printed numbers
     #[command(subcommand)]
     Reproduce(reproduce::Args),
     Synth(synth::Args),
-    /// Server workloads on a directory: operations a second, latencies, joules
+    /// Run server workloads on a directory: operations a second, latencies, joules
     #[command(subcommand)]
     Workload(workload::Args),
-    /// File systems and their options under server workloads: a matrix of runs, tables, advice
+    /// Compare file systems and their options under server workloads: a matrix of runs, tables,
+    /// advice
     #[command(subcommand)]
     Study(study::Args),
     Model(model::Args),

@@ -1,4 +1,4 @@
-//! `seekless-lab model`: what laying hot data together would bring on a disk, by analysis. Nothing is read.
+//! `seekless-lab model`: the gain of clustered hot data on a disk, by analysis alone.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,14 @@ use crate::reproduce::Account;
 use seekless_cli::args::size;
 use seekless_cli::{disk, output};
 
-/// What clustering hot data would bring on a disk, by analysis alone: seek time, utilization, queues
+/// Compute the gain of clustered hot data on a disk, by analysis alone: seek time, utilization,
+/// queues
 ///
-/// Staelin and Garcia-Molina's model (docs/believing/clustering.md). A layout says which cylinder is accessed how often: random;
-/// perfect (as their traces are, hottest in the middle); normal:SIGMA; concentrated:SHARE (the rest of the disk unused);
-/// buckets:N; lazy:SHARE (only the hottest part organized); any of them with +drift:SHARE, the accesses whose data has
-/// drifted anywhere. Expected seeks are exact; waiting for the platter is counted exactly; queues are drawn.
+/// Staelin and Garcia-Molina's model (docs/believing/clustering.md). A layout gives the share of
+/// accesses to each cylinder: random; perfect (as in their traces, hottest in the middle);
+/// normal:SIGMA; concentrated:SHARE (the rest of the disk unused); buckets:N; lazy:SHARE (only the
+/// hottest part organized). +drift:SHARE after a layout is the share of accesses to data that
+/// drifted to any cylinder. Expected seeks and rotational delays are exact; queues are drawn.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +39,7 @@ pub(crate) struct Args {
         default_value = "perfect,perfect+drift:20%,lazy:1%,lazy:8%,buckets:3,buckets:6"
     )]
     layout: Vec<Layout>,
-    /// What is asked for at a time
+    /// Size of a request
     #[arg(long, value_parser = size, default_value = "2KiB")]
     block: Bytes,
     /// Lengths of the queue, 1 to 300
@@ -49,7 +51,8 @@ pub(crate) struct Args {
     /// Seed of all draws
     #[arg(long, value_name = "N", default_value_t = 1990)]
     seed: u64,
-    /// How the wait for the first block is counted: from where the head arrives, or as the paper does, half a revolution
+    /// How to count the delay before the first block: from the head's arrival, or half a
+    /// revolution, as the paper does
     #[arg(long, value_enum, default_value = "arrival")]
     account: Account,
     /// Write the numbers as JSON (schema seekless.model/1) to FILE, or to standard output with -
@@ -61,7 +64,7 @@ pub(crate) struct Args {
 struct Row {
     name: String,
     light: Light,
-    /// By queue length: in order of arrival, and of position.
+    /// By queue length: in order of arrival, and in order of position.
     loaded: Vec<[Point; 2]>,
 }
 
@@ -75,7 +78,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     let arm = Arm::of(&Disk::new(plain)?);
     let sectors = u32::try_from(args.block.sectors_ceil().0).ok().filter(|s| *s > 0);
-    let sectors = sectors.with_context(|| format!("a block of {} is none", args.block))?;
+    let sectors = sectors
+        .with_context(|| format!("--block {}: give at least one sector, 512 bytes", args.block))?;
     let most = args.queue.iter().copied().max().unwrap_or(1);
     let effort = Effort { runs: args.runs, seed: args.seed, start: args.account.into() };
     let loaded = Loaded::new(&arm, sectors, most, effort);
@@ -110,7 +114,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::print("")?;
     }
     output::print(
-        "All numbers are modelled: accesses are independent of each other, each cylinder as long as the mean.",
+        "All numbers are modelled: accesses are independent of each other, every cylinder has the mean length.",
     )
 }
 
@@ -145,7 +149,7 @@ fn tables(args: &Args, rows: &[Row]) -> [Table; 2] {
             columns.push(Column::number(name, Unit::Share).better(Better::Higher));
         }
     }
-    let title = "Utilization of a disk whose queue is always as long, requests of a cylinder in either order";
+    let title = "Utilization of a disk with a queue of constant length, requests of a cylinder in either order";
     let loaded = rows.iter().fold(Table::new(title, columns), |table, r| {
         let cells = r.loaded.iter().flatten().map(|p| Cell::from(p.utilization));
         table.row([Cell::from(r.name.as_str())].into_iter().chain(cells))

@@ -1,16 +1,17 @@
-//! `seekless-lab reproduce`: papers' tables and figures from our models, with the printed numbers beside ours.
+//! `seekless-lab reproduce`: a paper's tables and figures from our models, beside the printed
+//! numbers.
 
 mod borg;
 mod clustering;
 mod eefs;
 mod fs2;
-mod fs2_disk;
 
 pub(crate) use clustering::Account;
 
 use clap::Subcommand;
-
 use seekless_cli::args::Out;
+use seekless_cli::{figures, output};
+use seekless_papers::Reproduction;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
@@ -18,7 +19,8 @@ pub(crate) enum Args {
     Clustering(clustering::Args),
     Eefs(eefs::Args),
     Fs2(fs2::Args),
-    /// FS2 (SOSP 2005): what a disk access is made of (Figure 2), access time over seek distance (Figure 8)
+    /// FS2 (SOSP 2005): the parts of a disk access (Figure 2), access time over seek distance
+    /// (Figure 8)
     Fs2Disk(Out),
 }
 
@@ -28,6 +30,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Clustering(args) => clustering::run(args),
         Args::Eefs(args) => eefs::run(args),
         Args::Fs2(args) => fs2::run(args),
-        Args::Fs2Disk(out) => fs2_disk::run(out),
+        Args::Fs2Disk(out) => {
+            let disk = seekless_papers::fs2::disk::reproduce(&command(), figures::access_figure)?;
+            show(out, disk, "")
+        }
     }
+}
+
+/// The command line, as a report names it.
+fn command() -> String {
+    std::env::args().collect::<Vec<_>>().join(" ")
+}
+
+/// Writes and prints an experiment's results. `between` follows each table but the last.
+fn show(out: &Out, results: Reproduction, between: &str) -> anyhow::Result<()> {
+    let Reproduction { opening, tables, closing, document, report } = results;
+    if !out.write(&document, |_| report)? {
+        return Ok(());
+    }
+    if !opening.is_empty() {
+        output::print(&opening)?;
+    }
+    let last = tables.len().saturating_sub(1);
+    for (i, table) in tables.iter().enumerate() {
+        output::print(&table.terminal(output::width(), output::colour()))?;
+        if i < last && !between.is_empty() {
+            output::print(between)?;
+        }
+    }
+    if closing.is_empty() { Ok(()) } else { output::print(&closing) }
 }

@@ -1,7 +1,8 @@
 //! `seekless-lab tune`: which interval, size and write buffer of the optimized area fit a trace, and how much each matters.
 
 use indicatif::ProgressBar;
-use seekless_compare::{Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
+use seekless_compare::{Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
+use seekless_learn::Policy;
 use seekless_report::{
     Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
     Unit,
@@ -34,14 +35,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 24,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
+    /// The policy that is tuned, as NAME[:key=value...]; `seekless policies` lists them
+    #[arg(long, value_name = "POLICY", default_value = "borg")]
+    policy: Policy,
     #[command(flatten)]
     study: StudyArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let options = TuneOptions {
-        rolling: args.study.rolling(args.folds),
+        rolling: args.study.rolling(Cutting::Folds(args.folds)),
         host: args.study.host(seekless_cli::disk::named(&args.disk)?),
+        policy: args.policy,
     };
     let bar = output::bar();
     let mut tuned = tune(&Source::new(&args.trace), &options, &mut |parameter, stage, at| {

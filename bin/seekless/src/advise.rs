@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::ProgressBar;
 use seekless_block::{Bytes, Sectors};
-use seekless_compare::{Advice, AdviseOptions, Change, Gain, RollingStage, Tried, advise};
-use seekless_disk::DeviceSpec;
+use seekless_compare::{Advice, AdviseOptions, Change, Cutting, Gain, Tried, advise};
+use seekless_disk::{DeviceSpec, catalogue};
+use seekless_learn::Policy;
 use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_serve::capture::BlockDevice;
-use seekless_trace::{Progress, Source};
+use seekless_trace::Source;
 use tempfile::TempDir;
 
 use seekless_cli::args::{StudyArgs, size};
@@ -50,6 +50,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
+    /// Policies to try, as NAME[:key=value...], separated by commas; `seekless policies` lists them
+    #[arg(
+        long,
+        value_name = "POLICIES",
+        value_delimiter = ',',
+        default_value = "borg,judged,oracle"
+    )]
+    policy: Vec<Policy>,
     /// Other devices that could take the disk's place: names, or TOML files with prices of your own; left out where the
     /// trace does not fit
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sata-ssd")]
@@ -69,13 +77,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None => Source::new(&args.trace),
     };
     let options = AdviseOptions {
-        rolling: args.study.rolling(args.folds),
+        rolling: args.study.rolling(Cutting::Folds(args.folds)),
         host: args.study.host(disk),
+        policies: args.policy.clone(),
         others,
     };
     let bar = output::bar();
     let mut advice = advise(&source, &options, &mut |stage, at| {
-        show(&bar, stage, at);
+        crate::simulate::show(&bar, stage, at);
     })?;
     bar.finish_and_clear();
     for note in &advice.notes {
@@ -104,7 +113,7 @@ fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
         None if device => Sectors(BlockDevice::find(Path::new(&args.trace))?.sectors).bytes(),
         None => Bytes(20_000_000_000_000),
     };
-    let disk = seekless_cli::disk::stand_in(size)?;
+    let disk = catalogue::stand_in(size)?;
     output::say(&format!(
         "note: computed for {} ({}); --disk chooses another",
         disk.name(),
@@ -160,15 +169,4 @@ fn range(t: &Tried) -> Cell {
     }
     let points = |share: f64| format!("{:.1}", share * 100.0).replace('-', "\u{2212}");
     Cell::from(format!("{} to {}", points(low), points(high)))
-}
-
-fn show(bar: &ProgressBar, stage: RollingStage, at: Progress) {
-    let message = match stage {
-        RollingStage::Scan => "reading",
-        RollingStage::Foresee => "learning",
-        RollingStage::Run => "simulating",
-    };
-    bar.set_message(message);
-    bar.set_length(at.total.max(1));
-    bar.set_position(at.read);
 }

@@ -6,7 +6,7 @@ mod convert;
 mod demo;
 mod disk;
 mod files;
-mod learner;
+mod policies;
 mod record;
 mod serve;
 mod simulate;
@@ -51,6 +51,7 @@ enum Command {
     /// Disks and other devices: the catalogue, a disk from measurements, a disk emulated in real time
     #[command(subcommand)]
     Disk(disk::Args),
+    Policies(policies::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -96,6 +97,7 @@ fn main() -> ExitCode {
         Command::Volume(args) => volume::run(&args),
         Command::Files(args) => files::run(&args),
         Command::Disk(args) => disk::run(&args),
+        Command::Policies(args) => policies::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
     })

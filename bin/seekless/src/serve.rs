@@ -3,13 +3,12 @@
 
 mod backing;
 mod disk;
-pub(crate) mod memory;
 mod report;
-mod shadow;
 pub(crate) mod watching;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -18,19 +17,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_host::notify::{self, Manager};
-use seekless_learn::{Budget, JudgeConfig, ReplicationRule};
+use seekless_learn::{Budget, Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
 use seekless_serve::{
-    Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
-    ServerHandle, Streams,
+    Address, Backing, Builder, Emulation, FuseMount, HostQueue, JudgeModel, Learning, MemoryFile,
+    MountPoint, Say, ServeError, ServerHandle, Streams,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::learner::{BorgLearner, EDGES, JudgedLearner, LiveLearner, Setup};
 use disk::Emulated;
-use memory::Memory;
-use seekless_cli::args::{LearnArgs, duration, size};
+use seekless_cli::args::{duration, size};
 use seekless_cli::output;
 use watching::HttpArgs;
 
@@ -39,133 +36,115 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often a mount that is in use is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
-/// Serve a disk image or block device, learn from its use, and re-lay it under way
-///
-/// The backing is exported over NBD, as a file to loop-mount, or both at once. What is read together gets
-/// copies side by side in the optimized area. One that `seekless volume format` has made outlasts the server: it is found
-/// within the backing, or named with --area. Without one it is a file without a name, on the disk of --area-dir,
-/// that is gone when the server ends; the backing itself then always holds all data at its own place. Where it was formatted
-/// with --replicas, copies stand in what clients have discarded (docs/believing/replicas.md). Stops on
-/// SIGINT or SIGTERM, with everything written made durable and the area in order; learns at once on SIGUSR1.
+/// Serve a disk image or block device, learn from its use, and lay out copies while it runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+The volume stops on SIGINT or SIGTERM, with every write durable and the area saved. SIGUSR1 makes a
+plan now. Without a formatted area, copies stand in a file that is gone when the server ends.
+
 Examples:
-  # A new 10 GiB disk over a unix socket, then from another terminal
+  # A new disk over a unix socket; then, from another terminal
   seekless serve disk.img --size 10GiB --nbd unix:/tmp/disk.sock
   nbd-client -unix /tmp/disk.sock /dev/nbd0
 
-  # A disk as a file, where the kernel has no NBD
-  seekless serve /dev/sdb --area-dir /var/lib/seekless --fuse /run/disk
-  losetup -f --show --direct-io=on /run/disk
-
-  # A disk with its own area, made once
+  # A disk with an area that lasts, as a file; then: losetup -f --show --direct-io=on /run/disk
   seekless volume format /dev/sdb
   seekless serve /dev/sdb --fuse /run/disk
 
-  # A file mounted over itself: who opens disk.img now talks to seekless
-  seekless serve disk.img --fuse disk.img
-
-  # Watch it learn: a page for the browser, metrics for Prometheus, and a table in a terminal
+  # A live page, and the same in a terminal
   seekless serve disk.img --nbd unix:/tmp/disk.sock --http 9713 --model wd800jb
   seekless top 9713
 
-  # Feel an old disk, at its own speed, from a virtual machine
-  seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809
-  qemu-system-x86_64 -drive file=nbd://localhost:10809/,format=raw")]
+  # An old disk at its own speed
+  seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809")]
 pub(crate) struct Args {
     /// The file or block device to serve
     backing: PathBuf,
-    /// Make the backing, as a sparse file of this size, if it is not there
+    /// Make the backing as a sparse file of this size if it is absent
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
+    /// NBD at unix:PATH or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS", help_heading = "Front ends")]
     nbd: Vec<Address>,
     /// Name of the NBD export
-    #[arg(long, default_value = "", hide_default_value = true, help_heading = "Front ends")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Front ends"
+    )]
     name: String,
-    /// Mount the volume over this regular file, which is made if it is not there: one file of the disk's
-    /// size, for losetup or any program. Only the user who serves it may open it
+    /// Mount the volume over this file, which is made if absent: for losetup
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
     fuse: Option<PathBuf>,
-    /// The area that was made for the backing by `seekless volume format BACKING --at FILE-or-DEVICE`
-    #[arg(long, value_name = "FILE-or-DEVICE", help_heading = "Learning")]
+    /// The area that `seekless volume format --at` made
+    #[arg(long, value_name = "PATH", help_heading = "Learning")]
     area: Option<PathBuf>,
-    /// The backing may have another name than when its area was made
+    /// The backing has another name than when its area was made
     #[arg(long, help_heading = "Learning")]
     moved: bool,
-    /// Size of the optimized area where none was formatted; 0 = none, and nothing is learned
-    #[arg(long, value_parser = size, default_value = "256MiB", help_heading = "Learning")]
+    /// Size of the area if none was formatted; 0 = learn nothing
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256MiB", help_heading = "Learning")]
     optimized: Bytes,
-    /// Directory whose disk holds the optimized area [default: the backing's]
+    /// Directory of that area [default: the backing's]
     #[arg(long, value_name = "DIR", help_heading = "Learning")]
     area_dir: Option<PathBuf>,
-    /// How often to make a new plan of what was learned: 90s, 15m, 1h, 1d. Of replicas also whenever 4096 reads were seen
+    /// `seekless policies` lists them [default: borg; fs2 where the area is for replicas]
+    #[arg(long, value_name = "NAME[:key=value]", help_heading = "Learning")]
+    policy: Option<Policy>,
+    /// Time between plans: 90s, 15m, 1h, 1d
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
           help_heading = "Learning")]
     learn_every: Duration,
-    /// Learn nothing, copy nothing: the vanilla system
-    #[arg(long, help_heading = "Learning", conflicts_with_all = ["learn_every", "observe", "state"])]
-    no_learn: bool,
-    /// Learn from what each process asks of this block device, by the kernel's own trace: the device through
-    /// which the volume is used, such as /dev/loop0 or /dev/nbd0, or a partition of it. It may be attached
-    /// later; until then, and where the trace fails, requests are learned from as they come, as one stream.
-    /// Needs what `seekless record` needs
+    /// Learn process by process from the kernel's trace of this device, such as /dev/loop0
     #[arg(long, value_name = "DEVICE", help_heading = "Learning")]
     observe: Option<PathBuf>,
-    /// Keep what is learned in FILE, and begin with what it holds: written after every plan and at the end
+    /// Keep the learned state in this file, and start from it
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     state: Option<PathBuf>,
-    /// What gets a replica, where the area is made for them, in the words of `seekless simulate --policy`: fs2, the paper's rule;
-    /// fs2-whole, all that is read in short runs; or fs2-proven, which spends at most 2% of accesses and what replicas have
-    /// saved, where the others may cost more than they save
-    #[arg(long, value_name = "RULE", default_value_t, value_parser = |text: &str| text.parse::<ReplicationRule>(),
-          help_heading = "Learning")]
-    replicate: ReplicationRule,
-    #[command(flatten)]
-    learning: LearnArgs,
-    /// Let a judge decide what is moved: a model of the disk (--disk, --model, or the smallest of the catalogue that holds the
-    /// volume) tries each plan on paper, and takes back what costs more than it saves; see docs/believing/judge.md
-    #[arg(long, conflicts_with_all = ["no_learn", "state"], help_heading = "Learning")]
-    judge: bool,
-    /// With --judge: move data only after so long without a request
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s", requires = "judge",
+    /// Policy judged: move data after this long without a request
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s",
           help_heading = "Learning")]
     quiet_for: Duration,
-    /// With --judge: move data only in these hours, UTC, as FROM-TO: 22-6
-    #[arg(long, value_name = "HOURS", value_parser = hours, requires = "judge", help_heading = "Learning")]
+    /// Policy judged: move data in these hours only, UTC: 22-6
+    #[arg(long, value_name = "HOURS", value_parser = hours, help_heading = "Learning")]
     quiet_hours: Option<(u64, u64)>,
-    /// Bytes a second, read and written, that moving data may take; 0 = no limit
+    /// Most bytes a second for moving data; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
     background_rate: Bytes,
-    /// In write-back: how long a write without FUA may stay in RAM, its client told at once, until it goes into the write buffer
-    /// with others. A flush ends that; a crash of the server loses what was not flushed [default: not at all]
+    /// Write-back: acknowledge writes from RAM, durable after this time or a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     gather: Option<Duration>,
-    /// RAM for cached pages, beside the host's own
-    #[arg(long, value_parser = size, default_value = "16MiB", help_heading = "Memory")]
+    /// RAM for cached pages, beside the host's
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "16MiB", help_heading = "Memory")]
     cache: Bytes,
-    /// A read that misses RAM and goes home reads on to at least this length
-    #[arg(long, value_parser = size, default_value = "64KiB", help_heading = "Memory")]
+    /// Least length of a read from home
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     read_ahead: Bytes,
-    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
-    #[arg(long, value_parser = size, default_value = "64KiB", help_heading = "Memory")]
+    /// Least length of a read from a copy
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     cluster: Bytes,
-    /// Put an emulated disk or other device under the volume, in real time: a name from `seekless disk list` or
-    /// the path of a TOML file; speed=X makes it X times faster
+    /// A modelled disk under the volume, in real time: `seekless disk list`
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
     disk: Option<Emulated>,
-    /// The emulated drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
-    #[arg(long, default_value = "fcfs", requires = "disk", help_heading = "Emulation")]
-    scheduler: Scheduler,
-    /// When the emulated drive stops its platters: none, after so many SECONDS without work, or adaptive
+    /// fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(
         long,
-        value_name = "none|SECONDS|adaptive",
+        value_name = "NAME",
+        default_value = "fcfs",
+        requires = "disk",
+        help_heading = "Emulation"
+    )]
+    scheduler: Scheduler,
+    /// none, SECONDS without work, or adaptive
+    #[arg(
+        long,
+        value_name = "WHEN",
         default_value = "none",
         requires = "disk",
         help_heading = "Emulation"
@@ -173,11 +152,10 @@ pub(crate) struct Args {
     spin_down: SpinDown,
     #[command(flatten)]
     watching: HttpArgs,
-    /// Compute beside what this disk would have done with the requests, with copies and without: a name from
-    /// `seekless disk list` or the path of a TOML file. It is shown with --http, and judges with --judge
+    /// Model this disk beside the volume: for --http, and for the policy judged
     #[arg(long, value_name = "NAME", conflicts_with = "disk", help_heading = "Watching")]
     model: Option<String>,
-    /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
+    /// Write the final counts as JSON (seekless.serve/1); - = standard output
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
@@ -205,12 +183,9 @@ impl Args {
             optimized: Bytes(0),
             area_dir: None,
             learn_every: Duration::from_secs(3600),
-            no_learn: true,
             observe: None,
             state: None,
-            replicate: ReplicationRule::default(),
-            learning: LearnArgs::default(),
-            judge: false,
+            policy: Some(Policy::new(PolicyName::Vanilla)),
             quiet_for: Duration::from_secs(1),
             quiet_hours: None,
             background_rate: Bytes(0),
@@ -230,7 +205,12 @@ impl Args {
 
 impl Args {
     fn learns(&self) -> bool {
-        !self.no_learn && self.optimized.0 > 0
+        let vanilla = self.policy.is_some_and(|p| p.name() == PolicyName::Vanilla);
+        !vanilla && self.optimized.0 > 0
+    }
+
+    fn is_judged(&self) -> bool {
+        self.policy.is_some_and(|p| p.name() == PolicyName::Judged)
     }
 }
 
@@ -274,8 +254,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "--optimized 0 leaves nothing to learn for: give --observe and --state an optimized area, or leave them out"
     );
     ensure!(
-        args.model.is_none() || args.judge || args.watching.http.is_some(),
-        "--model is of no use by itself: give --http ADDRESS to see what it says, or --judge to obey it"
+        args.learns() || (args.observe.is_none() && args.state.is_none()),
+        "the policy vanilla learns nothing: give --observe and --state another policy, or leave them out"
+    );
+    ensure!(
+        args.model.is_none() || args.is_judged() || args.watching.http.is_some(),
+        "--model is of no use by itself: give --http ADDRESS to see what it says, or --policy judged to obey it"
+    );
+    ensure!(
+        args.quiet_hours.is_none() || args.is_judged(),
+        "--quiet-hours is for the policy judged: give --policy judged, or leave it out"
     );
     let (send, events) = channel();
     let manager = Manager::from_env()?;
@@ -435,6 +423,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
     let (cache, read_ahead, cluster, rate) =
         (args.cache, args.read_ahead, args.cluster, args.background_rate);
+    let degree = args.policy.map_or(1, |p| p.degree);
     let gather = args.gather.map_or(0, |g| u64::try_from(g.as_nanos()).unwrap_or(u64::MAX));
     let mut builder = Builder::new(Backing::Path(args.backing.clone()))
         .read_only(args.read_only)
@@ -447,6 +436,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             config.cluster = cluster;
             config.gather = seekless_block::Duration(gather);
             config.background_rate = rate;
+            config.degree = degree;
         });
     if let Some(path) = &args.area {
         builder = builder.area_path(path.clone());
@@ -455,20 +445,10 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         builder = builder.area_dir(dir.clone());
     }
     let mut knows = false;
-    if learns && args.judge {
-        let judged = Box::new(JudgedLearner::new(judged(args)?));
-        let learner = LiveLearner::new(judged, Some("--judge"), args.replicate);
-        builder = builder.learner(Box::new(learner), None);
-    } else if learns {
-        let mut learner = BorgLearner::new(args.learning.learner());
-        if let Some(path) = &args.state {
-            let (memory, known) = Memory::open(path, args.cache, EDGES)?;
-            knows = known.is_some();
-            learner = learner.remember(memory, known);
-        }
-        let state = args.state.as_ref().map(|_| "--state");
-        let learner = LiveLearner::new(Box::new(learner), state, args.replicate);
-        builder = builder.learner(Box::new(learner), Some(args.learn_every));
+    if learns {
+        let learning = learning(args)?;
+        knows = learning.knows();
+        builder = builder.learning(learning);
     }
     if let Some(device) = &args.observe {
         builder = builder.observe(device.clone());
@@ -491,30 +471,39 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     Ok((args.nbd.iter().cloned().fold(builder, Builder::listen), knows))
 }
 
-/// What judges the layout.
-fn judged(args: &Args) -> anyhow::Result<Setup> {
+/// How the server learns.
+fn learning(args: &Args) -> anyhow::Result<Learning> {
+    let say: Say = Arc::new(output::say);
     let named = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
-    let disk = named.map(|name| seekless_cli::disk::named(name)).transpose()?;
     let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
     let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
-    Ok(Setup {
-        how: args.learning.learner(),
-        disk,
+    let model = JudgeModel {
+        disk: named.map(|name| seekless_cli::disk::named(name)).transpose()?,
         scheduler: args.scheduler,
-        every: args.learn_every,
         budget: Budget {
             idle: seekless_block::Duration(idle),
             hours: args.quiet_hours.map(|(from, to)| (hour(from), hour(to))),
         },
-        judge: JudgeConfig::default(),
-    })
+    };
+    let mut learning =
+        Learning::default().every(args.learn_every).model(model).say(Arc::clone(&say));
+    if let Some(policy) = args.policy {
+        policy.check_live()?;
+        learning = learning.policy(policy);
+    }
+    if let Some(path) = &args.state {
+        learning = learning.memory(MemoryFile::open(path, args.cache, say)?);
+    }
+    Ok(learning)
 }
 
 /// The server's word, with what the command line knows better.
 fn explain(error: ServeError, args: &Args) -> anyhow::Error {
     match (&error, &args.disk) {
-        (ServeError::NoAreaDir, _) => anyhow::Error::new(error)
-            .context(format!("{}: give --area-dir DIR, or --no-learn", args.backing.display())),
+        (ServeError::NoAreaDir, _) => anyhow::Error::new(error).context(format!(
+            "{}: give --area-dir DIR, or --policy vanilla",
+            args.backing.display()
+        )),
         (ServeError::DiskTooSmall { .. }, Some(disk)) => anyhow::Error::new(error)
             .context(format!("disk {} is too small for {}", disk.name, args.backing.display())),
         _ => error.into(),

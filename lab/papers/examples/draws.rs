@@ -1,5 +1,6 @@
-//! Expected rotational costs against ten million draws each: `cargo run --release -p seekless-papers --example draws`. Block by
-//! block: a set of k blocks of a cylinder, a place where the head arrives, and the platter turned until all have been read.
+//! Expected rotational costs against ten million draws each: `cargo run --release -p
+//! seekless-papers --example draws`. A draw is a set of k blocks of a cylinder and a position of
+//! arrival; the platter turns until all blocks have been read.
 #![allow(clippy::print_stdout)]
 
 use seekless_papers::clustering::{Rotation, Start};

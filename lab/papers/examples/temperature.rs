@@ -1,5 +1,6 @@
-//! Temperatures of ten million requests, exact and sketched: `cargo run --release -p seekless-papers --example temperature`.
-//! Made up: four extents in ten thousand take a third of the requests. Says how long it took and what memory it held.
+//! Temperatures of ten million requests, exact and sketched: `cargo run --release -p
+//! seekless-papers --example temperature`. The requests are made up: four extents in ten thousand
+//! take a third of them. Prints the time and the memory.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;

@@ -1,21 +1,21 @@
-//! The papers that seekless unites, reproduced: their experiments as replays on modelled disks ([`borg`], [`fs2`],
-//! [`run_files`]), the analysis of clustered data ([`clustering`]), a model of the fast file system ([`Ffs`]), and synthetic
-//! traces with the statistics that the papers print ([`synth`]).
+//! The papers that seekless unites, reproduced: one module a paper ([`borg`], [`clustering`],
+//! [`eefs`], [`fs2`]) with its claims, its printed numbers, its replays on modelled disks and its
+//! tables. Beside them: a model of the fast file system, synthetic traces with the statistics that
+//! the papers print ([`synth`]), and the clustering of hot files on a mounted file system
+//! ([`hot_files`]).
 #![forbid(unsafe_code)]
 
-mod borg;
+pub mod borg;
 pub mod clustering;
+pub mod eefs;
+mod error;
 mod ffs;
-mod files;
-mod fs2;
+pub mod fs2;
+pub mod hot_files;
 mod parallel;
-mod start_up;
+mod reproduction;
 pub mod synth;
 
-pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, borg};
-pub use files::{
-    FileCauses, FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, Grouping, facts_of,
-    run_files,
-};
-pub use fs2::{Fs2Done, Fs2Job, Fs2Proof, Fs2Run, Fs2System, Replicates, fs2};
-pub use start_up::{Program, Started, start_ups};
+pub use eefs::FilesError;
+pub use error::PaperError;
+pub use reproduction::{AccessFigure, HeadMoves, Progress, Reproduction};

@@ -1,10 +1,10 @@
-//! Many jobs, on as many threads as there are processors. Knows nothing of what they do.
+//! Jobs in parallel, one thread a processor.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What `each` makes of every job, in their order. `progress` hears how many are done.
+/// The results of `each` for all jobs, in order. `progress` gets the number of finished jobs.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
     jobs: &[T],
     each: impl Fn(&T) -> R + Sync,

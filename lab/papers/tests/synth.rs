@@ -1,4 +1,4 @@
-//! Made-up weeks against what the paper prints of the real ones: `stat` is the judge.
+//! Made-up weeks against the paper's numbers of the real weeks, by the counts of `stat`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are not tests to the lint")]
 #![allow(clippy::print_stdout, reason = "a test prints its seed")]
 
@@ -7,7 +7,7 @@ use seekless_papers::synth::Synthetic;
 use seekless_trace::stats::{StatOptions, Summary, characterize};
 use seekless_trace::{Format, OpenOptions, Reader, Record, Source, convert};
 
-/// How far off what the paper prints a number may be.
+/// Greatest accepted relative error against the paper's number.
 const TOLERANCE: f64 = 0.05;
 
 fn made(name: &str, scale: f64, seed: u64) -> (Synthetic, Reader) {
@@ -45,7 +45,8 @@ fn holds(name: &str, scale: f64, seed: u64) -> Summary {
     s
 }
 
-/// Mean share of a day's pages that were accessed the day before as well, of all pages and of the hottest.
+/// Mean share of a day's pages that were also accessed the day before, of all pages and of the
+/// hottest.
 fn overlap(s: &Summary) -> [f64; 2] {
     let rows = &s.days.as_ref().unwrap().rows;
     assert_eq!(rows.len(), 7);
@@ -56,7 +57,7 @@ fn overlap(s: &Summary) -> [f64; 2] {
 }
 
 #[test]
-fn an_office_is_as_printed_and_much_the_same_every_day() {
+fn an_office_matches_the_paper_and_repeats_every_day() {
     let s = holds("borg-office", 1.0, 1);
     let [all, _] = overlap(&s);
     assert!(all > 0.4, "{all}");
@@ -73,9 +74,9 @@ fn an_office_is_as_printed_and_much_the_same_every_day() {
 }
 
 #[test]
-fn a_developer_is_as_printed() {
+fn a_developer_matches_the_paper() {
     let s = holds("borg-developer", 1.0, 1);
-    // 6.1.2: 3.93 % of the blocks are reached by a non-sequential access.
+    // 6.1.2: 3.93 % of the blocks are read or written by a non-sequential access.
     let t = &s.table1;
     let blocks = (t.read_bytes + t.written_bytes) as f64 / 512.0;
     let share = t.determinism.non_sequential as f64 / blocks;
@@ -83,7 +84,7 @@ fn a_developer_is_as_printed() {
 }
 
 #[test]
-fn a_subversion_server_is_as_printed_and_shifts_quickly() {
+fn a_subversion_server_matches_the_paper_and_shifts_quickly() {
     let s = holds("borg-svn", 1.0, 1);
     // 6.1.1: 1.70 %.
     let t = &s.table1;
@@ -98,7 +99,7 @@ fn a_subversion_server_is_as_printed_and_shifts_quickly() {
 }
 
 #[test]
-fn a_web_server_is_as_printed_and_its_popular_pages_stay_so() {
+fn a_web_server_matches_the_paper_and_keeps_its_popular_pages() {
     let s = holds("borg-web", 1.0, 1);
     let [_, hottest] = overlap(&s);
     assert!(hottest > 0.3, "{hottest}");
@@ -106,14 +107,15 @@ fn a_web_server_is_as_printed_and_its_popular_pages_stay_so() {
 
 #[test]
 fn smaller_and_larger_weeks_have_the_same_shares() {
-    // The web server's determinism is small, and what repeats by chance is more of it the smaller it is.
+    // The web server's determinism is small: in a smaller week, repetition by chance is a greater
+    // part of it.
     for (name, scale) in [("borg-office", 0.1), ("borg-developer", 0.05), ("borg-svn", 4.0)] {
         holds(name, scale, 11);
     }
 }
 
 #[test]
-fn a_seed_is_a_trace_and_another_seed_another() {
+fn equal_seeds_give_equal_traces_and_other_seeds_others() {
     let all = |seed| made("borg-svn", 0.1, seed).1.map(Result::unwrap).collect::<Vec<Record>>();
     let (one, two) = (all(1), all(2));
     assert_eq!(one, all(1));
@@ -128,7 +130,7 @@ fn a_seed_is_a_trace_and_another_seed_another() {
 }
 
 #[test]
-fn what_was_made_up_stays_so_in_a_store() {
+fn a_stored_trace_still_says_that_it_is_made_up() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let source = Synthetic::new("borg-svn", 1.0, Synthetic::SEED).unwrap().source();
@@ -153,7 +155,7 @@ fn what_was_made_up_stays_so_in_a_store() {
 }
 
 #[test]
-fn what_there_is_not_is_refused_in_words() {
+fn unknown_names_and_scales_are_refused_with_a_reason() {
     let error = |name, scale| Synthetic::new(name, scale, 1).unwrap_err();
     assert!(error("borg-mars", 1.0).contains("borg-web"));
     for scale in [0.0, -1.0, 17.0, f64::NAN, f64::INFINITY] {

@@ -1,9 +1,9 @@
-//! What can go wrong with a workload on a directory.
+//! Errors of a workload on a directory.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A workload that could not be laid or run.
+/// A workload could not be prepared or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
@@ -12,12 +12,12 @@ pub enum WorkloadError {
     Io {
         /// The operation.
         what: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error from the host.
         source: io::Error,
     },
-    /// A flow wanted a file and there was none in the state it asked for.
+    /// A flow needed a file, but none was in the requested state.
     #[error(
         "step '{step}': file set '{set}' has no file left to {what}; the set is too small for this many threads: \
          give it more files (a larger --scale), or run fewer threads"
@@ -25,29 +25,29 @@ pub enum WorkloadError {
     RanOut {
         /// The step.
         step: String,
-        /// The set.
+        /// The file set.
         set: String,
-        /// What was to be done with one.
+        /// The operation that needed a file.
         what: &'static str,
     },
     /// An operation of a flow failed.
     #[error("step '{step}': {what} failed")]
-    Step {
+    FlowStep {
         /// The step.
         step: String,
         /// The operation.
         what: &'static str,
-        /// Why.
+        /// The error from the host.
         source: io::Error,
     },
-    /// The directory to work in already holds something.
-    #[error("{} is not empty; give a directory of its own", .0.display())]
+    /// The working directory is not empty.
+    #[error("{} is not empty; choose an empty directory", .0.display())]
     NotEmpty(PathBuf),
-    /// It was asked to stop.
-    #[error("stopped as asked")]
+    /// The run was stopped on request.
+    #[error("stopped on request")]
     Stopped,
-    /// A thread ended by itself: a bug here.
-    #[error("a thread ended by panic")]
+    /// A thread panicked: a bug in this crate.
+    #[error("a thread panicked; this is a bug")]
     Panicked,
 }
 

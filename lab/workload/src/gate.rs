@@ -1,11 +1,11 @@
-//! Where threads wait for one another: a count of posts that is bounded above. Posting and taking cost one atomic
-//! operation while no one has to wait.
+//! A bounded counting semaphore, at which threads wait for each other. Posting and taking need one
+//! atomic operation if no thread has to wait.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A counting semaphore with a bound: Filebench's semblock and sempost.
+/// A counting semaphore with an upper bound: Filebench's semblock and sempost.
 #[derive(Debug)]
 pub(crate) struct Gate {
     posts: AtomicU64,
@@ -26,18 +26,18 @@ impl Gate {
         }
     }
 
-    /// Adds posts; waits while they do not fit. False where it was stopped.
+    /// Adds posts; waits while they do not fit. Returns false if the run was stopped.
     pub(crate) fn post(&self, posts: u64, stop: &AtomicBool) -> bool {
         let holds = self.holds.max(posts);
         self.change(|p| (p + posts <= holds).then_some(p + posts), stop)
     }
 
-    /// Takes posts; waits until they are there. False where it was stopped.
+    /// Takes posts; waits until they are available. Returns false if the run was stopped.
     pub(crate) fn take(&self, posts: u64, stop: &AtomicBool) -> bool {
         self.change(|p| p.checked_sub(posts), stop)
     }
 
-    /// Everyone who waits looks whether it was stopped.
+    /// Wakes all waiting threads, so that they see a stop.
     pub(crate) fn wake(&self) {
         let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.changed.notify_all();

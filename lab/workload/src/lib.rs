@@ -1,40 +1,46 @@
-//! Server workloads as load on a directory, what they cost in power, and the devices, file systems and mounts
-//! that they run on.
+//! Server workloads on a directory, their power consumption, and the devices, file systems and
+//! mounts they run on.
 //!
-//! A [`Personality`] is data: sets of files and flows of operations over them, from a TOML file, from Filebench's
-//! language, or built in. [`FileSet`] lays its files, [`run`] has threads work through its flows and counts what
-//! they did. The module [`power`] reads watts and joules and says of each whether it was measured or modelled; [`host`]
-//! attaches devices, formats and mounts, and takes everything away again, also after its process was killed.
-//! What to compare with what, and what follows, is not decided here.
+//! A [`Personality`] is data: sets of files and flows of operations over them, from a TOML file,
+//! from Filebench's language, or built in. [`FileSet`] creates the files. [`run`] starts threads
+//! that execute the flows, and counts their operations. The module [`power`] reads watts and
+//! joules, and labels each as measured or modelled. [`host`] attaches devices, formats and mounts,
+//! and removes everything again, also after its process was killed. [`study`] describes and
+//! evaluates whole comparisons.
 #![forbid(unsafe_code)]
 
-mod chance;
+mod config_text;
+mod directory_tree;
 mod error;
-mod files;
+mod file_set;
 mod gate;
 pub mod host;
-mod measure;
+mod listing;
+mod named;
 mod personality;
 pub mod power;
 mod run;
+mod run_counts;
+mod seeded_random;
 pub mod study;
-mod text;
-mod tree;
 mod wml;
 
-pub use chance::{Chance, gamma_cdf};
+pub use config_text::{Amount, TextError, at};
 pub use error::WorkloadError;
-pub use files::{FileSet, Filled};
-pub use measure::{CpuUse, Latency, OpCount, Outcome};
+pub use file_set::{FileSet, Filled};
+pub use listing::{Listed, describe, list};
+pub use named::{NamedError, named};
 pub use personality::{
-    Act, FileSetSpec, Flow, Pace, Personality, Preset, SizeSpec, Slot, Step, preset, presets,
+    FileSetSpec, FileSlot, Flow, FlowStep, PaceUnit, Personality, Preset, SizeSpec, StepAction,
+    preset, presets,
 };
 pub use run::{Load, RunOptions, run};
-pub use text::{Amount, TextError, at};
+pub use run_counts::{CpuUse, Latency, OpCount, Outcome};
+pub use seeded_random::SeededRandom;
 
-/// Entries for fuzzing: any bytes read as a personality.
+/// Entry points for fuzzing: any bytes are parsed as a personality.
 pub mod fuzzing {
-    /// As TOML; what is accepted is consistent and can be written and read again.
+    /// Parses TOML. An accepted personality is consistent and can be written and parsed again.
     pub fn personality(data: &[u8]) {
         let Ok(text) = std::str::from_utf8(data) else { return };
         if let Ok(p) = crate::Personality::toml("fuzz", text) {
@@ -42,7 +48,7 @@ pub mod fuzzing {
         }
     }
 
-    /// As Filebench's language.
+    /// Parses Filebench's language.
     pub fn wml(data: &[u8]) {
         let Ok(text) = std::str::from_utf8(data) else { return };
         if let Ok(p) = crate::Personality::wml("fuzz", text) {

@@ -1,20 +1,21 @@
 //! Is there anything to gain, by what, how surely, and what would help instead? Tries systems fold by fold
-//! ([`crate::rolling()`]), chooses among them by the earlier folds alone, and checks the choice on the later ones.
+//! (`rolling`), chooses among them by the earlier folds alone, and checks the choice on the later ones.
 
 use std::ops::Range;
 
-use seekless_block::{Bytes, Duration, Sectors};
-use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
-use seekless_sim::Replay;
+use seekless_disk::DeviceSpec;
+use seekless_learn::Policy;
+use seekless_sim::{DayCosts, Replay};
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
+use crate::candidates::{check, systems};
+use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
+use crate::lap::Lap;
 use crate::outcome::{Day, TraceFacts};
-use crate::rolling::{
-    Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
-};
-use crate::simulate::{AreaAt, StudyError};
+use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
+use crate::system::{Host, System};
 
 /// A gain below this is not worth a change: two per cent of disk time.
 pub const WORTH: f64 = 0.02;
@@ -26,6 +27,8 @@ pub struct AdviseOptions {
     pub rolling: RollingOptions,
     /// The system as it is.
     pub host: Host,
+    /// Policies to try, beside the system as it is.
+    pub policies: Vec<Policy>,
     /// Other devices that could take the disk's place.
     pub others: Vec<DeviceSpec>,
 }
@@ -131,101 +134,6 @@ pub struct Advice {
     pub tried: Vec<Tried>,
 }
 
-/// Sizes are rounded up to a multiple of this.
-pub(crate) const STEP: u64 = 16 << 20;
-
-/// The systems to be tried on a trace with this footprint, on this many sectors; the first is the system as it is.
-fn systems(
-    options: &AdviseOptions,
-    facts: &TraceFacts,
-    capacity: Sectors,
-) -> Vec<(Change, System)> {
-    let host = &options.host;
-    let vanilla = host.system("as it is".to_owned(), None);
-    let mut all = vec![(Change::None, vanilla.clone())];
-    let room = Sectors(host.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
-    let mut sizes: Vec<u64> = [16, 4, 1]
-        .map(|part| (facts.footprint_bytes / part).next_multiple_of(STEP).max(STEP))
-        .into_iter()
-        .filter(|&size| size <= room)
-        .collect();
-    sizes.dedup();
-    let layout = |size: u64, schedule: Schedule| {
-        let optimized = Bytes(size);
-        let name = match schedule {
-            Schedule::Foresight => format!("foresight {optimized}"),
-            Schedule::Judged => format!("judged {optimized}"),
-            Schedule::Every(1) => format!("borg {optimized}"),
-            Schedule::Every(every) => format!("borg {optimized}, every {every}"),
-        };
-        let area_at = match schedule {
-            Schedule::Judged => AreaAt::End,
-            Schedule::Foresight | Schedule::Every(_) => AreaAt::Median,
-        };
-        let learning =
-            Learning { optimized, write_buffer: 0, gather: Duration::ZERO, area_at, schedule };
-        System { name, learning: Some(learning), ..vanilla.clone() }
-    };
-    for &size in &sizes {
-        for every in [1, 4] {
-            all.push((Change::Layout, layout(size, Schedule::Every(every))));
-        }
-    }
-    if let Some(&size) = sizes.last() {
-        all.push((Change::Layout, layout(size, Schedule::Judged)));
-        all.push((Change::Foresight, layout(size, Schedule::Foresight)));
-    }
-    let more = Bytes(host.cache.0.max(STEP) * 4);
-    all.push((
-        Change::Setting,
-        System { name: format!("RAM {more}"), cache: more, ..vanilla.clone() },
-    ));
-    let read_ahead = Bytes(host.read_ahead.0.max(65_536) * 4);
-    all.push((
-        Change::Setting,
-        System { name: format!("read-ahead {read_ahead}"), read_ahead, ..vanilla.clone() },
-    ));
-    let queues = !matches!(options.rolling.replay, Replay::Closed { depth: 0 | 1 });
-    for scheduler in [Scheduler::CLook, Scheduler::Sptf] {
-        if queues && scheduler != host.scheduler {
-            all.push((
-                Change::Setting,
-                System { name: format!("scheduler {scheduler}"), scheduler, ..vanilla.clone() },
-            ));
-        }
-    }
-    let adaptive = SpinDown::Adaptive;
-    let stops = Device::new(&host.disk)
-        .is_ok_and(|d| Drive::new(d, host.scheduler).set_spin_down(adaptive).is_ok());
-    if options.rolling.replay == Replay::Open && stops && host.spin_down != adaptive {
-        all.push((
-            Change::Setting,
-            System {
-                name: "spin-down adaptive".to_owned(),
-                spin_down: adaptive,
-                ..vanilla.clone()
-            },
-        ));
-    }
-    for disk in &options.others {
-        let there = System {
-            name: disk.name().to_owned(),
-            disk: disk.clone(),
-            spin_down: SpinDown::None,
-            ..vanilla.clone()
-        };
-        let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
-        // What one pays for by the operation may be worth a layout even where time is not.
-        if let Some(&size) = sizes.last().filter(|&&s| s <= room && disk.priced().is_some()) {
-            let System { name, learning, .. } = layout(size, Schedule::Every(4));
-            let name = format!("{}, {name}", disk.name());
-            all.push((Change::DeviceLayout, System { name, learning, ..there.clone() }));
-        }
-        all.push((Change::Device, there));
-    }
-    all
-}
-
 /// Tries everything on the trace, and says what it comes to.
 ///
 /// # Errors
@@ -235,6 +143,7 @@ pub fn advise(
     options: &AdviseOptions,
     progress: &mut dyn FnMut(RollingStage, Progress),
 ) -> Result<Advice, StudyError> {
+    options.policies.iter().try_for_each(check)?;
     let mut changes = Vec::new();
     let (systems, rolled) = rolling(
         source,
@@ -257,56 +166,51 @@ pub(crate) fn chooses(folds: usize) -> (Range<usize>, usize) {
     (1..1 + judged - held_out, held_out)
 }
 
-/// Chooses by the earlier folds, checks on the later ones.
-fn judge(
-    options: &AdviseOptions,
-    changes: &[Change],
-    systems: &[System],
-    rolled: Rolling,
-) -> Advice {
-    let (chooses, held_out) = chooses(rolled.folds.len());
-    let later = chooses.end..rolled.folds.len();
-    let base = &rolled.laps[0];
-    let cost = |laps: &[Lap], of: fn(&Lap) -> f64| -> Vec<f64> { laps.iter().map(of).collect() };
-    let sum = |laps: &[Lap], of: fn(&Lap) -> f64| -> f64 { laps.iter().map(of).sum() };
-    let busy: fn(&Lap) -> f64 = Lap::all_busy_s;
-    let joules: fn(&Lap) -> f64 = |lap| lap.joules;
-    let tried: Vec<Tried> = systems
-        .iter()
-        .zip(changes)
-        .zip(&rolled.laps)
-        .zip(&rolled.days)
-        .map(|(((system, &change), laps), days)| {
-            let estimate = |of: fn(&Lap) -> f64| {
-                Gain::estimate(
-                    &cost(&base[chooses.clone()], of),
-                    &cost(&laps[chooses.clone()], of),
-                    held_out.max(1),
-                )
-            };
-            let later = |of: fn(&Lap) -> f64| {
-                saved(sum(&base[later.clone()], of), sum(&laps[later.clone()], of))
-            };
-            Tried {
-                system: system.name.clone(),
-                change,
-                device: system.disk.name().to_owned(),
-                cache_bytes: system.cache.0,
-                read_ahead_bytes: system.read_ahead.0,
-                scheduler: system.scheduler.to_string(),
-                optimized_bytes: system.learning.map(|l| l.optimized.0),
-                replan_folds: system.learning.and_then(|l| l.schedule.folds()),
-                days: days.iter().map(Day::of).collect(),
-                saves_busy: estimate(busy),
-                saves_energy: estimate(joules),
-                held_out_saves_busy: later(busy),
-                held_out_saves_energy: later(joules),
-                total: Lap::sum(&laps[1..]),
-                laps: laps.clone(),
-            }
-        })
-        .collect();
+/// What a system saves against the first one, over the folds that choose and over those left out.
+struct Scale<'a> {
+    base: &'a [Lap],
+    chooses: Range<usize>,
+    held_out: usize,
+}
 
+impl Scale<'_> {
+    /// A cost saved over the folds that choose, with the range for those left out.
+    fn estimate(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> Gain {
+        let cost = |laps: &[Lap]| laps[self.chooses.clone()].iter().map(of).collect::<Vec<f64>>();
+        Gain::estimate(&cost(self.base), &cost(laps), self.held_out.max(1))
+    }
+
+    /// A cost saved over the folds left out.
+    fn left_out(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> f64 {
+        let sum = |laps: &[Lap]| laps[self.chooses.end..].iter().map(of).sum();
+        saved(sum(self.base), sum(laps))
+    }
+
+    fn tried(&self, system: &System, change: Change, laps: &[Lap], days: &[DayCosts]) -> Tried {
+        let busy: fn(&Lap) -> f64 = Lap::all_busy_s;
+        let joules: fn(&Lap) -> f64 = |lap| lap.joules;
+        Tried {
+            system: system.name.clone(),
+            change,
+            device: system.disk.name().to_owned(),
+            cache_bytes: system.cache.0,
+            read_ahead_bytes: system.read_ahead.0,
+            scheduler: system.scheduler.to_string(),
+            optimized_bytes: system.learning.map(|l| l.optimized.0),
+            replan_folds: system.learning.and_then(|l| l.plan_folds()),
+            days: days.iter().map(Day::of).collect(),
+            saves_busy: self.estimate(laps, busy),
+            saves_energy: self.estimate(laps, joules),
+            held_out_saves_busy: self.left_out(laps, busy),
+            held_out_saves_energy: self.left_out(laps, joules),
+            total: Lap::sum(&laps[1..]),
+            laps: laps.to_vec(),
+        }
+    }
+}
+
+/// The learned layout that saves most, where one saves anything, and what that comes to.
+fn choose(tried: &[Tried], held_out: usize) -> (Option<usize>, Verdict) {
     let choice = (0..tried.len())
         .filter(|&i| tried[i].change == Change::Layout && tried[i].saves_busy.share > 0.0)
         .max_by(|&a, &b| tried[a].saves_busy.share.total_cmp(&tried[b].saves_busy.share));
@@ -317,11 +221,28 @@ fn judge(
         }
         _ => Verdict::NoGain,
     };
-    let now = &tried[0].total;
-    let foresight_share = tried
+    (choice, verdict)
+}
+
+/// Chooses by the earlier folds, checks on the later ones.
+fn judge(
+    options: &AdviseOptions,
+    changes: &[Change],
+    systems: &[System],
+    rolled: Rolling,
+) -> Advice {
+    let (chooses, held_out) = chooses(rolled.folds.len());
+    let scale = Scale { base: &rolled.laps[0], chooses, held_out };
+    let results = rolled.laps.iter().zip(&rolled.days);
+    let tried: Vec<Tried> = systems
         .iter()
-        .find(|t| t.change == Change::Foresight)
-        .map_or(0.0, |t| saved(now.busy_s, t.total.busy_s));
+        .zip(changes)
+        .zip(results)
+        .map(|((system, change), (laps, days))| scale.tried(system, *change, laps, days))
+        .collect();
+    let (choice, verdict) = choose(&tried, held_out);
+    let now = &tried[0].total;
+    let foresight = tried.iter().find(|t| t.change == Change::Foresight);
     let mut advice = Advice {
         schema: "seekless.advise/1",
         disk: options.host.disk.name().to_owned(),
@@ -334,7 +255,7 @@ fn judge(
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: held_out,
         positioning_share: if now.busy_s > 0.0 { now.positioning_s / now.busy_s } else { 0.0 },
-        foresight_share,
+        foresight_share: foresight.map_or(0.0, |t| saved(now.busy_s, t.total.busy_s)),
         verdict,
         choice,
         sentences: Vec::new(),

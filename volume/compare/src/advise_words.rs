@@ -52,6 +52,14 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         out.extend(instead(advice));
         return out;
     }
+    out.extend(found(advice, chosen, &folds));
+    out.extend(instead(advice));
+    out
+}
+
+/// Whether a layout pays, and how surely.
+fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
+    let mut out = Vec::new();
     match (advice.verdict, chosen) {
         (Verdict::NoGain, _) | (_, None) => {
             let best = chosen.map_or(String::new(), |t| {
@@ -87,7 +95,6 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
             }
         }
     }
-    out.extend(instead(advice));
     out
 }
 

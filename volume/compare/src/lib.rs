@@ -1,10 +1,15 @@
-//! Experiments: the same requests under several policies, each trained only on what came before, each with
-//! the same RAM, read-ahead and scheduler, with the movement of data counted.
+//! Systems side by side over the folds of a trace: the same requests under several policies, each trained only on what came
+//! before, each with the same RAM, read-ahead and scheduler, with the movement of data counted.
 #![forbid(unsafe_code)]
 
 mod advise;
 mod advise_words;
+mod candidates;
+mod error;
 mod estimate;
+mod folds;
+mod foresee;
+mod lap;
 mod outcome;
 mod place;
 mod replicas;
@@ -12,15 +17,19 @@ mod rolling;
 mod scan;
 mod shuffle;
 mod simulate;
+mod system;
 mod tune;
+mod worlds;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
+pub use error::StudyError;
 pub use estimate::Gain;
+pub use folds::Cutting;
+pub use lap::Lap;
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
-pub use replicas::{replicate, sidecar};
-pub use rolling::{
-    Fold, Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
-};
+pub use replicas::replicate;
+pub use rolling::{AssumedFree, RollingOptions, RollingStage};
 pub use scan::RangeSet;
-pub use simulate::{AreaAt, EDGES, Learner, Options, Policy, Stage, StudyError, simulate};
+pub use simulate::{Options, simulate};
+pub use system::Host;
 pub use tune::{Panel, Parameter, Setting, TuneOptions, Tuned, Tuning, tune};

@@ -52,6 +52,19 @@ pub struct Split {
     pub measured_requests: u64,
 }
 
+impl Split {
+    /// All of a trace is measured.
+    pub(crate) fn all(facts: &TraceFacts) -> Self {
+        Self {
+            by: "requests".to_owned(),
+            days: facts.days,
+            train_days: 0,
+            train_requests: 0,
+            measured_requests: facts.requests,
+        }
+    }
+}
+
 /// Response times in milliseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ResponseMs {

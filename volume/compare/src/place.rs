@@ -10,6 +10,33 @@ const TRIED: u64 = 64;
 /// Length of a read that is priced, in sectors: 64 KiB.
 const READ: u64 = 128;
 
+/// Reads that an area takes in, and those of each stretch of home that it does not.
+struct Reads {
+    inside: f64,
+    home: Vec<f64>,
+}
+
+impl Reads {
+    /// Of the extents that `graph` saw, the hottest that fit the area go there.
+    fn of(graph: &AccessGraph, area: Sectors, stretch: u64) -> Self {
+        let vertices = graph.snapshot().0;
+        let mut by_heat: Vec<(u32, u64, u64)> =
+            vertices.iter().map(|v| (v.reads, v.extent.len.0, v.extent.start.0)).collect();
+        by_heat.sort_unstable_by_key(|v| std::cmp::Reverse(v.0));
+        let (mut left, mut inside) = (area.0, 0.0);
+        let mut home = vec![0.0; TRIED as usize + 1];
+        for (reads, len, start) in by_heat {
+            if len <= left {
+                left -= len;
+                inside += f64::from(reads);
+            } else {
+                home[(start / stretch).min(TRIED) as usize] += f64::from(reads);
+            }
+        }
+        Self { inside, home }
+    }
+}
+
 /// Where the area of `area` sectors costs the accesses that `graph` saw least, between client addresses of `capacity`:
 /// expected seek (equation 10 over stretches) and transfer. None where the device has no single arm.
 pub(crate) fn cheapest(
@@ -20,22 +47,8 @@ pub(crate) fn cheapest(
 ) -> Option<Lba> {
     let disk = Disk::new(spec.plain_disk()?).ok()?;
     let end = disk.capacity().0.saturating_sub(area.0).min(capacity.0);
-    let vertices = graph.snapshot().0;
-    // Reads of the hottest extents that fit the area, and of each stretch of home the others.
-    let mut by_heat: Vec<(u32, u64, u64)> =
-        vertices.iter().map(|v| (v.reads, v.extent.len.0, v.extent.start.0)).collect();
-    by_heat.sort_unstable_by_key(|v| std::cmp::Reverse(v.0));
-    let (mut left, mut inside) = (area.0, 0.0);
     let stretch = (capacity.0 / TRIED).max(1);
-    let mut home = vec![0.0; TRIED as usize + 1];
-    for (reads, len, start) in by_heat {
-        if len <= left {
-            left -= len;
-            inside += f64::from(reads);
-        } else {
-            home[(start / stretch).min(TRIED) as usize] += f64::from(reads);
-        }
-    }
+    let Reads { inside, home } = Reads::of(graph, area, stretch);
     let all: f64 = inside + home.iter().sum::<f64>();
     if all <= 0.0 {
         return None;
@@ -51,7 +64,7 @@ pub(crate) fn cheapest(
         let at = Lba(sector.min(disk.capacity().0 - 1));
         let per_track =
             disk.geometry().place(at).map_or(1, |p| disk.geometry().sectors_per_track(p));
-        disk.turn().revolution().as_millis_f64() * READ as f64 / f64::from(per_track.max(1))
+        disk.spindle().revolution().as_millis_f64() * READ as f64 / f64::from(per_track.max(1))
     };
     let cost = |at: u64| {
         // Home behind the area lies further on.

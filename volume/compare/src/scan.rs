@@ -1,13 +1,12 @@
-//! The first pass over a trace: what is in it, how its devices are laid out on one disk, and where
-//! training ends.
+//! The first pass over a trace: what is in it, and how its devices are laid out on one disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_block::{Extent, Op, Sectors, SimTime};
-use seekless_learn::{GridCount, Pages};
+use seekless_learn::GridCount;
 use seekless_trace::{Reader, Record};
 
-use crate::outcome::{Split, TraceFacts};
+use crate::outcome::TraceFacts;
 
 /// Devices of a trace start on the simulated disk at multiples of this many sectors (1 MiB).
 const ALIGN: u64 = 2048;
@@ -67,13 +66,68 @@ pub(crate) struct Scan {
     offsets: Vec<Option<u64>>,
     /// Client addresses: all devices, end to end.
     pub(crate) capacity: Sectors,
-    /// The pages that copies are made of. The grid is that of most reads of the whole trace: how the devices are
-    /// partitioned, not what will be asked for.
-    pub(crate) pages: Pages,
+    /// First sector of the first page that copies are made of. It is that of most reads of the whole trace: how the devices
+    /// are partitioned, not what will be asked for.
     pub(crate) grid: Sectors,
-    days: BTreeMap<u32, u64>,
     /// What a reader of any result from this trace should know.
     pub(crate) notes: Vec<String>,
+}
+
+/// What is counted, record by record.
+struct Count {
+    facts: TraceFacts,
+    /// By device, the first sector behind all that was asked for.
+    ends: Vec<u64>,
+    /// By device, what was read or written.
+    footprint: Vec<RangeSet>,
+    days: BTreeSet<u32>,
+    grid: GridCount,
+    first: SimTime,
+    last: SimTime,
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self {
+            facts: TraceFacts::default(),
+            ends: Vec::new(),
+            footprint: Vec::new(),
+            days: BTreeSet::new(),
+            grid: GridCount::default(),
+            first: SimTime::MAX,
+            last: SimTime::ZERO,
+        }
+    }
+}
+
+impl Count {
+    /// There is a device of this number.
+    fn know_of(&mut self, at: usize) {
+        if self.ends.len() <= at {
+            self.ends.resize(at + 1, 0);
+            self.footprint.resize(at + 1, RangeSet::default());
+        }
+    }
+
+    /// Counts a record of a device.
+    fn take(&mut self, at: usize, record: &Record) {
+        let Record { request, day, .. } = record;
+        self.facts.requests += 1;
+        match request.op {
+            Op::Read => self.facts.reads += 1,
+            Op::Write | Op::WriteZeroes => self.facts.writes += 1,
+            Op::Discard | Op::Flush => {}
+        }
+        if matches!(request.op, Op::Read | Op::Write | Op::WriteZeroes) {
+            self.facts.bytes = self.facts.bytes.saturating_add(request.extent.bytes().0);
+            self.footprint[at].insert(request.extent);
+        }
+        self.grid.observe(request);
+        self.ends[at] = self.ends[at].max(request.extent.end().0);
+        self.first = self.first.min(request.arrival);
+        self.last = self.last.max(request.arrival);
+        self.days.extend(day);
+    }
 }
 
 impl Scan {
@@ -84,47 +138,16 @@ impl Scan {
         device: Option<&str>,
         mut each: impl FnMut(&Reader, &Record, u64),
     ) -> Result<Self, ScanError> {
-        let mut facts = TraceFacts::default();
-        let mut ends: Vec<u64> = Vec::new();
-        let mut footprint: Vec<RangeSet> = Vec::new();
-        let mut days: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut grid = GridCount::default();
-        let (mut first, mut last) = (SimTime::MAX, SimTime::ZERO);
+        let mut count = Count::default();
         while let Some(record) = reader.next_record()? {
             let at = record.device as usize;
-            if ends.len() <= at {
-                ends.resize(at + 1, 0);
-                footprint.resize(at + 1, RangeSet::default());
+            count.know_of(at);
+            if wanted(reader, &record, device) {
+                count.take(at, &record);
+                each(reader, &record, count.facts.requests);
             }
-            if !wanted(reader, &record, device) {
-                continue;
-            }
-            let Record { request, day, .. } = record;
-            facts.requests += 1;
-            let moved = match request.op {
-                Op::Read => {
-                    facts.reads += 1;
-                    true
-                }
-                Op::Write | Op::WriteZeroes => {
-                    facts.writes += 1;
-                    true
-                }
-                Op::Discard | Op::Flush => false,
-            };
-            if moved {
-                facts.bytes = facts.bytes.saturating_add(request.extent.bytes().0);
-                footprint[at].insert(request.extent);
-            }
-            grid.observe(&request);
-            ends[at] = ends[at].max(request.extent.end().0);
-            first = first.min(request.arrival);
-            last = last.max(request.arrival);
-            if let Some(day) = day {
-                *days.entry(day).or_insert(0) += 1;
-            }
-            each(reader, &record, facts.requests);
         }
+        let Count { mut facts, ends, footprint, days, grid, first, last } = count;
         if facts.requests == 0 {
             let names = reader.devices().iter().map(|d| d.name.clone()).collect();
             return Err(ScanError::Empty { device: device.map(ToOwned::to_owned), names });
@@ -149,13 +172,9 @@ impl Scan {
                 capacity = (start + end).min(CAPACITY_MAX);
             }
         }
-        if !info.has_days {
-            days.clear();
-        }
         let notes = notes(reader, &facts);
         let (capacity, grid) = (Sectors(capacity), grid.grid());
-        let pages = Pages::new(grid, capacity);
-        Ok(Self { facts, offsets, capacity, pages, grid, days, notes })
+        Ok(Self { facts, offsets, capacity, grid, notes })
     }
 
     /// The record's request at its address on the simulated disk; `None` if its device is left out.
@@ -166,48 +185,6 @@ impl Scan {
             request.extent.start = request.extent.start + offset;
         }
         Some(request)
-    }
-
-    /// Where training ends: after `share` of the days, where there are at least two, else of the requests.
-    pub(crate) fn split(&self, share: f64) -> (Boundary, Split) {
-        let total = self.facts.requests;
-        let (boundary, train, train_days) = if self.days.len() > 1 && share > 0.0 && share < 1.0 {
-            let days = self.days.len();
-            let take = ((days as f64 * share).round() as usize).clamp(1, days - 1);
-            let train = self.days.values().take(take).sum();
-            let first = self.days.keys().nth(take).copied().unwrap_or(u32::MAX);
-            (Boundary::Day(first), train, take as u64)
-        } else {
-            let train = ((total as f64 * share).floor() as u64).min(total);
-            (Boundary::Index(train), train, 0)
-        };
-        let split = Split {
-            by: if train_days > 0 { "days" } else { "requests" }.to_owned(),
-            days: self.days.len() as u64,
-            train_days,
-            train_requests: train,
-            measured_requests: total - train,
-        };
-        (boundary, split)
-    }
-}
-
-/// What separates training from measurement.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Boundary {
-    /// Requests before this index train.
-    Index(u64),
-    /// Requests of days before this one train.
-    Day(u32),
-}
-
-impl Boundary {
-    /// Whether the record, the `index`-th of those wanted, belongs to training.
-    pub(crate) fn trains(self, index: u64, record: &Record) -> bool {
-        match self {
-            Self::Index(n) => index < n,
-            Self::Day(first) => record.day.is_some_and(|d| d < first),
-        }
     }
 }
 

@@ -4,17 +4,20 @@
 //! the last ones say what the choice is worth.
 
 use seekless_block::{Bytes, Sectors};
+use seekless_learn::Policy;
 use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
-use crate::advise::{STEP, chooses};
+use crate::advise::chooses;
+use crate::candidates::{STEP, check};
+use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
+use crate::folds::Cutting;
+use crate::lap::Lap;
 use crate::outcome::TraceFacts;
-use crate::rolling::{
-    Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
-};
-use crate::simulate::{AreaAt, StudyError};
+use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
+use crate::system::{Host, Learning, System};
 
 /// Times that all parameters are gone through, at most.
 const ROUNDS: u32 = 3;
@@ -31,6 +34,8 @@ pub struct TuneOptions {
     pub rolling: RollingOptions,
     /// The disk and its surroundings.
     pub host: Host,
+    /// By which policy it learns: `borg`, or one by temperature.
+    pub policy: Policy,
 }
 
 /// What is varied.
@@ -142,6 +147,7 @@ pub fn tune(
     options: &TuneOptions,
     progress: &mut dyn FnMut(Parameter, RollingStage, Progress),
 ) -> Result<Tuned, StudyError> {
+    check(&options.policy)?;
     let mut search = Search { source, options, known: Vec::new(), last: None };
     // The grids follow from the trace; the first panel's pass finds them.
     let (mut sizes, mut intervals) = (Vec::new(), Vec::new());
@@ -216,7 +222,7 @@ impl Search<'_> {
                 |facts, capacity| {
                     if !ready {
                         *sizes = size_grid(options, facts, capacity);
-                        *intervals = interval_grid(options.rolling.folds);
+                        *intervals = interval_grid(options.rolling.cutting);
                         // As the paper does: a size that is neither small nor large to begin with.
                         at.optimized_bytes = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
                         wanted = settings(parameter, *at, intervals, sizes);
@@ -258,7 +264,11 @@ fn settings(parameter: Parameter, at: Setting, intervals: &[u32], sizes: &[u64])
 }
 
 /// 1, 2, 4 ... folds, up to one plan for the whole trace.
-fn interval_grid(folds: u32) -> Vec<u32> {
+fn interval_grid(cutting: Cutting) -> Vec<u32> {
+    let folds = match cutting {
+        Cutting::Folds(most) => most,
+        Cutting::Train(_) => 2,
+    };
     let doubles = std::iter::successors(Some(1u32), |n| n.checked_mul(2));
     doubles.take_while(|&n| n < folds.max(2)).collect()
 }
@@ -277,11 +287,11 @@ fn size_grid(options: &TuneOptions, facts: &TraceFacts, capacity: Sectors) -> Ve
 
 fn system(options: &TuneOptions, setting: Option<Setting>) -> System {
     let learning = setting.map(|s| Learning {
+        policy: options.policy,
         optimized: Bytes(s.optimized_bytes),
         write_buffer: s.write_buffer_percent,
         gather: options.host.gather,
-        area_at: AreaAt::Median,
-        schedule: Schedule::Every(s.interval_folds),
+        every: s.interval_folds,
     });
     let name = setting.map_or("vanilla".to_owned(), |s| {
         let Setting { interval_folds, optimized_bytes, write_buffer_percent } = s;
@@ -315,8 +325,8 @@ mod tests {
 
     #[test]
     fn grids_are_geometric() {
-        assert_eq!(interval_grid(12), [1, 2, 4, 8]);
-        assert_eq!(interval_grid(2), [1]);
+        assert_eq!(interval_grid(Cutting::Folds(12)), [1, 2, 4, 8]);
+        assert_eq!(interval_grid(Cutting::Folds(2)), [1]);
         let at = Setting { interval_folds: 4, optimized_bytes: 7, write_buffer_percent: 0 };
         let varied = settings(Parameter::Interval, at, &[1, 2], &[]);
         assert_eq!(

@@ -8,11 +8,11 @@ use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_engine::{Config, Engine, Input, Output, RequestId};
 use seekless_learn::{Copy, Plan};
 
-#[path = "../src/pagemap.rs"]
+#[path = "../src/core/page_map.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a part of the crate, seen from outside")]
 mod pagemap;
 
-use pagemap::{HOME_PAGES_MAX, PageMap, State};
+use pagemap::{HOME_PAGES_MAX, HomePage, PageMap, Slot, State};
 
 const REQUESTS: u64 = 100_000;
 const SPAN: u64 = 1 << 24;
@@ -68,8 +68,8 @@ fn bench(c: &mut Criterion) {
 }
 
 /// A page of home in no order: an odd factor modulo a power of two gives none twice.
-fn scattered(i: u64) -> u64 {
-    i.wrapping_mul(6_364_136_223_846_793_005) % HOME_PAGES_MAX
+fn scattered(i: u64) -> HomePage {
+    HomePage(i.wrapping_mul(6_364_136_223_846_793_005) % HOME_PAGES_MAX)
 }
 
 fn bench_map(c: &mut Criterion) {
@@ -77,7 +77,7 @@ fn bench_map(c: &mut Criterion) {
     let mut group = c.benchmark_group("page map, 1M slots");
     let mut map = PageMap::new(SLOTS);
     for slot in 0..SLOTS {
-        map.set(slot, scattered(u64::from(slot)), State::Clean, slot.into());
+        map.set(Slot(slot), scattered(u64::from(slot)), State::Clean, slot.into());
     }
     let mut i = 0u64;
     group.bench_function("find, held", |b| {
@@ -96,7 +96,8 @@ fn bench_map(c: &mut Criterion) {
     let mut next = u64::from(SLOTS);
     group.bench_function("set", |b| {
         b.iter(|| {
-            map.set((next * 377_777 % u64::from(SLOTS)) as u32, scattered(next), State::Clean, 0);
+            let slot = Slot((next * 377_777 % u64::from(SLOTS)) as u32);
+            map.set(slot, scattered(next), State::Clean, 0);
             next += 1;
         });
     });

@@ -1,10 +1,10 @@
-//! The engine's words: what goes in, what comes out. No byte of data passes through the engine; it says
-//! which bytes move where, and its driver, live or simulated, moves them.
+//! The engine's interface: inputs, outputs, settings, counters. No byte of data passes through the engine. The engine
+//! says which bytes move where; its driver, live or simulated, moves these bytes.
 
 use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_learn::{Plan, Replica};
 
-use crate::shape::Shape;
+use crate::core::shape::Shape;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,11 +17,11 @@ pub struct IoId(pub u32);
 /// What happens to the engine.
 #[derive(Debug)]
 pub enum Input {
-    /// A client asks. Its payload, if any, stays with the driver until the request completes.
+    /// A client sends a request. The driver keeps its payload until the request completes.
     Request {
         /// The driver's name for it.
         id: RequestId,
-        /// What is asked.
+        /// The request.
         request: Request,
     },
     /// A submitted I/O ended.
@@ -33,31 +33,31 @@ pub enum Input {
     },
     /// A new layout to move to in the background. An empty plan forgets every copy.
     Install(Plan),
-    /// Replicas to be written in the background, in this order, where copies stand in free pages of home. What cannot be
-    /// done, as its place is not free or its home has a replica, is left out.
+    /// Write these replicas in the background, in this order, into free pages of home. The engine skips a replica whose place
+    /// is not free, or whose home page has as many replicas as it may.
     Replicate(Vec<Replica>),
-    /// The same before all others, and at the pace of any moving: somebody waits for them.
+    /// The same, before all other replicas and at the pace of a plan: a client waits for these replicas.
     ReplicateSoon(Vec<Replica>),
-    /// Forget every replica, and write zeroes where one stood: home alone is what the client knows.
+    /// Forget every replica, and write zeroes in their places: home alone then holds all that clients read.
     Withdraw,
-    /// Whether reads go home although clean copies stand. Copies are kept, and kept equal to their homes; what is not at
-    /// home still comes from the write buffer.
+    /// True: reads go home even where a clean copy exists. Copies stay, and stay equal to their home pages. Dirty pages are
+    /// still read from the write buffer.
     Bypass(bool),
-    /// Change where writes go. To write-through: the write buffer is emptied in the background.
+    /// Change where writes go. A change to write-through empties the write buffer in the background.
     SetMode(Mode),
-    /// Write everything home that is not there, and absorb nothing more until [`Input::SetMode`].
+    /// Write all dirty pages home, and absorb no more writes until [`Input::SetMode`].
     Drain,
-    /// Come to rest: put the map down and mark the area cleanly detached, with what the driver can prove about the
-    /// home. Ends when [`crate::Engine::is_detached`]; no request may follow. What is dirty stays so: see `Drain`.
+    /// Save the map and mark the area as cleanly detached, with the driver's proof about home. The detach ends when
+    /// [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages stay dirty: see `Drain`.
     Detach {
-        /// Equal at the next attach exactly where nobody else wrote home meanwhile; all zero proves nothing.
+        /// The driver finds the same stamp at the next attach if and only if nobody else wrote home. All zero proves nothing.
         stamp: [u8; 32],
     },
-    /// The time named by [`crate::Engine::wakeup`] has come.
+    /// The time that [`crate::Engine::wakeup`] named has come.
     Tick,
 }
 
-/// A device I/O that failed. The driver logs the cause; the engine only needs to know.
+/// A device I/O that failed. The driver logs the cause; the engine needs only the fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFailed;
 
@@ -180,7 +180,7 @@ pub enum Mode {
     /// Home, always: the backing device is complete at every moment.
     #[default]
     WriteThrough,
-    /// Into the write buffer while there is room (BORG, FAST'09, 4.5): the backing device alone is not complete.
+    /// Into the write buffer while it has space (BORG, FAST'09, 4.5): the backing device alone is not complete.
     WriteBack,
 }
 
@@ -214,7 +214,7 @@ pub enum Fault {
     Damaged(Extent),
 }
 
-/// What keeps the engine from doing all that it was asked. It goes on trying.
+/// What keeps the engine from finishing a request of the administrator. The engine tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// Log, checkpoint or superblock.
@@ -251,14 +251,14 @@ pub struct Config {
     pub area: Sectors,
     /// Share of the area's segments that are the write buffer, in percent. A few are always: they hold the log.
     pub write_buffer_percent: u8,
-    /// How much replicas may take of the pages of home that are free (FS2, SOSP'05); zero for copies in the area itself.
+    /// Capacity of home's free pages that replicas may take (FS2, SOSP'05); zero for copies in the area itself.
     pub replicas: Sectors,
     /// How many replicas a page may have (6.1): at least 1.
     pub degree: u32,
     /// Where writes go.
     pub mode: Mode,
-    /// How long a write without FUA that was absorbed may stay in RAM before it goes down, its client told at once: a volatile write
-    /// cache, which a flush empties. Zero tells clients when the log has it.
+    /// How long an absorbed write without FUA may stay in RAM before the log has it. The write is acknowledged at once, as by a
+    /// volatile write cache; a flush empties RAM. Zero: a write is acknowledged when the log has it.
     pub gather: Duration,
     /// Home pages start at this sector, 0 to 7: file systems on old partitions start at sector 63.
     pub grid: Sectors,
@@ -275,6 +275,9 @@ pub struct Config {
     pub buffer_bytes: Bytes,
     /// Length of the staging memory that reconfiguration sorts its reads in.
     pub stage_bytes: Bytes,
+    /// Least length of the staging memory of an engine that begins in write-back: the more of the write buffer one sweep over
+    /// home takes along, the denser that sweep is.
+    pub sweep_bytes: Bytes,
     /// Background bytes per second, read and written; zero is no limit.
     pub background_rate: Bytes,
     /// Background work pauses until no client has asked for anything for so long.
@@ -282,20 +285,17 @@ pub struct Config {
 }
 
 impl Config {
-    /// Staging memory of an engine that writes back: a sweep over home of what fits it is the denser the more that is.
-    pub const SWEEP: Bytes = Bytes(64 << 20);
-
-    /// The same, with so many per cent of the area a write buffer, where writes may be gathered for so long; write-through with none.
+    /// The same with a write buffer of `percent` of the area, where writes may stay in RAM for `gather`; zero percent is
+    /// write-through.
     #[must_use]
     pub fn with_write_buffer(self, percent: u8, gather: Duration) -> Self {
         if percent == 0 {
             return Self { write_buffer_percent: 0, mode: Mode::WriteThrough, ..self };
         }
-        let (mode, stage_bytes) = (Mode::WriteBack, self.stage_bytes.max(Self::SWEEP));
-        Self { write_buffer_percent: percent, mode, gather, stage_bytes, ..self }
+        Self { write_buffer_percent: percent, mode: Mode::WriteBack, gather, ..self }
     }
 
-    /// How much a plan may place in such an area: less than its size, which metadata and log are a part of.
+    /// Capacity that a plan may fill in this area: its size without metadata and log.
     #[must_use]
     pub fn room(&self) -> Sectors {
         Shape::of(self).room()
@@ -319,6 +319,7 @@ impl Config {
             cluster: Bytes(0),
             buffer_bytes: Bytes(1 << 20),
             stage_bytes: Bytes(16 << 20),
+            sweep_bytes: Bytes(64 << 20),
             background_rate: Bytes(0),
             background_pause: Duration::ZERO,
         }

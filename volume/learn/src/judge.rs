@@ -1,15 +1,15 @@
 //! Whether a learned layout is worth what it costs: BORG's "avoiding performance degradation" and "timely
 //! reconfiguration" (FAST'09, 7) as one state machine. Costs that others observed go in, a decision comes out.
 //!
-//! Three systems are asked the same requests: the *actual* one; *vanilla*, which has no copy; and *paper*, which
-//! has the whole plan in question as if moving it had cost nothing. What the paper system saves, on requests that came
-//! after its plan was made, is the *credit* that moving may be paid from: a plan moves when it would already
-//! have saved what moving it costs (the ski-rental rule: Karlin, Manasse, Rudolph and Sleator, Algorithmica 1988).
+//! Three systems serve the same requests: the *actual* one; *vanilla*, which has no copy; and the *trial*, which has
+//! the whole candidate plan as if moving it cost nothing. The disk time that the trial saves, on requests after its
+//! plan was made, is the *credit* that pays for moving. A plan moves when it would already have saved the
+//! price of its move (the ski-rental rule: Karlin, Manasse, Rudolph and Sleator, Algorithmica 1988).
 //!
-//! Beside that stands a *ledger* for each day: what was moved, and what copies made slower, less what they made
-//! faster. Moving stops where that comes to three quarters of the allowance. Beyond, copies are bypassed at the first look
-//! in which they lose, and what coming back to them may cost is kept to the last quarter. So at every moment of every day the disk
-//! was busy at most `1 + allowance` times as long as vanilla's, and what one look lost at once, whatever the requests were.
+//! A *ledger* holds each day's loss: disk time for moving data, and what copies made slower, less what they made
+//! faster. Moving stops at three quarters of the allowance. Above that, copies are bypassed at the first look in
+//! which they lose; the last quarter pays for coming back to them. So at every moment of every day the disk was
+//! busy at most `1 + allowance` times as long as vanilla's, plus the loss of one look, whatever the requests were.
 
 use seekless_block::Duration;
 
@@ -42,8 +42,8 @@ pub struct Costs {
     pub actual: Duration,
     /// The actual system's, for moving data.
     pub moving: Duration,
-    /// The paper system's, for clients.
-    pub paper: Duration,
+    /// The trial's, for clients.
+    pub trial: Duration,
 }
 
 /// What happened since the last look.
@@ -64,9 +64,9 @@ pub struct Look {
 pub enum Decision {
     /// Nothing.
     Keep,
-    /// Make a plan of what was learned, put it on paper, and call [`Judge::on_paper`].
+    /// Make a candidate plan of what was learned, and call [`Judge::candidate_made`].
     Replan,
-    /// Adopt a part of the plan on paper, and call [`Judge::moved`].
+    /// Move a part of the candidate plan, and call [`Judge::moved`].
     Move(Means),
     /// Serve from home alone, and move nothing. Copies are kept, and kept equal to their homes.
     Bypass,
@@ -81,17 +81,17 @@ pub enum Decision {
 pub struct Means {
     /// Busy time that it may take.
     pub most: Duration,
-    /// How often the plan on paper has earned what is left of its price: 1 where it has, as a whole. A part is worth
-    /// moving where its share of the uses, times this, reaches its share of the price.
+    /// Credit over the price of what is left of the candidate plan; 1 where the credit pays for all of it. A part is
+    /// worth moving where its share of the uses, times this, reaches its share of the price.
     pub proof: f64,
 }
 
-/// A plan on paper.
+/// The price of a candidate plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {
     /// Busy time that moving all of it takes.
     pub all: Duration,
-    /// Busy time below which a move is not worth the way of the head.
+    /// Busy time below which a move is not worth a seek.
     pub least: Duration,
 }
 
@@ -120,14 +120,14 @@ impl Ledger {
     }
 }
 
-/// How copies stand.
+/// Whether copies are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// There is none.
+enum CopyUse {
+    /// There are no copies.
     Vanilla,
-    /// They are served from.
+    /// Reads are served from copies.
     Serving,
-    /// They are not served from.
+    /// Copies stand, and reads go home.
     Bypassed(Bypassed),
 }
 
@@ -138,7 +138,7 @@ struct Bypassed {
     turn: u64,
     /// Nanoseconds they lost before.
     owed: i128,
-    /// Nanoseconds they have saved on paper since.
+    /// Nanoseconds that the trial has saved since.
     shown: i128,
     /// Nanoseconds that vanilla was busy since.
     vanilla: i128,
@@ -148,14 +148,14 @@ struct Bypassed {
 #[derive(Clone, Debug)]
 pub struct Judge {
     config: JudgeConfig,
-    state: State,
+    copies: CopyUse,
     day: u64,
     turn: u64,
     today: Ledger,
     /// Nanoseconds that copies had lost when they had lost least today; negative where they had saved.
     best: i128,
     price: Option<Price>,
-    /// Nanoseconds that plans on paper have saved and that have not been spent.
+    /// Nanoseconds that candidate plans have saved and that have not been spent.
     credit: i128,
     /// Days in a row on which copies lost.
     lost_days: u32,
@@ -168,7 +168,7 @@ impl Judge {
     pub const fn new(config: JudgeConfig) -> Self {
         Self {
             config,
-            state: State::Vanilla,
+            copies: CopyUse::Vanilla,
             day: 0,
             turn: 0,
             today: Ledger { vanilla: Duration(0), actual: Duration(0), moving: Duration(0) },
@@ -192,28 +192,28 @@ impl Judge {
         self.failures
     }
 
-    /// A new plan stands on paper.
-    pub const fn on_paper(&mut self, price: Price) {
+    /// There is a new candidate plan.
+    pub const fn candidate_made(&mut self, price: Price) {
         self.price = Some(price);
     }
 
-    /// A part of the plan on paper was adopted: this share of the uses of what was left; and the price of what is left now.
+    /// A part of the candidate plan was moved: this share of the uses of what was left; and the price of what is left now.
     pub fn moved(&mut self, uses: f64, price: Price) {
         self.credit = (self.credit as f64 * (1.0 - uses.clamp(0.0, 1.0))) as i128;
         self.price = Some(price);
-        if self.state == State::Vanilla {
-            (self.state, self.lost_days) = (State::Serving, 0);
+        if self.copies == CopyUse::Vanilla {
+            (self.copies, self.lost_days) = (CopyUse::Serving, 0);
         }
     }
 
-    /// Someone had a plan installed, and all of it stands: it is served from until it shows that it loses.
+    /// A person had a plan installed, and all of it stands: it is used until it shows that it loses.
     pub fn adopted(&mut self) {
-        (self.state, self.lost_days) = (State::Serving, 0);
+        (self.copies, self.lost_days) = (CopyUse::Serving, 0);
         self.credit = self.credit.min(0);
         self.price = None;
     }
 
-    /// With these means nothing of the plan on paper is worth moving: asks again when there is a quarter more.
+    /// With these means no part of the candidate plan is worth moving: the judge asks again when there is a quarter more.
     pub const fn nothing_for(&mut self, means: &Means) {
         if let Some(p) = &mut self.price {
             p.least = Duration(means.most.0.saturating_add(means.most.0 / 4));
@@ -225,16 +225,16 @@ impl Judge {
         if look.day != self.day {
             self.new_day(look.day);
         }
-        let Costs { vanilla, actual, paper, .. } = look.costs;
+        let Costs { vanilla, actual, trial, .. } = look.costs;
         self.today.add(&look.costs);
-        let better = i128::from(actual.0) - i128::from(paper.0);
-        match &mut self.state {
-            State::Bypassed(b) => {
+        let better = i128::from(actual.0) - i128::from(trial.0);
+        match &mut self.copies {
+            CopyUse::Bypassed(b) => {
                 b.shown += better;
                 b.vanilla += i128::from(vanilla.0);
             }
-            State::Vanilla | State::Serving if self.price.is_some() => self.credit += better,
-            State::Vanilla | State::Serving => {}
+            CopyUse::Vanilla | CopyUse::Serving if self.price.is_some() => self.credit += better,
+            CopyUse::Vanilla | CopyUse::Serving => {}
         }
         self.decide(look)
     }
@@ -242,40 +242,41 @@ impl Judge {
     fn decide(&mut self, look: &Look) -> Decision {
         let loss = self.today.loss();
         let limit = self.share(self.today.vanilla, 3);
-        // Of clients alone: what was moved is spent, and no reason to leave copies that serve well.
+        // Of clients alone: time for moving is spent, and no reason to leave copies that serve well.
         let slower = loss - i128::from(self.today.moving.0);
         self.best = self.best.min(slower);
         let slump = slower - self.best;
         let demand = 1i128 << self.failures;
-        match self.state {
-            State::Serving | State::Bypassed(_) if self.lost_days >= LOST_DAYS => {
+        match self.copies {
+            CopyUse::Serving | CopyUse::Bypassed(_) if self.lost_days >= LOST_DAYS => {
                 self.withdraw(look.turn)
             }
-            State::Serving if loss > limit && slump > 0 => {
+            CopyUse::Serving if loss > limit && slump > 0 => {
                 let turn = look.turn;
-                self.state = State::Bypassed(Bypassed { turn, owed: slump, shown: 0, vanilla: 0 });
+                self.copies =
+                    CopyUse::Bypassed(Bypassed { turn, owed: slump, shown: 0, vanilla: 0 });
                 Decision::Bypass
             }
-            State::Bypassed(b)
+            CopyUse::Bypassed(b)
                 if b.shown >= b.owed * demand
                     && (loss <= limit - b.owed
                         || self.share(Duration(b.vanilla as u64), 1) >= b.owed) =>
             {
-                self.state = State::Serving;
+                self.copies = CopyUse::Serving;
                 self.best = slower;
                 Decision::Resume
             }
-            State::Bypassed(b) if look.turn > b.turn + 1 => self.withdraw(look.turn),
-            State::Bypassed(_) => Decision::Keep,
+            CopyUse::Bypassed(b) if look.turn > b.turn + 1 => self.withdraw(look.turn),
+            CopyUse::Bypassed(_) => Decision::Keep,
             _ if look.turn > self.turn => {
                 self.turn = look.turn;
                 Decision::Replan
             }
-            State::Vanilla | State::Serving => {
+            CopyUse::Vanilla | CopyUse::Serving => {
                 let Some(price) = self.price.filter(|p| look.may_move && p.all.0 > 0) else {
                     return Decision::Keep;
                 };
-                // Half of what was saved today may be spent on more: the other half keeps what stands from being bypassed.
+                // Half of today's savings may be spent on moving; the other half keeps copies from being bypassed.
                 let moved = i128::from(self.today.moving.0);
                 let most = self.share(self.today.vanilla, 2) + (-slower).max(0) / 2
                     - slower.max(0)
@@ -291,29 +292,29 @@ impl Judge {
         }
     }
 
-    /// So many quarters of the allowance for a time that vanilla was busy, in nanoseconds.
+    /// A number of quarters of the allowance for a time that vanilla was busy, in nanoseconds.
     fn share(&self, vanilla: Duration, quarters: i128) -> i128 {
         i128::from(vanilla.0) * i128::from(self.config.allowance) * quarters / 4000
     }
 
-    /// Evidence of plans that failed is none for those to come.
+    /// Credit of plans that failed does not count for later plans.
     fn withdraw(&mut self, turn: u64) -> Decision {
         self.failures = (self.failures + 1).min(FAILURES_MAX);
         self.credit = self.credit.min(0);
-        self.state = State::Vanilla;
+        self.copies = CopyUse::Vanilla;
         self.turn = turn;
         self.lost_days = 0;
         Decision::Withdraw
     }
 
-    /// Evidence fades by a fifth: about five days' worth count, as many as an access graph remembers.
+    /// Credit fades by a fifth: about five days count, as many as an access graph remembers.
     fn new_day(&mut self, day: u64) {
         let slower = self.today.loss() - i128::from(self.today.moving.0);
         if self.today.loss() < 0 {
             self.failures = self.failures.saturating_sub(1);
         }
         match slower.signum() {
-            1 if self.state != State::Vanilla => self.lost_days += 1,
+            1 if self.copies != CopyUse::Vanilla => self.lost_days += 1,
             -1 => self.lost_days = 0,
             _ => {}
         }

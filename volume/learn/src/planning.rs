@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::{AccessGraph, Plan, PlanConfig, plan, revise};
 
 /// What becomes of the plan in force.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Planning {
     /// It stays, but for what is worth its move: [`revise()`].
     #[default]

@@ -20,7 +20,7 @@ use grow::Board;
 pub(crate) use links::Links;
 
 /// In which order vertices are placed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// From the most connected vertex on, always the vertex most connected to those placed: BORG's (4.3).
     #[default]

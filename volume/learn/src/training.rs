@@ -6,11 +6,10 @@ use std::str::FromStr;
 use crate::AccessGraph;
 
 /// What an access graph forgets, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Training {
-    /// Nothing: every access since the beginning counts alike. BORG-C. A plan that is only revised moves when losses have
-    /// added up to the price of a move; they cannot add up if they are forgotten, and what is judged by few
-    /// requests fits these alone.
+    /// Nothing: every access since the beginning counts alike (BORG-C). A revised plan moves once its losses add up to
+    /// the price of a move; forgotten losses would never add up.
     #[default]
     Cumulative,
     /// Everything, gradually: an access counts half after each day, and nothing after five.

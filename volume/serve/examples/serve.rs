@@ -10,34 +10,13 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use seekless_block::{Bytes, Extent, Flags, Lba, Op, Request, Sectors};
-use seekless_engine::{Config, Mode};
-use seekless_learn::{
-    AccessGraph, Copy, Pages, Plan, PlanConfig, Planning, Reach, Replica, Strategy, plan,
-};
+use seekless_block::{Bytes, Extent, Flags, Lba, Op, Sectors};
+use seekless_engine::Mode;
+use seekless_learn::{Copy, Plan, Replica};
 use seekless_serve::area::{At, MakeOptions, Share, make};
-use seekless_serve::{Address, Backing, Builder, Learner, ServerHandle};
+use seekless_serve::{Address, Backing, Builder, Learning, ServerHandle};
 
 type Error = Box<dyn std::error::Error>;
-
-/// BORG's observer and planner, as the server ships it.
-struct Borg(Option<AccessGraph>, PlanConfig);
-
-impl Learner for Borg {
-    fn begin(&mut self, config: &Config, _: Plan) -> Result<(), String> {
-        let pages = Pages::new(config.grid, config.capacity);
-        self.0 = Some(AccessGraph::new(pages, config.cache_bytes, 1 << 20));
-        Ok(())
-    }
-
-    fn observe(&mut self, request: &Request) {
-        self.0.iter_mut().for_each(|g| g.observe(request));
-    }
-
-    fn plan(&mut self) -> Plan {
-        self.0.as_ref().map_or_else(Plan::default, |g| plan(g, &self.1))
-    }
-}
 
 /// Copies of every other 64 KiB of the device: as many entries as such a map can have.
 fn full_map(size: Bytes) -> Plan {
@@ -120,14 +99,8 @@ fn main() -> Result<(), Error> {
     if learn {
         // Half the device, and its metadata.
         let area = Sectors(size / 1024 * 5 / 4);
-        let config = PlanConfig {
-            area,
-            min_weight: 1,
-            strategy: Strategy::default(),
-            planning: Planning::Anew,
-            reach: Reach::new(Bytes(0), Bytes(0)),
-        };
-        builder = builder.area(area.bytes()).learner(Box::new(Borg(None, config)), None);
+        // The learner that the server ships; nobody tells it to plan.
+        builder = builder.area(area.bytes()).learning(Learning::default());
     } else if !how.is_empty() {
         builder = builder.area_path(area(&file, replicas)?);
     }

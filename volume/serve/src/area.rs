@@ -7,6 +7,9 @@
 //! with a page of ours, and nothing can take it for a file system. Behind an area elsewhere stands the guard region,
 //! which has room for the two ends of a disk that must not be mounted by itself.
 
+mod lasting;
+mod resize;
+
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
@@ -18,21 +21,20 @@ use seekless_block::{
     Bytes, Device, DeviceError, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors,
 };
 use seekless_engine::format::{
-    AreaFlags, AreaId, FormatError, Geometry, GeometryError, GuardPage, Label, Page,
-    SEGMENT_PAGES_DEFAULT, Superblock, page_extent, read_superblock,
+    AreaId, Geometry, GuardPage, Page, SEGMENT_PAGES_DEFAULT, page_extent, read_superblock,
 };
-use seekless_engine::{
-    AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
-    resize_area,
-};
+use seekless_engine::{AttachError, FormatOptions, Mode, format_area};
 use seekless_host::{HostError, Opened, cannot, signature};
 
 use crate::backend::files::Disk;
-use crate::backend::guard::{self, GuardError, Standing};
-use crate::backend::region::Region;
+use crate::backend::guard;
 use crate::backend::runs::Runs;
 use crate::backend::{identity, loop_device, partition_grid};
 use crate::error::ServeError;
+
+pub(crate) use lasting::Store;
+pub use lasting::{Lasting, open};
+pub use resize::resize;
 
 /// Of a device whose area lies in its middle or at its end: the locator, and room so that what begins on a MiB
 /// of the volume does so on the device.
@@ -160,18 +162,12 @@ fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> Form
     }
 }
 
-/// Beside what the maps of replicas need at least: a log, which is the write buffer as well.
-const BESIDE: Bytes = Bytes(32 << 20);
-
 /// Of a device of `home` sectors, how much replicas may take, and how large the area beside them is.
 fn sizes(options: &MakeOptions, home: u64) -> (Sectors, u64) {
     let replicas = Sectors(options.replicas.map_or(0, |size| share(size, home)));
-    let otherwise = match Geometry::fit_replicas(Sectors(0), SEGMENT_PAGES_DEFAULT, replicas) {
-        // A log makes checkpoints longer, too.
-        Err(GeometryError::TooSmall { needed, .. }) if replicas.0 > 0 => {
-            Share::Bytes(Bytes(needed.bytes().0 / 16 * 17 + BESIDE.0))
-        }
-        _ => Share::Percent(5),
+    let otherwise = match replicas.0 {
+        0 => Share::Percent(5),
+        _ => Share::Bytes(Geometry::area_beside(replicas).bytes()),
     };
     (replicas, share(options.size.unwrap_or(otherwise), home))
 }
@@ -267,11 +263,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
 
 /// Whether the area can be divided, before anything is overwritten.
 fn divided(area: &Disk, format: &FormatOptions) -> Result<Geometry, AttachError> {
-    let (area, pages) = (area.capacity(), format.segment_pages);
-    Ok(match format.replicas.0 {
-        0 => Geometry::fit(area, pages, format.write_buffer_percent)?,
-        _ => Geometry::fit_replicas(area, pages, format.replicas)?,
-    })
+    Ok(format.geometry(area.capacity())?)
 }
 
 fn beside(
@@ -414,453 +406,4 @@ impl Drop for MadeFile {
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-/// What a backing is, together with the area named for it, if any.
-pub(crate) enum Store {
-    /// A disk without an area that lasts.
-    Plain(Opened),
-    /// A volume and its area.
-    Lasting(Box<Lasting>),
-}
-
-/// Opens a volume and its area without attaching it, `write` to mend it. Nobody else has it meanwhile.
-///
-/// # Errors
-/// Where either cannot be opened, is in use, or holds no area.
-pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
-    let opened = Opened::path(backing, !write)?;
-    match Store::open(opened, backing, area, !write)? {
-        Store::Lasting(lasting) => Ok(*lasting),
-        Store::Plain(_) => Err(refused(
-            backing,
-            "no area lies within it: name the one that was made for it with --area, or make one with `seekless volume format`",
-        )),
-    }
-}
-
-/// Divides the area anew for the sizes that its home and its place have now; its copies are dropped. An area
-/// within its device keeps its own size, since moving it would move home.
-///
-/// Nothing may stand in the area alone: home is complete before, and stays so. The superblocks go first; a crash
-/// before they are written anew leaves no area, and `make` makes another.
-///
-/// # Errors
-/// Where it was not drained and detached in order, where the new size has no room for it, where it fails.
-pub fn resize(
-    backing: &Path,
-    area: Option<&Path>,
-    size: Option<Bytes>,
-) -> Result<Made, ServeError> {
-    let lasting = open(backing, area, true)?;
-    let s = &lasting.superblock;
-    if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
-        let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
-        return Err(refused(&lasting.place, why));
-    }
-    if !matches!(lasting.guard, Ok(Standing::Down | Standing::Nowhere)) {
-        let why = format!(
-            "its guard is up or half up: give the disk the size that it had, {}, and run `seekless volume drain` first; nothing was changed",
-            s.home_capacity.bytes()
-        );
-        return Err(refused(backing, why));
-    }
-    let mut format = FormatOptions {
-        uuid: s.uuid.0,
-        capacity: lasting.found,
-        inside: s.inside.then_some(s.area_at),
-        grid: Sectors(s.grid.into()),
-        mode: s.mode,
-        segment_pages: s.segment_pages,
-        write_buffer_percent: lasting.percent(),
-        replicas: lasting.replicas(),
-        label: identity::label(backing),
-    };
-    let before = s.clone();
-    let (geometry, area, volume);
-    if s.inside {
-        if size.is_some_and(|b| b != s.area_size.bytes()) {
-            let why = "an area within its device keeps its size, since another would move the volume's data; nothing was changed";
-            return Err(refused(backing, why));
-        }
-        let device = device_sectors(backing)?;
-        let head = if s.area_at.0 == 0 { 0 } else { HEAD.0 };
-        volume = Sectors(device - head - s.area_size.0);
-        format.capacity = volume;
-        let mut disk = lasting.area;
-        area = s.area_size;
-        geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
-    } else {
-        let Lasting { place, area: disk, mut home, .. } = lasting;
-        // The lock goes with these two, and comes back with the next line; that of home stays.
-        home.forget_guard();
-        drop(disk);
-        let grown = Opened::path(&place, false)?;
-        let region = guard::REGION * SECTOR_BYTES;
-        let wanted = size.map_or(grown.bytes.saturating_sub(region), |b| b.0);
-        let wanted = wanted / PAGE_BYTES * PAGE_BYTES;
-        let all = wanted + region;
-        let is_file = grown.dir.is_some();
-        let fail = |source: Errno| HostError::Path {
-            path: place.clone(),
-            what: "size the area",
-            source: source.into(),
-        };
-        let mut disk = part(&grown.fd, &[(0, wanted)])?;
-        divided(&disk, &format).map_err(failed(&place))?;
-        if all > grown.bytes {
-            if !is_file {
-                let (expected, found) =
-                    (Bytes(all).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
-                return Err(failed(&place)(AttachError::Shrunken { expected, found }));
-            }
-            rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
-        }
-        make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
-            .map_err(failed(&place))?;
-        geometry = resize_area(&mut disk, &format, &before).map_err(failed(&place))?;
-        if is_file && all < grown.bytes {
-            rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
-        }
-        area = Bytes(wanted).sectors_ceil();
-        volume = format.capacity;
-    }
-    let (at, grid) = (format.inside, format.grid.0 as u8);
-    Ok(Made { uuid: AreaId(format.uuid), volume, area, at, geometry, grid })
-}
-
-/// Size of a file or device that is open elsewhere.
-fn device_sectors(path: &Path) -> Result<u64, ServeError> {
-    let fail = |source| HostError::Path { path: path.to_owned(), what: "find its end", source };
-    let mut file = File::open(path).map_err(fail)?;
-    let end = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(fail)?;
-    Ok(end / SECTOR_BYTES)
-}
-
-/// A volume and its area, locked.
-#[derive(Debug)]
-pub struct Lasting {
-    pub(crate) home: Disk,
-    pub(crate) area: Disk,
-    pub(crate) superblock: Superblock,
-    backing: PathBuf,
-    /// Where the area stands, for people.
-    pub(crate) place: PathBuf,
-    /// Sectors that home has now.
-    found: Sectors,
-    /// How its guard stood when it was opened.
-    guard: Result<Standing, GuardError>,
-}
-
-impl Store {
-    /// Finds the area of a backing: the one named, or the one within it.
-    pub(crate) fn open(
-        opened: Opened,
-        backing: &Path,
-        area: Option<&Path>,
-        read_only: bool,
-    ) -> Result<Self, ServeError> {
-        let mut all = whole(&opened)?;
-        let mut first: Page = [0; PAGE_BYTES as usize];
-        if all.capacity().0 >= PAGE_SECTORS {
-            all.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
-        }
-        let ours = first.starts_with(MAGIC);
-        match area {
-            None if !ours => Ok(Self::Plain(opened)),
-            None => Lasting::inside(&opened, all, &first, backing),
-            Some(path) => Lasting::beside(&opened, all, &first, backing, path, read_only),
-        }
-    }
-}
-
-impl Lasting {
-    fn inside(
-        opened: &Opened,
-        mut all: Disk,
-        first: &Page,
-        backing: &Path,
-    ) -> Result<Store, ServeError> {
-        let superblock = match Superblock::decode(first) {
-            Ok(s) if !s.inside => {
-                let why = format!(
-                    "is an area, made for '{}': name that one, and this as its --area",
-                    s.label.as_str()
-                );
-                return Err(refused(backing, why));
-            }
-            Ok(locator) => {
-                let (expected, found) =
-                    (locator.area_at.0.saturating_add(locator.area_size.0), all.capacity());
-                if expected > found.0 {
-                    let expected = Sectors(expected);
-                    return Err(failed(backing)(AttachError::Shrunken { expected, found }));
-                }
-                let s = read_superblock(&mut all, locator.area_at)
-                    .map_err(|e| failed(backing)(e.into()))?
-                    .superblock;
-                if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
-                    let why = "its locator and its area do not belong together; nothing was changed; run `seekless volume check`";
-                    return Err(refused(backing, why));
-                }
-                s
-            }
-            Err(FormatError::Kind { .. }) => {
-                let why =
-                    "begins with a page of seekless that is no superblock; nothing was changed";
-                return Err(guard::of_page(first)
-                    .map_or_else(|| refused(backing, why), |page| guarded_by(backing, &page)));
-            }
-            // At the start of a device the locator is a superblock, and there is another copy of it.
-            Err(_) => {
-                let s = read_superblock(&mut all, Lba(0))
-                    .map_err(|e| failed(backing)(e.into()))?
-                    .superblock;
-                if !s.inside || s.area_at.0 != 0 {
-                    return Err(refused(backing, "its first page is damaged; nothing was changed"));
-                }
-                s
-            }
-        };
-        let (at, len) = (superblock.area_at.0, superblock.area_size.0);
-        let head = if at == 0 { 0 } else { HEAD.0 };
-        let volume = superblock.home_capacity.0;
-        let before = volume.min(at.saturating_sub(head));
-        let needed = at.saturating_add(len).saturating_add(volume - before);
-        let device = opened.bytes / SECTOR_BYTES;
-        if needed > device {
-            let (expected, found) = (Sectors(needed), Sectors(device));
-            return Err(failed(backing)(AttachError::Shrunken { expected, found }));
-        }
-        let bytes =
-            |parts: [(u64, u64); 2]| parts.map(|(a, b)| (a * SECTOR_BYTES, b * SECTOR_BYTES));
-        let home = part(&opened.fd, &bytes([(head, before), (at + len, volume - before)]))?;
-        let area = part(&opened.fd, &bytes([(at, len), (0, 0)]))?;
-        let (backing, place) = (backing.to_owned(), backing.to_owned());
-        let found = superblock.home_capacity;
-        let guard = Ok(Standing::Nowhere);
-        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
-    }
-
-    fn beside(
-        opened: &Opened,
-        home: Disk,
-        first: &Page,
-        backing: &Path,
-        path: &Path,
-        read_only: bool,
-    ) -> Result<Store, ServeError> {
-        if let Ok(s) = Superblock::decode(first) {
-            let why = if s.inside {
-                "has its area within itself: leave --area out"
-            } else {
-                "is an area itself, not a disk"
-            };
-            return Err(refused(backing, why));
-        }
-        let place = Opened::path(path, read_only)?;
-        let mut all = whole(&place)?;
-        let superblock =
-            read_superblock(&mut all, Lba(0)).map_err(|e| failed(path)(e.into()))?.superblock;
-        if superblock.inside {
-            return Err(refused(path, "holds an area and the disk it serves: serve it by itself"));
-        }
-        let (expected, found) = (superblock.area_size, all.capacity());
-        if expected > found {
-            return Err(failed(path)(AttachError::Shrunken { expected, found }));
-        }
-        let area = part(&place.fd, &[(0, expected.bytes().0)])?;
-        let found = Sectors(opened.bytes / SECTOR_BYTES);
-        let keys = (superblock.uuid, superblock.home_capacity);
-        let (mut home, mut standing) = (home, Ok(Standing::Nowhere));
-        if keys.1.0 >= guard::HOME_MIN {
-            let name = tail(&path.canonicalize().unwrap_or_else(|_| path.to_owned()));
-            let region = Region::new(place.fd, expected.bytes().0, keys, name);
-            standing = region.look(&home);
-            if !matches!(standing, Ok(Standing::Nowhere)) {
-                home = home.with_guard(region);
-            }
-        }
-        let (backing, place, guard) = (backing.to_owned(), path.to_owned(), standing);
-        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
-    }
-
-    /// What the area holds, for whoever only reads; nothing is written.
-    pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
-        let (stamp, guarded) = (self.stamp(), self.is_kept());
-        let examined = examine(&mut self.area).map_err(failed(&self.place))?;
-        let examined = examined.doubting(guarded, &stamp);
-        let (expected, found) = (examined.superblock().home_capacity, self.found);
-        if expected != found {
-            return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
-        }
-        match &self.guard {
-            // The region has what somebody wrote over.
-            Err(GuardError::Wrong { here: true, .. }) | Ok(_) => Ok(examined),
-            Err(e) => Err(refused(&self.backing, e.to_string())),
-        }
-    }
-
-    /// Whether its guard is up, so that the bare disk cannot be mounted; or why that cannot be said.
-    ///
-    /// # Errors
-    /// What is wrong with it, in words.
-    pub fn is_guarded(&self) -> Result<bool, String> {
-        match &self.guard {
-            Ok(standing) => Ok(standing.is_in_region()),
-            Err(e) => Err(e.to_string()),
-        }
-    }
-
-    /// Mends a guard that [`Self::is_guarded`] is not content with. What was wrong, and whether bytes that somebody
-    /// wrote to the disk without its area are given up for it: those only where `lose`, else nothing is written.
-    /// `None` where nothing was wrong.
-    ///
-    /// # Errors
-    /// Where it cannot be mended, where the disk is another one by its name, or a device fails.
-    pub fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
-        let wrong = |e: GuardError| match e {
-            GuardError::Device(e) => failed(&self.place)(e.into()),
-            GuardError::Wrong { why, .. } => refused(&self.backing, why),
-        };
-        match (self.home.guard(), &self.guard) {
-            (Some(region), Err(_)) => {
-                self.is_home(false)?;
-                region.repair(&self.home, lose).map_err(wrong)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// How much replicas may take of the device's discarded pages; none where copies stand in the area.
-    fn replicas(&self) -> Sectors {
-        let s = &self.superblock;
-        let pages = u64::from(s.read_segments) * u64::from(s.segment_pages - 1);
-        Sectors(if s.free_map_pages > 0 { pages * PAGE_SECTORS } else { 0 })
-    }
-
-    /// Whether nobody else can have written home since the area was last in use: their device is one, or the guard is up.
-    fn is_kept(&self) -> bool {
-        self.superblock.inside || self.guard.as_ref().is_ok_and(|g| g.is_in_region())
-    }
-
-    /// What is free in the ext2, ext3 or ext4 file system at home.
-    pub(crate) fn free_in_ext(&mut self) -> Result<Vec<Extent>, ServeError> {
-        let found = crate::ext::free(&mut self.home);
-        found.map_err(|e| refused(&self.backing, format!("what is free is not known: {e}")))
-    }
-
-    /// What can be proven of home.
-    fn stamp(&self) -> [u8; 32] {
-        let of_home = || identity::stamp(std::os::fd::AsFd::as_fd(&self.home));
-        self.own_stamp().unwrap_or_else(of_home)
-    }
-
-    /// Refuses another disk than the area was made for.
-    fn is_home(&self, moved: bool) -> Result<(), ServeError> {
-        let s = &self.superblock;
-        let (is, was) = (identity::label(&self.backing), s.label.as_str());
-        if !s.inside && !moved && !identity::same(&is, was) {
-            let why = format!(
-                "the area {} was made for '{was}', and this is '{is}'; if it is the same disk under a new name, give --moved",
-                self.place.display()
-            );
-            return Err(refused(&self.backing, why));
-        }
-        let (expected, found) = (s.home_capacity, self.found);
-        if expected != found {
-            return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
-        }
-        Ok(())
-    }
-
-    /// The area, as a device.
-    pub fn area(&mut self) -> &mut dyn Device {
-        &mut self.area
-    }
-
-    /// What its superblock said when it was opened.
-    #[must_use]
-    pub const fn superblock(&self) -> &Superblock {
-        &self.superblock
-    }
-
-    /// The file or device that the area stands on.
-    #[must_use]
-    pub fn place(&self) -> &Path {
-        &self.place
-    }
-
-    /// Sectors of home as it is now.
-    #[must_use]
-    pub const fn home_capacity(&self) -> Sectors {
-        self.found
-    }
-
-    /// The share of the write buffer that it was made with, or one that divides it alike.
-    fn percent(&self) -> u8 {
-        let s = &self.superblock;
-        let geometry = s.geometry().ok();
-        let alike = |p: &u8| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry;
-        (0..=100).find(alike).unwrap_or(0)
-    }
-
-    /// A device that begins with a page of ours is used through us alone, as a RAID's members are through it: that
-    /// the area was detached in order is proof enough. The times of its last change would prove nothing, since the
-    /// area's own writes change them.
-    pub(crate) fn own_stamp(&self) -> Option<[u8; 32]> {
-        let uuid = self.superblock.uuid.0;
-        let mut stamp = [0; 32];
-        stamp[..16].copy_from_slice(&uuid);
-        self.superblock.inside.then_some(stamp)
-    }
-
-    /// Attaches: what the area holds is recovered, and it is marked as in use; where it may hold the only copy of
-    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `drain`: it is
-    /// only to be brought home, which needs no room for a guard.
-    pub(crate) fn attach(
-        &mut self,
-        mut config: Config,
-        moved: bool,
-        drain: bool,
-    ) -> Result<(Engine, AttachReport), ServeError> {
-        self.is_home(moved)?;
-        let s = self.superblock.clone();
-        if let Err(e) = &self.guard {
-            return Err(refused(&self.backing, e.to_string()));
-        }
-        // Where replicas stand home alone does not hold the zeroes that clients read there.
-        let replicates = s.free_map_pages > 0 && !drain;
-        let absorbs = s.mode == Mode::WriteBack || s.flags.contains(AreaFlags::DIRTY) || replicates;
-        if absorbs && !s.inside && !drain && self.home.guard().is_none() {
-            return Err(refused(&self.place, NO_ROOM));
-        }
-        config.capacity = self.found;
-        // As it was divided, so that a plan knows its room.
-        config.write_buffer_percent = self.percent();
-        if s.mode == Mode::WriteBack {
-            config.stage_bytes = config.stage_bytes.max(Config::SWEEP);
-        }
-        let (stamp, guarded) = (self.stamp(), self.is_kept());
-        let (engine, report) = Engine::attach_guarded(&mut self.area, config, stamp, guarded)
-            .map_err(failed(&self.place))?;
-        if let Some(region) = self.home.guard() {
-            let moved = region.settle(&self.home).and_then(|standing| match standing {
-                Standing::Down if absorbs || report.dirty > 0 => region.put_up(&self.home),
-                _ => Ok(()),
-            });
-            moved.map_err(|e| match e {
-                GuardError::Device(e) => failed(&self.backing)(e.into()),
-                GuardError::Wrong { why, .. } => refused(&self.backing, why),
-            })?;
-        }
-        Ok((engine, report))
-    }
-}
-
-/// The end of a path, which says more than its beginning.
-fn tail(path: &Path) -> Label {
-    let text = path.to_string_lossy();
-    let from = (text.len().saturating_sub(64)..=text.len()).find(|&i| text.is_char_boundary(i));
-    Label::new(text.get(from.unwrap_or(0)..).unwrap_or_default())
 }

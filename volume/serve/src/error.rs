@@ -53,6 +53,9 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    /// The volume cannot be learned from so.
+    #[error("{0}")]
+    Learning(String),
     /// The model of a disk beside the volume cannot be had.
     #[error("the modelled disk: {0}")]
     Model(String),

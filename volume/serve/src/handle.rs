@@ -22,7 +22,7 @@ use crate::backend::emulated::{Emulated, HeadSample};
 use crate::backend::files::{Files, opened_memory};
 use crate::backend::workers::ring;
 use crate::error::ServeError;
-use crate::learner::{self, Learner, LearnerThread, Message, Room};
+use crate::learner::{self, LearnerThread, Learning, Message, Room};
 use crate::listen::{Address, Listener};
 use crate::observe::{self, KernelTrace, Observer, Streams};
 use crate::server::{Control, Job, Server, ServerStats};
@@ -93,8 +93,7 @@ pub struct Builder {
     tune: Box<dyn FnOnce(&mut Config) + Send>,
     workers: usize,
     emulation: Option<Emulation>,
-    learner: Option<Box<dyn Learner>>,
-    relearn_every: Option<Duration>,
+    learning: Option<Learning>,
     observe: Option<PathBuf>,
     addresses: Vec<Address>,
     watched: Option<(About, Option<MakeShadow>)>,
@@ -117,8 +116,7 @@ impl Builder {
             tune: Box::new(|_| {}),
             workers: 8,
             emulation: None,
-            learner: None,
-            relearn_every: None,
+            learning: None,
             observe: None,
             addresses: Vec::new(),
             watched: None,
@@ -204,11 +202,10 @@ impl Builder {
         self
     }
 
-    /// Learns from the requests, and on its own every `every`.
+    /// Learns from the requests.
     #[must_use]
-    pub fn learner(mut self, learner: Box<dyn Learner>, every: Option<Duration>) -> Self {
-        self.learner = Some(learner);
-        self.relearn_every = every;
+    pub fn learning(mut self, learning: Learning) -> Self {
+        self.learning = Some(learning);
         self
     }
 
@@ -307,7 +304,7 @@ impl Builder {
         let bell = Arc::new(bell);
         let (control, commands) = channel();
         let observer = match &self.observe {
-            Some(device) if self.learner.is_some() => {
+            Some(device) if self.learning.is_some() => {
                 let backing = match &self.backing {
                     Backing::Path(path) => Some(path.as_path()),
                     Backing::Memory(_) => None,
@@ -317,13 +314,14 @@ impl Builder {
             }
             _ => None,
         };
-        let learning = self
-            .learner
-            .map(|mut l| {
-                l.begin(&config, engine.plan()).map_err(ServeError::Model)?;
-                let every = self.relearn_every;
-                learner::start(l, every, observer, &config, control.clone(), Arc::clone(&bell))
-            })
+        let pupil = match self.learning {
+            Some(learning) => {
+                learning.begin(&config, engine.plan()).map_err(ServeError::Learning)?
+            }
+            None => None,
+        };
+        let learning = pupil
+            .map(|pupil| learner::start(pupil, observer, control.clone(), Arc::clone(&bell)))
             .transpose()?;
         let (tap, tap_end) = self.watched.as_ref().map(|_| tap::tap()).unzip();
         let watched = match self.watched {
@@ -637,7 +635,7 @@ impl Injector {
     ///
     /// # Errors
     /// Where the server has stopped.
-    pub fn room(&self) -> Result<Option<Room>, ServeError> {
+    pub(crate) fn room(&self) -> Result<Option<Room>, ServeError> {
         Room::of_parts(|from| self.link.ask(|reply| Control::Room(from, reply)))
     }
 

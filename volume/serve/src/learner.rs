@@ -1,5 +1,10 @@
-//! Learning beside the volume's thread: requests come through a ring, plans go back. It refuses to know
-//! how a plan is made; that is a [`Learner`]'s.
+//! Learning beside the volume's thread: requests come through a ring, acts go back. The thread, the clock and the ring are
+//! here; [`seekless_learn::Learner`] learns and plans, and [`seekless_sim::Judged`] judges.
+
+mod judge;
+mod replica_room;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -9,15 +14,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use seekless_block::{Extent, Lba, Request, Sectors};
-use seekless_engine::{Config, Replicated, RoomFrom};
+use seekless_block::{Request, Sectors, SimTime};
+use seekless_engine::{Config, RoomFrom};
 use seekless_host::cannot;
-use seekless_learn::{Pages, Plan, Replica};
+use seekless_learn::{Act, Learner, Plan, Policy, PolicyName, VolumeState};
+use seekless_sim::shape_of;
 
 use crate::backend::workers::ring;
 use crate::error::ServeError;
+use crate::memory_file::MemoryFile;
 use crate::observe::{Observer, SharedStreams};
 use crate::server::Control;
+
+pub use judge::JudgeModel;
+use judge::LiveJudge;
+use replica_room::LazySpace;
+pub(crate) use replica_room::{Room, RoomReply};
 
 /// Requests that fit between two visits of the learner; more are dropped and counted.
 const RING: usize = 1 << 16;
@@ -27,86 +39,134 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How much more willing than the volume's thread to wait for a processor.
 const NICE: i32 = 10;
 
-/// Makes plans from what it sees. It runs in a thread of its own.
-pub trait Learner: Send {
-    /// Called once, before anything else: the volume that will be served.
+/// Shows a line of text to a person.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How a served volume learns.
+pub struct Learning {
+    policy: Option<Policy>,
+    every: Option<Duration>,
+    memory: Option<MemoryFile>,
+    model: JudgeModel,
+    say: Say,
+}
+
+impl Default for Learning {
+    /// By the policy that fits the volume's area; plans when told, remembers nothing, says nothing.
+    fn default() -> Self {
+        Self {
+            policy: None,
+            every: None,
+            memory: None,
+            model: JudgeModel::default(),
+            say: Arc::new(|_| {}),
+        }
+    }
+}
+
+impl Learning {
+    /// By this policy.
+    #[must_use]
+    pub fn policy(self, policy: Policy) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
+    /// Plans by itself so long after each plan.
+    #[must_use]
+    pub fn every(self, every: Duration) -> Self {
+        Self { every: Some(every), ..self }
+    }
+
+    /// Begins with the memory in a file, and saves there.
+    #[must_use]
+    pub fn memory(self, memory: MemoryFile) -> Self {
+        Self { memory: Some(memory), ..self }
+    }
+
+    /// What judges, under the policy `judged`.
+    #[must_use]
+    pub fn model(self, model: JudgeModel) -> Self {
+        Self { model, ..self }
+    }
+
+    /// Tells a person what goes on.
+    #[must_use]
+    pub fn say(self, say: Say) -> Self {
+        Self { say, ..self }
+    }
+
+    /// Whether something is known from an earlier server.
+    #[must_use]
+    pub fn knows(&self) -> bool {
+        self.memory.as_ref().is_some_and(MemoryFile::knows)
+    }
+
+    /// The learner for a volume, which follows `plan`; `None` where the policy is to learn nothing.
     ///
     /// # Errors
-    /// Why this learner cannot learn for such a volume.
-    fn begin(&mut self, config: &Config, plan: Plan) -> Result<(), String>;
-    /// A request came.
-    fn observe(&mut self, request: &Request);
-    /// The plan that what was seen calls for: someone wants it installed now.
-    fn plan(&mut self) -> Plan;
-    /// The same where the volume has replicas in place of copies in an area.
-    fn replicate(&mut self, _room: &Room) -> Vec<Replica> {
-        Vec::new()
-    }
-    /// Whether enough was seen for a plan before its time has come.
-    fn is_due(&self) -> bool {
-        false
-    }
-    /// A plan was handed over, or the volume has ended: what is to outlive the server is put down.
-    fn keep(&mut self) {}
-    /// What the volume should do now, asked about once a second. No request has come for as long as `quiet`.
-    fn wishes(&mut self, _quiet: Duration) -> Vec<Wish> {
-        Vec::new()
-    }
-}
-
-/// Where replicas may stand (FS2), and what has one already.
-#[derive(Clone, Debug)]
-pub struct Room {
-    /// Free pages without replicas, in order; none where nothing may be replicated just now.
-    pub free: Vec<Extent>,
-    /// First sectors of the pages that have a replica, or are about to, in order.
-    pub placed: Vec<Lba>,
-    /// How replication stands.
-    pub state: Replicated,
-    /// The volume's pages.
-    pub pages: Pages,
-}
-
-/// A part of it, and where the next begins.
-pub(crate) type RoomReply = Option<(Room, Option<RoomFrom>)>;
-
-impl Room {
-    /// Whether the page that begins at this sector has a replica.
-    #[must_use]
-    pub fn is_placed(&self, page: Lba) -> bool {
-        self.placed.binary_search(&page).is_ok()
-    }
-
-    /// Of its parts, which the volume's thread gives one by one: it has no time for all at once, nor to sort.
-    pub(crate) fn of_parts<E>(
-        mut part: impl FnMut(RoomFrom) -> Result<RoomReply, E>,
-    ) -> Result<Option<Self>, E> {
-        let Some((mut all, mut next)) = part(RoomFrom::default())? else { return Ok(None) };
-        while let Some(from) = next {
-            let Some((more, then)) = part(from)? else { break };
-            all.free.extend(more.free);
-            all.placed.extend(more.placed);
-            (all.state, next) = (more.state, then);
+    /// Where the policy does not fit the volume.
+    pub(crate) fn begin(self, config: &Config, plan: Plan) -> Result<Option<Pupil>, String> {
+        let Self { policy, every, mut memory, model, say } = self;
+        let policy = fitting(policy, config.replicas.0 > 0)?;
+        policy.check_live().map_err(|e| e.to_string())?;
+        let keeps_no_memory = |why: &str| {
+            memory
+                .is_some()
+                .then(|| format!("a state file cannot be used: {why}; leave out --state"))
+        };
+        let no_memory = match policy.name() {
+            PolicyName::Vanilla => return Ok(None),
+            PolicyName::Judged => keeps_no_memory("policy judged remembers nothing"),
+            _ if policy.replicates() => keeps_no_memory(
+                "this volume keeps replicas in discarded pages, not copies in an area",
+            ),
+            _ => None,
+        };
+        if let Some(why) = no_memory {
+            return Err(why);
         }
-        all.placed.sort_unstable();
-        Ok(Some(all))
+        let mind = if policy.name() == PolicyName::Judged {
+            Mind::Judged(Box::new(LiveJudge::new(policy, every, model, config, &say)?))
+        } else {
+            let every = every.map(|e| span(e.as_nanos()));
+            let mut learner = Learner::new(policy, shape_of(config)).every(every);
+            if let Some(memory) = &mut memory
+                && let Err(why) = learner.recall(memory.take_known())
+            {
+                memory.set_aside(&format!("{why}, than {}", config.capacity.bytes()));
+            }
+            Mind::Learner(Box::new(learner))
+        };
+        let (volume, began) = (config.capacity, Instant::now());
+        Ok(Some(Pupil { mind, plan, memory, volume, began, learned: Arc::new(Learned::default()) }))
     }
 }
 
-/// What a learner wants of the volume.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
-    /// Move to this plan.
-    Install(Plan),
-    /// Serve from home although copies stand, or no longer so.
-    Bypass(bool),
+/// So many nanoseconds, as the learner counts time.
+fn span(ns: u128) -> seekless_block::Duration {
+    seekless_block::Duration(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// What a learner is told.
+/// The policy asked for, or the usual one for a volume with replicas or with copies in an area.
+fn fitting(policy: Option<Policy>, replicas: bool) -> Result<Policy, String> {
+    let usual = if replicas { PolicyName::Fs2 } else { PolicyName::Borg };
+    let Some(policy) = policy else { return Ok(Policy::new(usual)) };
+    match (policy.replicates(), replicas) {
+        (false, true) if policy.name() != PolicyName::Vanilla => Err(format!(
+            "policy {policy} is for copies in an area, and this volume keeps replicas in discarded pages: choose fs2, fs2-whole or fs2-proven"
+        )),
+        (true, false) => Err(format!(
+            "policy {policy} is for replicas in discarded pages, and this volume's area is not made for them: format it with --replicas"
+        )),
+        _ => Ok(policy),
+    }
+}
+
+/// A message to the learner's thread.
 pub(crate) enum Message {
     /// The ring fills up.
     Drain,
-    /// Make a plan and install it; say how many sectors it copies.
+    /// Make a plan and carry it out; say how many sectors it copies.
     Relearn(SyncSender<u64>),
 }
 
@@ -140,7 +200,7 @@ impl Learned {
         self.sectors.store(sectors.0, Ordering::Relaxed);
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.took_ns.store(ns, Ordering::Relaxed);
-        // Last, and after the others: who sees the count sees what it counts.
+        // Stored last: a reader that sees the new count sees the new values, too.
         self.plans.fetch_add(1, Ordering::Release);
     }
 
@@ -165,7 +225,7 @@ impl LearnerLink {
     /// The ring fills up: calls the learner, once.
     pub(crate) fn call(&self) {
         if !self.called.swap(true, Ordering::Relaxed) {
-            // A learner that has ended empties no ring; what does not fit is counted.
+            // A learner that has ended empties no ring; dropped requests are counted.
             let _ = self.messages.send(Message::Drain);
         }
     }
@@ -186,13 +246,11 @@ pub(crate) struct Started {
     pub(crate) thread: LearnerThread,
 }
 
-/// Starts a learner that answers through `control` and `bell`; makes a plan by itself every `every`. Where there
-/// is an observer, requests come from where it says. Those past the volume's end are none.
+/// Starts a learner that answers through `control` and `bell`. Where there is an observer, requests come from where it
+/// says. Requests past the volume's end are ignored.
 pub(crate) fn start(
-    learner: Box<dyn Learner>,
-    every: Option<Duration>,
+    pupil: Pupil,
     observer: Option<Observer>,
-    config: &Config,
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
 ) -> Result<Started, ServeError> {
@@ -200,32 +258,107 @@ pub(crate) fn start(
     let (messages, inbox) = channel();
     let called = Arc::new(AtomicBool::new(false));
     let link = LearnerLink { messages: messages.clone(), called: Arc::clone(&called) };
-    let learned = Arc::new(Learned::default());
-    let counts = Arc::clone(&learned);
+    let learned = Arc::clone(&pupil.learned);
     let streams = observer.as_ref().map(Observer::streams).unwrap_or_default();
-    let pupil = Pupil { learner, learned, volume: config.capacity };
-    let replicates = config.replicas.0 > 0;
-    let work = Work { pupil, observer, consumer, control, bell, called, every, replicates };
+    let work = Work { pupil, observer, consumer, control, bell, called };
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
         .map_err(cannot("start the learner's thread"))?;
-    let thread = LearnerThread { messages, learned: counts, streams, thread };
+    let thread = LearnerThread { messages, learned, streams, thread };
     Ok(Started { producer, link, thread })
 }
 
-/// The learner, and what is counted of it.
-struct Pupil {
-    learner: Box<dyn Learner>,
-    learned: Arc<Learned>,
+/// What learns.
+enum Mind {
+    Learner(Box<Learner>),
+    Judged(Box<LiveJudge>),
+}
+
+/// The learner of a volume, with its clock and its counters.
+pub(crate) struct Pupil {
+    mind: Mind,
+    /// The plan that the volume follows.
+    plan: Plan,
+    memory: Option<MemoryFile>,
     volume: Sectors,
+    /// When the learner's time began.
+    began: Instant,
+    learned: Arc<Learned>,
 }
 
 impl Pupil {
-    fn observe(&mut self, request: &Request) {
-        if request.extent.end().0 <= self.volume.0 {
-            self.learner.observe(request);
-            self.learned.observed.fetch_add(1, Ordering::Relaxed);
+    fn now(&self) -> SimTime {
+        SimTime::ZERO + span(self.began.elapsed().as_nanos())
+    }
+
+    fn observe(&mut self, now: SimTime, request: &Request) {
+        if request.extent.end().0 > self.volume.0 {
+            return;
+        }
+        match &mut self.mind {
+            Mind::Learner(learner) => learner.observe(now, request),
+            Mind::Judged(judge) => judge.observe(now, request),
+        }
+        self.learned.observed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How long it may be left alone.
+    fn patience(&self, now: SimTime) -> Duration {
+        match &self.mind {
+            Mind::Learner(learner) => learner
+                .due_in(now)
+                .map_or(LOOK_EVERY, |due| LOOK_EVERY.min(Duration::from_nanos(due.0))),
+            Mind::Judged(_) => LOOK_EVERY,
+        }
+    }
+
+    /// What is to be done now, by itself or because somebody asks for a plan. No request came for as long as `quiet`.
+    fn acts(
+        &mut self,
+        now: SimTime,
+        asked: bool,
+        quiet: Duration,
+        space: &LazySpace<'_>,
+    ) -> Vec<Act> {
+        let began = Instant::now();
+        let state = VolumeState { plan: &self.plan, replicas: Some(space) };
+        let acts = match &mut self.mind {
+            Mind::Learner(learner) if asked => learner.plan(now, &state),
+            Mind::Learner(learner) => learner.tick(now, &state),
+            Mind::Judged(judge) if asked => judge.adopt(now),
+            Mind::Judged(judge) => judge.tick(now, quiet),
+        };
+        for act in &acts {
+            match act {
+                Act::Install(plan) => {
+                    self.plan.clone_from(plan);
+                    self.learned.made(plan.copies.len(), plan.sectors(), began.elapsed());
+                }
+                Act::Replicate(list) => {
+                    let homes = list.iter().flat_map(|r| &r.homes);
+                    let extents = homes.clone().count();
+                    self.learned.made(extents, homes.map(|e| e.len).sum(), began.elapsed());
+                }
+                Act::Bypass(_) | Act::Save(_) => {}
+            }
+        }
+        acts
+    }
+
+    fn save(&mut self, bytes: &[u8]) {
+        if let Some(memory) = &mut self.memory {
+            memory.write(bytes);
+        }
+    }
+
+    /// The volume has ended: saves what was learned.
+    fn end(mut self) {
+        let now = self.now();
+        if let Mind::Learner(learner) = &mut self.mind
+            && let Some(bytes) = learner.save(now)
+        {
+            self.save(&bytes);
         }
     }
 }
@@ -237,9 +370,6 @@ struct Work {
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
     called: Arc<AtomicBool>,
-    every: Option<Duration>,
-    /// The volume has replicas in place of copies in an area.
-    replicates: bool,
 }
 
 impl Work {
@@ -247,30 +377,22 @@ impl Work {
     fn run(mut self, inbox: &Receiver<Message>) {
         // Clients come first. Where the host refuses, learning merely costs them a little.
         let _ = rustix::process::setpriority_process(None, NICE);
-        let (mut planned, mut asked) = (Instant::now(), Instant::now());
+        let mut asked = Instant::now();
         self.drain();
         loop {
             let look = self.observer.as_ref().map_or(LOOK_EVERY, Observer::patience);
-            let wait = self.every.map_or(look, |e| look.min(e.saturating_sub(planned.elapsed())));
-            let message = inbox.recv_timeout(wait);
+            let message = inbox.recv_timeout(look.min(self.pupil.patience(self.pupil.now())));
             if self.drain() {
                 asked = Instant::now();
             }
-            self.grant(asked.elapsed());
             match message {
-                Ok(Message::Drain) => {}
                 Ok(Message::Relearn(reply)) => {
-                    let sectors = self.plan();
+                    let sectors = self.act(true, asked.elapsed());
                     // Whoever asked may have stopped waiting.
-                    let _ = reply.send(sectors);
-                    planned = Instant::now();
+                    let _ = reply.send(sectors.0);
                 }
-                Err(RecvTimeoutError::Timeout) => {
-                    let due = self.pupil.learner.is_due();
-                    if self.every.is_some_and(|e| planned.elapsed() >= e || due) {
-                        self.plan();
-                        planned = Instant::now();
-                    }
+                Ok(Message::Drain) | Err(RecvTimeoutError::Timeout) => {
+                    self.act(false, asked.elapsed());
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -278,74 +400,60 @@ impl Work {
                 break;
             }
         }
-        self.pupil.learner.keep();
+        self.pupil.end();
     }
 
     /// Whether any request had come.
     fn drain(&mut self) -> bool {
         self.called.store(false, Ordering::Relaxed);
         let mut any = false;
-        let now = Instant::now();
+        let (now, time) = (Instant::now(), self.pupil.now());
         while let Ok(request) = self.consumer.pop() {
             any = true;
             if self.observer.as_mut().is_none_or(|o| o.takes_own(now)) {
-                self.pupil.observe(&request);
+                self.pupil.observe(time, &request);
             }
         }
         if let Some(observer) = &mut self.observer {
-            observer.look(now, &mut |request| self.pupil.observe(request));
+            observer.look(now, &mut |request| self.pupil.observe(time, request));
         }
         any
     }
 
-    /// Passes on what the learner wants. Where the volume has ended, nobody needs it.
-    fn grant(&mut self, quiet: Duration) {
-        let began = Instant::now();
-        for wish in self.pupil.learner.wishes(quiet) {
-            let control = match wish {
-                Wish::Install(plan) => {
-                    let (extents, sectors) = (plan.copies.len(), plan.sectors());
-                    self.pupil.learned.made(extents, sectors, began.elapsed());
-                    Control::Install(plan)
-                }
-                Wish::Bypass(on) => Control::Bypass(on),
+    /// Passes the learner's acts to the volume; sectors that are to have a copy by the last of them.
+    fn act(&mut self, asked: bool, quiet: Duration) -> Sectors {
+        let now = self.pupil.now();
+        let (control, bell) = (self.control.clone(), Arc::clone(&self.bell));
+        let room = || {
+            let part = |from: RoomFrom| {
+                let (reply, answer) = sync_channel(1);
+                tell(&control, &bell, Control::Room(from, reply));
+                answer.recv()
             };
-            self.tell(control);
-        }
-    }
-
-    fn plan(&mut self) -> u64 {
-        let room = self.replicates.then(|| self.room()).flatten();
-        let began = Instant::now();
-        let (extents, sectors, control) = if let Some(room) = room {
-            let list = self.pupil.learner.replicate(&room);
-            let homes = || list.iter().flat_map(|r| &r.homes);
-            let sectors = homes().map(|e| e.len.0).sum();
-            (homes().count(), Sectors(sectors), Control::Replicate(list, false))
-        } else {
-            let plan = self.pupil.learner.plan();
-            (plan.copies.len(), plan.sectors(), Control::Install(plan))
+            Room::of_parts(part).ok().flatten()
         };
-        self.pupil.learned.made(extents, sectors, began.elapsed());
-        self.tell(control);
-        self.pupil.learner.keep();
-        sectors.0
-    }
-
-    /// Where replicas may stand now.
-    fn room(&self) -> Option<Room> {
-        let part = |from| {
-            let (reply, answer) = sync_channel(1);
-            self.tell(Control::Room(from, reply));
-            answer.recv()
-        };
-        Room::of_parts(part).ok().flatten()
-    }
-
-    /// Where the volume has ended, nobody needs it.
-    fn tell(&self, control: Control) {
-        if self.control.send(control).is_ok() {
-            ring(&self.bell);
+        let mut sectors = Sectors(0);
+        for act in self.pupil.acts(now, asked, quiet, &LazySpace::new(&room)) {
+            match act {
+                Act::Install(plan) => {
+                    sectors = plan.sectors();
+                    tell(&self.control, &self.bell, Control::Install(plan));
+                }
+                Act::Replicate(list) => {
+                    sectors = list.iter().flat_map(|r| &r.homes).map(|e| e.len).sum();
+                    tell(&self.control, &self.bell, Control::Replicate(list, false));
+                }
+                Act::Bypass(on) => tell(&self.control, &self.bell, Control::Bypass(on)),
+                Act::Save(bytes) => self.pupil.save(&bytes),
+            }
         }
+        sectors
+    }
+}
+
+/// Sends a command to the volume. After the volume's end, the command has no effect.
+fn tell(control: &Sender<Control>, bell: &OwnedFd, command: Control) {
+    if control.send(command).is_ok() {
+        ring(bell);
     }
 }

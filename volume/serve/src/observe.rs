@@ -16,17 +16,17 @@ use crate::error::ServeError;
 
 /// A device that is not there yet is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// For so long; then it is given up.
+/// Longest wait for a device.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 /// How often a recorder wants to be looked at.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(50);
-/// After a loss, so long without the kernel's trace.
+/// Pause of the kernel's trace after lost events.
 const REST: Duration = Duration::from_secs(60);
 /// A request that the trace held may reach the volume this much later: it is not taken a second time.
 const LAG: Duration = Duration::from_secs(1);
-/// After so many requests of the volume without one in the trace, it is another device.
+/// Requests of the volume without one in the trace that prove it to be another device.
 const UNSEEN_MAX: u64 = 1_000;
-/// Numbers of threads are folded to so many streams, so that what is kept of each stays bounded.
+/// Most streams: thread numbers are folded to this range, so that memory stays bounded.
 const STREAMS: u32 = 1 << 16;
 /// The kernel may round a device's size down to a page.
 const ROUNDED: u64 = 8;
@@ -52,7 +52,7 @@ impl fmt::Display for Streams {
     }
 }
 
-/// [`Streams`], shared with who shows them.
+/// [`Streams`], shared with the status page.
 pub(crate) type SharedStreams = Arc<Mutex<Streams>>;
 
 /// What is there now. Plain data: a panic elsewhere cannot leave it half changed.
@@ -68,7 +68,7 @@ pub(crate) trait Trace: Send {
     fn start(&mut self) -> Result<(), CaptureError>;
     /// Hands over the requests since the last call; how many events were lost since the start.
     fn take(&mut self, each: &mut dyn FnMut(&Request)) -> Result<u64, CaptureError>;
-    /// Ends the recording, and hands over what is left.
+    /// Ends the recording, and hands over its last requests.
     fn stop(&mut self, each: &mut dyn FnMut(&Request));
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum NotReady {
     Ever(ServeError),
 }
 
-enum State {
+enum ObserverState {
     /// For the device, or for a pause to be over.
     Waiting {
         from: Instant,
@@ -96,7 +96,7 @@ enum State {
     GivenUp,
 }
 
-/// An error with what it came of.
+/// An error with its cause.
 fn whole(error: &ServeError) -> String {
     let source = std::error::Error::source(error).map(|s| format!(": {s}")).unwrap_or_default();
     format!("{error}{source}")
@@ -106,7 +106,7 @@ fn whole(error: &ServeError) -> String {
 pub(crate) struct Observer {
     device: PathBuf,
     trace: Box<dyn Trace>,
-    state: State,
+    state: ObserverState,
     /// From then on the volume's own requests count, while nothing is recorded.
     own_from: Option<Instant>,
     /// Lost by recordings that are over.
@@ -121,7 +121,7 @@ impl Observer {
         Self {
             device: device.to_owned(),
             trace,
-            state: State::Waiting { from: now, until: now + WAIT_MAX, looked: None },
+            state: ObserverState::Waiting { from: now, until: now + WAIT_MAX, looked: None },
             own_from: None,
             lost: 0,
             streams: Arc::new(Mutex::new(streams)),
@@ -134,13 +134,13 @@ impl Observer {
 
     /// How soon [`Self::look`] wants to be called.
     pub(crate) fn patience(&self) -> Duration {
-        if matches!(self.state, State::Recording { .. }) { POLL_EVERY } else { LOOK_EVERY }
+        if matches!(self.state, ObserverState::Recording { .. }) { POLL_EVERY } else { LOOK_EVERY }
     }
 
     /// Whether a request that the volume tells of now is to be learned from.
     pub(crate) fn takes_own(&mut self, now: Instant) -> bool {
         match &mut self.state {
-            State::Recording { unseen, .. } => {
+            ObserverState::Recording { unseen, .. } => {
                 *unseen += 1;
                 false
             }
@@ -152,16 +152,16 @@ impl Observer {
     /// must have been taken just before.
     pub(crate) fn look(&mut self, now: Instant, each: &mut dyn FnMut(&Request)) {
         match self.state {
-            State::Waiting { from, until, looked } => {
+            ObserverState::Waiting { from, until, looked } => {
                 let soon = looked.is_some_and(|at| now < at + LOOK_EVERY);
                 if now < from || soon {
                     return;
                 }
-                self.state = State::Waiting { from, until, looked: Some(now) };
+                self.state = ObserverState::Waiting { from, until, looked: Some(now) };
                 self.await_device(now, until);
             }
-            State::Recording { .. } => self.record(now, each),
-            State::GivenUp => {}
+            ObserverState::Recording { .. } => self.record(now, each),
+            ObserverState::GivenUp => {}
         }
     }
 
@@ -169,7 +169,7 @@ impl Observer {
         match self.trace.ready() {
             Ok(()) => match self.trace.start() {
                 Ok(()) => {
-                    self.state = State::Recording { looked: now, seen: false, unseen: 0 };
+                    self.state = ObserverState::Recording { looked: now, seen: false, unseen: 0 };
                     let device = self.device.clone();
                     self.tell(Some(device), String::new());
                 }
@@ -188,7 +188,7 @@ impl Observer {
     }
 
     fn record(&mut self, now: Instant, each: &mut dyn FnMut(&Request)) {
-        let State::Recording { looked, seen, unseen } = &mut self.state else { return };
+        let ObserverState::Recording { looked, seen, unseen } = &mut self.state else { return };
         let taken = self.trace.take(&mut |request| {
             *seen = true;
             each(request);
@@ -228,7 +228,8 @@ impl Observer {
         match rest {
             Some(rest) => {
                 let from = now + rest;
-                self.state = State::Waiting { from, until: from + WAIT_MAX, looked: Some(now) };
+                self.state =
+                    ObserverState::Waiting { from, until: from + WAIT_MAX, looked: Some(now) };
                 self.tell(None, why);
             }
             None => self.give_up(&why),
@@ -236,7 +237,7 @@ impl Observer {
     }
 
     fn give_up(&mut self, why: &str) {
-        self.state = State::GivenUp;
+        self.state = ObserverState::GivenUp;
         self.tell(None, format!("{why}; given up until the next start"));
     }
 

@@ -10,8 +10,8 @@ use std::time::Instant;
 use rtrb::Producer;
 use seekless_block::{Extent, Op, Request, SECTOR_BYTES, Sectors, SimTime};
 use seekless_engine::{
-    Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, PageSum, Progress, RequestId,
-    RoomFrom, Stats, Target,
+    Engine, Fault, GuardStep, Guarding, Input, Io, IoFailed, IoId, Memory, Mode, Output, PageSum,
+    Progress, RequestId, RoomFrom, Stats, Target,
 };
 use seekless_learn::{Pages, Plan, Replica};
 use seekless_nbd::Errno;
@@ -24,7 +24,6 @@ use crate::backend::guard::EDGE;
 use crate::backend::region::Region;
 use crate::backend::workers::{Ended, Job, JobName, Work, Workers};
 use crate::error::ServeError;
-use crate::guarding::{Guarding, Step, concerns};
 use crate::learner::{Room, RoomReply};
 use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
 use crate::server::AreaStats;
@@ -140,8 +139,6 @@ pub(crate) struct Volume<O> {
     /// Checksums on their way to the engine.
     sums: Vec<PageSum>,
     lasting: bool,
-    /// Nothing is replicated: there is no room for it, or the volume has been drained.
-    holds: bool,
     detaching: bool,
     /// Since when it is to be put to rest.
     resting: Option<SimTime>,
@@ -167,9 +164,7 @@ impl<O> Volume<O> {
     pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
         let Parts { engine, lasting, drain, files, .. } = parts;
         let Parts { workers, bell, emulated, clock, observer, tap, .. } = parts;
-        let replicates = engine.replicated().is_some();
-        let wants = (!drain || engine.mode() == Mode::WriteBack).then_some(engine.mode());
-        let guarding = Guarding::new(wants, replicates && !drain);
+        let guarding = Guarding::new(&engine, drain);
         let mut volume = Self {
             clock,
             now: clock.now(),
@@ -187,14 +182,12 @@ impl<O> Volume<O> {
             tap,
             sums: Vec::with_capacity(256),
             lasting,
-            holds: !replicates || drain,
             detaching: false,
             resting: None,
             guarding,
             failure: None,
         };
-        if volume.is_guarded() && volume.engine.mode() == Mode::WriteThrough && !replicates {
-            // A drain that was cut short goes on, so that the guard can come down.
+        if volume.guarding.resumes_drain(&volume.engine, volume.is_guarded()) {
             volume.drain_area();
         }
         Ok(volume)
@@ -272,21 +265,21 @@ impl<O> Volume<O> {
 
     /// Where writes go from now on.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
-        if self.guarding.want(Some(mode)) || self.files.guard().is_none() {
+        if self.guarding.want(mode) || self.files.guard().is_none() {
             self.obey(mode);
         }
         self.guard();
     }
 
     fn obey(&mut self, mode: Mode) {
-        self.holds = self.engine.replicated().is_none();
+        self.guarding.obeyed();
         self.engine.handle(self.now, Input::SetMode(mode));
         self.pump_background();
     }
 
     /// Replicas to be written, soon where somebody waits for them.
     pub(crate) fn replicate(&mut self, list: Vec<Replica>, soon: bool) {
-        if !self.holds {
+        if !self.guarding.holds() {
             let input = if soon { Input::ReplicateSoon(list) } else { Input::Replicate(list) };
             self.engine.handle(self.now, input);
             self.pump_background();
@@ -297,25 +290,17 @@ impl<O> Volume<O> {
     pub(crate) fn room(&self, from: RoomFrom) -> RoomReply {
         self.engine.replicated().map(|state| {
             let part = self.engine.room_part(from);
-            let free = if self.holds { Vec::new() } else { part.free };
-            let pages = Pages::new(self.engine.config().grid, self.engine.config().capacity);
-            (Room { free, placed: part.placed, state, pages }, part.next)
+            let free = if self.guarding.holds() { Vec::new() } else { part.free };
+            let config = self.engine.config();
+            let pages = Pages::new(config.grid, config.capacity);
+            let degree = config.degree;
+            (Room { free, placed: part.placed, degree, pages, state }, part.next)
         })
-    }
-
-    /// Whether home alone holds what clients read.
-    fn is_home_complete(&self) -> bool {
-        self.engine.is_drained()
-            && (self.holds && self.engine.stained().next().is_none()
-                || self.engine.replicated().is_none())
-            && !self.engine.is_withdrawing()
-            && !self.engine.is_replicating()
     }
 
     /// Everything goes home.
     pub(crate) fn drain_area(&mut self) {
-        self.guarding.want(None);
-        self.holds = true;
+        self.guarding.want_home();
         self.engine.handle(self.now, Input::Drain);
         self.engine.handle(self.now, Input::Withdraw);
         self.pump_background();
@@ -338,10 +323,10 @@ impl<O> Volume<O> {
                 let mut running = self.running.iter().flatten();
                 running.any(|r| concerns(self.files.guard(), &r.io))
             };
-            match self.guarding.step(up, self.is_home_complete(), busy) {
-                Step::Rest => return,
-                Step::Obey(mode) => self.obey(mode),
-                Step::Move(to) => {
+            match self.guarding.step(&self.engine, up, busy) {
+                GuardStep::Rest => return,
+                GuardStep::Obey(mode) => self.obey(mode),
+                GuardStep::Move(to) => {
                     let (name, work) = (JobName::Guard, Work::Guard(to));
                     let job = Job { name, work, at: 0, len: 0, buf: Vec::new(), from: 0 };
                     if let Err(job) = self.workers.send(job) {
@@ -372,7 +357,7 @@ impl<O> Volume<O> {
         }
         if !self.detaching {
             // What was asked for is written while that takes no long time: it would write home after the proof.
-            self.holds = true;
+            self.guarding.hold();
             let since = *self.resting.get_or_insert(self.now);
             if self.engine.is_replicating() && self.now.since(since) < REPLICATE_MOST {
                 return false;
@@ -398,7 +383,7 @@ impl<O> Volume<O> {
             mode: self.engine.mode(),
             dirty_sectors: self.engine.dirty().0,
             in_doubt_sectors: self.engine.in_doubt().0,
-            drained: self.is_home_complete() && !self.is_guarded(),
+            drained: self.guarding.is_home_complete(&self.engine) && !self.is_guarded(),
             replicas: self.engine.replicated(),
             guarded: self.is_guarded(),
             trouble: self.engine.trouble(),
@@ -524,7 +509,8 @@ impl<O> Volume<O> {
 
     /// Starts an I/O; does it at once where that cannot block.
     fn submit(&mut self, io: Io, current: &mut Current<'_>) {
-        if self.guarding.park(self.files.guard(), &io) {
+        let concerns = || concerns(self.files.guard(), &io);
+        if self.guarding.park(&io, concerns) {
             if matches!(io.memory, Some(Memory::Client { id, .. }) if id.0 as usize == current.id) {
                 self.memories.detach(current);
             }
@@ -650,21 +636,26 @@ impl<O> Volume<O> {
         match memory {
             Memory::Client { id, .. } => {
                 let id = id.0 as usize;
-                if let Some(inflight) = self.memories.requests.get_mut(id) {
+                // Only where the I/O covers the whole request: bytes that another I/O puts into the
+                // buffer meanwhile would be lost when it returns.
+                if let Some(inflight) = self.memories.requests.get_mut(id)
+                    && len == inflight.bytes
+                {
                     let bytes = inflight.bytes;
                     let own = inflight.buf.take();
                     let buf = own.unwrap_or_else(|| self.memories.buffers.take(bytes));
                     return (buf, from, Home::Client(id));
                 }
             }
-            Memory::Buffer { index, .. } => {
+            // A piece from the middle of a buffer is copied: other pieces of it may be under way too.
+            Memory::Buffer { index, offset } if offset.0 == 0 => {
                 let index = index as usize;
                 let buf = std::mem::take(self.memories.read_buffer(index));
                 if !buf.is_empty() {
                     return (buf, from, Home::Buffer(index));
                 }
             }
-            Memory::Slot { .. } | Memory::Stage { .. } => {}
+            Memory::Buffer { .. } | Memory::Slot { .. } | Memory::Stage { .. } => {}
         }
         let mut bounce = self.memories.buffers.take(len);
         if io.op == Op::Write {
@@ -720,4 +711,11 @@ impl<O> Volume<O> {
         let Job { name, buf, .. } = job;
         self.ended(Ended { name, result: Err(Errno::Io), buf, runs: Vec::new() });
     }
+}
+
+/// Whether an I/O concerns what the guard moves.
+fn concerns(region: Option<&Region>, io: &Io) -> bool {
+    io.target == Target::Home
+        && io.op != Op::Flush
+        && region.is_some_and(|region| region.touches(io.extent))
 }

@@ -123,17 +123,28 @@ fn main() -> ExitCode {
     }
     table.push(line("total", options.seed, &all, failed));
     println!(
-        "# kind seed histories states killed cut damaged told mended resized device-failures failed"
+        "# kind seed histories states killed cut damaged told mended resized strangers device-failures failed"
     );
     println!("{}\n# go on with --seed {seed}", table.join("\n"));
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn line(name: &str, seed: u64, tally: &Tally, failures: u64) -> String {
-    let &Tally { histories, states, killed, cut, damaged, told, mended, resized, failed, .. } =
-        tally;
+    let &Tally {
+        histories,
+        states,
+        killed,
+        cut,
+        damaged,
+        told,
+        mended,
+        resized,
+        strangers,
+        failed,
+        ..
+    } = tally;
     format!(
-        "{name} {seed} {histories} {states} {killed} {cut} {damaged} {told} {mended} {resized} {failed} {failures}"
+        "{name} {seed} {histories} {states} {killed} {cut} {damaged} {told} {mended} {resized} {strangers} {failed} {failures}"
     )
 }
 

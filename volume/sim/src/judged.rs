@@ -1,18 +1,17 @@
-//! A system that judges itself: the actual one, vanilla beside it, and a third that tries each plan on paper, all
-//! asked the same requests; [`Judge`] decides, and this carries it out. The simulator runs it as a policy. A live
-//! volume mirrors what it does: [`Act`].
+//! The judged policy: the actual system, vanilla beside it, and a trial that has each candidate plan at once. All three
+//! serve the same requests. [`Judge`] decides, and this module carries the decision out. The simulator runs it as a
+//! policy. A served volume does the same acts: [`Act`].
 
 use std::collections::BTreeMap;
 
-use seekless_block::{
-    Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
-};
+use seekless_block::{Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::Device;
 use seekless_learn::{
-    AccessGraph, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, PART_IOS, Pages, Plan,
-    PlanConfig, Price, Training, instalment, ios_left, next_plan,
+    Act, Costs, Decision, Judge, JudgeConfig, Learner, Ledger, Look, Means, PART_IOS, Plan, Policy,
+    Price, instalment, ios_left,
 };
 
+use crate::learned::shape_of;
 use crate::measure::Measured;
 use crate::simulation::{Replay, SimConfig, SimError, Simulation};
 
@@ -21,39 +20,24 @@ use crate::simulation::{Replay, SimConfig, SimError, Simulation};
 pub struct JudgedConfig {
     /// The actual system. Vanilla is the same without an area.
     pub sim: SimConfig,
-    /// The planner.
-    pub plan: PlanConfig,
-    /// How much of the past counts.
-    pub training: Training,
-    /// What may be risked.
-    pub judge: JudgeConfig,
+    /// How it learns and plans, and what it may risk.
+    pub policy: Policy,
     /// In an open loop, data is moved where no request has come for this long; none moves only when told that it is quiet
     /// ([`Judged::rest`]). In a closed loop, data is moved between two requests.
     pub idle: Option<Duration>,
     /// Requests in flight at each of the systems, at most: what comes faster than a disk can answer waits.
     pub in_flight: u32,
-    /// Edges that the access graph keeps.
-    pub edges: usize,
-    /// Learn as if one stream had asked for everything.
-    pub one_stream: bool,
 }
 
-/// When a request comes, as far as judging goes. Neither runs backwards.
+/// When a request comes, for learning and for judging. None of these runs backwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
+    /// The learner's time.
+    pub now: SimTime,
     /// The day that its costs are accounted to.
     pub day: u64,
     /// Intervals of reconfiguration so far.
     pub turn: u64,
-}
-
-/// What the actual system is told. A live volume is told the same.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Act {
-    /// A plan to move to.
-    Install(Plan),
-    /// Whether reads go home although copies stand.
-    Bypass(bool),
 }
 
 /// The account of one day.
@@ -65,21 +49,19 @@ pub struct DayCosts {
     pub costs: Ledger,
 }
 
-/// Three systems, and what they cost.
+/// Three systems, and their costs.
 #[derive(Debug)]
 pub struct Judged {
     actual: Metered,
     vanilla: Metered,
-    paper: Metered,
-    graph: AccessGraph,
-    plan: PlanConfig,
-    training: Training,
-    one_stream: bool,
+    trial: Metered,
+    learner: Learner,
+    now: SimTime,
     judge: Judge,
-    /// On paper.
+    /// The candidate plan.
     candidate: Plan,
     uses: Uses,
-    /// Busy time that an I/O of the candidate took when all of it was moved on paper.
+    /// Busy time that an I/O of the candidate took when the trial moved all of it.
     an_io: Duration,
     /// I/Os moved so far, and how long they kept the disk busy.
     moved: (u64, Duration),
@@ -106,16 +88,10 @@ impl Judged {
         Ok(Self {
             actual: metered(config.sim)?,
             vanilla: metered(bare)?,
-            paper: metered(config.sim)?,
-            graph: AccessGraph::new(
-                Pages::new(bare.engine.grid, bare.engine.capacity),
-                bare.engine.cache_bytes,
-                config.edges,
-            ),
-            plan: config.plan,
-            training: config.training,
-            one_stream: config.one_stream,
-            judge: Judge::new(config.judge),
+            trial: metered(config.sim)?,
+            learner: Learner::new(config.policy, shape_of(&config.sim.engine)),
+            now: SimTime::ZERO,
+            judge: Judge::new(JudgeConfig { allowance: config.policy.allowance }),
             candidate: Plan::default(),
             uses: Uses::default(),
             an_io: Duration::ZERO,
@@ -131,22 +107,18 @@ impl Judged {
     }
 
     /// Learns from a request that is not served.
-    pub fn learn(&mut self, request: &Request) {
-        let stream = if self.one_stream { StreamId(0) } else { request.stream };
-        self.graph.observe(&Request { stream, ..*request });
+    pub fn learn(&mut self, now: SimTime, request: &Request) {
+        self.now = now;
+        self.learner.observe(now, request);
     }
 
-    /// A day has passed since the requests so far: see [`Training::day_ended`].
-    pub fn age(&mut self) {
-        self.training.day_ended(&mut self.graph);
-    }
-
-    /// Judges what came so far, does what that calls for, and serves one more request.
+    /// Judges the requests so far, carries the decision out, and serves one more request.
     ///
     /// # Errors
     /// Where a request so far could not be served.
     pub fn offer(&mut self, clock: Clock, request: &Request) -> Result<(), SimError> {
         let before = *self.clock.get_or_insert(clock);
+        self.now = clock.now;
         let quiet = request.arrival.since(self.last_arrival);
         self.last_arrival = self.last_arrival.max(request.arrival);
         // What is moved now is of the day that begins: it must not be paid from the day before.
@@ -158,27 +130,28 @@ impl Judged {
             self.uses.fade();
         }
         self.clock = Some(clock);
-        self.learn(request);
-        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+        self.learn(clock.now, request);
+        for system in [&mut self.vanilla, &mut self.trial, &mut self.actual] {
             system.sim.settle_below(self.in_flight)?;
         }
         let at_home = |s: &Metered| s.sim.stats().home_reads;
-        let before = (at_home(&self.vanilla), at_home(&self.paper));
+        let before = (at_home(&self.vanilla), at_home(&self.trial));
         self.vanilla.sim.offer(request)?;
-        self.paper.sim.offer(request)?;
-        // Served by a copy, or by what a read of one left in RAM.
-        if at_home(&self.vanilla) > before.0 && at_home(&self.paper) == before.1 {
+        self.trial.sim.offer(request)?;
+        // Served by a copy, or from RAM after a read of a copy.
+        if at_home(&self.vanilla) > before.0 && at_home(&self.trial) == before.1 {
             self.uses.count(request.extent);
         }
         self.actual.sim.offer(request)
     }
 
-    /// It is quiet, and data may be moved: judges what came so far, and does what that calls for.
+    /// It is quiet, and data may be moved: judges the requests so far, and carries the decision out.
     ///
     /// # Errors
     /// Where a request so far could not be served.
     pub fn rest(&mut self, clock: Clock) -> Result<(), SimError> {
-        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+        self.now = clock.now;
+        for system in [&mut self.vanilla, &mut self.trial, &mut self.actual] {
             system.sim.settle_below(1)?;
         }
         // Of a day that has begun with nothing, nothing may be spent.
@@ -186,18 +159,19 @@ impl Judged {
         self.judge(day, clock.turn, day == clock.day, Duration::ZERO)
     }
 
-    /// Moves to all that a plan of what was learned calls for, because someone said so: that is not held against it.
+    /// Moves to a new plan as a whole, because a person asked for it: the judge does not count the move as a loss.
     ///
     /// # Errors
     /// Where a request so far could not be served.
-    pub fn adopt(&mut self) -> Result<Plan, SimError> {
+    pub fn adopt(&mut self, now: SimTime) -> Result<(), SimError> {
+        self.now = now;
         self.replan()?;
         let plan = self.candidate.clone();
         self.actual.try_out(plan.clone())?;
         self.bypass(false);
         self.judge.adopted();
-        self.acts.push(Act::Install(plan.clone()));
-        Ok(plan)
+        self.acts.push(Act::Install(plan));
+        Ok(())
     }
 
     /// What the actual system cost since the last lap; see [`Simulation::lap`].
@@ -207,7 +181,7 @@ impl Judged {
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         // All three at the same request: else one of them would have answered more of a day's than another.
         self.vanilla.lap()?;
-        self.paper.lap()?;
+        self.trial.lap()?;
         self.actual.lap()
     }
 
@@ -223,7 +197,7 @@ impl Judged {
                 vanilla: vanilla.read(&self.vanilla.sim).0,
                 actual: clients,
                 moving,
-                paper: Duration::ZERO,
+                trial: Duration::ZERO,
             };
             judge.look(&Look { day: clock.day, turn: clock.turn, costs, may_move: false });
             days.push(DayCosts { day: clock.day, costs: *judge.today() });
@@ -243,18 +217,18 @@ impl Judged {
         self.judge.failures()
     }
 
-    /// What the actual system was told since this was last asked.
+    /// The acts of the actual system since the last call.
     pub fn take_acts(&mut self) -> Vec<Act> {
         std::mem::take(&mut self.acts)
     }
 
-    /// Looks, and does what that calls for; what is to be moved, after so much time.
+    /// Looks, and carries the decision out; a move begins after so much time.
     fn judge(&mut self, day: u64, turn: u64, quiet: bool, after: Duration) -> Result<(), SimError> {
         let may_move = quiet && !self.actual.sim.is_moving();
         let (actual, moving) = self.actual.take();
-        let (vanilla, paper) = (self.vanilla.take().0, self.paper.take().0);
+        let (vanilla, trial) = (self.vanilla.take().0, self.trial.take().0);
         self.moved.1 += moving;
-        let costs = Costs { vanilla, actual, moving, paper };
+        let costs = Costs { vanilla, actual, moving, trial };
         match self.judge.look(&Look { day, turn, costs, may_move }) {
             Decision::Keep => Ok(()),
             Decision::Replan => {
@@ -277,7 +251,7 @@ impl Judged {
             }
             Decision::Withdraw => {
                 self.bypass(false);
-                // What comes after it is not to be a revision of what failed.
+                // The next plan is not to be a revision of one that failed.
                 self.candidate = Plan::default();
                 self.install(Plan::default(), Duration::ZERO)
             }
@@ -285,15 +259,14 @@ impl Judged {
     }
 
     fn replan(&mut self) -> Result<(), SimError> {
-        let plan = next_plan(&self.candidate, &self.graph, &self.plan);
-        self.training.planned(&mut self.graph);
+        let plan = self.learner.replan(self.now, &self.candidate);
         let standing = self.actual.sim.standing();
         let ios = ios_left(&plan, &standing);
-        self.paper.try_out(standing)?;
-        let all = self.paper.try_out(plan.clone())?;
+        self.trial.try_out(standing)?;
+        let all = self.trial.try_out(plan.clone())?;
         self.an_io = Duration(all.0 / ios.max(1));
         self.candidate = plan;
-        self.judge.on_paper(self.price(ios));
+        self.judge.candidate_made(self.price(ios));
         Ok(())
     }
 
@@ -361,7 +334,7 @@ impl Uses {
     }
 }
 
-/// A simulation, and how much of what it cost has been read.
+/// A simulation, and how much of its cost has been read.
 #[derive(Debug)]
 struct Metered {
     sim: Simulation,

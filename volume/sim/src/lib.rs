@@ -6,11 +6,13 @@
 
 pub mod crash;
 mod judged;
+mod learned;
 mod measure;
 mod path;
 mod simulation;
 
-pub use judged::{Act, Clock, DayCosts, Judged, JudgedConfig};
+pub use judged::{Clock, DayCosts, Judged, JudgedConfig};
+pub use learned::{EngineSpace, shape_of};
 pub use measure::{IoCost, IoCosts, Measured, Phases, Response};
 pub use path::{HeadPath, Kind, Point};
 pub use simulation::{Replay, SimConfig, SimError, Simulation};

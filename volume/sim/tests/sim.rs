@@ -7,10 +7,9 @@ use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime
 use seekless_disk::clustering::{Access, Arm};
 use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
-use seekless_learn::{Copy, JudgeConfig, Ledger, Plan, PlanConfig, Planning, Reach, Training};
+use seekless_learn::{Act, Copy, DAY, Ledger, Plan, Policy, PolicyName};
 use seekless_sim::{
-    Act, Clock, DayCosts, Judged, JudgedConfig, Kind, Measured, Replay, SimConfig, SimError,
-    Simulation,
+    Clock, DayCosts, Judged, JudgedConfig, Kind, Measured, Replay, SimConfig, SimError, Simulation,
 };
 
 /// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No skew.
@@ -328,29 +327,17 @@ fn judged(days: &[Vec<u64>], replay: Replay) -> (Vec<DayCosts>, Judged) {
     };
     let config = JudgedConfig {
         sim,
-        plan: PlanConfig {
-            area: sim.engine.room(),
-            min_weight: 0,
-            strategy: seekless_learn::Strategy::default(),
-            planning: Planning::default(),
-            reach: Reach::new(sim.engine.read_ahead, sim.engine.cluster),
-        },
-        training: Training::default(),
-        judge: JudgeConfig::default(),
+        policy: Policy::new(PolicyName::Judged),
         idle: Some(Duration::from_millis(100)),
         in_flight: 64,
-        edges: 1 << 16,
-        one_stream: false,
     };
     let mut judged = Judged::new(&disk, &config).unwrap();
     let mut at_ms = 0;
     for (day, reads) in days.iter().enumerate() {
-        if day > 0 {
-            judged.age();
-        }
         for (i, &start) in reads.iter().enumerate() {
             at_ms += if i % (reads.len() / 10) == 0 { 3_600_000 } else { 50 };
-            let clock = Clock { day: day as u64, turn: day as u64 };
+            let day = day as u64;
+            let clock = Clock { now: SimTime(day * DAY.0), day, turn: day };
             judged.offer(clock, &read(at_ms, start, 8)).unwrap();
         }
     }

@@ -56,13 +56,21 @@ pub(crate) const ROOMS: &[Room] = &[
     room("volume", "engine", true, &["block", "learn"]),
     room("volume", "sim", true, &["block", "disk", "learn", "engine"]),
     room("volume", "compare", false, &["block", "trace", "disk", "learn", "engine", "sim"]),
-    room("volume", "serve", false, &["block", "nbd", "trace", "disk", "host", "learn", "engine"]),
-    room("lab", "workload", false, &["block"]),
+    room(
+        "volume",
+        "serve",
+        false,
+        &["block", "nbd", "trace", "disk", "host", "learn", "engine", "sim"],
+    ),
+    room("lab", "workload", false, &["block", "report", "serve"]),
     room(
         "lab",
         "papers",
         false,
-        &["block", "trace", "disk", "learn", "store", "engine", "sim", "compare"],
+        &[
+            "block", "trace", "disk", "report", "learn", "store", "engine", "sim", "compare",
+            "serve",
+        ],
     ),
     room(
         "bin",
@@ -84,7 +92,7 @@ pub(crate) const ROOMS: &[Room] = &[
         "seekless-lab",
         false,
         &[
-            "block", "trace", "disk", "report", "store", "learn", "sim", "compare", "serve",
+            "block", "trace", "disk", "report", "learn", "engine", "sim", "compare", "serve",
             "workload", "papers", "cli",
         ],
     ),

@@ -66,7 +66,7 @@ impl Arm {
             curve: (0..cylinders).map(ms).collect(),
             tracks: heads,
             sectors,
-            turn_ms: disk.turn().revolution().as_millis_f64(),
+            turn_ms: disk.spindle().revolution().as_millis_f64(),
         }
     }
 

@@ -1,28 +1,30 @@
-//! What to read to learn a disk: runs in order, steps backwards, reads at every distance. No time, no file.
+//! The reads that characterize a disk: sequential runs, backward steps, and reads at every
+//! distance. No clock, no file.
 
 use seekless_block::{Duration, Extent, Lba};
 
-/// Reads start and end on 4 KiB, for direct I/O on any disk.
+/// Reads start and end at multiples of 4 KiB, for direct I/O on any disk.
 const UNIT: u64 = 8;
-/// Places where runs are read.
+/// Number of positions with sequential runs.
 const PLACES: u64 = 64;
-/// Places where steps are made backwards.
+/// Number of positions with backward steps.
 const STEP_PLACES: u64 = 12;
-/// Steps at each.
+/// Steps at each position.
 const STEPS: u64 = 16;
-/// Disks from here on (64 GiB) have tracks long enough for larger requests.
+/// Disks of at least this size (64 GiB) have tracks that are long enough for larger requests.
 const LARGE: u64 = 1 << 27;
-/// Disks below (1 GiB) have tracks so short that requests must be smaller: of those of 4 KiB one in four would
-/// cross from a track to the next. They are older than sectors of 4 KiB.
+/// Disks below this size (1 GiB) have short tracks and need smaller requests: one in four requests
+/// of 4 KiB would cross from a track to the next. These disks are older than sectors of 4 KiB.
 const SMALL: u64 = 1 << 21;
 
-/// A run of reads in order takes no more than this part of the budget. There are up to 64: a disk that misses
-/// each read by a turn would spend a short budget on them, and none on seeks.
+/// A sequential run takes at most this fraction of the time budget. There are up to 64 runs. A disk
+/// that misses each read by one revolution would otherwise spend a short budget on runs, with no
+/// time for seeks.
 const RUN_SHARE: u64 = 200;
-/// But it has as many reads as this at least.
+/// But a run has at least this many reads.
 const RUN_READS: u32 = 16;
 
-/// Which of the [`workload`]'s reads are made when there is only so much time for all of them.
+/// Chooses the reads of [`workload`] that fit into a time budget.
 #[derive(Clone, Debug)]
 pub struct Pace {
     budget: Duration,
@@ -32,13 +34,14 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// For reads that may take so long together.
+    /// A choice for reads that may take `budget` together.
     #[must_use]
     pub fn new(budget: Duration) -> Self {
         Self { budget, end: Lba(0), start: Duration(0), reads: 0 }
     }
 
-    /// Whether the next read is to be made, so long after the first began: a run may have had its share.
+    /// Whether to make the next read at time `now` after the first read. The answer is no if the
+    /// read's run has used its share.
     pub fn wants(&mut self, now: Duration, extent: Extent) -> bool {
         if extent.start != self.end {
             (self.start, self.reads) = (now, 0);
@@ -50,9 +53,9 @@ impl Pace {
     }
 }
 
-/// Reads that characterize a disk of `capacity` sectors when made one at a time, each right after the other:
-/// about ten seconds of runs and steps, then reads at all distances without end. The same every time. `None`
-/// where the disk is smaller than a MiB.
+/// Reads that characterize a disk of `capacity` sectors if they are made one at a time, each
+/// directly after the other. About ten seconds of runs and steps come first, then endless reads at
+/// all distances. The sequence is always the same. `None` if the disk is smaller than 1 MiB.
 #[must_use]
 pub fn workload(capacity: u64) -> Option<impl Iterator<Item = Extent>> {
     let unit = if capacity < SMALL { 1 } else { UNIT };
@@ -70,7 +73,7 @@ fn sequential(capacity: u64) -> impl Iterator<Item = Extent> {
         _ => (16, 64),
     };
     let run = (len * count).min(capacity / 2 / len * len);
-    // A small disk is an old and slow one, with few zones.
+    // A small disk is old and slow, and has few zones.
     let places = (capacity >> 17).min(capacity / (2 * run)).clamp(1, PLACES);
     let last = capacity - run;
     (0..places).flat_map(move |i| {
@@ -79,12 +82,13 @@ fn sequential(capacity: u64) -> impl Iterator<Item = Extent> {
     })
 }
 
-/// Downwards by one and by two reads: what comes next has just gone by, so the platter turns once for it.
+/// Steps downwards by one and by two reads. The next read's sectors have just passed, so the
+/// platter makes one revolution for each.
 fn backward(capacity: u64, unit: u64) -> impl Iterator<Item = Extent> {
     let span = STEPS * 2 * unit;
     let places = if capacity > 4 * span { STEP_PLACES } else { 0 };
     (0..places * 2).flat_map(move |i| {
-        // Both strides at each place.
+        // Both strides at each position.
         let top = share(capacity - 2 * span, i / 2, STEP_PLACES) + span;
         let stride = (1 + i % 2) * unit;
         (0..STEPS).map(move |n| Extent::new(top - n * stride, unit))
@@ -95,9 +99,10 @@ fn share(of: u64, i: u64, n: u64) -> u64 {
     (u128::from(of) * u128::from(i) / u128::from(n)) as u64 / UNIT * UNIT
 }
 
-/// Half to places drawn evenly, half at distances drawn evenly in their logarithm.
+/// Half of the reads at positions drawn evenly, half at distances drawn evenly on a logarithmic
+/// scale.
 struct Seeks {
-    /// Sectors of a read.
+    /// Sectors per read.
     unit: u64,
     units: u64,
     at: u64,
@@ -110,7 +115,7 @@ impl Seeks {
         Self { unit, units: capacity / unit, at: 0, dice: 0x05ee_d0f5_eec5, drawn: 0 }
     }
 
-    /// Evenly from 0 to 1 (SplitMix64).
+    /// A number from 0 to 1, evenly distributed (SplitMix64).
     fn draw(&mut self) -> f64 {
         self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.dice;

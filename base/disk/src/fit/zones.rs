@@ -1,28 +1,29 @@
-//! Bandwidth: from sequential runs to zones, and from an address to a number of tracks.
+//! Bandwidth: derives zones from sequential runs, and track numbers from addresses.
 
 use super::Sample;
 
-/// Reads in a run at least.
+/// Minimum number of reads in a run.
 const RUN_MIN: usize = 8;
-/// A request that takes more than the usual by this share has crossed to another track.
+/// A request that takes longer than usual by this fraction has crossed to another track.
 const CROSSED: f64 = 0.3;
-/// A change of track that takes this many times the usual was disturbed.
+/// A track change that takes this many times the usual time was disturbed.
 const DISTURBED: f64 = 2.5;
-/// Neighbouring places whose times a sector differ by less than this are one zone.
+/// Neighbouring positions belong to one zone if their times per sector differ by less than this
+/// fraction.
 const SAME: f64 = 0.012;
 
-/// What a sequential run tells of its place.
+/// The results of a sequential run.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    /// Sector in its middle.
+    /// Sector in the middle of the run.
     middle: f64,
-    /// Milliseconds a sector while on a track.
+    /// Milliseconds per sector within a track.
     sector_ms: f64,
-    /// Whether requests tell transfer from changes of track.
+    /// Whether requests separate transfer from track changes.
     clean: bool,
     /// Extra time of each request that crossed to another track.
     extra_ms: Vec<f64>,
-    /// Milliseconds a sector over all.
+    /// Milliseconds per sector over the whole run.
     mean_ms: f64,
 }
 
@@ -36,15 +37,16 @@ pub(super) fn median(mut x: Vec<f64>) -> f64 {
     quantile(&x, 0.5)
 }
 
-/// The runs of reads, each starting where the one before ended. A disk that reads nothing ahead has turned past the
-/// next sector by the time it is asked for it: where the revolution is known, whole ones are taken off.
+/// The runs of reads in which each read starts at the end of the read before it. On a disk without
+/// read-ahead the next sector has passed before the next request arrives. If the revolution time is
+/// known, whole revolutions are subtracted.
 pub(super) fn runs(samples: &[Sample], revolution_ms: Option<f64>) -> Vec<Run> {
     let follows = |a: &Sample, b: &Sample| {
         a.op == b.op && a.extent.end() == b.extent.start && a.extent.len == b.extent.len
     };
     let mut runs: Vec<Run> = samples
         .chunk_by(follows)
-        // The first read is where the arm comes to; it is no part of the stream.
+        // The arm moves to the first read; it is not part of the stream.
         .filter(|c| {
             c.len() > RUN_MIN && c[0].op == seekless_block::Op::Read && c[0].extent.len.0 > 0
         })
@@ -64,7 +66,8 @@ fn run(reads: &[Sample], revolution_ms: Option<f64>) -> Run {
     let times: Vec<f64> = times.collect();
     let mut sorted = times.clone();
     sorted.sort_by(f64::total_cmp);
-    // Requests that stay on a track take the least; those that change tracks take a switch more.
+    // Requests within a track take the least time. Requests that change tracks take one switch
+    // more.
     let low = quantile(&sorted, 0.25);
     let plain: Vec<f64> =
         times.iter().copied().filter(|t| (t - low).abs() < CROSSED * low).collect();
@@ -82,7 +85,8 @@ fn run(reads: &[Sample], revolution_ms: Option<f64>) -> Run {
     }
 }
 
-/// Mean extra time of the requests that crossed, to a track or a cylinder; much longer ones were disturbed.
+/// Mean extra time of the requests that crossed to another track or cylinder. Much longer ones were
+/// disturbed and are left out.
 fn switch_ms(runs: &[Run]) -> Option<f64> {
     let all: Vec<f64> = runs.iter().flat_map(|r| &r.extra_ms).copied().collect();
     let most = DISTURBED * median(all.clone());
@@ -90,7 +94,7 @@ fn switch_ms(runs: &[Run]) -> Option<f64> {
     (n > 0).then(|| sum / f64::from(n))
 }
 
-/// Places of one bandwidth.
+/// Positions with one bandwidth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zone {
     pub(super) first: u64,
@@ -99,7 +103,7 @@ pub(super) struct Zone {
     pub(super) switch_ms: Option<f64>,
 }
 
-/// The zones of a disk, with bounds half-way between places.
+/// The zones of a disk. The bounds are in the middle between positions.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
     pub(super) zones: Vec<Zone>,
@@ -143,7 +147,7 @@ impl Map {
         self.zones.get(i.min(self.zones.len().saturating_sub(1))).map_or(0.0, |z| z.sector_ms)
     }
 
-    /// Zones with their sectors a track, once the time of a revolution is known.
+    /// Zones with their sectors per track, for a known revolution time.
     pub(super) fn tracks(&self, revolution_ms: f64) -> Tracks {
         let mut before = 0.0;
         let zones = self
@@ -164,11 +168,11 @@ impl Map {
 pub(super) struct TrackZone {
     pub(super) zone: Zone,
     pub(super) per_track: f64,
-    /// Tracks before the zone.
+    /// Number of tracks before the zone.
     before: f64,
 }
 
-/// From addresses to tracks.
+/// Converts addresses to tracks.
 #[derive(Clone, Debug)]
 pub(super) struct Tracks {
     pub(super) zones: Vec<TrackZone>,
@@ -182,13 +186,13 @@ impl Tracks {
             .map_or(0.0, |z| z.before + lba.saturating_sub(z.zone.first) as f64 / z.per_track)
     }
 
-    /// All tracks there are.
+    /// Number of tracks in total.
     pub(super) fn count(&self) -> f64 {
         self.zones.last().map_or(1.0, |z| self.at(z.zone.end.saturating_sub(1))) + 1.0
     }
 
-    /// Tracks between two addresses.
-    pub(super) fn distance(&self, pair: &super::seeks::Pair) -> f64 {
+    /// Number of tracks between two addresses.
+    pub(super) fn distance(&self, pair: &super::seek_band::Pair) -> f64 {
         (self.at(pair.from) - self.at(pair.to)).abs()
     }
 }

@@ -1,7 +1,7 @@
-//! Anticipatory scheduling: timelines worked out on paper, and what must hold for any readers.
+//! Anticipatory scheduling: timelines computed by hand, and invariants for any readers.
 //!
-//! One head, 1000 cylinders of 100 sectors, a turn of 10 ms, no skew: sector k of a track stands at k / 10 ms. A seek
-//! over d cylinders takes 2 + d / 100 ms.
+//! One head, 1000 cylinders of 100 sectors, a revolution of 10 ms, no skew: sector k of a track is
+//! at k / 10 ms. A seek over d cylinders takes 2 + d / 100 ms.
 
 use proptest::prelude::*;
 use seekless_block::{Duration, Extent, Op, SimTime, StreamId};
@@ -12,7 +12,7 @@ const BOUND: Duration = Duration::from_millis(6);
 fn disk() -> Disk {
     let text = r#"
 name = "flat"
-title = "A disk worked out on paper"
+title = "A disk for computations by hand"
 capacity_sectors = 100000
 [mechanics]
 rpm = 6000
@@ -40,11 +40,11 @@ from = "made up"
     Disk::new(&DiskSpec::parse("flat.toml", text).unwrap()).unwrap()
 }
 
-/// Somebody who asks, waits for the answer, thinks, and asks again.
+/// A reader that sends a request, waits for the answer, thinks, and sends the next.
 #[derive(Clone, Copy, Debug)]
 struct Reader {
     next: u64,
-    /// From one start to the next; addresses wrap.
+    /// Distance from one start to the next; addresses wrap.
     step: u64,
     len: u64,
     think: Duration,
@@ -58,7 +58,8 @@ const fn reader(next: u64, think_us: u64, left: u32) -> Reader {
     Reader { next, step: 10, len: 10, think, left, op: Op::Read, background: false }
 }
 
-/// Runs readers, reader i as stream i + 1, until all are done; completions in order, with whose they are.
+/// Runs readers, reader i as stream i + 1, until all are done. Returns the completions in order,
+/// each with its reader.
 fn run(scheduler: Scheduler, readers: &[Reader]) -> Vec<(usize, Completion)> {
     run_on(Drive::new(disk(), scheduler), readers)
 }
@@ -92,7 +93,7 @@ fn run_on(mut drive: Drive, readers: &[Reader]) -> Vec<(usize, Completion)> {
                     out.push((i, c));
                 }
                 let next = drive.next_event();
-                assert!(next.is_none_or(|n| n > at), "time stands still at {at:?}");
+                assert!(next.is_none_or(|n| n > at), "time does not advance at {at:?}");
             }
             (_, None) => break,
         }
@@ -107,45 +108,47 @@ fn order(done: &[(usize, Completion)]) -> String {
 
 #[test]
 fn two_sequential_readers_by_hand() {
-    // Both think for 1 ms; A on cylinder 0, B on cylinder 900: 11 ms apart.
+    // Both think for 1 ms; A is on cylinder 0, B on cylinder 900: 11 ms apart.
     let readers = [reader(0, 1_000, 100), reader(90_000, 1_000, 100)];
     let done = run(Scheduler::Anticipatory, &readers);
-    // A's first ends at 1 ms. Nothing is known of A: B's is begun, arrives at 12, waits for angle 0 at 20, ends at 21.
-    // Nothing is known of B: A's second, begun at 21, arrives at 32, waits for angle 1 at 41, ends at 42.
-    // A thought for 1 ms and asks at its own end: 1 ms is less than 11, the disk waits. A asks at 43 and gets angle 2
-    // at 52, ends at 53; and so on every 11 ms, until it has had the disk since 21 for 500 ms: at 526.
+    // A's first read ends at 1 ms. A has no history: B's read starts, arrives at 12, waits for
+    // angle 0 at 20, ends at 21. B has no history: A's second read starts at 21, arrives at 32,
+    // waits for angle 1 at 41, ends at 42. A thought for 1 ms and reads where its last read ended:
+    // 1 ms is less than 11, so the disk waits. A's read arrives at 43, gets angle 2 at 52 and ends
+    // at 53. This repeats every 11 ms, until A has had the disk since 21 for 500 ms: at 526.
     let ms = |c: &Completion| c.finished.0 as f64 / 1e6;
     let ends: Vec<f64> = done.iter().take(6).map(|(_, c)| ms(c)).collect();
     assert_eq!(ends, [1.0, 21.0, 42.0, 53.0, 64.0, 75.0]);
     assert_eq!(&order(&done)[..50], format!("AB{}BBB", "A".repeat(45)));
     assert_eq!(ms(&done[46].1), 526.0);
-    // C-LOOK alone goes to and fro.
+    // C-LOOK alone alternates.
     let alternating = run(Scheduler::CLook, &readers);
     assert_eq!(order(&alternating), "AB".repeat(100));
     assert!(ms(&done.last().unwrap().1) < 0.6 * ms(&alternating.last().unwrap().1));
 }
 
 #[test]
-fn a_stream_that_thinks_long_or_asks_far_away_is_not_waited_for() {
+fn no_wait_for_a_stream_with_long_think_time_or_distant_reads() {
     let as_clook = |r: &[Reader]| run(Scheduler::Anticipatory, r) == run(Scheduler::CLook, r);
-    // 7 ms of thinking are more than the bound.
+    // 7 ms of think time exceed the bound.
     let slow = [reader(0, 7_000, 40), reader(90_000, 7_000, 40)];
     assert!(as_clook(&slow));
-    // Each asks 150 cylinders on: 3.5 ms of seek and 1 of thinking against 3 or 2.5 to the other.
+    // Each reader moves 150 cylinders on: 3.5 ms of seek and 1 of thinking, against 3 or 2.5 to the
+    // other.
     let far = |next| Reader { step: 15_000, ..reader(next, 1_000, 6) };
     let far = [far(0), far(10_000)];
     assert!(as_clook(&far));
-    // The other is as near as the stream itself.
+    // The other reader is as near as the stream itself.
     let near = [reader(0, 1_000, 4), reader(50, 1_000, 4)];
     assert!(as_clook(&near));
-    // After writes nobody is waited for.
+    // After writes the disk does not wait.
     let writes = [0, 90_000].map(|next| Reader { op: Op::Write, ..reader(next, 1_000, 40) });
     assert!(as_clook(&writes));
 }
 
 #[test]
-fn a_stream_that_falls_silent_is_waited_for_once_and_no_longer_than_the_bound() {
-    // A reads three times and is gone; B waits once too long, for 6 ms.
+fn a_stream_that_stops_causes_one_wait_within_the_bound() {
+    // A reads three times and stops; B waits once too long, for 6 ms.
     let readers = [reader(0, 1_000, 3), reader(90_000, 1_000, 3)];
     let done = run(Scheduler::Anticipatory, &readers);
     assert_eq!(order(&done), "ABAABB");
@@ -154,26 +157,26 @@ fn a_stream_that_falls_silent_is_waited_for_once_and_no_longer_than_the_bound() 
 }
 
 #[test]
-fn reading_downwards_is_waited_for_and_served_too() {
-    // C-LOOK beneath would go on upwards, to B.
+fn a_stream_that_reads_downwards_causes_waits_too() {
+    // C-LOOK alone would go on upwards, to B.
     let down = Reader { step: 99_900 - 10, ..reader(50_000, 1_000, 30) };
     let done = run(Scheduler::Anticipatory, &[down, reader(90_000, 1_000, 30)]);
     assert!(order(&done).starts_with("ABAAAAAAAA"), "{}", order(&done));
 }
 
 #[test]
-fn the_background_is_a_stream_of_its_own() {
+fn background_work_is_its_own_stream() {
     let copying = Reader { background: true, ..reader(90_000, 0, 100) };
     let readers = [reader(0, 1_000, 60), copying];
     let done = run(Scheduler::Anticipatory, &readers);
-    // It does not come between the reads of one who comes back, but for once in half a second.
+    // Background work comes between the reads of a returning stream only once in half a second.
     let while_reading = order(&done).rfind('A').unwrap() + 1 - 60;
     assert_eq!(while_reading, 2, "{}", order(&done));
     assert!(order(&run(Scheduler::CLook, &readers)).starts_with("ABABAB"));
 }
 
 #[test]
-fn a_host_may_anticipate_for_a_disk_that_takes_one() {
+fn a_host_can_anticipate_for_a_disk_with_depth_one() {
     let readers = [reader(0, 1_000, 60), reader(90_000, 1_000, 60)];
     let host = Drive::with_host(disk(), Scheduler::Fcfs, 1, Scheduler::Anticipatory);
     assert_eq!(run_on(host, &readers), run(Scheduler::Anticipatory, &readers));
@@ -186,7 +189,7 @@ fn nobody_starves() {
     // The three others have the disk for half a second, one read and one wait each.
     let longest = done.iter().map(|(_, c)| c.finished.since(c.submitted)).max().unwrap();
     assert!(longest < Duration::from_millis(3 * (500 + 40)), "{longest:?}");
-    assert!(longest > Duration::from_millis(1_000), "they did take turns: {longest:?}");
+    assert!(longest > Duration::from_millis(1_000), "the streams alternated: {longest:?}");
 }
 
 fn readers() -> impl Strategy<Value = Vec<Reader>> {
@@ -202,7 +205,7 @@ fn readers() -> impl Strategy<Value = Vec<Reader>> {
 
 proptest! {
     #[test]
-    fn all_are_served_and_no_wait_passes_the_bound(readers in readers()) {
+    fn all_are_served_and_no_wait_exceeds_the_bound(readers in readers()) {
         let done = run(Scheduler::Anticipatory, &readers);
         let sorted = |done: &[(usize, Completion)]| {
             let mut all: Vec<_> = done.iter().map(|(i, c)| (*i, c.extent)).collect();

@@ -1,9 +1,9 @@
-//! A fitted disk beside the one it was fitted to. Also used by tests that probe in real time.
+//! Compares a fitted disk with the disk it was fitted to. Tests that probe in real time use it too.
 
 use seekless_block::{Extent, Op, SimTime};
 use seekless_disk::{Disk, DiskSpec};
 
-/// Mean first movement over so many sectors, from places all over the disk, in milliseconds.
+/// Mean first movement over `distance` sectors, from positions all over the disk, in milliseconds.
 fn seek_ms(disk: &mut Disk, distance: u64) -> f64 {
     let last = disk.capacity().0 - 8 - distance;
     let mut sum = 0.0;
@@ -16,25 +16,27 @@ fn seek_ms(disk: &mut Disk, distance: u64) -> f64 {
     sum / 32.0
 }
 
-/// Sectors a millisecond of a long read.
+/// Sectors per millisecond of a long read.
 fn rate(disk: &mut Disk, from: u64) -> f64 {
     let len = 50_000.min(disk.capacity().0 - from);
     let access = disk.access(SimTime(0), Op::Read, Extent::new(from, len)).unwrap();
     len as f64 / access.transfer.as_millis_f64()
 }
 
-/// How far a fitted disk is from the one it was fitted to, as shares.
+/// The differences between a fitted disk and the disk it was fitted to, as fractions.
 pub(crate) struct Compared {
     pub(crate) rpm: f64,
-    /// Shares of distances, evenly and evenly in their logarithm, whose seeks are within the bound.
+    /// Fractions of the distances (even, and even on a logarithmic scale) whose seeks are within
+    /// the bound.
     pub(crate) even: f64,
     pub(crate) log: f64,
-    /// Worst bandwidth of a zone, from its middle on.
+    /// Worst bandwidth error of a zone, from its middle on.
     pub(crate) rate: f64,
 }
 
-/// Compares what the two disks do, not how they are described; seeks count where they are within `bound`. `host_ms` is
-/// what the host took beside the disk, a request: times alone do not tell it from the seek, in which it is found.
+/// Compares the behaviour of two disks, not their descriptions. Seeks count if they are within
+/// `bound`. `host_ms` is the host's own time per request, which the fit cannot separate from the
+/// seek.
 pub(crate) fn compare(spec: &DiskSpec, fitted: &DiskSpec, host_ms: f64, bound: f64) -> Compared {
     let (mut a, mut b) = (Disk::new(spec).unwrap(), Disk::new(fitted).unwrap());
     let capacity = spec.capacity_sectors;

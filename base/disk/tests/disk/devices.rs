@@ -1,4 +1,4 @@
-//! Two arms and shingled bands on paper, and what every kind of device must keep.
+//! Two arms and shingled bands, computed by hand, and invariants of every kind of device.
 
 use proptest::prelude::*;
 use seekless_block::{Duration, Extent, Op, SimTime};
@@ -32,7 +32,8 @@ fn drain(drive: &mut Drive) -> Vec<Completion> {
 
 #[test]
 fn two_arms_move_at_the_same_time() {
-    // Each half has one head: sectors 0..10 on cylinder 0 at angle 0, 1 ms each. Sector 30 is the second's first.
+    // Each half has one head: sectors 0..10 on cylinder 0 at angle 0, 1 ms each. Sector 30 is the
+    // second arm's first.
     let mut d = drive(&dual(), Scheduler::Fcfs);
     for (tag, start) in [(0, 2), (1, 33), (2, 5)] {
         d.submit(SimTime(0), command(tag, Op::Read, start, 1)).unwrap();
@@ -63,7 +64,7 @@ fn a_command_across_the_middle_ends_with_its_later_half() {
     assert_eq!(whole.started + whole.access.total(), whole.finished);
 }
 
-/// Reads a second of random 4 KiB at a depth, within the first `share` of the addresses.
+/// Reads one second of random 4 KiB at a depth, within the first `share` of the addresses.
 fn random_rate(spec: &DeviceSpec, depth: u64, share: (u64, u64)) -> f64 {
     scheduled_rate(spec, Scheduler::Fcfs, depth, share)
 }
@@ -99,10 +100,10 @@ fn two_arms_double_random_reads_over_all_of_the_disk_and_not_over_half() {
     println!("exos-2x18, 16 deep: {one:.0} reads/s on one half, {both:.0} on both");
     let sorted = scheduled_rate(&spec, Scheduler::Sptf, 16, (1, 1));
     println!("with shortest positioning first: {sorted:.0} on both; published: 304");
-    // Nothing in the entry was fitted to that figure.
+    // No value in the entry was fitted to that figure.
     assert!((sorted / 304.0 - 1.0).abs() < 0.05, "{sorted}");
     assert!((1.85..2.0).contains(&(both / one)), "{one} {both}");
-    // At depth 1 nothing is gained: over half, or over all.
+    // At depth 1 two arms gain nothing: over half, or over all.
     let (half, all) = (random_rate(&spec, 1, (1, 2)), random_rate(&spec, 1, (1, 1)));
     assert!((all / half - 1.0).abs() < 0.1, "{half} {all}");
     assert!((one / half - 1.0).abs() < 0.01, "{one} {half}");
@@ -110,7 +111,8 @@ fn two_arms_double_random_reads_over_all_of_the_disk_and_not_over_half() {
 
 #[test]
 fn two_arms_share_the_power() {
-    // 5 W idle, 14 W seeking, 8 W else, of both. For 10 ms the first arm alone reads sector 2: 3 ms at half of 8 W.
+    // 5 W idle, 14 W seeking, 8 W otherwise, for both arms. For 10 ms only the first arm works and
+    // reads sector 2: 3 ms at half of 8 W.
     let mut d = drive(&dual(), Scheduler::Fcfs);
     d.submit(SimTime(0), command(0, Op::Read, 2, 1)).unwrap();
     drain(&mut d);
@@ -147,7 +149,7 @@ fn shingled(more: &str) -> DiskSpec {
     DiskSpec::parse("s", &format!("kind = \"shingled\"\n{text}")).unwrap()
 }
 
-/// The same accesses on the disk below, without a break: sectors of the disk.
+/// The same accesses on the underlying disk, without a break, in sectors of the disk.
 fn twin(disk: &mut Disk, at: SimTime, accesses: &[(Op, u64, u64)]) -> SimTime {
     accesses.iter().fold(at, |at, &(op, start, len)| {
         at + disk.access(at, op, Extent::new(start, len)).unwrap().total()
@@ -160,16 +162,17 @@ fn random_writes_are_fast_until_the_media_cache_is_full() {
     let mut disk = Disk::new(&shingled("")).unwrap();
     let mut below = toy();
     let mut at = SimTime(0);
-    // Four writes all over go to the log one behind the other, on the track where the arm stands: the first waits
-    // for nothing, and the next sector is under the head when its predecessor is through.
+    // Four writes anywhere go to consecutive positions in the log, on the track of the arm. The
+    // first waits for nothing, and the next sector is under the head when the write before it ends.
     for (i, lba) in [35, 3, 22, 14].into_iter().enumerate() {
         let a = disk.access(at, Write, Extent::new(lba, 1)).unwrap();
         assert_eq!(a.total(), Duration::from_millis(1), "{lba}");
         at += a.total();
         assert_eq!(twin(&mut below, SimTime(at.0 - 1_000_000), &[(Write, i as u64, 1)]), at);
     }
-    // The fifth finds no entry free: the oldest, 35, gives its band (30..40, sectors 50..60 of the disk) to be read,
-    // merged with sector 0 of the cache and written. Then the write goes to place 4.
+    // The fifth finds no free entry: the band of the oldest, 35 (30..40, sectors 50..60 of the
+    // disk), is read, merged with sector 0 of the cache and written. Then the write goes to
+    // position 4.
     let clean = [(Read, 50, 10), (Read, 0, 1), (Write, 50, 10), (Write, 4, 1)];
     let end = twin(&mut below, at, &clean);
     let a = disk.access(at, Write, Extent::new(8, 1)).unwrap();
@@ -177,7 +180,7 @@ fn random_writes_are_fast_until_the_media_cache_is_full() {
     assert!(a.total() > Duration::from_millis(40), "{a:?}");
     assert!(a.overhead > Duration::from_millis(30), "{a:?}");
     at = end;
-    // What was cleaned is read at home, what was not in the cache; 22 stands at place 2.
+    // Cleaned data and data that was not in the cache are read at home; 22 is at position 2.
     for (lba, place) in [(35, 55), (22, 2), (8, 4), (23, 43)] {
         let end = twin(&mut below, at, &[(Read, place, 1)]);
         assert_eq!(at + disk.access(at, Read, Extent::new(lba, 1)).unwrap().total(), end, "{lba}");
@@ -189,7 +192,7 @@ fn random_writes_are_fast_until_the_media_cache_is_full() {
 }
 
 #[test]
-fn idle_time_cleans_and_a_band_begun_is_ended() {
+fn idle_time_cleans_and_a_started_band_is_completed() {
     use Op::{Read, Write};
     let mut disk = Disk::new(&shingled("idle_ms = 100.0\n")).unwrap();
     let mut below = toy();
@@ -200,13 +203,13 @@ fn idle_time_cleans_and_a_band_begun_is_ended() {
     let first =
         twin(&mut below, SimTime(102_000_000), &[(Read, 50, 10), (Read, 0, 1), (Write, 50, 10)]);
     let second = twin(&mut below, first, &[(Read, 20, 10), (Read, 1, 1), (Write, 20, 10)]);
-    // A read in the midst of the second waits for it.
+    // A read during the second waits for it.
     let came = SimTime(first.0 + 1);
     let a = disk.access(came, Read, Extent::new(3, 1)).unwrap();
     let end = twin(&mut below, second, &[(Read, 23, 1)]);
     assert_eq!(came + a.total(), end);
     assert_eq!(a.overhead, second.since(came));
-    // What was done before it came is behind it.
+    // Work before its arrival is counted as work behind it.
     assert_eq!(a.behind_seek + a.behind_rotation_transfer, Duration(came.0 - 102_000_000));
     // Nothing is left to clean: a day later a read starts at once.
     let later = SimTime(86_400_000_000_000);
@@ -215,7 +218,7 @@ fn idle_time_cleans_and_a_band_begun_is_ended() {
 }
 
 #[test]
-fn sequences_go_to_their_bands_and_a_band_left_in_the_middle_is_mended() {
+fn long_runs_go_to_their_bands_and_a_half_written_band_is_completed() {
     use Op::Write;
     let mut disk = Disk::new(&shingled("")).unwrap();
     let mut below = toy();
@@ -226,19 +229,19 @@ fn sequences_go_to_their_bands_and_a_band_left_in_the_middle_is_mended() {
         assert_eq!(at + a.total(), end, "{start}+{len}");
         at = end;
     };
-    // A whole band goes home at once.
+    // A whole band is written at home at once.
     write(10, 10, &[(Write, 30, 10)]);
-    // The first four of a run go to the cache, what follows to the band.
+    // The first four of a run go to the cache, the rest to the band.
     write(0, 4, &[(Write, 0, 4)]);
     write(4, 2, &[(Write, 24, 2)]);
     // Elsewhere: sectors 26 to 29 of the disk are read and written again first.
     write(35, 1, &[(Op::Read, 26, 4), (Write, 26, 4), (Write, 4, 1)]);
-    // Over the end of a band, from within it: a run of five that began in the middle is cached, and goes on in the
-    // next band directly, since it is long enough there.
+    // Over the end of a band, from inside it: a run of five that began in the middle is cached. It
+    // continues in the next band directly, since it is long enough there.
     write(5, 5, &[(Write, 5, 5)]);
     write(10, 3, &[(Write, 30, 3)]);
     write(13, 7, &[(Write, 33, 7)]);
-    // The band was ended: nothing to mend.
+    // The band is complete: nothing to repair.
     write(35, 1, &[(Write, 10, 1)]);
 }
 
@@ -262,7 +265,7 @@ fn the_shape_of_shingled_disks_is_checked() {
     assert_eq!(with(&|d| d.power.standby_w = Some(1.0)), "power.standby_w");
 }
 
-/// One of every kind, small enough to be filled.
+/// One device of every kind, small enough to be filled.
 fn kinds() -> Vec<DeviceSpec> {
     let mut all: Vec<DeviceSpec> =
         ["sata-ssd", "cloud-hdd", "cloud-ssd", "cloud-hdd-metered", "object-store"]
@@ -323,7 +326,7 @@ proptest! {
         let mut tags: Vec<_> = ends.iter().map(|c| c.tag).collect();
         tags.sort_unstable();
         prop_assert_eq!(tags, (0..steps.len() as u64).collect::<Vec<_>>());
-        // Told late, it does the same.
+        // A late call gives the same result.
         let far = SimTime(1 << 60);
         let theirs: Vec<_> = std::iter::from_fn(|| late.poll(far)).collect();
         prop_assert_eq!(ends.len(), theirs.len());

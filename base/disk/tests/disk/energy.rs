@@ -1,4 +1,4 @@
-//! The drive's books against sums by hand, and the law that times add up.
+//! The drive's energy and times against sums by hand; the times add up.
 
 use proptest::prelude::*;
 use seekless_block::{Duration, Energy, Extent, Op, Power, SimTime};
@@ -9,7 +9,8 @@ use seekless_disk::{
 
 use crate::toy::{TOY, toy};
 
-/// The toy disk (14 W seeking, 8 W turning, 5 W idle) with 1 W in standby, 2 s and 3 J to stop, 4 s and 40 J to start.
+/// The toy disk (14 W seeking, 8 W rotating, 5 W idle) with 1 W in standby, 2 s and 3 J to stop, 4
+/// s and 40 J to start.
 fn standby() -> Disk {
     toy_with(
         "standby_w = 1.0\nspin_down_s = 2.0\nspin_down_j = 3.0\nspin_up_s = 4.0\nspin_up_j = 40.0\n",
@@ -35,8 +36,8 @@ fn joules(j: f64) -> Energy {
     Energy((j * 1e12) as u128)
 }
 
-/// Sector 30 stands at angle 7 ms on cylinder 1, head 1; the arm starts on cylinder 0 and takes 2 ms. From 0 that is
-/// 2 ms of seek, 5 of waiting, 1 of transfer.
+/// Sector 30 is at angle 7 ms on cylinder 1, head 1. The arm starts on cylinder 0 and takes 2 ms.
+/// From time 0 that is 2 ms of seek, 5 of waiting, 1 of transfer.
 const FIRST: Duration = Duration::from_millis(8);
 
 #[test]
@@ -45,10 +46,11 @@ fn half_a_minute_by_hand() {
     drive.set_spin_down(SpinDown::After(Duration::from_millis(10_000))).unwrap();
     let c = read(&mut drive, SimTime(0), 30);
     assert_eq!(c.finished.since(SimTime(0)), FIRST);
-    // Stops at 10.008 s, rests from 12.008 s. A read at 20.008 s (a whole turn after the first ended) waits 4 s.
+    // Stops at 10.008 s, in standby from 12.008 s. A read at 20.008 s (a whole revolution after the
+    // first ended) waits 4 s.
     let c = read(&mut drive, seconds(20.008), 30);
     assert_eq!(c.access.spin_up, Duration::from_millis(4_000));
-    // The turn is at angle 8 ms when the platters are up: 9 ms to wait.
+    // The platter is at angle 8 ms after spinning up: 9 ms to wait.
     assert_eq!((c.access.seek, c.access.rotation), (Duration(0), Duration::from_millis(9)));
     assert_eq!(c.started, seconds(20.008));
     assert_eq!(c.finished, seconds(24.018));
@@ -75,14 +77,14 @@ fn half_a_minute_by_hand() {
     };
     assert_eq!(usage.energy, energy);
     assert_eq!(usage.spin_downs, 1);
-    // In the middle of spinning up: a quarter of it.
+    // During the spin-up: a quarter of it.
     let at = drive.usage(seconds(21.008));
     assert_eq!((at.time.spin_up, at.energy.spin_up), (ms(1_000), joules(10.0)));
     assert_eq!(at.time.rotation_transfer, ms(6));
 }
 
 #[test]
-fn a_command_in_the_middle_of_spinning_down_waits_for_the_rest_too() {
+fn a_command_during_the_spin_down_waits_for_its_end_too() {
     let mut drive = Drive::new(standby(), Scheduler::Fcfs);
     drive.set_spin_down(SpinDown::After(Duration::from_millis(10_000))).unwrap();
     let c = read(&mut drive, seconds(10.5), 30);
@@ -91,7 +93,7 @@ fn a_command_in_the_middle_of_spinning_down_waits_for_the_rest_too() {
     assert_eq!(usage.time.spin_down, Duration::from_millis(2_000));
     assert_eq!(usage.energy.spin_down, joules(3.0));
     assert_eq!(usage.time.standby, Duration::ZERO);
-    // Transitions that take no time still cost.
+    // A transition without duration still costs energy.
     let at_once =
         toy_with("standby_w = 1.0\nspin_down_j = 3.0\nspin_up_s = 0.0\nspin_up_j = 40.0\n");
     let mut drive = Drive::new(at_once, Scheduler::Fcfs);
@@ -100,11 +102,11 @@ fn a_command_in_the_middle_of_spinning_down_waits_for_the_rest_too() {
     assert_eq!(c.access.spin_up, Duration::ZERO);
     let usage = drive.usage(c.finished);
     assert_eq!((usage.energy.spin_down, usage.energy.spin_up), (joules(3.0), joules(40.0)));
-    // A tick before the timeout nothing happens.
+    // One nanosecond before the timeout nothing happens.
     let mut drive = Drive::new(standby(), Scheduler::Fcfs);
     drive.set_spin_down(SpinDown::After(Duration::from_millis(10_000))).unwrap();
     assert_eq!(read(&mut drive, SimTime(9_999_999_999), 30).access.spin_up, Duration::ZERO);
-    // A flush and a discard leave the platters at rest.
+    // A flush and a discard do not end the standby.
     let mut drive = Drive::new(standby(), Scheduler::Fcfs);
     drive.set_spin_down(SpinDown::After(Duration::from_millis(10_000))).unwrap();
     drive.submit(seconds(15.0), Command::new(0, Op::Flush, Extent::default())).unwrap();
@@ -113,7 +115,7 @@ fn a_command_in_the_middle_of_spinning_down_waits_for_the_rest_too() {
 }
 
 #[test]
-fn lower_levels_of_idling_by_hand() {
+fn lower_idle_levels_by_hand() {
     let levels = "[[power.idle_level]]\nafter_s = 1.0\nw = 3.0\nrecovery_ms = 20.0\n\
                   [[power.idle_level]]\nafter_s = 5.0\nw = 2.0\nrecovery_ms = 300.0\n";
     let text = TOY.replace("[geometry]\n", &format!("{levels}[geometry]\n"));
@@ -134,10 +136,10 @@ fn lower_levels_of_idling_by_hand() {
 }
 
 #[test]
-fn seeks_coast_and_writing_costs_what_it_says() {
+fn coasting_and_writing_use_their_own_power() {
     let disk = toy_with("coast_after_ms = 2.5\ncoast_w = 6.0\nread_w = 9.0\nwrite_w = 10.0\n");
     let power = *disk.power();
-    // 4 ms of seek: 2.5 at 14 W, 1.5 at 6 W. In nanojoules.
+    // 4 ms of seek: 2.5 at 14 W, 1.5 at 6 W, in nanojoules.
     assert_eq!(power.seeking(Duration::from_millis(4)), Energy(44_000_000_000));
     assert_eq!(power.seeking(Duration::from_millis(2)), Energy(28_000_000_000));
     assert_eq!((power.transfer(false), power.transfer(true)), (Power(9_000), Power(10_000)));
@@ -154,10 +156,10 @@ fn seeks_coast_and_writing_costs_what_it_says() {
 fn break_even_is_where_both_cost_the_same() {
     // Idle 5 W against 3 J + 40 J + 1 W x (T - 6 s): T = 37 / 4 = 9.25 s.
     assert_eq!(standby().power().break_even(), Some(Duration::from_millis(9_250)));
-    // Cheap transitions: no shorter than they last.
+    // Cheap transitions: not shorter than their duration.
     let cheap = toy_with("standby_w = 1.0\nspin_up_s = 4.0\nspin_up_w = 1.0\n");
     assert_eq!(cheap.power().break_even(), Some(Duration::from_millis(4_000)));
-    // Nothing to gain, nothing known.
+    // No gain, or values not known.
     let no_gain = toy_with("standby_w = 5.0\nspin_up_s = 4.0\nspin_up_w = 1.0\n");
     assert_eq!(no_gain.power().break_even(), None);
     assert_eq!(toy().power().break_even(), None);
@@ -173,13 +175,14 @@ fn break_even_is_where_both_cost_the_same() {
 }
 
 #[test]
-fn the_adaptive_timeout_doubles_with_regret_and_halves_without() {
+fn the_adaptive_timeout_doubles_after_a_long_wait_and_halves_otherwise() {
     let mut drive = Drive::new(standby(), Scheduler::Fcfs);
     drive.set_spin_down(SpinDown::Adaptive).unwrap();
     let script = [
-        // It starts at 9.25 s. 4 s of waiting are more than 5% of 30 s of idling: 18.5 s, then 37 s, then 74 s.
+        // It starts at 9.25 s. 4 s of waiting exceed 5% of 30 s of idling: 18.5 s, then 37 s, then
+        // 74 s.
         vec![(30.0, 4.0), (18.4, 0.0), (30.0, 4.0), (36.9, 0.0), (60.0, 4.0), (73.9, 0.0)],
-        // In the middle of stopping; 74 s is eight times the beginning: no further.
+        // While stopping. 74 s is eight times the start value: no further.
         vec![(75.0, 5.0), (73.9, 0.0)],
         // 4 s are less than 5% of 81 s: 37 s, 18.5 s, 9.25 s ... down to an eighth, 1.15625 s.
         vec![(81.0, 4.0); 7],
@@ -221,7 +224,7 @@ fn faults_in_the_power_section_name_their_field() {
         let error = DiskSpec::parse("toy.toml", &text).unwrap_err();
         assert_eq!(error.field, field, "{error}");
         assert!(error.what.contains(allowed), "{error}");
-        // Within the lines that were put in, [power] being right before.
+        // Inside the inserted lines, directly after [power].
         let from = TOY.lines().position(|l| l == "[geometry]").unwrap();
         assert!((from..=from + power.lines().count()).contains(&error.line), "{error}");
     }
@@ -239,23 +242,31 @@ fn policies_read_back() {
 }
 
 /// (idle before in microseconds, first sector, length, reads, background).
-type Step = (u64, u64, u64, bool, bool);
+type EnergyTestStep = (u64, u64, u64, bool, bool);
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<EnergyTestStep>> {
     let gap = prop_oneof![Just(0u64), 0u64..40_000, 0u64..40_000_000];
     let step = (gap, 0u64..60, 1u64..9, any::<bool>(), any::<bool>());
     proptest::collection::vec(step, 1..30)
 }
 
-/// Serves the steps, asking for the account at every event and in between; returns what was served.
-fn walk(mut drive: Drive, steps: &[Step], asks: u64) -> (Drive, Vec<(Completion, bool)>, SimTime) {
+/// Serves the steps and queries the usage at every event and in between. Returns the completions.
+fn walk(
+    mut drive: Drive,
+    steps: &[EnergyTestStep],
+    asks: u64,
+) -> (Drive, Vec<(Completion, bool)>, SimTime) {
     let mut served = Vec::new();
     let mut at = SimTime(0);
     let mut before = Usage::default();
     let mut look = |drive: &Drive, at: SimTime| {
         let usage = drive.usage(at);
-        assert_eq!(usage.time.total(), at.since(SimTime(0)), "the states add up to the span");
-        // Nothing is ever taken back: `since` panics where a difference is negative.
+        assert_eq!(
+            usage.time.total(),
+            at.since(SimTime(0)),
+            "the times of the states add up to the total time"
+        );
+        // Recorded values never decrease: `since` panics if a difference is negative.
         let _ = usage.since(&before);
         before = usage;
     };
@@ -307,7 +318,7 @@ proptest! {
         prop_assert_eq!(usage.background.rotation_transfer, behind.rotation_transfer);
         let seek: Duration = served.iter().map(|(c, _)| c.access.seek).sum();
         prop_assert_eq!(usage.time.seek, seek);
-        // Idling and resting cost their power; each stop and start its energy.
+        // Idling and standby cost their power; each stop and start its energy.
         prop_assert_eq!(usage.energy.idle, Power(5_000) * usage.time.idle);
         prop_assert_eq!(usage.energy.standby, Power(1_000) * usage.time.standby);
         let ups = served.iter().filter(|(c, _)| c.access.spin_up > Duration::ZERO).count();
@@ -319,13 +330,13 @@ proptest! {
     }
 
     #[test]
-    fn the_states_add_up_with_a_buffer_that_works_on_its_own(steps in steps(), spins in any::<bool>()) {
-        let mut drive = Drive::new(crate::buffer::busy_on_its_own(), Scheduler::Sptf);
+    fn the_states_add_up_with_the_drives_own_work(steps in steps(), spins in any::<bool>()) {
+        let mut drive = Drive::new(crate::buffer::disk_with_own_work(), Scheduler::Sptf);
         if spins {
             drive.set_spin_down(SpinDown::After(Duration::from_millis(100))).unwrap();
         }
         let (drive, served, _) = walk(drive, &steps, 3);
-        // Once all is written back, all the work there was has been given its time, or stood in another's.
+        // After everything is written back, all work has its time, or is part of other time.
         let usage = drive.usage(SimTime(1 << 50));
         let all: Duration = served.iter().map(|(c, _)| c.access.seek + c.access.behind_seek).sum();
         prop_assert!(usage.time.seek <= all);
@@ -333,7 +344,7 @@ proptest! {
 }
 
 #[test]
-fn every_entry_that_says_enough_can_spin_down() {
+fn every_entry_with_standby_values_can_spin_down() {
     for name in catalogue::disks() {
         let disk = Disk::new(&catalogue::get(name).unwrap()).unwrap();
         let even = disk.power().break_even();

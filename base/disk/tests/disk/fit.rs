@@ -1,4 +1,4 @@
-//! Fitting gives back the disk whose accesses are fitted.
+//! A fit returns the disk whose accesses are fitted.
 
 use seekless_block::{Duration, Op, SimTime};
 use seekless_disk::fit::{Pace, Sample, fit, workload};
@@ -6,12 +6,13 @@ use seekless_disk::{Command, Disk, DiskSpec, Drive, Scheduler, catalogue};
 
 use crate::compared::compare;
 
-/// The characterizing workload on a drive, one request at a time, for so many seconds of the drive's time.
+/// Runs the characterizing workload on a drive, one request at a time, for `seconds` of the drive's
+/// time.
 fn probe(spec: &DiskSpec, seconds: f64) -> Vec<Sample> {
     probe_from(spec, seconds, || Duration(0))
 }
 
-/// The same from a host that itself takes some time for each request.
+/// The same with a host that needs some time for each request.
 fn probe_from(spec: &DiskSpec, seconds: f64, mut host: impl FnMut() -> Duration) -> Vec<Sample> {
     let budget = Duration((seconds * 1e9) as u64);
     let mut pace = Pace::new(budget);
@@ -36,9 +37,10 @@ fn probe_from(spec: &DiskSpec, seconds: f64, mut host: impl FnMut() -> Duration)
     samples
 }
 
-/// A minute of probing. Of the two disks of the eighties less is asked: they have no skew, so that reading in
-/// order loses a turn at each new cylinder, every fifteenth track; that looks like a disturbance, which is not
-/// counted, and makes 1 / 15 of the bandwidth. Their curve is a square root, steep where knots are few.
+/// A minute of probing. The two disks of the eighties have weaker limits. They have no skew, so a
+/// sequential read loses a revolution at each new cylinder, every fifteenth track. That looks like
+/// a disturbance, which is not counted, and makes 1 / 15 of the bandwidth. Their curve is a square
+/// root, steep where there are few knots.
 #[test]
 fn a_fit_gives_the_disk_back() {
     for name in catalogue::disks() {
@@ -47,7 +49,7 @@ fn a_fit_gives_the_disk_back() {
             "disk1000" => (0.8, 0.07),
             _ => (0.95, 0.03),
         };
-        // The mechanism: what a buffer adds is not fitted.
+        // Only the mechanism: the buffer is not fitted.
         let spec = DiskSpec { controller: None, ..catalogue::get(name).unwrap() };
         if spec.geometry.zones.is_empty() {
             continue;
@@ -77,10 +79,10 @@ fn a_fit_gives_the_disk_back() {
     }
 }
 
-/// A host that wakes up late is found in the seek curve as so much more, and nowhere else: by its mean, where it is late by
-/// chance. Half a minute, as the test in real time takes, whose yardstick this is.
+/// The time of a slow host appears in the seek curve and nowhere else; if the time is random, its
+/// mean appears. The test lasts half a minute, as the test in real time that uses these limits.
 #[test]
-fn what_the_host_takes_is_found_in_the_seeks() {
+fn the_hosts_time_appears_in_the_seeks() {
     let spec = DiskSpec { controller: None, ..catalogue::get("cheetah9lp").unwrap() };
     for (mean_us, by_chance) in [(60, false), (200, false), (200, true), (400, false)] {
         let mut dice = 1u64;
@@ -111,7 +113,7 @@ fn what_the_host_takes_is_found_in_the_seeks() {
 }
 
 #[test]
-fn what_is_no_disk_is_refused() {
+fn samples_that_are_not_from_a_disk_are_refused() {
     let spec = catalogue::get("wd800jb").unwrap();
     let samples = probe(&spec, 60.0);
     let fit = |s: &[Sample]| fit("x", spec.capacity_sectors, s, "a test");
@@ -122,7 +124,7 @@ fn what_is_no_disk_is_refused() {
     let mut flat = samples.clone();
     flat.iter_mut().for_each(|s| s.service = Duration(100_000));
     let e = fit(&flat).unwrap_err().to_string();
-    assert!(e.contains("no revolution"), "{e}");
+    assert!(e.contains("not a possible revolution"), "{e}");
     flat.iter_mut().for_each(|s| s.service = Duration(0));
     let _ = fit(&flat).unwrap_err();
     flat.iter_mut().for_each(|s| s.service = Duration(u64::MAX));
@@ -130,7 +132,7 @@ fn what_is_no_disk_is_refused() {
 }
 
 #[test]
-fn the_speed_comes_from_the_band_where_nothing_steps_back() {
+fn without_backward_steps_the_speed_comes_from_the_band() {
     let spec = catalogue::get("wd360gd").unwrap();
     let mut samples = probe(&spec, 300.0);
     let back = |a: &Sample, b: &Sample| b.extent.start < a.extent.start;

@@ -1,9 +1,9 @@
-//! DiskSim's descriptions, made-up ones, to specifications.
+//! Imports DiskSim descriptions, written for these tests.
 
 use seekless_block::{Extent, Lba, Op, SimTime};
 use seekless_disk::{
-    Disk, DiskSpec, ImportError, Place, ReadAhead, SeekSpec, SpareRule, WriteBack, ZeroLatency,
-    import_disksim,
+    Disk, DiskSpec, ImportError, PlatterPosition, ReadAhead, SeekSpec, SpareRule, WriteBack,
+    ZeroLatency, import_disksim,
 };
 
 const MODEL: &str = "
@@ -87,7 +87,7 @@ fn import(text: &str) -> Result<DiskSpec, ImportError> {
 }
 
 #[test]
-fn every_parameter_finds_its_place() {
+fn every_parameter_is_imported() {
     let spec = import(SPECS).unwrap();
     assert_eq!((spec.name.as_str(), spec.title.as_str()), ("toy", "TOY_WHOLE"));
     // 4 cylinders of 2 x 10 sectors, 5 spares, 2 unused.
@@ -99,18 +99,18 @@ fn every_parameter_finds_its_place() {
     assert_eq!((z.offset, z.track_skew, z.spare_rule, z.spares), (1.0, 2.0, SpareRule::Zone, 5));
     assert_eq!((&z.slips[..], &z.remaps[..]), (&[12, 13][..], &[(30, 78)][..]));
     let c = spec.controller.as_ref().unwrap();
-    // Overheads are scaled by two, and each command pays twice 0.25 ms.
+    // Overheads are scaled by two, and each command takes 0.25 ms twice in addition.
     assert_eq!((c.read_hit_ms, c.read_miss_ms), ([0.7, 0.9], [1.1, 1.3]));
-    // It reads on arrival; one that does not settles for the time of the shortest seek.
+    // The drive reads on arrival. Without that, it settles for the time of the shortest seek.
     assert_eq!((c.bus_sector_ms, c.settle_ms), ([0.1; 2], 0.0));
     let waits = SPECS.replace("Immediate buffer read = 1", "Immediate buffer read = 0");
     assert_eq!(import(&waits).unwrap().controller.unwrap().settle_ms, 2.0);
     assert_eq!((c.read_ahead, c.write_back), (ReadAhead::Segment, WriteBack::All));
     assert_eq!(c.read_ahead_sectors, 15);
-    // No number of sectors is as many as a segment holds.
+    // 0 sectors mean as many as a segment holds.
     let full = SPECS.replace("Maximum read-ahead (blks) = 15", "Maximum read-ahead (blks) = 0");
     assert_eq!(import(&full).unwrap().controller.unwrap().read_ahead_sectors, 20);
-    // And through TOML.
+    // The same after a round trip through TOML.
     assert_eq!(DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap(), spec);
 }
 
@@ -118,10 +118,12 @@ fn every_parameter_finds_its_place() {
 fn the_layout_of_a_zone_by_hand() {
     let disk = Disk::new(&import_disksim("toy.model", MODEL, &mut |n| open(n)).unwrap()).unwrap();
     let place = |lba| {
-        let Place { cylinder, head, sector, .. } = disk.geometry().place(Lba(lba)).unwrap();
+        let PlatterPosition { cylinder, head, sector, .. } =
+            disk.geometry().place(Lba(lba)).unwrap();
         (cylinder, head, sector)
     };
-    // Two sectors are unused in front; 12 and 13 slip; head order turns on odd cylinders; 30 lies at 78.
+    // Two sectors are unused in front; 12 and 13 slip; the head order is reversed on odd cylinders;
+    // 30 is at 78.
     for (lba, at) in [
         (0, (0, 0, 2)),
         (7, (0, 0, 9)),
@@ -155,16 +157,16 @@ fn the_layout_of_a_tree_by_hand() {
         (0, (0, 0, 0)),
         (2, (0, 0, 2)),
         (3, (1, 0, 0)),
-        (8, (1, 1, 0)),  // tree 10: second surface, back from cylinder 1
+        (8, (1, 1, 0)),  // tree 10: second surface, backwards from cylinder 1
         (13, (0, 1, 0)), // tree 15
-        (18, (2, 0, 0)), // tree 20: the pattern again, two cylinders on
+        (18, (2, 0, 0)), // tree 20: the pattern again, two cylinders further
         (20, (7, 0, 5)), // remapped
         (38, (4, 1, 0)), // tree 40
         (39, (4, 1, 2)), // tree 42
         (57, (7, 0, 0)), // tree 60
         (73, (4, 0, 1)), // tree 76
     ] {
-        let Place { cylinder, head, sector, .. } = g.place(Lba(lba)).unwrap();
+        let PlatterPosition { cylinder, head, sector, .. } = g.place(Lba(lba)).unwrap();
         assert_eq!((cylinder, head, sector), at, "sector {lba}");
     }
     let mut seen = std::collections::BTreeSet::new();
@@ -175,7 +177,7 @@ fn the_layout_of_a_tree_by_hand() {
     }
     let zones: Vec<_> = g.zones().collect();
     assert_eq!(zones, [(Lba(0), Lba(37), 5), (Lba(38), Lba(73), 6)]);
-    // Angles: sector 18 stands at 1/8, one track on 3/8 of 10 ms; track 4's first sector at 0.
+    // Angles: sector 18 is at 1/8, one track later at 3/8 of 10 ms; track 4's first sector at 0.
     let mut at = |lba, ns| disk.access(SimTime(ns), Op::Read, Extent::new(lba, 1)).unwrap();
     let a = at(18, 0); // two cylinders: 3 ms; at 3 ms the wait to 11.25 ms is 8.25
     assert_eq!((a.seek.0, a.rotation.0, a.transfer.0), (3_000_000, 8_250_000, 2_000_000));
@@ -197,11 +199,11 @@ fn a_whole_tree_read_at_once_ends_where_single_sectors_end() {
 }
 
 #[test]
-fn faults_name_file_and_line() {
+fn errors_name_file_and_line() {
     let told = |text: &str| import(text).unwrap_err().to_string();
     assert_eq!(
         told("disksim_disk A {\n Model = source gone.model\n}"),
-        "dir/toy.diskspecs:2: names 'gone.model', which cannot be read: no such file"
+        "dir/toy.diskspecs:2: names the file 'gone.model', which cannot be read: no such file"
     );
     assert!(
         told("disksim_disk A {\n\n Fast write level = 7,\n Model = source toy.model }")
@@ -210,14 +212,14 @@ fn faults_name_file_and_line() {
     assert!(told("nothing").contains("no 'disksim_disk'"));
     let model = MODEL.replace("Blocks per track = 10", "Blocks per track = ten");
     let e = import_disksim("m", &model, &mut |n| open(n)).unwrap_err().to_string();
-    assert_eq!(e, "m:12: Blocks per track: 'ten' is no number");
+    assert_eq!(e, "m:12: Blocks per track: 'ten' is not a number");
     let model = MODEL.replace("6000", "1e9");
     let e = import_disksim("m", &model, &mut |n| open(n)).unwrap_err().to_string();
     assert_eq!(e, "m: mechanics.rpm is 1000000000; allowed: 60 to 30000 revolutions a minute");
 }
 
 #[test]
-fn no_cut_or_changed_byte_panics() {
+fn no_truncation_or_changed_byte_panics() {
     for text in [MODEL, SPECS, TREE] {
         for end in 0..text.len() {
             let _ = import_disksim("x", &text[..end], &mut |n| open(n));
@@ -238,7 +240,7 @@ fn no_cut_or_changed_byte_panics() {
 }
 
 #[test]
-fn a_drive_that_lets_go_of_the_bus_before_it_takes_a_writes_data() {
+fn a_drive_that_releases_the_bus_before_it_takes_the_data_of_a_write() {
     let more = "Data preparation overhead = 0.01, First reselect overhead = 0.02, Other reselect overhead = 0.04,
         Write completion overhead = 0.1, Extra write disconnect = 1, Extradisc command overhead = 0.2,
         Extradisc disconnect overhead = 0.08, Extradisc inter-disconnect delay = 0.3, Extradisc seek delta = 0.05,
@@ -250,13 +252,14 @@ fn a_drive_that_lets_go_of_the_bus_before_it_takes_a_writes_data() {
     assert_eq!(DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap(), spec);
     let c = spec.controller.unwrap();
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
-    // Each command pays 0.25 always. Hits and writes prepare data.
+    // Each command takes 0.25 in addition. Hits and writes prepare data.
     near(c.read_hit_ms[0], 0.25 + 0.1 + 0.01);
     near(c.read_miss_ms[0], 0.25 + 0.3);
     near(c.write_miss_ms[0], 0.25);
     near(c.write_data_ms, 0.01);
     near(c.write_end_ms, 0.1 + 0.02);
-    // Only a write's movement has a least time, and only a write elsewhere after a write is disconnected.
+    // Only a write's movement has a minimum time, and only a write elsewhere after a write is
+    // disconnected.
     near(c.write_seek_ms, 0.32);
     let elsewhere = c.write_elsewhere.unwrap();
     near(elsewhere.miss_ms, 0.25 + 0.2 + 0.05);
@@ -284,7 +287,7 @@ fn a_tree_nested_without_end_is_refused() {
     assert!(e.contains("64"), "{e}");
 }
 
-/// A host, as DiskSim's `.parv` files describe it: the drive is named, or stands in it.
+/// A host as in DiskSim's `.parv` files: it names the drive, or contains it.
 fn host(drive: &str) -> String {
     format!(
         "disksim_global Global {{ Init Seed = 42 }}\n\
@@ -311,7 +314,8 @@ fn a_host_names_its_drive_and_times_the_bus() {
     assert_eq!(bus("a.parv", &host("source slow.diskspecs")), [0.17, 0.18]);
     assert_eq!(bus("a.parv", &host(&slow)), [0.17, 0.18]);
     assert_eq!(bus("a.parv", &host(&format!("source gone\n{slow}"))), [0.17, 0.18]);
-    // Imported alone: from the host's file beside it, or 5 MB/s. What the drive says of itself comes first.
+    // Imported alone: the bus time comes from the host's file beside it, or is 5 MB/s. The drive's
+    // own value has priority.
     assert_eq!(bus("dir/toy.diskspecs", &slow), [0.17, 0.18]);
     assert_eq!(bus("dir/other.diskspecs", &slow), [0.1024; 2]);
     assert_eq!(bus("dir/toy.diskspecs", SPECS), [0.1; 2]);

@@ -1,4 +1,4 @@
-//! The whole crate from outside: known answers, properties, naive twins.
+//! Tests of the whole crate from outside: known answers, properties, naive twins.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside #[test] functions may panic too
 
 mod anticipation;

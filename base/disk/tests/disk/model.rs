@@ -1,4 +1,5 @@
-//! The model as a whole: geometry both ways, rotation, streaming, and what the papers publish.
+//! The whole model: geometry in both directions, rotation, streaming, and the published figures of
+//! the papers.
 
 use proptest::prelude::*;
 use seekless_block::{Duration, Extent, Lba, Op, SimTime};
@@ -34,23 +35,23 @@ fn fs2s_formula_at_points() {
         assert!((ms(x) - by_hand).abs() < 2e-6, "{x}: {} against {by_hand}", ms(x));
     }
     assert_eq!(printed.time(0, 0), Duration::ZERO);
-    // With one printed digit the cubic turns negative (-1.2 ms) before the line takes over at 5.15 ms.
+    // With one printed digit the cubic is negative (-1.2 ms) before the line begins at 5.15 ms.
     let x = 10_999_999.0f64;
     assert!(8e-21 * x.powi(3) - 2e-13 * x * x + 1e-6 * x + 1.35 < -1.2);
     assert_eq!(printed.time(1, 10_999_999), Duration::ZERO);
 }
 
 #[test]
-fn the_catalogue_curve_of_fs2_is_the_printed_one_mended() {
+fn the_catalogue_curve_of_fs2_agrees_with_the_printed_one() {
     let disk = entry("wd800jb");
     let SeekCurve::Sectors { cubic, linear, threshold } = disk.curve().clone() else {
         panic!("over logical distance")
     };
-    // The same numbers when printed to one digit, as the paper prints them.
+    // The coefficients printed to one digit, as in the paper.
     let printed: Vec<String> = cubic.iter().map(|c| format!("{c:.0e}")).collect();
     assert_eq!(printed, ["8e-21", "-2e-13", "1e-6", "1e0"]);
     assert_eq!((cubic[3], linear, threshold), (1.35, [9e-8, 4.16], 1.1e7));
-    // It rises throughout and meets the line within 10 us.
+    // It rises everywhere and meets the line within 10 us.
     let mut last = Duration::ZERO;
     for x in (1..156_301_488u64).step_by(50_000) {
         let t = disk.curve().time(1, x);
@@ -59,7 +60,7 @@ fn the_catalogue_curve_of_fs2_is_the_printed_one_mended() {
     }
     let jump = disk.curve().time(1, 11_000_000) - disk.curve().time(1, 10_999_999);
     assert!(jump < Duration::from_micros(10), "{jump:?}");
-    // From one digit's rounding the curve cannot differ by more than this from what was printed.
+    // Rounding to one digit cannot change the curve by more than this.
     let x = 3e6f64;
     let bound = 0.5e-21 * x.powi(3) + 0.5e-13 * x * x + 0.5e-6 * x;
     let gap = (disk.curve().time(1, 3_000_000).as_millis_f64() - 2.766).abs();
@@ -78,10 +79,11 @@ fn mean_seek(disk: &mut Disk, draws: u64) -> f64 {
 }
 
 #[test]
-fn fs2s_formula_and_its_table_1_disagree_and_we_say_by_how_much() {
-    // Table 1 quotes the data sheet: 9.9 ms average, 2.0 track to track, 21 full stroke. The formula, which
-    // the paper measured on the drive, gives for pairs of random sectors: a third of the disk away on average,
-    // 9e-8 * 156301488 / 3 + 4.16 = 8.85 ms, 0.16 less because the cubic lies below the line.
+fn fs2s_formula_and_its_table_1_differ_by_a_known_amount() {
+    // Table 1 quotes the data sheet: 9.9 ms average, 2.0 track to track, 21 full stroke. The
+    // formula, which the paper measured on the drive, gives for pairs of random sectors: a third of
+    // the disk away on average, 9e-8 * 156301488 / 3 + 4.16 = 8.85 ms, 0.16 less because the cubic
+    // is below the line.
     let mut disk = entry("wd800jb");
     let mean = mean_seek(&mut disk, 200_000);
     assert!((8.65..8.74).contains(&mean), "{mean}");
@@ -125,7 +127,8 @@ fn published_mean_seeks_are_met() {
         ("travelstar-5k320", 12.0),
     ] {
         let mean = mean_seek(&mut entry(name), 100_000);
-        // Zoning puts more addresses on outer cylinders, so random addresses are nearer than random cylinders.
+        // Zones put more addresses on outer cylinders, so random addresses are nearer than random
+        // cylinders.
         assert!(mean < published * 1.01 && mean > published * 0.93, "{name}: {mean}");
     }
 }
@@ -133,7 +136,7 @@ fn published_mean_seeks_are_met() {
 #[test]
 fn the_wait_for_the_platter_is_uniform_at_random_times() {
     for mut disk in [toy(), entry("wd800jb"), entry("exos-x20")] {
-        let revolution = disk.turn().revolution().0;
+        let revolution = disk.spindle().revolution().0;
         let mut random = Lcg(7);
         let mut bins = [0u32; 16];
         let mut sum = 0;
@@ -146,7 +149,7 @@ fn the_wait_for_the_platter_is_uniform_at_random_times() {
             bins[(a.rotation.0 * 16 / (revolution + 1)) as usize] += 1;
             sum += a.rotation.0;
         }
-        // Mean within five standard errors of half a revolution.
+        // The mean is within five standard errors of half a revolution.
         let mean = sum as f64 / n as f64 / revolution as f64;
         assert!((mean - 0.5).abs() < 5.0 / (12.0 * n as f64).sqrt(), "{mean}");
         // Chi-square of 16 bins, 15 degrees of freedom: 44.3 is the 1e-4 point.
@@ -158,14 +161,15 @@ fn the_wait_for_the_platter_is_uniform_at_random_times() {
 
 #[test]
 fn streaming_runs_at_the_zones_rate_including_skew() {
-    // The clustering paper's disks have no skew to hide their seeks behind.
+    // The clustering paper's disks have no skew that hides their seeks.
     for name in catalogue::disks().filter(|n| !["rz55", "disk1000"].contains(n)) {
         let spec = DiskSpec { controller: None, ..catalogue::get(name).unwrap() };
         let mut disk = Disk::new(&spec).unwrap();
         let zones: Vec<_> = disk.geometry().zones().collect();
         for (z, (first, last, spt)) in spec.geometry.zones.iter().zip(&zones) {
             assert_eq!(z.sectors_per_track, *spt);
-            // Long requests back to back within the zone: each track costs a revolution and its skew.
+            // Long consecutive requests inside the zone: each track takes a revolution and its
+            // skew.
             let mut at = SimTime(0);
             let len = 8_192;
             let mut sectors = 0;
@@ -181,7 +185,7 @@ fn streaming_runs_at_the_zones_rate_including_skew() {
             let heads = f64::from(spec.geometry.heads);
             let skew = (z.track_skew * (heads - 1.0) + z.cylinder_skew) / heads;
             let turns = 1.0 + skew / f64::from(*spt);
-            let expected = f64::from(*spt) / (turns * disk.turn().revolution().as_secs_f64());
+            let expected = f64::from(*spt) / (turns * disk.spindle().revolution().as_secs_f64());
             let rate = sectors as f64 / at.since(begin).as_secs_f64();
             assert!((rate / expected - 1.0).abs() < 0.01, "{name}: {rate} against {expected}");
             if first.0 == 0 {
@@ -208,7 +212,7 @@ fn back_to_back_requests_never_miss_a_revolution() {
         let mut next = 3;
         while next + 3 <= disk.capacity().get().min(60_000) {
             let a = disk.access(at, Op::Write, Extent::new(next, 3)).unwrap();
-            let missed = disk.turn().revolution().0 * 6 / 10;
+            let missed = disk.spindle().revolution().0 * 6 / 10;
             assert!(a.rotation.0 < missed, "at {next}: {a:?}");
             at += a.total();
             next += 3;
@@ -216,7 +220,7 @@ fn back_to_back_requests_never_miss_a_revolution() {
     }
 }
 
-/// A small disk with every kind of oddity, from drawn numbers.
+/// A small disk with every kind of irregularity, from random numbers.
 fn odd_disk() -> impl Strategy<Value = DiskSpec> {
     let zone = (
         1u32..5,
@@ -241,7 +245,7 @@ fn odd_disk() -> impl Strategy<Value = DiskSpec> {
                 _ => cylinder,
             };
             let spares = spares.min(region - 1);
-            // No region may slip more than it has spare.
+            // No region may slip more sectors than it has spares.
             let mut used = std::collections::BTreeMap::new();
             let mut keep = Vec::new();
             for s in slips.into_iter().filter(|&s| s < physical) {
@@ -272,7 +276,7 @@ fn odd_disk() -> impl Strategy<Value = DiskSpec> {
 
 proptest! {
     #[test]
-    fn every_sector_has_its_own_place_and_is_found_there(spec in odd_disk()) {
+    fn every_sector_has_its_own_position_and_is_found_there(spec in odd_disk()) {
         let disk = Disk::new(&spec).unwrap();
         let g = disk.geometry();
         let mut seen = std::collections::BTreeSet::new();
@@ -295,7 +299,8 @@ proptest! {
 
     #[test]
     fn one_long_request_ends_where_single_sectors_end(spec in odd_disk(), at in 0u64..1u64 << 40, cut in 0.0f64..1.0) {
-        // Reading n sectors at once costs what reading them one by one, each started the moment the one before ended, costs.
+        // Reading n sectors at once takes as long as reading them one by one, each starting exactly
+        // when the one before ends.
         let mut whole = Disk::new(&spec).unwrap();
         let mut parts = whole.clone();
         let capacity = whole.capacity().get();
@@ -306,15 +311,16 @@ proptest! {
             now += parts.access(now, Op::Read, Extent::new(lba, 1)).unwrap().total();
         }
         let apart = now.since(SimTime(at)).0.abs_diff(total.0);
-        // Each of the single accesses rounds its end down by less than a nanosecond, and then waits for it. Where
-        // the head reaches a sector at the very instant it comes by, that nanosecond decides over a turn of 10 ms.
+        // Each single access rounds its end down by less than a nanosecond, and then waits for it.
+        // If the head reaches a sector exactly when the sector arrives, that nanosecond decides
+        // about a revolution of 10 ms.
         let off = (apart + 1) % 10_000_000;
         prop_assert!(off <= 2 && apart <= 20_000_001, "{apart} ns apart");
         prop_assert_eq!(whole.arm(), parts.arm());
     }
 }
 
-/// A linear congruential generator (Knuth's MMIX); the seed stands where it is used.
+/// A linear congruential generator (Knuth's MMIX); each use states its seed.
 struct Lcg(u64);
 
 impl Lcg {

@@ -1,4 +1,4 @@
-//! The drive against a naive twin that chooses by trying every waiting command.
+//! The drive against a naive twin that tries every waiting command.
 
 use proptest::prelude::*;
 use seekless_block::{Duration, Extent, Op, SimTime};
@@ -56,7 +56,7 @@ fn twin(mut disk: Disk, scheduler: Scheduler, script: &Script) -> Vec<(u64, SimT
                     Scheduler::Sstf => (false, (to - end as i64).abs(), *i),
                     Scheduler::Look if upward => (to < from, (to - from).abs(), *i),
                     Scheduler::Look => (to > from, (to - from).abs(), *i),
-                    // These scripts are of one stream: there is nobody to wait for.
+                    // These scripts have one stream, so the disk never waits for another.
                     Scheduler::CLook | Scheduler::Anticipatory => (to < from, to, *i),
                     Scheduler::Sptf => (false, positioning, *i),
                     Scheduler::Asptf => {
@@ -89,7 +89,8 @@ fn scripts() -> impl Strategy<Value = Script> {
         let mut at = 0;
         let mut script = Script::new();
         for (i, (gap, start, len, read, background)) in steps.into_iter().enumerate() {
-            // Bursts: two thirds come with the one before. Odd times, so that no two events coincide.
+            // Bursts: two thirds arrive with the command before. Odd times, so that no two events
+            // coincide.
             at += if gap % 3 == 0 { gap | 1 } else { 0 };
             let op = if read { Op::Read } else { Op::Write };
             let extent = Extent::new(start, len.min(60 - start));
@@ -104,7 +105,8 @@ proptest! {
     #[test]
     fn choices_are_those_of_brute_force(script in scripts(), which in 0usize..6) {
         let scheduler = Scheduler::ALL[which];
-        // The drive serves the first of a burst before the rest comes; so does the twin given distinct times.
+        // The drive serves the first of a burst before the rest arrives. With distinct times, so
+        // does the twin.
         let script: Script = script.into_iter().enumerate().map(|(i, (t, c))| (SimTime(t.0 + i as u64), c)).collect();
         let ours: Vec<_> = play(toy(), scheduler, &script).iter().map(|c| (c.tag, c.started, c.finished)).collect();
         let theirs = twin(toy(), scheduler, &script);
@@ -112,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn being_told_late_changes_nothing(script in scripts(), which in 0usize..6) {
+    fn late_calls_change_nothing(script in scripts(), which in 0usize..6) {
         let scheduler = Scheduler::ALL[which];
         let prompt = play(toy(), scheduler, &script);
         let mut drive = Drive::new(toy(), scheduler);
@@ -129,11 +131,11 @@ proptest! {
 
 proptest! {
     #[test]
-    fn a_disk_that_takes_one_at_a_time_leaves_the_choice_to_the_host(script in scripts(), which in 0usize..6, other in 0usize..6) {
+    fn with_depth_one_the_host_chooses(script in scripts(), which in 0usize..6, other in 0usize..6) {
         let (host, own) = (Scheduler::ALL[which], Scheduler::ALL[other]);
         let one = Drive::with_host(toy(), own, 1, host);
         prop_assert_eq!(play_through(one, &script), play(toy(), host, &script));
-        // And one that takes all leaves nothing to it.
+        // A disk that takes all commands leaves no choice to the host.
         let all = Drive::with_host(toy(), own, 1_000, host);
         prop_assert_eq!(play_through(all, &script), play(toy(), own, &script));
     }
@@ -141,17 +143,20 @@ proptest! {
 
 #[test]
 fn the_disk_chooses_among_its_own_and_the_host_refills() {
-    // Two at the disk under C-LOOK, first come first at the host. 10 starts at once, 59 goes along; 20, 30, 40 wait.
+    // Two at the disk under C-LOOK, first come first served at the host. 10 starts at once together
+    // with 59; 20, 30, 40 wait.
     let mut drive = Drive::with_host(toy(), Scheduler::CLook, 2, Scheduler::Fcfs);
     for (tag, start) in [(0, 10), (1, 59), (2, 20), (3, 30), (4, 40)] {
         let extent = Extent::new(start, 1);
         drive.submit(SimTime(0), Command::new(tag, Op::Read, extent)).unwrap();
     }
     assert_eq!(drive.waiting(), 4);
-    // When 10 ends the disk has only 59 and starts it; then 20 comes. After 59 the disk has 20 alone, then 30, 40.
+    // When 10 ends the disk has only 59 and starts it; then 20 arrives. After 59 the disk has 20
+    // alone, then 30, 40.
     let tags: Vec<_> = std::iter::from_fn(|| drive.poll(SimTime(1 << 50))).map(|c| c.tag).collect();
     assert_eq!(tags, [0, 1, 2, 3, 4]);
-    // With three there: 10, 59, 20. After 10 the disk picks 20 and takes 30; then 30, 40, and 59 last.
+    // With three at the disk: 10, 59, 20. After 10 the disk picks 20 and takes 30; then 30, 40, and
+    // 59 last.
     let mut drive = Drive::with_host(toy(), Scheduler::CLook, 3, Scheduler::Fcfs);
     for (tag, start) in [(0, 10), (1, 59), (2, 20), (3, 30), (4, 40)] {
         let extent = Extent::new(start, 1);
@@ -182,7 +187,7 @@ fn background_waits_for_every_foreground_command() {
 }
 
 #[test]
-fn completions_tell_distance_and_sequence() {
+fn completions_report_distance_and_sequence() {
     let mut drive = Drive::new(toy(), Scheduler::Fcfs);
     for (tag, start) in [(0, 10), (1, 14), (2, 4), (3, 59)] {
         let command = Command::new(tag, Op::Read, Extent::new(start, 1));
@@ -246,7 +251,7 @@ fn shortest_positioning_first_beats_the_others_on_a_deep_queue() {
 }
 
 #[test]
-fn names_of_schedulers_read_back() {
+fn names_of_schedulers_can_be_parsed() {
     for s in Scheduler::ALL {
         assert_eq!(s.to_string().parse(), Ok(s));
     }

@@ -1,4 +1,5 @@
-//! The model against the field's reference simulator and against real drives, where their results are at hand.
+//! The model against the reference simulator and against real drives, if their results are
+//! available.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -10,7 +11,7 @@ use seekless_disk::validate::{
 };
 use seekless_disk::{Disk, DiskSpec, Scheduler, import_disksim};
 
-/// The folder of references, or a loud word that there is none.
+/// The folder of references. Prints SKIPPED if it is absent.
 fn shared(test: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let path = std::env::var_os("SEEKLESS_SHARED").map_or(beside, PathBuf::from);
@@ -64,7 +65,8 @@ fn mechanical_runs_agree_with_the_reference_simulator() {
             c.requests,
         );
         assert!(c.requests > 19_900, "{}", run.name);
-        // A microsecond is left to the reference's drifting phase: sequential reads wait 6 to 17 us on average.
+        // One microsecond is allowed for the reference's drifting phase: its sequential reads wait
+        // 6 to 17 us on average.
         for (ours, theirs) in [
             (m.seek, r.seek),
             (m.rotation, r.rotation),
@@ -84,8 +86,8 @@ fn mechanical_runs_agree_with_the_reference_simulator() {
 }
 
 #[test]
-fn measured_drives_are_met_no_worse_than_by_the_reference_simulator() {
-    let Some(shared) = shared("measured_drives_are_met_no_worse_than_by_the_reference_simulator")
+fn measured_drives_agree_as_well_as_with_the_reference_simulator() {
+    let Some(shared) = shared("measured_drives_agree_as_well_as_with_the_reference_simulator")
     else {
         return;
     };
@@ -105,7 +107,7 @@ fn measured_drives_are_met_no_worse_than_by_the_reference_simulator() {
         );
         assert!(m.requests > 9_000);
         assert!(m.demerit_ms <= drive.reference_ms, "{}: {}", drive.trace, m.demerit_ms);
-        // The specification loses nothing on its way through TOML.
+        // A round trip through TOML loses nothing.
         let again = DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap();
         assert_eq!(again, spec);
     }
@@ -113,10 +115,10 @@ fn measured_drives_are_met_no_worse_than_by_the_reference_simulator() {
 
 #[test]
 fn the_demerit_figure_by_hand() {
-    // Sorted: 1 2 3 4 against 1 2 3 8: one is 4 off, root mean square 2.
+    // Sorted: 1 2 3 4 against 1 2 3 8: one is off by 4, so the root mean square is 2.
     assert_eq!(demerit(&[4.0, 1.0, 3.0, 2.0], &[8.0, 3.0, 1.0, 2.0]), 2.0);
     assert_eq!(demerit(&[5.0; 7], &[6.0; 3]), 1.0);
-    // Everything shifted by 0.5.
+    // All values shifted by 0.5.
     let a: Vec<f64> = (0..100).map(f64::from).collect();
     let b: Vec<f64> = (0..100).rev().map(|i| f64::from(i) + 0.5).collect();
     assert!((demerit(&a, &b) - 0.5).abs() < 1e-12);
@@ -124,20 +126,20 @@ fn the_demerit_figure_by_hand() {
 }
 
 #[test]
-fn reference_texts_tell_file_line_and_column() {
+fn errors_in_reference_texts_name_file_line_and_column() {
     let e = parse_arrivals("t", "1.0 0 5 8 1\n2.0 0 x 8 1").unwrap_err().to_string();
     assert_eq!(e, "t:2: column 3 should be a sector, found 'x'");
     let e = parse_measured("m", "\nX Hit 1 2 3 4").unwrap_err().to_string();
     assert_eq!(e, "m:2: column 1 should be R or W, found 'X'");
     let e = parse_recorded("r", "id,seek_ms\n").unwrap_err().to_string();
-    assert_eq!(e, "r:1: the header names no column 'rotlat_ms'");
+    assert_eq!(e, "r:1: the header has no column 'rotlat_ms'");
     for text in ["R", "R Hit", "R Hit 1 2 3", "W Hit 18446744073709551615 9 nan inf"] {
         let _ = parse_measured("m", text);
     }
 }
 
 #[test]
-fn measured_requests_with_and_without_what_the_buffer_did() {
+fn measured_requests_with_and_without_the_buffer_column() {
     let with = "# a comment\n\nR Hit 16 8 1500.5 20\n  # another\n\tW   Trip  7\t1  250 0.25  \r\n";
     let without = "R 16 8 1500.5 20\nW,7,1,250,0.25\n";
     let requests = parse_measured("m", with).unwrap();
@@ -151,7 +153,7 @@ fn measured_requests_with_and_without_what_the_buffer_did() {
         (w.op, w.extent, w.service_ns, w.think_ns),
         (Op::Write, Extent::new(7, 1), 250_000, 250)
     );
-    // No line of times that no clock could tell.
+    // Times that no clock can measure are refused.
     let told = |text: &str| parse_measured("m", text).unwrap_err().to_string();
     assert_eq!(
         told("R Hit 1 2 -3 4"),

@@ -1,11 +1,11 @@
-//! Specifications as text: what is accepted, and what an error says.
+//! Specifications as text: accepted texts, and the contents of errors.
 
 use seekless_block::{Extent, Op, SimTime};
 use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Kind, catalogue};
 
 use crate::toy::TOY;
 
-/// The error after replacing `from` by `to` in the toy, and the line `to` stands on.
+/// Replaces `from` by `to` in the toy's text. Returns the error and the line of `to`.
 fn broken(from: &str, to: &str) -> (seekless_disk::SpecError, usize) {
     assert_eq!(TOY.matches(from).count().min(1), 1, "{from}");
     let text = TOY.replacen(from, to, 1);
@@ -16,7 +16,7 @@ fn broken(from: &str, to: &str) -> (seekless_disk::SpecError, usize) {
 }
 
 #[test]
-fn values_out_of_range_are_told_with_file_line_field_and_range() {
+fn errors_for_values_out_of_range_name_file_line_field_and_range() {
     for (from, to, field, allowed) in [
         ("rpm = 6000", "rpm = 600000", "mechanics.rpm", "60 to 30000"),
         ("rpm = 6000", "rpm = nan", "mechanics.rpm", "60 to 30000"),
@@ -52,7 +52,7 @@ fn values_out_of_range_are_told_with_file_line_field_and_range() {
 }
 
 #[test]
-fn wrong_types_unknown_and_missing_fields_are_told_with_their_line() {
+fn errors_for_wrong_types_unknown_and_missing_fields_name_their_line() {
     for (from, to, field, says) in [
         ("rpm = 6000", "rpm = \"fast\"", "mechanics.rpm", "string"),
         ("heads = 2", "heads = -1", "geometry.heads", "-1"),
@@ -77,7 +77,8 @@ fn a_value_without_a_source_is_refused() {
 #[test]
 fn every_truncation_is_an_error_and_none_panics() {
     for end in 0..TOY.len() - 1 {
-        // Cutting the last table or its strings leaves something unsourced or unfinished.
+        // A cut in the last table or its strings leaves a value without source, or an incomplete
+        // string.
         if let Err(e) = DiskSpec::parse("cut", &TOY[..end]) {
             assert!(e.line <= TOY.matches('\n').count() + 1);
         } else {
@@ -87,7 +88,7 @@ fn every_truncation_is_an_error_and_none_panics() {
 }
 
 #[test]
-fn the_catalogue_reads_back_from_its_own_toml() {
+fn the_catalogue_can_be_parsed_from_its_own_toml() {
     let mut names = 0;
     for name in catalogue::names() {
         let spec = catalogue::device(name).unwrap();
@@ -109,7 +110,7 @@ fn the_catalogue_reads_back_from_its_own_toml() {
     assert!(e.contains("floppy") && e.contains("wd800jb"), "{e}");
 }
 
-/// The toy with everything a specification can say.
+/// The toy with every field that a specification can have.
 fn full() -> String {
     let zone = "cylinder_skew = 3\noffset = 1\nunused_front = 1\nspares = 3\nspare_rule = { per = \"cylinders\", cylinders = 1 }\n\
                 slips = [4, 21]\nremaps = [[7, 19]]";
@@ -123,7 +124,7 @@ fn full() -> String {
 }
 
 #[test]
-fn no_changed_byte_panics_neither_in_the_text_nor_in_the_disk_it_makes() {
+fn no_changed_byte_panics_in_the_parser_or_in_the_disk() {
     let text = full();
     DiskSpec::parse("full", &text).unwrap();
     let mut made = 0;
@@ -143,7 +144,7 @@ fn no_changed_byte_panics_neither_in_the_text_nor_in_the_disk_it_makes() {
                 (u64::MAX - 9, Op::Flush, 0, 0),
                 (77, Op::WriteZeroes, 1.min(end - 1), 1),
             ] {
-                // Disks of millions of sectors would take long, not panic.
+                // Disks of millions of sectors would take long, but not panic.
                 disk.access(SimTime(at), op, Extent::new(start, len.min(10_000))).unwrap();
             }
             made += 1;

@@ -1,12 +1,12 @@
-//! A toy disk with round numbers, small enough to be worked out on paper.
+//! A toy disk with round numbers, small enough for computations by hand.
 //!
-//! 6000 rpm: a revolution is 10 ms. Two heads, switch 1 ms. The arm takes 2, 3, 4 ms for 1, 2, 3 cylinders; a
-//! write that moves anything settles 0.5 ms more. Two zones:
+//! 6000 rpm: a revolution is 10 ms. Two heads, switch 1 ms. The arm takes 2, 3, 4 ms for 1, 2, 3
+//! cylinders; a write that moves anything settles 0.5 ms more. Two zones:
 //!
-//! | sectors | cylinders | a track | a sector | first sectors stand at (ms after angle 0) |
+//! | sectors | cylinders | per track | per sector | angle of first sectors (ms) |
 //! |---|---|---|---|---|
-//! | 0..40 | 0, 1 | 10 sectors | 1 ms | c0 h0: 0, c0 h1: 2, c1 h0: 5, c1 h1: 7 (skews 2 and 3 sectors) |
-//! | 40..60 | 2, 3 | 5 sectors | 2 ms | c2 h0: 0, c2 h1: 2, c3 h0: 4, c3 h1: 6 (skews 1 and 1 sector) |
+//! | 0..40 | 0, 1 | 10 sectors | 1 ms | c0 h0: 0, c0 h1: 2, c1 h0: 5, c1 h1: 7 (skews 2 and 3) |
+//! | 40..60 | 2, 3 | 5 sectors | 2 ms | c2 h0: 0, c2 h1: 2, c3 h0: 4, c3 h1: 6 (skews 1 and 1) |
 
 use seekless_block::{Duration, Extent, Op, SimTime};
 use seekless_disk::{Disk, DiskError, DiskSpec};
@@ -121,7 +121,7 @@ fn twenty_requests_take_what_they_take_on_paper() {
 }
 
 #[test]
-fn past_the_end_is_an_error_and_moves_nothing() {
+fn an_access_after_the_end_is_an_error_and_moves_nothing() {
     let mut disk = toy();
     disk.access(SimTime(0), Op::Read, Extent::new(50, 2)).unwrap();
     let before = (disk.arm(), disk.next_sequential());

@@ -1,4 +1,4 @@
-//! Volumes: operations counted, limits, lanes, objects and prices, worked out by hand.
+//! Volumes: counted operations, limits, lanes, objects and prices, computed by hand.
 
 use seekless_block::{Duration, Extent, Op, SimTime};
 use seekless_disk::{
@@ -50,7 +50,7 @@ fn command(tag: u64, op: Op, start: u64, len: u64) -> Command {
     Command::new(tag, op, Extent::new(start, len))
 }
 
-/// Runs a drive until nothing is left.
+/// Runs a drive until it is idle.
 fn drain(drive: &mut Drive) -> Vec<Completion> {
     let mut all = Vec::new();
     while let Some(at) = drive.next_event() {
@@ -60,7 +60,7 @@ fn drain(drive: &mut Drive) -> Vec<Completion> {
     all
 }
 
-/// Reads one after the other, each asked for when the one before has ended; says when the last ended.
+/// Sends reads one after another, each at the end of the one before. Returns the end of the last.
 fn read_in_turn(drive: &mut Drive, mut at: u64, starts: impl Iterator<Item = u64>) -> u64 {
     for start in starts {
         drive.submit(SimTime(at), command(0, Op::Read, start, 8)).unwrap();
@@ -78,14 +78,14 @@ fn a_hundred_small_reads_in_sequence_are_one_operation() {
     let mut d = drive(toy());
     let end = read_in_turn(&mut d, 0, (0..100).map(|i| i * 8));
     assert_eq!(d.operations(), Some(Operations { reads: 1, ..Operations::default() }));
-    // The first waits 2 ms for its first byte, the others 1; each moves for 8 us.
+    // The first waits 2 ms for its first byte, the others 1 ms; each transfers for 8 us.
     assert_eq!(end, 2 * MS + 99 * MS + 100 * 8_000);
     // 256 reads fill the operation; the 257th begins another, still in sequence.
     let end = read_in_turn(&mut d, end, (100..256).map(|i| i * 8));
     assert_eq!(reads(&d), 1);
     let end = read_in_turn(&mut d, end, [256 * 8].into_iter());
     assert_eq!((reads(&d), end), (2, 2 * MS + 256 * MS + 257 * 8_000));
-    // 5 ms without a word, and it goes on; a nanosecond more, and it is another run.
+    // After a pause of 5 ms the run continues; one nanosecond more starts another run.
     let end = read_in_turn(&mut d, end + 5 * MS, [257 * 8].into_iter());
     assert_eq!(reads(&d), 2);
     read_in_turn(&mut d, end + 5 * MS + 1, [258 * 8].into_iter());
@@ -93,14 +93,14 @@ fn a_hundred_small_reads_in_sequence_are_one_operation() {
 }
 
 #[test]
-fn reads_anywhere_are_an_operation_each() {
+fn reads_at_random_are_one_operation_each() {
     let mut d = drive(toy());
     let end = read_in_turn(&mut d, 0, (0..100).map(|i| (i * 7_919 % 1_000) * 1_000));
     assert_eq!((reads(&d), end), (100, 100 * (2 * MS + 8_000)));
 }
 
 #[test]
-fn two_runs_are_followed_at_once_and_a_third_pushes_the_oldest_out() {
+fn two_runs_are_followed_at_once_and_a_third_replaces_the_oldest() {
     let mut d = drive(toy());
     let bases = [0, 100_000];
     read_in_turn(&mut d, 0, (0..40).map(|i| bases[i as usize % 2] + i / 2 * 8));
@@ -109,7 +109,7 @@ fn two_runs_are_followed_at_once_and_a_third_pushes_the_oldest_out() {
     let bases = [0, 100_000, 200_000];
     read_in_turn(&mut d, 0, (0..30).map(|i| bases[i as usize % 3] + i / 3 * 8));
     assert_eq!(reads(&d), 30);
-    // A write where a read ended is none of its run.
+    // A write at the end of a read does not belong to its run.
     let mut d = drive(toy());
     d.submit(SimTime(0), command(0, Op::Read, 0, 8)).unwrap();
     d.submit(SimTime(0), command(1, Op::Write, 8, 8)).unwrap();
@@ -118,16 +118,16 @@ fn two_runs_are_followed_at_once_and_a_third_pushes_the_oldest_out() {
 }
 
 #[test]
-fn large_commands_are_cut_and_served_side_by_side() {
+fn large_commands_are_split_and_served_in_parallel() {
     let mut d = drive(toy());
-    // 3.5 MiB: four operations in four lanes. Each goes on with the run of the one before.
+    // 3.5 MiB: four operations in four lanes. Each continues the run of the one before.
     d.submit(SimTime(0), command(0, Op::Read, 0, 7_168)).unwrap();
     let done = drain(&mut d)[0];
     assert_eq!(reads(&d), 4);
     let whole = 256 * 8_000;
     assert_eq!(done.finished, SimTime(2 * MS + whole));
     assert_eq!((done.access.transfer, done.access.overhead), (Duration(whole), Duration(2 * MS)));
-    // Half of the last operation is free: the next half megabyte costs none.
+    // Half of the last operation is free: the next half megabyte adds none.
     d.submit(done.finished, command(1, Op::Read, 7_168, 1_024)).unwrap();
     drain(&mut d);
     assert_eq!(reads(&d), 4);
@@ -161,7 +161,7 @@ fn no_run() -> VolumeSpec {
 }
 
 #[test]
-fn a_burst_spends_its_credits_and_then_the_rate_holds() {
+fn a_burst_spends_its_credits_and_then_the_rate_applies() {
     let mut spec = no_run();
     spec.service.lanes = 64;
     let rate = RateSpec { per_s: 100.0, credits: 10.0, burst_per_s: Some(1_000.0) };
@@ -170,12 +170,12 @@ fn a_burst_spends_its_credits_and_then_the_rate_holds() {
     for i in 0..14 {
         d.submit(SimTime(0), command(i, Op::Read, 50_000 * i, 8)).unwrap();
     }
-    // One a millisecond; before the n-th the bucket holds 10 + 0.1 n - n, which is 1 for n = 10: eleven go. Then one
-    // every 10 ms.
+    // One per millisecond; before the n-th the bucket holds 10 + 0.1 n - n, which is 1 for n = 10:
+    // eleven start. Then one every 10 ms.
     let service = 2 * MS + 8_000;
     let starts: Vec<_> = drain(&mut d).iter().map(|c| (c.finished.0 - service) / MS).collect();
     assert_eq!(starts, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40]);
-    // A second later it is full again: ten come at once but for the burst's rate.
+    // A second later it is full again: ten start at the burst rate.
     d.submit(SimTime(1_040 * MS), command(0, Op::Read, 0, 8)).unwrap();
     assert_eq!(drain(&mut d)[0].finished.0, 1_040 * MS + service);
 }
@@ -196,17 +196,17 @@ fn bytes_are_limited_too_and_the_wait_is_overhead() {
 }
 
 #[test]
-fn objects_are_fetched_in_part_and_put_whole() {
+fn objects_are_read_in_part_and_written_whole() {
     let mut spec = no_run();
     spec.operations = OperationSpec::Objects { kib: 1_024 };
     let whole = 256 * 8_000;
     let object = 2_048;
     for (op, start, len, operations, takes) in [
         (Op::Read, 100, 8, (1, 0), 2 * MS + 8_000),
-        // Across a boundary: one object each, side by side.
+        // Across a boundary: one object each, in parallel.
         (Op::Read, object - 8, 16, (2, 0), 2 * MS + 8_000),
         (Op::Write, object, object, (0, 1), 3 * MS + whole),
-        // Part of one: fetched whole, put whole, in one lane.
+        // Part of one: the whole object is fetched and put, in one lane.
         (Op::Write, 5 * object + 1, 1, (1, 1), 5 * MS + 2 * whole),
         (Op::Write, 5 * object, object + 1, (1, 2), 5 * MS + 2 * whole),
         (Op::Discard, 0, 64, (0, 0), 0),
@@ -222,7 +222,7 @@ fn objects_are_fetched_in_part_and_put_whole() {
 }
 
 #[test]
-fn background_begins_only_where_no_foreground_waits() {
+fn background_begins_only_when_no_foreground_waits() {
     let mut spec = no_run();
     spec.service.lanes = 1;
     let mut d = drive(spec);
@@ -260,12 +260,13 @@ fn power_is_drawn_while_any_lane_serves() {
     );
     let Ok(DeviceSpec::Volume(spec)) = DeviceSpec::parse("toy", &text) else { panic!("{text}") };
     let mut d = drive(spec);
-    // A read from 0 to 2.008 ms and a write from 1 to 4.008 ms, in two lanes: the write adds the last 2 ms.
+    // A read from 0 to 2.008 ms and a write from 1 to 4.008 ms, in two lanes: the write adds the
+    // last 2 ms.
     d.submit(SimTime(0), command(0, Op::Read, 0, 8)).unwrap();
     let write = Command { background: true, ..command(1, Op::Write, 50_000, 8) };
     d.submit(SimTime(MS), write).unwrap();
     let read_pj = u128::from(2 * MS + 8_000) * 3_000;
-    // In the midst of the write, then long after: milliwatts times nanoseconds are picojoules.
+    // During the write, then long after: milliwatts times nanoseconds are picojoules.
     let now = SimTime(3_008_000);
     d.poll(now).unwrap();
     let usage = d.usage(now);
@@ -277,13 +278,13 @@ fn power_is_drawn_while_any_lane_serves() {
     assert_eq!(usage.energy.rotation_transfer.0, read_pj + u128::from(2 * MS) * 4_000);
     assert_eq!(usage.background.rotation_transfer.0, u128::from(2 * MS) * 4_000);
     assert_eq!(usage.energy.idle.0, u128::from(10 * MS - 4_008_000) * 500);
-    // There is nothing to stop.
+    // There are no platters to stop.
     assert_eq!(d.set_spin_down(SpinDown::Adaptive), Err(SpinDownError::Never));
     assert!(d.set_spin_down(SpinDown::None).is_ok());
 }
 
 #[test]
-fn a_command_past_the_end_is_refused() {
+fn a_command_after_the_end_is_refused() {
     let mut d = drive(toy());
     for (start, len) in [(1_048_576, 1), (1_048_575, 2), (u64::MAX, 1), (0, u64::MAX)] {
         assert!(d.submit(SimTime(0), command(0, Op::Read, start, len)).is_err(), "{start}+{len}");
@@ -292,7 +293,7 @@ fn a_command_past_the_end_is_refused() {
 }
 
 #[test]
-fn faults_are_told_with_file_line_field_and_range() {
+fn errors_name_file_line_field_and_range() {
     for (from, to, field, allowed) in [
         ("lanes = 4", "lanes = 0", "service.lanes", "1 to 4096"),
         ("read_ms = 2.0", "read_ms = -1.0", "service.read_ms", "0 to 2000 ms"),

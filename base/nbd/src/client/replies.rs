@@ -1,45 +1,45 @@
-//! The replies of a server, simple and structured, taken apart and checked against their requests.
+//! The server's replies, simple and structured: parses them and checks them against their requests.
 
-use super::{ClientEvent, ClientSession, Pending, State};
+use super::{ClientEvent, ClientSession, ClientState, Pending};
 use crate::error::{Violation, ViolationKind};
 use crate::wire::{
     CHUNK_BLOCK_STATUS, CHUNK_BYTES, CHUNK_DATA, CHUNK_DONE, CHUNK_ERROR_BIT, CHUNK_HOLE,
     CHUNK_MAGIC, CHUNK_NONE, Command, Errno, Fields, SIMPLE_REPLY_BYTES, SIMPLE_REPLY_MAGIC,
 };
 
-type Stepped = Result<(usize, ClientEvent), Violation>;
+type StepResult = Result<(usize, ClientEvent), Violation>;
 
 impl ClientSession {
-    /// Whatever is due while replies come.
-    pub(super) fn reply(&mut self, input: &[u8]) -> Stepped {
+    /// Handles the next part of a reply.
+    pub(super) fn reply(&mut self, input: &[u8]) -> StepResult {
         match self.state {
-            State::Data { slot, at, left, last } => {
+            ClientState::Data { slot, at, left, last } => {
                 let n = left.min(u32::try_from(input.len()).unwrap_or(u32::MAX));
                 if n == 0 {
                     return Ok((0, ClientEvent::More(1)));
                 }
                 self.state = if n < left {
-                    State::Data { slot, at: at + n, left: left - n, last }
+                    ClientState::Data { slot, at: at + n, left: left - n, last }
                 } else {
                     after(slot, last)
                 };
                 let cookie = self.pending.get(slot).map_or(0, |p| p.cookie);
                 Ok((n as usize, ClientEvent::Data { cookie, at }))
             }
-            State::Skip { slot, left, last } => {
+            ClientState::Skip { slot, left, last } => {
                 let n = left.min(u32::try_from(input.len()).unwrap_or(u32::MAX));
                 if n == 0 && left > 0 {
                     return Ok((0, ClientEvent::More(1)));
                 }
                 self.state = if n < left {
-                    State::Skip { slot, left: left - n, last }
+                    ClientState::Skip { slot, left: left - n, last }
                 } else {
                     after(slot, last)
                 };
                 Ok((n as usize, ClientEvent::Nothing))
             }
-            State::Runs { slot, left, last } => self.run(input, slot, left, last),
-            State::End { slot } => self.end(slot),
+            ClientState::Runs { slot, left, last } => self.run(input, slot, left, last),
+            ClientState::End { slot } => self.end(slot),
             _ => match Fields(input).u32() {
                 None => Ok((0, ClientEvent::More(SIMPLE_REPLY_BYTES))),
                 Some(SIMPLE_REPLY_MAGIC) => self.simple(input),
@@ -53,32 +53,7 @@ impl ClientSession {
         }
     }
 
-    /// Read data that the caller received past the session, straight into its place: at most
-    /// [`Self::data_left`].
-    pub fn data_received(&mut self, n: u32) {
-        if let State::Data { slot, at, left, last } = self.state {
-            debug_assert!(n <= left, "more data than was announced");
-            self.at += u64::from(n);
-            self.state = if n < left {
-                State::Data { slot, at: at + n, left: left - n, last }
-            } else {
-                after(slot, last)
-            };
-        }
-    }
-
-    /// The read, the place in it, and the number of the data bytes that come next, where some do.
-    #[must_use]
-    pub fn data_left(&self) -> Option<(u64, u32, u32)> {
-        match self.state {
-            State::Data { slot, at, left, .. } => {
-                self.pending.get(slot).map(|p| (p.cookie, at, left))
-            }
-            _ => None,
-        }
-    }
-
-    /// The slot of a request under way.
+    /// Finds the slot of a request in flight.
     fn find(&self, cookie: u64) -> Result<(usize, Pending), Violation> {
         let slot = (cookie & u64::from(u32::MAX)) as usize;
         self.pending
@@ -88,7 +63,7 @@ impl ClientSession {
             .ok_or_else(|| self.violation(ViolationKind::UnknownCookie(cookie)))
     }
 
-    fn simple(&mut self, input: &[u8]) -> Stepped {
+    fn simple(&mut self, input: &[u8]) -> StepResult {
         let mut f = Fields(input);
         let (Some(_), Some(error), Some(cookie)) = (f.u32(), f.u32(), f.u64()) else {
             return Ok((0, ClientEvent::More(SIMPLE_REPLY_BYTES)));
@@ -100,14 +75,14 @@ impl ClientSession {
         self.set_error(slot, Errno::from_wire(error));
         self.state = if p.command == Command::Read && error == 0 && p.len > 0 {
             self.add_received(slot, p.len);
-            State::Data { slot, at: 0, left: p.len, last: true }
+            ClientState::Data { slot, at: 0, left: p.len, last: true }
         } else {
-            State::End { slot }
+            ClientState::End { slot }
         };
         Ok((SIMPLE_REPLY_BYTES, ClientEvent::Nothing))
     }
 
-    fn chunk(&mut self, input: &[u8]) -> Stepped {
+    fn chunk(&mut self, input: &[u8]) -> StepResult {
         let mut f = Fields(input);
         let (Some(_), Some(flags), Some(kind), Some(cookie), Some(len)) =
             (f.u32(), f.u16(), f.u16(), f.u64(), f.u32())
@@ -122,7 +97,7 @@ impl ClientSession {
                 if len != 0 || !last {
                     return Err(bad);
                 }
-                self.state = State::End { slot };
+                self.state = ClientState::End { slot };
                 Ok((CHUNK_BYTES, ClientEvent::Nothing))
             }
             CHUNK_DATA => {
@@ -131,7 +106,7 @@ impl ClientSession {
                     return Ok((0, ClientEvent::More(CHUNK_BYTES + 8)));
                 };
                 let at = self.place(slot, &p, offset, data).ok_or(bad)?;
-                self.state = State::Data { slot, at, left: data, last };
+                self.state = ClientState::Data { slot, at, left: data, last };
                 Ok((CHUNK_BYTES + 8, ClientEvent::Nothing))
             }
             CHUNK_HOLE => {
@@ -153,27 +128,38 @@ impl ClientSession {
                 if p.command != Command::BlockStatus || self.context != Some(context) {
                     return Err(bad);
                 }
-                self.state = State::Runs { slot, left: runs, last };
+                self.state = ClientState::Runs { slot, left: runs, last };
                 Ok((CHUNK_BYTES + 4, ClientEvent::Nothing))
             }
-            _ if kind & CHUNK_ERROR_BIT != 0 => {
-                let rest = len.checked_sub(6).ok_or(bad)?;
-                let (Some(error), Some(message)) = (f.u32(), f.u16()) else {
-                    return Ok((0, ClientEvent::More(CHUNK_BYTES + 6)));
-                };
-                let errno = Errno::from_wire(error).ok_or(bad)?;
-                if u32::from(message) > rest {
-                    return Err(bad);
-                }
-                self.set_error(slot, Some(errno));
-                self.state = State::Skip { slot, left: rest, last };
-                Ok((CHUNK_BYTES + 6, ClientEvent::Nothing))
-            }
+            _ if kind & CHUNK_ERROR_BIT != 0 => self.error_chunk(f, slot, len, last, bad),
             _ => Err(bad),
         }
     }
 
-    /// Where in its read a content chunk lies; counts its bytes. `None` where it does not fit.
+    /// An error chunk with `len` bytes of payload, of which `f` holds the front.
+    fn error_chunk(
+        &mut self,
+        mut f: Fields<'_>,
+        slot: usize,
+        len: u32,
+        last: bool,
+        bad: Violation,
+    ) -> StepResult {
+        let rest = len.checked_sub(6).ok_or(bad)?;
+        let (Some(error), Some(message)) = (f.u32(), f.u16()) else {
+            return Ok((0, ClientEvent::More(CHUNK_BYTES + 6)));
+        };
+        let errno = Errno::from_wire(error).ok_or(bad)?;
+        if u32::from(message) > rest {
+            return Err(bad);
+        }
+        self.set_error(slot, Some(errno));
+        self.state = ClientState::Skip { slot, left: rest, last };
+        Ok((CHUNK_BYTES + 6, ClientEvent::Nothing))
+    }
+
+    /// Offset of a content chunk inside its read request. Counts the bytes of the chunk as
+    /// received. `None` if the chunk does not fit the request.
     fn place(&mut self, slot: usize, p: &Pending, offset: u64, len: u32) -> Option<u32> {
         let at = u32::try_from(offset.checked_sub(p.offset)?).ok()?;
         let fits = p.command == Command::Read
@@ -185,7 +171,7 @@ impl ClientSession {
     }
 
     /// One run of block status.
-    fn run(&mut self, input: &[u8], slot: usize, left: u32, last: bool) -> Stepped {
+    fn run(&mut self, input: &[u8], slot: usize, left: u32, last: bool) -> StepResult {
         let mut f = Fields(input);
         let (Some(len), Some(state)) = (f.u32(), f.u32()) else {
             return Ok((0, ClientEvent::More(8)));
@@ -197,14 +183,17 @@ impl ClientSession {
             return Err(bad);
         }
         self.add_received(slot, len);
-        self.state =
-            if left > 8 { State::Runs { slot, left: left - 8, last } } else { after(slot, last) };
+        self.state = if left > 8 {
+            ClientState::Runs { slot, left: left - 8, last }
+        } else {
+            after(slot, last)
+        };
         Ok((8, ClientEvent::Status { cookie, len, state }))
     }
 
     /// The end of a reply.
-    fn end(&mut self, slot: usize) -> Stepped {
-        self.state = State::Replies;
+    fn end(&mut self, slot: usize) -> StepResult {
+        self.state = ClientState::Replies;
         let Some(p) = self.pending.get_mut(slot) else {
             return Ok((0, ClientEvent::Nothing));
         };
@@ -231,7 +220,7 @@ impl ClientSession {
     }
 }
 
-/// What follows the body of a chunk.
-const fn after(slot: usize, last: bool) -> State {
-    if last { State::End { slot } } else { State::Replies }
+/// The state after the body of a chunk.
+const fn after(slot: usize, last: bool) -> ClientState {
+    if last { ClientState::End { slot } } else { ClientState::Replies }
 }

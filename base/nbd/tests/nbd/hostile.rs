@@ -1,6 +1,6 @@
-//! Streams cut, torn and made up. Whatever comes, the sessions neither panic nor stand still nor ask for
-//! more than their limits (the harness in `fuzzing` asserts that), and how the stream was split means
-//! nothing.
+//! Hostile streams: cut, split and invented. The sessions never panic, always make progress, and
+//! never ask for more bytes than their limits; the harness in `fuzzing` asserts this. The size of
+//! the pieces does not change the meaning.
 
 use proptest::prelude::*;
 use seekless_nbd::fuzzing::{client, feed_server, server};
@@ -8,8 +8,8 @@ use seekless_nbd::{Command, CommandFlags};
 
 use crate::{hex, raw_request, request};
 
-/// A long, honest conversation with every option and command.
-fn honest() -> Vec<u8> {
+/// A long, valid conversation with every option and every command.
+fn valid_conversation() -> Vec<u8> {
     let mut out = hex("00000003
         'IHAVEOPT' 00000005 00000000
         'IHAVEOPT' 00000003 00000000
@@ -36,7 +36,7 @@ fn honest() -> Vec<u8> {
 
 #[test]
 fn every_split_means_the_same() {
-    let bytes = honest();
+    let bytes = valid_conversation();
     let whole = feed_server(&bytes, bytes.len());
     assert_eq!((whole.requests.len(), whole.closed), (7, true));
     assert_eq!(whole.violation, None);
@@ -47,7 +47,7 @@ fn every_split_means_the_same() {
 
 #[test]
 fn truncation_and_a_flipped_bit_at_every_byte_break_nothing() {
-    let bytes = honest();
+    let bytes = valid_conversation();
     for n in 0..bytes.len() {
         let cut = feed_server(&bytes[..n], n.max(1));
         assert_eq!(cut.violation, None, "a cut at {n} is no violation");
@@ -76,7 +76,7 @@ fn the_corpus_breaks_nothing() {
     }
 }
 
-/// Requests that are nearly right.
+/// Requests that are almost valid.
 fn requests() -> impl Strategy<Value = Vec<u8>> {
     let one = (
         prop_oneof![9 => Just(0u16), 1 => any::<u16>()],
@@ -99,7 +99,7 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn made_up_requests_break_nothing(tail in requests(), structured: bool, piece in 1usize..200) {
+    fn invented_requests_break_nothing(tail in requests(), structured: bool, piece in 1usize..200) {
         let mut bytes = hex("00000003");
         if structured {
             bytes.extend(hex("'IHAVEOPT' 00000008 00000000
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn made_up_options_break_nothing(
+    fn invented_options_break_nothing(
         options in prop::collection::vec((0u32..14, prop::collection::vec(0u8..8, 0..40), 0u32..3), 0..12)
     ) {
         let mut bytes = hex("00000003");

@@ -1,4 +1,4 @@
-//! The two sides talk to each other over a wire that tears the stream wherever it likes.
+//! Client and server sessions talk to each other over a connection that splits the stream anywhere.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use seekless_nbd::{
 
 const SIZE: usize = 64 << 10;
 
-/// A server that holds its bytes in memory and answers late and out of order.
+/// A server that keeps its data in memory and answers late and out of order.
 struct Server {
     session: ServerSession,
     out: Vec<u8>,
@@ -85,7 +85,7 @@ impl Server {
     }
 }
 
-/// The client's half, with the reads and statuses that came.
+/// The client's side, with the received reads and statuses.
 struct Client {
     session: ClientSession,
     out: Vec<u8>,
@@ -141,7 +141,7 @@ fn options(structured: bool, allocation: bool) -> Options {
     Options { export: "disk".into(), structured, allocation }
 }
 
-/// Moves bytes both ways in pieces of `piece` until both are silent.
+/// Moves bytes in both directions, in pieces of `piece` bytes, until both sides are silent.
 fn settle(client: &mut Client, server: &mut Server, piece: usize) {
     while !(client.out.is_empty() && server.out.is_empty()) {
         for part in std::mem::take(&mut server.out).chunks(piece) {
@@ -211,7 +211,8 @@ proptest! {
                     flat[range].fill(0);
                 }
                 3..=5 => {
-                    // Reads settle alone: the server answers from the disk as it then is.
+                    // Each read is answered on its own: the server answers with the present state
+                    // of the disk.
                     while !s.waiting.is_empty() { s.answer(byte % 2 == 0); }
                     settle(&mut c, &mut s, piece);
                     while !s.waiting.is_empty() { s.answer(byte % 2 == 0); }
@@ -235,8 +236,8 @@ proptest! {
     }
 
     #[test]
-    fn a_lying_server_breaks_nothing(at in 0usize..2000, byte: u8, cut in 0usize..2000) {
-        // What an honest server says to the requests that the harness's client sends.
+    fn a_server_with_corrupt_replies_breaks_nothing(at in 0usize..2000, byte: u8, cut in 0usize..2000) {
+        // The bytes that an honest server sends for the requests of the harness's client.
         let mut said = Vec::new();
         let mut session = ServerSession::new(fuzzing::exports().into(), &mut said);
         let mut c = ClientSession::new(Options::default());

@@ -1,5 +1,5 @@
-//! The protocol from outside: transcripts worked from its text, hostile streams, and both sides talking
-//! to each other. It refuses to know the sessions' insides.
+//! Tests of the protocol from outside: transcripts written from the specification, hostile streams,
+//! and both sides together.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ mod transcripts;
 
 use seekless_nbd::{Command, CommandFlags};
 
-/// Hexadecimal text, spaces and line ends ignored, `'text'` taken as it stands.
+/// Parses hexadecimal text. Spaces and line ends are ignored; `'text'` is taken as ASCII.
 fn hex(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for (i, part) in text.split('\'').enumerate() {

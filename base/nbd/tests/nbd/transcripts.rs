@@ -1,4 +1,4 @@
-//! Conversations written out byte for byte from the protocol's text.
+//! Conversations written byte for byte from the text of the protocol.
 
 use seekless_nbd::fuzzing::{Seen, feed_server};
 use seekless_nbd::{Command, CommandFlags, ViolationKind};
@@ -8,7 +8,7 @@ use crate::{hex, raw_request, request};
 const GREETING: &str = "'NBDMAGIC' 'IHAVEOPT' 0003";
 const REPLY: &str = "0003e889045565a9";
 
-/// What the server says to `client`, after the greeting.
+/// The server's output for the bytes in `client`, after the greeting.
 fn converse(client: &[u8]) -> (Vec<u8>, Seen) {
     let seen = feed_server(client, client.len());
     let greeting = hex(GREETING);
@@ -30,7 +30,8 @@ fn expect(parts: &[&str]) -> Vec<u8> {
 
 #[test]
 fn export_name_gives_size_and_flags_with_and_without_zeroes() {
-    // 1 MiB; has flags, flush, fua, trim, write zeroes, multi-conn, cache: 1+4+8+0x20+0x40+0x100+0x400.
+    // 1 MiB; has flags, flush, fua, trim, write zeroes, multi-conn, cache:
+    // 1+4+8+0x20+0x40+0x100+0x400.
     let (said, seen) = converse(&client(&["'IHAVEOPT' 00000001 00000000"]));
     assert_eq!(said, hex("0000000000100000 056d"));
     assert!(seen.started);
@@ -44,7 +45,7 @@ fn export_name_gives_size_and_flags_with_and_without_zeroes() {
 }
 
 #[test]
-fn export_name_of_nothing_ends_the_session() {
+fn export_name_of_an_unknown_export_ends_the_session() {
     let (said, seen) = converse(&client(&["'IHAVEOPT' 00000001 00000004 'none'"]));
     assert!(said.is_empty());
     let violation = seen.violation.expect("a violation");
@@ -92,8 +93,8 @@ fn abort_is_acknowledged_and_ends_the_session() {
 }
 
 #[test]
-fn options_not_known_are_unsupported_and_haggling_goes_on() {
-    // STARTTLS, the withdrawn PEEK_EXPORT, EXTENDED_HEADERS, and a number from nowhere.
+fn unknown_options_are_refused_and_the_handshake_goes_on() {
+    // STARTTLS, the withdrawn PEEK_EXPORT, EXTENDED_HEADERS, and an undefined number.
     for option in ["00000005", "00000004", "0000000b", "deadbeef"] {
         let text = format!("'IHAVEOPT' {option} 00000003 aabbcc");
         let (said, seen) = converse(&client(&[&text, "'IHAVEOPT' 00000001 00000000"]));
@@ -113,7 +114,7 @@ fn an_option_too_long_is_skipped_and_answered() {
 }
 
 #[test]
-fn go_tells_export_and_block_sizes_once() {
+fn go_sends_export_and_block_sizes_once() {
     // Name "other", three kinds asked: block size twice, name once.
     let (said, seen) =
         converse(&client(&["'IHAVEOPT' 00000007 00000011 00000005 'other' 0003 0003 0001 0003"]));
@@ -130,7 +131,7 @@ fn go_tells_export_and_block_sizes_once() {
 }
 
 #[test]
-fn info_does_not_start_and_unknown_exports_are_named_so() {
+fn info_does_not_start_transmission_and_unknown_exports_are_refused() {
     let (said, seen) = converse(&client(&["'IHAVEOPT' 00000006 00000006 00000000 0000"]));
     assert_eq!(
         said,
@@ -202,7 +203,7 @@ fn contexts_are_listed_and_set() {
     );
 }
 
-/// The server's words in transmission, on the 1 MiB export.
+/// The server's output during transmission, on the 1 MiB export.
 fn transmit(structured: bool, requests: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = if structured { client(&[STRUCTURED, SET, GO]) } else { client(&[GO]) };
     let preamble = converse(&bytes).0.len();
@@ -315,7 +316,7 @@ fn a_read_only_export_refuses_writes() {
 }
 
 #[test]
-fn payloads_arrive_whole_and_goodbye_has_no_reply() {
+fn payloads_arrive_complete_and_disconnect_has_no_reply() {
     let mut bytes = client(&[GO]);
     bytes.extend(request(CommandFlags::FUA, Command::Write, 8, 512, 1024));
     bytes.extend((0..1024u32).map(|i| i as u8));
@@ -330,7 +331,7 @@ fn payloads_arrive_whole_and_goodbye_has_no_reply() {
 }
 
 #[test]
-fn a_bad_request_magic_ends_the_session_and_says_where() {
+fn a_bad_request_magic_ends_the_session_and_reports_its_byte() {
     let mut bytes = client(&[GO]);
     let at = bytes.len() as u64;
     bytes.extend(ask(Command::Flush, 1, 0, 0));

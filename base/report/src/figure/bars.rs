@@ -1,25 +1,27 @@
-//! Bars: a whole with its parts, and numbers side by side with their spread. Lying down, so that names stay
-//! readable; always from zero, because their length is what is compared.
+//! Bar charts: totals with their parts, and numbers side by side with confidence intervals. Bars
+//! are horizontal, so that names stay readable. They start at zero, because readers compare their
+//! lengths.
 
 use super::{Axis, Values};
-use crate::number::finite;
-use crate::svg::{Canvas, Frame, Key, boxed, fit, text_px};
-use crate::ticks::Mapped;
+use crate::axis_ticks::Mapped;
+use crate::canvas::{Canvas, Frame, Key, boxed, fit, text_px};
+use crate::number_format::finite;
 use crate::{Align, Cell, Column, Scale, Table};
 
-/// Space right of a bar for its number.
+/// Space for the number at the right of a bar.
 const NUMBER: f64 = 74.0;
-/// Below this width names stand above their bars instead of left of them.
+/// Below this width names are above their bars instead of at their left.
 const BESIDE: f64 = 500.0;
 
-/// A whole and its parts, one bar for each policy: busy time as seek, rotation, transfer, background.
+/// Totals with their parts, one bar per policy: busy time as seek, rotation, transfer, background.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StackedBars {
-    /// What is stacked.
+    /// The stacked quantity.
     pub axis: Axis,
-    /// Names of the parts, from the left.
+    /// Names of the parts, from left to right.
     pub parts: Vec<String>,
-    /// One bar each: a number for every part. Missing, negative and not finite count as nothing.
+    /// The bars, each with one number per part. A number that is missing, negative or not finite
+    /// counts as zero.
     pub bars: Vec<Values>,
 }
 
@@ -81,12 +83,12 @@ impl StackedBars {
     }
 }
 
-/// A number and, where it was sampled, the ends of its confidence interval.
+/// A number, with the ends of its confidence interval if it was sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BarValue {
     /// The number.
     pub value: f64,
-    /// Lower and upper end of its interval, as values and not as distances.
+    /// Lower and upper end of its interval, as values, not as distances.
     pub spread: Option<(f64, f64)>,
 }
 
@@ -96,23 +98,23 @@ impl From<f64> for BarValue {
     }
 }
 
-/// The bars of one policy, one for each category.
+/// The bars of one policy, one per category.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BarSeries {
-    /// Whose.
+    /// The name of the series.
     pub name: String,
-    /// One for each category.
+    /// One value per category.
     pub values: Vec<BarValue>,
 }
 
 /// Numbers side by side: categories (traces, disks) by series (policies).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// What the bars measure.
+    /// The quantity of the bars.
     pub axis: Axis,
     /// Names of the groups.
     pub categories: Vec<String>,
-    /// One bar in every group each.
+    /// The series; each has one bar in every group.
     pub series: Vec<BarSeries>,
 }
 
@@ -214,7 +216,7 @@ impl Bars {
     }
 }
 
-/// Where rows of bars and their names stand.
+/// The positions of the rows of bars and of their names.
 struct Layout {
     frame: Frame,
     thick: f64,
@@ -244,7 +246,7 @@ impl Layout {
         svg.x_axis(self.frame, x, &linear.heading(&x.unit), true);
     }
 
-    /// Writes the name of a row and returns where its bars go.
+    /// Writes the name of a row. Returns the frame for its bars.
     fn row(&self, svg: &mut Canvas, row: usize, name: &str) -> Frame {
         let f = self.frame;
         let mut top = f.top + self.pitch * row as f64 + 4.0;

@@ -1,22 +1,23 @@
-//! Curves and clouds over two axes: distributions of response times, and distance against time.
+//! Line charts and scatter plots over two axes: distributions of response times, and distance
+//! against time.
 
 use std::fmt::Write as _;
 
 use super::Axis;
-use super::thin::{thin_line, thin_points};
-use crate::number::finite;
-use crate::svg::{Canvas, Frame, GLYPHS, Key, STYLES, px, shape, text_px};
-use crate::text::{csv_line, csv_number, esc};
-use crate::ticks::Mapped;
+use super::thinning::{thin_line, thin_points};
+use crate::axis_ticks::Mapped;
+use crate::canvas::{Canvas, Frame, GLYPHS, Key, STYLES, px, shape, text_px};
+use crate::escape::{csv_line, csv_number, esc};
+use crate::number_format::finite;
 use crate::{Scale, Unit};
 
-/// A cumulative distribution is drawn from this many quantiles.
+/// Number of quantiles of a cumulative distribution.
 const QUANTILES: usize = 400;
 
 /// A named series of points (x, y).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Points {
-    /// Whose.
+    /// The name of the series.
     pub name: String,
     /// The points; those that are not finite are left out.
     pub points: Vec<(f64, f64)>,
@@ -30,20 +31,20 @@ impl Points {
     }
 }
 
-/// Curves. Points are joined in order of x.
+/// Curves. Points are connected in order of x.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lines {
-    /// Across.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
     /// The curves.
     pub series: Vec<Points>,
 }
 
 impl Lines {
-    /// Cumulative distributions of samples, on a logarithmic axis: for each value the share of samples that
-    /// are no greater. Samples that are not finite are left out.
+    /// Cumulative distributions of samples, on a logarithmic axis: for each value the fraction of
+    /// samples that are not larger. Samples that are not finite are left out.
     #[must_use]
     pub fn cdf(
         label: &str,
@@ -55,7 +56,7 @@ impl Lines {
             v.sort_by(f64::total_cmp);
             let (n, steps) = (v.len(), v.len().min(QUANTILES));
             let points = (0..steps).map(|i| {
-                // From the smallest sample to the largest, both kept exactly.
+                // From the smallest sample to the largest; both are exact.
                 let at = if steps < 2 { 0 } else { i * (n - 1) / (steps - 1) };
                 (v[at], (at + 1) as f64 / n as f64)
             });
@@ -63,13 +64,13 @@ impl Lines {
         };
         Self {
             x: Axis::new(label, unit).log(),
-            y: Axis::new("Share of requests served by then", Unit::Share),
+            y: Axis::new("Share of requests served", Unit::Share),
             series: samples.into_iter().map(curve).collect(),
         }
     }
 
     pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
-        // Amounts stand on zero, so that twice as high is twice as much.
+        // Amounts start at zero, so that double height is double amount.
         let zero =
             self.y.scale == Scale::Linear && !matches!(self.y.unit, Unit::Number | Unit::Other(_));
         let Some(field) = Field::new(svg, &self.x, &self.y, &self.series, Key::Line, zero) else {
@@ -95,7 +96,7 @@ impl Lines {
                     write!(svg.out, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(p.0), px(p.1));
             }
             svg.out.push_str("\"/>");
-            // Symbols at a few places, shifted per series so that they do not hide each other.
+            // A few symbols per curve, shifted per series so that they do not cover each other.
             let every = points.len().div_ceil(6).max(1);
             for p in points.iter().skip((every / 2 + s * every / 7) % every).step_by(every) {
                 svg.bead(s, p.0, p.1);
@@ -110,11 +111,11 @@ impl Lines {
 /// Points over two axes, such as logical seek distance against access time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scatter {
-    /// Across.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
-    /// The clouds, each with its own symbol.
+    /// The point clouds, each with its own symbol.
     pub series: Vec<Points>,
 }
 
@@ -151,7 +152,7 @@ impl Scatter {
     }
 }
 
-/// Two axes, drawn, with their legend.
+/// Two drawn axes and their legend.
 struct Field {
     frame: Frame,
     x: Mapped,
@@ -202,7 +203,7 @@ impl Field {
     }
 }
 
-/// The points of all series; every n-th where all would pass `limit` bytes.
+/// The points of all series; every n-th point if all would exceed `limit` bytes.
 pub(super) fn csv(x: &Axis, y: &Axis, series: &[Points], limit: usize) -> (String, bool) {
     let total: usize = series.iter().map(|s| s.points.len()).sum();
     let whole = total.saturating_mul(40) <= limit;

@@ -1,4 +1,4 @@
-//! Figures as a reader's browser would parse them: well-formed, finite, said in words, and small.
+//! Figures as a reader's browser parses them: well-formed, finite, described in words, and small.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ fn every_kind(v: &[f64], unit: &Unit, log: bool) -> Vec<Figure> {
     plots.into_iter().map(|p| Figure::new("A title", Basis::Synthetic, p)).collect()
 }
 
-/// A head path from the bits of floats, so that extremes of time and place come up.
+/// A head path from the bits of floats, so that extreme times and positions occur.
 struct HeadBits;
 
 impl HeadBits {
@@ -92,7 +92,7 @@ impl HeadBits {
     }
 }
 
-/// Asserts that a figure is well-formed, says what it is and holds no number that is not one.
+/// Asserts that a figure is well-formed, has a description, and contains only finite numbers.
 fn check(figure: &Figure) {
     let svg = figure.svg();
     let tree = roxmltree::Document::parse(&svg).unwrap();
@@ -125,7 +125,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn no_input_panics_or_draws_what_is_no_number(
+    fn no_input_panics_or_draws_an_invalid_number(
         v in prop::collection::vec(prop_oneof![any::<f64>(), -1e3..1e3, prop::sample::select(&STRANGE[..])], 0..12),
         unit in prop::sample::select(vec![Unit::Number, Unit::Count, Unit::Bytes, Unit::Seconds, Unit::Share, Unit::Joules]),
         log: bool,
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_to_draw_is_said() {
+fn a_figure_without_data_says_so() {
     for v in [&[][..], &[f64::NAN, f64::INFINITY][..]] {
         for figure in every_kind(v, &Unit::Seconds, false) {
             if !v.is_empty() && matches!(figure.plot, Plot::HeadPath(_)) {
@@ -243,7 +243,8 @@ fn csv_holds_the_data_in_base_units() {
     assert_eq!(csv, "run,time [ns],position [sectors],kind\n\"a,b\",1500,77,write\n");
 }
 
-/// A million moves of noise, the worst to thin: every place at every time, all kinds mixed.
+/// A million random moves, the worst case for thinning: every position at every time, all kinds
+/// mixed.
 fn noise(runs: usize, each: u64) -> HeadPath {
     let kinds = [HeadKind::Read, HeadKind::Write, HeadKind::Background];
     let mut state = 7u64;
@@ -264,7 +265,7 @@ fn noise(runs: usize, each: u64) -> HeadPath {
 }
 
 #[test]
-fn a_million_points_stay_below_a_megabyte_and_a_half_and_come_out_the_same() {
+fn a_million_points_need_less_than_1_5_mb_and_are_reproducible() {
     for runs in [1, 2, 4] {
         let figure = Figure::new("Noise", Basis::Synthetic, noise(runs, 1_000_000 / runs as u64));
         let report = crate::Report::new("Noise", "Noise.")
@@ -272,7 +273,7 @@ fn a_million_points_stay_below_a_megabyte_and_a_half_and_come_out_the_same() {
         let html = report.html();
         eprintln!("{runs} runs: {} bytes", html.len());
         assert!(html.len() < 1_500_000, "{runs} runs make {} bytes", html.len());
-        assert!(html == report.html(), "not the same twice");
+        assert!(html == report.html(), "two calls differ");
     }
 }
 
@@ -317,7 +318,7 @@ fn a_thinned_path_keeps_its_extremes_and_every_kind() {
         m.lba.0 %= 500_000;
     }
     let figure = Figure::new("t", Basis::Synthetic, path);
-    assert!(!figure.svg().contains("class=\"fine\""), "a picture cannot be looked at closer");
+    assert!(!figure.svg().contains("class=\"fine\""), "a picture cannot be zoomed");
     let html = figure.html("f");
     let start = html.find("<svg class=\"fig wide\"").unwrap();
     let svg = &html[start..start + html[start..].find("</svg>").unwrap() + 6];
@@ -358,7 +359,7 @@ fn a_thinned_path_keeps_its_extremes_and_every_kind() {
 }
 
 #[test]
-fn a_logarithmic_heat_map_shades_by_ratio_and_says_the_number_itself() {
+fn a_logarithmic_heat_map_shades_by_ratio_and_shows_the_number() {
     let map = |value: Axis| HeatMap {
         x: Axis::new("time", Unit::Seconds),
         y: Axis::new("address", Unit::Bytes),
@@ -369,7 +370,8 @@ fn a_logarithmic_heat_map_shades_by_ratio_and_says_the_number_itself() {
         values: vec![0.0, 31.0, 1023.0],
     };
     let html = |value: Axis| Figure::new("h", Basis::Synthetic, map(value)).html("h");
-    // 1 + 31 = 2^5, 1 + 1023 = 2^10: half-way in shade, 9 / 2 rounded up. Linearly 31 is a 33rd.
+    // 1 + 31 = 2^5, 1 + 1023 = 2^10: the middle shade, 9 / 2 rounded up. On a linear scale 31 is a
+    // 33rd.
     let log = html(Axis::new("requests", Unit::Count).log());
     assert!(log.contains("\"heat h5\" d=") && log.contains("\"heat h9\" d="), "{log}");
     assert!(!log.contains("\"heat h1\" d="));
@@ -378,7 +380,7 @@ fn a_logarithmic_heat_map_shades_by_ratio_and_says_the_number_itself() {
 }
 
 #[test]
-fn amounts_stand_on_zero_and_counts_have_no_halves() {
+fn amounts_start_at_zero_and_counts_have_no_halves() {
     let lines = Lines {
         x: Axis::new("fold", Unit::Count),
         y: Axis::new("busy", Unit::Seconds),

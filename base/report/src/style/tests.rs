@@ -1,4 +1,4 @@
-//! The colours against the arithmetic of the Web Content Accessibility Guidelines 2.2.
+//! Checks the colours against the Web Content Accessibility Guidelines 2.2.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn text_has_aa_contrast_and_marks_three_to_one_in_both_themes() {
 }
 
 #[test]
-fn every_variable_has_a_colour_and_a_file_of_its_own_has_no_variables() {
+fn every_variable_has_a_colour_and_single_files_have_no_variables() {
     for css in [FIGURE, PAGE] {
         for piece in css.split("var(--").skip(1) {
             let name = piece.split(')').next().unwrap();
@@ -51,7 +51,7 @@ fn every_variable_has_a_colour_and_a_file_of_its_own_has_no_variables() {
         }
     }
     assert!(!standalone().contains("var("));
-    // It stands inside a style element of an XML file, and inside a script element of a page.
+    // The rules are inside a style element of an XML file, and inside a script element of a page.
     assert!(!standalone().contains(['<', '&']));
 }
 

@@ -1,22 +1,23 @@
-//! A table in each medium: terminal, HTML, CSV, Markdown. It decides layout, never numbers.
+//! Renders a table for each medium: terminal, HTML, CSV, Markdown. It decides the layout, never the
+//! numbers.
 
 use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{Align, Cell, Shown, ShownColumn, Table, Verdict};
-use crate::number::MISSING;
-use crate::text::{csv_field, csv_number, esc, markdown, plain};
+use crate::escape::{csv_field, csv_number, esc, markdown, plain};
+use crate::number_format::MISSING;
 
 const GAP: usize = 2;
-/// Words are cut to no fewer columns than this before the table is turned into a list.
+/// Minimum width of shortened words before the table becomes a list.
 const SHORTEST: usize = 12;
-/// More columns than this take both margins of a page.
+/// A table with more columns than this extends into both margins of a page.
 const BROAD: usize = 9;
 
 impl Table {
-    /// The table for a terminal `width` columns wide, with ANSI colours where `colour` is set. Where it is too
-    /// wide, headings take several lines; then long words are cut with `…`; where that is not enough each row
+    /// The table for a terminal of `width` columns, with ANSI colours if `colour`. If it is too
+    /// wide, headings take several lines; then long words are shortened with `…`; finally each row
     /// becomes a list of its cells. Ends with a line end.
     #[must_use]
     pub fn terminal(&self, width: usize, colour: bool) -> String {
@@ -83,11 +84,12 @@ impl Table {
         }
     }
 
-    /// The table as HTML: a `<table>` in a box that scrolls sideways where it must.
+    /// The table as HTML: a `<table>` in a box that can scroll sideways.
     #[must_use]
     pub fn html(&self) -> String {
         let columns = self.shown();
-        // A few columns too many run into the right margin of a page, many into both.
+        // A table with a few columns too many extends into the right margin of a page; a wider one
+        // into both.
         let kind = if columns.len() > BROAD { "table broad" } else { "table" };
         let mut out = format!("<div class=\"{kind}\" tabindex=\"0\" role=\"region\"");
         let name = if self.title.is_empty() { "Table" } else { &self.title };
@@ -97,7 +99,7 @@ impl Table {
         }
         out.push_str("<thead><tr>");
         for column in &columns {
-            // A heading of no words is none to those who hear the page.
+            // An empty heading is not a heading for screen readers.
             if column.name.is_empty() && column.unit.is_empty() {
                 out.push_str("<td></td>");
                 continue;
@@ -117,6 +119,17 @@ impl Table {
             out.push_str("</th>");
         }
         out.push_str("</tr></thead><tbody>");
+        self.html_rows(&columns, &mut out);
+        out.push_str("</tbody></table></div>");
+        for remark in [self.legend(), Some(self.note.clone())].into_iter().flatten() {
+            if !remark.is_empty() {
+                let _ = write!(out, "<p class=\"remark\">{}</p>", esc(&remark));
+            }
+        }
+        out
+    }
+
+    fn html_rows(&self, columns: &[ShownColumn], out: &mut String) {
         for r in 0..self.rows.len() {
             out.push_str(if self.baseline == Some(r) { "<tr class=\"base\">" } else { "<tr>" });
             for (c, column) in columns.iter().enumerate() {
@@ -139,16 +152,10 @@ impl Table {
             }
             out.push_str("</tr>");
         }
-        out.push_str("</tbody></table></div>");
-        for remark in [self.legend(), Some(self.note.clone())].into_iter().flatten() {
-            if !remark.is_empty() {
-                let _ = write!(out, "<p class=\"remark\">{}</p>", esc(&remark));
-            }
-        }
-        out
     }
 
-    /// The table as CSV: every number with all its digits in its base unit, named in the heading.
+    /// The table as CSV: every number with all its digits in its base unit, which the heading
+    /// names.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut out = String::new();
@@ -175,7 +182,7 @@ impl Table {
         out
     }
 
-    /// The table in Markdown's pipe form.
+    /// The table in Markdown's pipe syntax.
     #[must_use]
     pub fn markdown(&self) -> String {
         let columns = self.shown();
@@ -212,8 +219,8 @@ impl ShownColumn {
         format!("{}{unit}{arrow}", self.name)
     }
 
-    /// The heading broken between words, as few lines as keep to `room` columns or to its longest word; unit and arrow
-    /// stay together.
+    /// The heading, broken between words, in as few lines as `room` columns or its longest word
+    /// allow. Unit and arrow stay together.
     fn stacked(&self, room: usize) -> Vec<String> {
         let heading = self.heading();
         let tail = heading[self.name.len()..].trim_start();
@@ -249,7 +256,7 @@ fn class(align: Align) -> &'static str {
     }
 }
 
-/// Columns a terminal column needs: its text, and the changes beside it; and its heading, by lines.
+/// The width of a terminal column: its text with the changes beside it, and its heading by lines.
 struct Size {
     head: Vec<String>,
     text: usize,
@@ -281,7 +288,7 @@ fn grid(out: &mut String, columns: &[ShownColumn], sizes: &[Size], rows: usize, 
     let tallest = sizes.iter().map(|s| s.head.len()).max().unwrap_or(0);
     for l in 0..tallest {
         let heads = columns.iter().zip(sizes).map(|(column, size)| {
-            // Short headings stand on the rule.
+            // Short headings are at the bottom, directly above the rule.
             let at = (l + size.head.len()).checked_sub(tallest);
             let text = at.map_or("", |at| &size.head[at]);
             let pad = " ".repeat(size.total() - text.width());

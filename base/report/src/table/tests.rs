@@ -1,4 +1,4 @@
-//! Tables against what a person would write down, and hostile words in every place.
+//! Tables against text written by hand, and hostile words in every position.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn policies() -> Table {
 }
 
 #[test]
-fn a_terminal_table_reads_as_written() {
+fn a_terminal_table_agrees_with_the_expected_text() {
     let want = "\
 Busy time
 policy   busy time (s) ↓       hits ↑  moved (MiB)
@@ -61,7 +61,7 @@ fn colour_adds_escapes_and_nothing_else() {
 }
 
 #[test]
-fn every_width_is_kept_or_becomes_a_list() {
+fn every_width_is_respected_or_the_table_becomes_a_list() {
     use unicode_width::UnicodeWidthStr as _;
     let mut table = policies();
     table.rows[1][0] = "a very long name of a policy that nobody should have chosen, 磁盘".into();
@@ -88,7 +88,7 @@ fn markdown_and_csv_carry_the_same_rows() {
 }
 
 #[test]
-fn hostile_words_stay_words() {
+fn hostile_words_stay_text() {
     let evil = "</td><script>alert(1)</script>\u{1b}[31m\n|,\"";
     let table = Table::new(evil, vec![Column::text(evil)]).row([evil.into()]).note(evil);
     let html = table.html();
@@ -110,7 +110,7 @@ fn small_numbers_keep_a_digit_beside_large_ones() {
 }
 
 #[test]
-fn a_number_too_small_for_its_column_is_not_called_zero() {
+fn a_number_too_small_for_its_column_is_not_shown_as_zero() {
     let table = Table::new("", vec![Column::number("b", Unit::Bytes)])
         .row([Cell::from(3e9)])
         .row([Cell::from(5.0)])
@@ -130,7 +130,7 @@ fn a_change_from_nothing_is_missing() {
 }
 
 #[test]
-fn a_heading_of_no_words_is_a_plain_cell() {
+fn an_empty_heading_is_a_plain_cell() {
     let table = Table::new("t", vec![Column::text(""), Column::text("value").right()]);
     let html = table.row(["a".into(), "1".into()]).html();
     assert!(

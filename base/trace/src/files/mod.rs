@@ -1,7 +1,8 @@
-//! Traces of files, not of a disk: who opened, read, wrote or removed which file, when and where in it. Knows
-//! neither strace nor Procmon; a format hands in events, and names of files become dense numbers here.
+//! Traces of files instead of disks: the process that opened, read, wrote or removed a file, with
+//! time and position. The formats (strace, Procmon) produce events; this module replaces the names
+//! of files by dense numbers.
 
-mod laid;
+mod end_to_end;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,75 +11,76 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, SimTime, StreamId};
 
-pub(crate) use laid::Laid;
+pub(crate) use end_to_end::FilesEndToEnd;
 
-use crate::context::{Context, Skipped, Stream, text};
-use crate::error::Bad;
+use crate::error::BadRecord;
 use crate::input::{Input, Line};
 use crate::reader::{Info, Progress, read_error};
-use crate::{Place, TraceError};
+use crate::reader_context::{ReaderContext, Skipped, Stream, text};
+use crate::{TraceError, TracePosition};
 
-/// A trace with more files than this is refused.
+/// Maximum number of files; a trace with more is refused.
 const FILES_MAX: usize = 1 << 24;
 
-/// What was done with a file.
+/// The operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileOp {
-    /// Opened; it was there before, as far as is known.
+    /// Opened; the file existed before, as far as known.
     Open,
-    /// Opened so that it would be made if it was not there, and not seen before.
+    /// Opened with creation if absent, and not seen before.
     Create,
     /// Bytes `offset..offset + len` read.
     Read,
     /// Bytes `offset..offset + len` written.
     Write,
-    /// Cut or grown to `len` bytes.
+    /// Shortened or extended to `len` bytes.
     Truncate,
     /// Made durable.
     Sync,
     /// One of its descriptors closed.
     Close,
-    /// Its name taken away. A file made later under that name is another file.
+    /// Its name was removed. A later file with that name is another file.
     Unlink,
-    /// Renamed: the table of files has the new name from here on.
+    /// Renamed: the table of files has the new name from this event on.
     Rename,
 }
 
 /// One event of a trace of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileEvent {
-    /// When the call began, counted from the first event; zero where the trace has no times. Events come in
-    /// the order of the trace, which is that in which calls end, so this may run backwards.
+    /// Start of the call, counted from the first event; zero if the trace has no times. Events are
+    /// in the order of the trace, in which calls end, so this time can decrease.
     pub time: SimTime,
-    /// Which process; 0 where the trace names none.
+    /// The process; 0 if the trace names none.
     pub stream: StreamId,
-    /// Which file, as an index into [`FileReader::files`].
+    /// The file, as an index into [`FileReader::files`].
     pub file: u32,
-    /// What was done.
+    /// The operation.
     pub op: FileOp,
-    /// First byte, of a read or a write; else 0.
+    /// First byte of a read or a write; otherwise 0.
     pub offset: u64,
-    /// Bytes read or written, as the system answered; of [`FileOp::Truncate`] the new length; else 0.
+    /// Bytes read or written, as the system reported; for [`FileOp::Truncate`] the new length;
+    /// otherwise 0.
     pub len: u64,
-    /// How long the call took, where the trace tells.
+    /// Duration of the call, if the trace has it.
     pub latency: Option<Duration>,
 }
 
 /// A file of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File {
-    /// Its name, the last it had; relative where the trace does not say from where.
+    /// Its last name. The name is relative if the trace does not give its directory.
     pub path: String,
-    /// Where the furthest read or write so far ended, in bytes.
+    /// End of the furthest read or write so far, in bytes.
     pub end: u64,
-    /// Its size, as far as is known; for writes that append.
+    /// Its size, as far as known; used for writes that append.
     pub(crate) size: u64,
 }
 
-/// An event as a format's parser sees it.
+/// An event as parsed from a format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawEvent {
-    /// Nanoseconds since whenever the format counts from.
+    /// Nanoseconds since the format's origin.
     pub(crate) time: Option<u64>,
     pub(crate) stream: u32,
     pub(crate) file: u32,
@@ -88,14 +90,19 @@ pub(crate) struct RawEvent {
     pub(crate) latency: Option<u64>,
 }
 
-/// A format of lines that tells of files.
+/// A text format for traces of files.
 pub(crate) trait FileFormat: Send {
-    /// Puts what `line` says into `files`. Whether it is an entry of this format and no other; a line the
-    /// format merely allows is none.
-    fn line(&mut self, line: &[u8], files: &mut FileTable, cx: &mut Context) -> Result<bool, Bad>;
+    /// Adds the content of `line` to `files`. Returns whether the line is an entry of this format
+    /// and of no other. A line that the format only allows is not an entry.
+    fn line(
+        &mut self,
+        line: &[u8],
+        files: &mut FileTable,
+        cx: &mut ReaderContext,
+    ) -> Result<bool, BadRecord>;
 }
 
-/// The files seen so far, and the events not yet handed out.
+/// The files seen so far, and the events not yet returned.
 #[derive(Debug, Default)]
 pub(crate) struct FileTable {
     pub(crate) files: Vec<File>,
@@ -104,18 +111,18 @@ pub(crate) struct FileTable {
 }
 
 impl FileTable {
-    /// The file called `path` now.
+    /// The file that has the name `path` now.
     pub(crate) fn find(&self, path: &[u8]) -> Option<u32> {
         self.by_path.get(path).copied()
     }
 
-    /// The file called `path`, which may be new.
-    pub(crate) fn named(&mut self, path: &[u8]) -> Result<u32, Bad> {
+    /// The file with the name `path`; added if it is new.
+    pub(crate) fn named(&mut self, path: &[u8]) -> Result<u32, BadRecord> {
         if let Some(id) = self.find(path) {
             return Ok(id);
         }
         if self.files.len() >= FILES_MAX {
-            return Err(Bad::new("at most 16,777,216 files"));
+            return Err(BadRecord::new("at most 16,777,216 files"));
         }
         let id = self.files.len() as u32;
         self.files.push(File { path: text(path), ..File::default() });
@@ -123,15 +130,15 @@ impl FileTable {
         Ok(id)
     }
 
-    /// Takes the name away.
-    pub(crate) fn unlink(&mut self, path: &[u8]) -> Result<u32, Bad> {
+    /// Removes the name.
+    pub(crate) fn unlink(&mut self, path: &[u8]) -> Result<u32, BadRecord> {
         let id = self.named(path)?;
         self.by_path.remove(path);
         Ok(id)
     }
 
-    /// Gives the file called `from` the name `to`, taking it from whichever file has it.
-    pub(crate) fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<u32, Bad> {
+    /// Renames the file `from` to `to`. A file that had the name `to` loses it.
+    pub(crate) fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<u32, BadRecord> {
         let id = self.unlink(from)?;
         self.by_path.insert(to.into(), id);
         self.files[id as usize].path = text(to);
@@ -165,21 +172,21 @@ impl FileLines {
         Self { input, format, table: FileTable::default() }
     }
 
-    /// The next event, and the line that told it; `None` at the end.
+    /// The next event, and its line; `None` at the end.
     pub(crate) fn next(
         &mut self,
-        cx: &mut Context,
-    ) -> Result<Option<(RawEvent, Place)>, TraceError> {
+        cx: &mut ReaderContext,
+    ) -> Result<Option<(RawEvent, TracePosition)>, TraceError> {
         loop {
             if let Some(event) = self.table.events.pop_front() {
-                return Ok(Some((event, Place::Line(self.input.line_number()))));
+                return Ok(Some((event, TracePosition::Line(self.input.line_number()))));
             }
-            let place = Place::Line(self.input.line_number() + 1);
+            let place = TracePosition::Line(self.input.line_number() + 1);
             match self.input.line().map_err(|e| read_error(cx, place, e))? {
                 None => return Ok(None),
                 Some(Line::TooLong) => {
                     let found = "a longer one".to_owned();
-                    cx.bad(place, Bad::found("a line shorter than 256 KiB", found), &[])?;
+                    cx.bad(place, BadRecord::found("a line shorter than 256 KiB", found), &[])?;
                 }
                 Some(Line::Whole(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Some(Line::Whole(line)) => {
@@ -195,7 +202,7 @@ impl FileLines {
 /// Reads one trace of files from its start.
 pub struct FileReader {
     pub(crate) lines: FileLines,
-    pub(crate) cx: Context,
+    pub(crate) cx: ReaderContext,
     pub(crate) info: Info,
     pub(crate) read: Arc<AtomicU64>,
     pub(crate) total: u64,
@@ -212,7 +219,7 @@ impl FileReader {
     /// The next event; `None` at the end, and after an error.
     ///
     /// # Errors
-    /// Where the file cannot be read, or a line is malformed and reading is not lenient.
+    /// The file cannot be read, or a line is malformed and reading is not lenient.
     pub fn next_event(&mut self) -> Result<Option<FileEvent>, TraceError> {
         if self.ended {
             return Ok(None);
@@ -237,25 +244,25 @@ impl FileReader {
         &self.lines.table.files
     }
 
-    /// The streams seen so far, indexed by stream number; the first stands for "unknown".
+    /// The streams seen so far, indexed by stream number. The first means "unknown".
     #[must_use]
     pub fn streams(&self) -> &[Stream] {
         &self.cx.streams
     }
 
-    /// What was passed over so far.
+    /// The counts of skipped records.
     #[must_use]
     pub const fn skipped(&self) -> &Skipped {
         &self.cx.skipped
     }
 
-    /// What this trace can tell.
+    /// The information that this trace contains.
     #[must_use]
     pub const fn info(&self) -> Info {
         self.info
     }
 
-    /// How far reading has come.
+    /// The progress of reading.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress { read: self.read.load(Ordering::Relaxed).min(self.total), total: self.total }

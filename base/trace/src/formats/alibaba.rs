@@ -1,12 +1,13 @@
-//! Alibaba's block traces of 2020: `device_id,opcode,offset,length,timestamp`; offset and length in bytes,
-//! opcode R or W, microseconds. A thousand volumes in one file: each is a device. Layout as its authors
-//! publish it (github.com/alibaba/block-traces); a header line, which some copies have, is passed over.
+//! Alibaba's block traces of 2020: `device_id,opcode,offset,length,timestamp`. Offset and length
+//! are in bytes, the opcode is R or W, times are in microseconds. A file has a thousand volumes;
+//! each is a device. The layout is the one published by its authors
+//! (github.com/alibaba/block-traces). Some copies have a header line, which is skipped.
 
 use seekless_block::Op;
 
-use crate::context::{Context, Dev, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, number, sectors_of_bytes};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, number, sectors_of_bytes};
 
 const EXPECTED: &str = "device, R or W, offset (bytes), length (bytes), microseconds";
 
@@ -14,16 +15,20 @@ const EXPECTED: &str = "device, R or W, offset (bytes), length (bytes), microsec
 pub(super) struct Alibaba;
 
 impl LineFormat for Alibaba {
-    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
-        parse(line).ok_or(Bad::new(EXPECTED))
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        _: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        parse(line).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse(line: &[u8]) -> Option<Said<'_>> {
+fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     let mut f = Fields(line);
     let device = f.comma();
     if device == b"device_id" {
-        return Some(Said::Nothing);
+        return Some(ParsedLine::Nothing);
     }
     let device = number(device)?;
     let op = match f.comma() {
@@ -36,8 +41,8 @@ fn parse(line: &[u8]) -> Option<Said<'_>> {
     if !f.rest().is_empty() {
         return None;
     }
-    let mut raw = Raw::new(op, start, len);
+    let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(time);
     raw.device = Dev::Number(device);
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }

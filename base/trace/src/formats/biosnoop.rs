@@ -1,51 +1,56 @@
-//! What biosnoop prints, of bcc and of libbpf-tools: `TIME(s) COMM PID DISK T SECTOR BYTES [P] [QUE(ms)]
-//! LAT(ms)`; with `-Q` the time in the queue. T is R or W in bcc, the kernel's letters in libbpf-tools. A
-//! line is printed when its request completes: arrival is that time less its latency and its time in the
-//! queue, as exact as two or three digits of a millisecond allow. Layout: both tools' sources.
+//! The output of biosnoop (bcc and libbpf-tools): `TIME(s) COMM PID DISK T SECTOR BYTES [P]
+//! [QUE(ms)] LAT(ms)`; the queue time is there with `-Q`. T is R or W in bcc, and the kernel's
+//! letters in libbpf-tools. A line is printed at the completion of its request. The arrival is that
+//! time minus latency and queue time, with two or three decimals of a millisecond. Layout: the
+//! source code of both tools.
 
 use seekless_block::Op;
 
 use super::fiu::last_word;
 use super::rwbs;
-use crate::context::{Context, Dev, Process, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, decimal, number, number32, trim};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32, trim};
 
 const EXPECTED: &str =
     "seconds, command, pid, disk, R or W, sector, bytes, queued and latency (ms)";
 
-/// Added to every time: the first completion is second 0, and its request arrived before that.
+/// Added to every time: the first completion is at second 0, and its request arrived before.
 const ORIGIN: u64 = 1 << 50;
 
 #[derive(Debug)]
 pub(super) struct Biosnoop;
 
 impl LineFormat for Biosnoop {
-    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        _: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
         let mut f = Fields(line);
         if f.word() == b"TIME(s)" && f.word() == b"COMM" {
-            return Ok(Said::Nothing);
+            return Ok(ParsedLine::Nothing);
         }
-        parse(line).ok_or(Bad::new(EXPECTED))
+        parse(line).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse(line: &[u8]) -> Option<Said<'_>> {
+fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     let mut f = Fields(line);
     let stamp = f.word();
     memchr::memchr(b'.', stamp)?;
     let completed = decimal(stamp, 9)?.checked_add(ORIGIN)?;
-    // A command may hold blanks: the rest is read from the end.
+    // A command can contain blanks, so the rest is parsed from the end.
     let mut rest = trim(f.0);
     let latency = milliseconds(last_word(&mut rest))?;
     let mut word = last_word(&mut rest);
     let mut queued = 0;
     if memchr::memchr(b'.', word).is_some() {
-        // What never stood in a queue is printed as -1.
+        // A request that never waited in a queue has -1.
         queued = if word.starts_with(b"-") { 0 } else { milliseconds(word)? };
         word = last_word(&mut rest);
     }
-    // With `-P`: random or sequential.
+    // The column of `-P`: random or sequential.
     if matches!(word, b"R" | b"S" | b"?") {
         word = last_word(&mut rest);
     }
@@ -57,20 +62,20 @@ fn parse(line: &[u8]) -> Option<Said<'_>> {
     if disk.is_empty() || rest.is_empty() {
         return None;
     }
-    let Some(op) = kind.op else { return Some(Said::Other) };
+    let Some(op) = kind.op else { return Some(ParsedLine::Other) };
     let op = if bytes == 0 && kind.flush_before { Op::Flush } else { op };
     // A flush has sector -1.
     let start = if op == Op::Flush { 0 } else { number(sector)? };
-    let mut raw = Raw::new(op, start, bytes.div_ceil(512));
+    let mut raw = RawRequest::new(op, start, bytes.div_ceil(512));
     raw.time = Some(completed.saturating_sub(latency.saturating_add(queued)));
     raw.flags = kind.flags;
     raw.process = Process { pid, name: if rest == b"?" { &[] } else { rest } };
     raw.device = Dev::Name(disk);
     raw.service = Some(latency);
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }
 
-/// Milliseconds with a fraction, in nanoseconds.
+/// Parses milliseconds with a fraction as nanoseconds.
 fn milliseconds(word: &[u8]) -> Option<u64> {
     memchr::memchr(b'.', word)?;
     decimal(word, 6)

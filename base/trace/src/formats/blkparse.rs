@@ -1,40 +1,52 @@
-//! What blkparse prints by default: `maj,min cpu seq seconds pid action rwbs sector + sectors [command]`.
-//! Lines of other actions, messages and the summaries at the end are passed over. The kernel's own
-//! classic form of the `blk` tracer, which lacks the sequence number, is read too. A write that asks for
-//! a flush before it is one write.
+//! The default output of blkparse: `maj,min cpu seq seconds pid action rwbs sector + sectors
+//! [command]`. Lines of other actions, messages and the summaries at the end are skipped. The
+//! classic form of the kernel's `blk` tracer, without the sequence number, is accepted too. A write
+//! that requests a flush before it is one write.
 
 use seekless_block::Op;
 
 use super::rwbs::{self, Kind};
 use crate::Event;
-use crate::context::{Context, Dev, Process, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, decimal, number, number32, trim};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32, trim};
 
 const EXPECTED: &str =
     "major,minor cpu sequence seconds pid action rwbs sector + sectors [command]";
 
 #[derive(Debug, Default)]
 pub(super) struct Blkparse {
-    /// Past the first line of a summary: whatever is no event belongs to it.
+    /// After the first line of a summary, every line that is not an event belongs to the summary.
     summary: bool,
 }
 
 impl LineFormat for Blkparse {
-    fn line<'a>(&mut self, line: &'a [u8], cx: &mut Context) -> Result<Said<'a>, Bad> {
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        cx: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
         let mut f = Fields(line);
         let Some(device) = device(f.word()) else {
             const TITLES: [&[u8]; 6] =
                 [b"CPU", b"Total", b"Throughput", b"Events", b"Skips", b"Input file"];
             self.summary |= TITLES.iter().any(|t| trim(line).starts_with(t));
-            return if self.summary { Ok(Said::Nothing) } else { Err(Bad::new(EXPECTED)) };
+            return if self.summary {
+                Ok(ParsedLine::Nothing)
+            } else {
+                Err(BadRecord::new(EXPECTED))
+            };
         };
         self.summary = false;
-        parse(f, device, cx).ok_or(Bad::new(EXPECTED))
+        parse(f, device, cx).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse<'a>(mut f: Fields<'a>, device: Dev<'static>, cx: &mut Context) -> Option<Said<'a>> {
+fn parse<'a>(
+    mut f: Fields<'a>,
+    device: Dev<'static>,
+    cx: &mut ReaderContext,
+) -> Option<ParsedLine<'a>> {
     number(f.word())?;
     let mut seconds = f.word();
     if memchr::memchr(b'.', seconds).is_none() {
@@ -44,18 +56,19 @@ fn parse<'a>(mut f: Fields<'a>, device: Dev<'static>, cx: &mut Context) -> Optio
     let time = decimal(seconds, 9)?;
     let pid = number32(f.word())?;
     let action = f.word();
-    let Some(event) = event_of(action)? else { return Some(Said::Other) };
+    let Some(event) = event_of(action)? else { return Some(ParsedLine::Other) };
     let said = request(f, event, Process { pid, name: &[] }, cx)?;
-    Some(said.map(|raw| Raw { time: Some(time), device, ..raw }))
+    Some(said.map(|raw| RawRequest { time: Some(time), device, ..raw }))
 }
 
-/// `major,minor`.
+/// Parses `major,minor`.
 pub(super) fn device(word: &[u8]) -> Option<Dev<'static>> {
     let comma = memchr::memchr(b',', word)?;
     Some(Dev::MajorMinor(number32(&word[..comma])?, number32(&word[comma + 1..])?))
 }
 
-/// The event an action letter stands for: `Some(None)` for one that is no request, `None` for no action.
+/// The event of an action letter: `Some(None)` for an action that is not a request, `None` for an
+/// unknown action.
 pub(super) const fn event_of(action: &[u8]) -> Option<Option<Event>> {
     match action {
         b"Q" => Some(Some(Event::Queue)),
@@ -66,26 +79,27 @@ pub(super) const fn event_of(action: &[u8]) -> Option<Option<Event>> {
     }
 }
 
-/// What follows the action: `rwbs sector + sectors [command]`, or `rwbs [command]` of an empty flush.
+/// Parses the text after the action: `rwbs sector + sectors [command]`, or `rwbs [command]` for an
+/// empty flush.
 pub(super) fn request<'a>(
     mut f: Fields<'a>,
     event: Event,
     process: Process<'a>,
-    cx: &mut Context,
-) -> Option<Said<'a>> {
+    cx: &mut ReaderContext,
+) -> Option<ParsedLine<'a>> {
     let kind = rwbs::parse(f.word())?;
     request_of(kind, f, event, process, cx)
 }
 
-/// What follows the letters.
+/// Parses the text after the letters.
 pub(super) fn request_of<'a>(
     kind: Kind,
     f: Fields<'a>,
     event: Event,
     process: Process<'a>,
-    cx: &mut Context,
-) -> Option<Said<'a>> {
-    let Some(op) = kind.op else { return Some(Said::Other) };
+    cx: &mut ReaderContext,
+) -> Option<ParsedLine<'a>> {
+    let Some(op) = kind.op else { return Some(ParsedLine::Other) };
     let mut rest = Fields(f.rest());
     let (start, len) = if matches!(rest.0, [] | [b'[', ..]) {
         (0, 0)
@@ -94,17 +108,17 @@ pub(super) fn request_of<'a>(
         match rest.word() {
             b"+" => (start, number(rest.word())?),
             // A driver's own command: `bytes (hexadecimal command)`.
-            [b'(', ..] => return Some(Said::Other),
+            [b'(', ..] => return Some(ParsedLine::Other),
             _ => return None,
         }
     };
     let op = if len == 0 && kind.flush_before { Op::Flush } else { op };
     if !cx.wants(event) {
-        return Some(Said::Other);
+        return Some(ParsedLine::Other);
     }
-    let mut raw = Raw::new(op, start, len);
+    let mut raw = RawRequest::new(op, start, len);
     raw.flags = kind.flags;
-    // Whoever ran when a request completed did not ask for it.
+    // The process that runs at the completion of a request is not its sender.
     if event != Event::Complete {
         raw.process = process;
         if let Some(open) = memchr::memchr(b'[', rest.0)
@@ -114,5 +128,5 @@ pub(super) fn request_of<'a>(
             raw.process.name = name;
         }
     }
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }

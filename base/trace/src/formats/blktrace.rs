@@ -1,9 +1,10 @@
-//! blktrace's binary records: 48 bytes and a payload, in the byte order of the machine traced. One file
-//! per CPU, merged here by time; ftrace's binary stream is one file of the same records without sequence
-//! numbers. Notify records name processes; a completion's process is whoever ran, so it is left out.
+//! blktrace's binary records: 48 bytes and a payload, in the byte order of the traced machine.
+//! There is one file per CPU; they are merged here by time. ftrace's binary stream is one file of
+//! the same records without sequence numbers. Notify records name processes. The process of a
+//! completion is the one that happened to run, so it is left out.
 //!
-//! Order within one file is believed: a record out of order there stays so. Messages, remaps, plugs and
-//! the like are passed over, and so are drivers' own commands.
+//! The order inside one file is kept, even if it is not the order of time. Messages, remaps, plugs
+//! and similar records are skipped, and so are drivers' own commands.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,13 +12,13 @@ use std::path::PathBuf;
 
 use seekless_block::{Flags, Op};
 
-use crate::context::{Context, Dev, Process, Raw};
-use crate::error::{Bad, quote};
+use crate::error::{BadRecord, quote};
 use crate::input::{Input, WINDOW};
 use crate::reader::{Parse, read_error};
-use crate::{Event, Place, Record, TraceError};
+use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
+use crate::{Event, Record, TraceError, TracePosition};
 
-/// Bytes of a record without its payload.
+/// Length of a record without its payload, in bytes.
 const RECORD: usize = 48;
 /// The magic number without the version in its low byte.
 const MAGIC: u32 = 0x6561_7400;
@@ -28,7 +29,7 @@ const ACT_QUEUE: u32 = 1;
 const ACT_ISSUE: u32 = 7;
 const ACT_COMPLETE: u32 = 8;
 const NOTIFY_PROCESS: u32 = 0;
-/// Set where the payload begins with the 8 bytes of a control group's number.
+/// Set if the payload begins with the 8-byte number of a control group.
 const ACT_CGROUP: u32 = 1 << 8;
 
 // Categories, high half of the action word.
@@ -53,21 +54,22 @@ pub(crate) const fn is_blktrace(head: &[u8]) -> bool {
 struct Cpu {
     path: PathBuf,
     input: Input,
-    /// Byte order; known from the first record.
+    /// Byte order; `None` before the first record.
     big: Option<bool>,
 }
 
-/// A request waiting to be merged.
+/// A request that waits for the merge.
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    raw: Raw<'static>,
+    raw: RawRequest<'static>,
     at: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Blktrace {
     cpus: Vec<Cpu>,
-    /// Where there are several files: the next request of each, and the files by its time.
+    /// If there are several files: the next request of each file, and the files by the time of that
+    /// request.
     heads: Vec<Option<Head>>,
     order: BinaryHeap<Reverse<(u64, usize)>>,
     begun: bool,
@@ -80,8 +82,8 @@ impl Blktrace {
         Self { heads: vec![None; cpus.len()], cpus, order: BinaryHeap::new(), begun: false }
     }
 
-    /// Puts the next request of file `i` among the heads.
-    fn advance(&mut self, i: usize, cx: &mut Context) -> Result<(), TraceError> {
+    /// Adds the next request of file `i` to the merge.
+    fn advance(&mut self, i: usize, cx: &mut ReaderContext) -> Result<(), TraceError> {
         self.heads[i] = self.cpus[i].next(cx)?;
         if let Some(head) = &self.heads[i] {
             self.order.push(Reverse((head.raw.time.unwrap_or(0), i)));
@@ -89,7 +91,7 @@ impl Blktrace {
         Ok(())
     }
 
-    fn next_head(&mut self, cx: &mut Context) -> Result<Option<(usize, Head)>, TraceError> {
+    fn next_head(&mut self, cx: &mut ReaderContext) -> Result<Option<(usize, Head)>, TraceError> {
         if self.cpus.len() == 1 {
             return Ok(self.cpus[0].next(cx)?.map(|h| (0, h)));
         }
@@ -107,9 +109,9 @@ impl Blktrace {
 }
 
 impl Parse for Blktrace {
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
         while let Some((i, head)) = self.next_head(cx)? {
-            let place = Place::Byte(head.at);
+            let place = TracePosition::Byte(head.at);
             match cx.finish(&head.raw, place) {
                 Ok(Some(record)) => return Ok(Some(record)),
                 Ok(None) => {}
@@ -124,104 +126,40 @@ impl Parse for Blktrace {
     }
 }
 
-impl Cpu {
-    /// The next request of the wanted event.
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Head>, TraceError> {
-        loop {
-            let at = self.input.at();
-            match self.step(cx) {
-                Ok(Step::Request(raw)) => return Ok(Some(Head { raw, at })),
-                Ok(Step::Other) => {}
-                Ok(Step::End) => return Ok(None),
-                Err(Trouble::Read(e)) => {
-                    cx.path.clone_from(&self.path);
-                    return Err(read_error(cx, Place::Byte(at), e));
-                }
-                Err(Trouble::Bad(bad)) => {
-                    self.bad(cx, at, bad)?;
-                    if !self.resync().map_err(|e| read_error(cx, Place::Byte(at), e))? {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
+/// A record without its payload, and its byte order.
+struct Words {
+    bytes: [u8; RECORD],
+    big: bool,
+}
+
+impl Words {
+    fn u16(&self, i: usize) -> u16 {
+        let b = [self.bytes[i], self.bytes[i + 1]];
+        if self.big { u16::from_be_bytes(b) } else { u16::from_le_bytes(b) }
     }
 
-    fn bad(&self, cx: &mut Context, at: u64, bad: Bad) -> Result<(), TraceError> {
-        let whole = std::mem::replace(&mut cx.path, self.path.clone());
-        let result = cx.bad(Place::Byte(at), bad, &[]);
-        cx.path = whole;
-        result
+    fn u32(&self, i: usize) -> u32 {
+        let r = &self.bytes;
+        let b = [r[i], r[i + 1], r[i + 2], r[i + 3]];
+        if self.big { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) }
     }
 
-    fn step(&mut self, cx: &mut Context) -> Result<Step, Trouble> {
-        let bytes = self.input.peek(RECORD).map_err(Trouble::Read)?;
-        let Some(r) = bytes.first_chunk::<RECORD>() else {
-            if bytes.is_empty() {
-                return Ok(Step::End);
-            }
-            let found = format!("the last {} bytes of the file", bytes.len());
-            return Err(Trouble::Bad(Bad::found("a record of 48 bytes", found)));
-        };
-        let big = *self.big.get_or_insert(r[0] == b'e');
-        let word = |i: usize| {
-            let b = [r[i], r[i + 1], r[i + 2], r[i + 3]];
-            if big { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) }
-        };
-        let long = |i: usize| {
-            let (first, second) = (u64::from(word(i)), u64::from(word(i + 4)));
-            if big { first << 32 | second } else { second << 32 | first }
-        };
-        let magic = word(0);
-        if magic != MAGIC | VERSION {
-            let found = if magic & !0xFF == MAGIC {
-                format!("version {}", magic & 0xFF)
-            } else {
-                quote(&r[..4])
-            };
-            let expected = "a blktrace record of version 7 (bytes 65 61 74 07 or the reverse)";
-            return Err(Trouble::Bad(Bad::found(expected, found)));
-        }
-        let (time, sector, bytes) = (long(8), long(16), word(24));
-        let (action, pid, dev) = (word(28), word(32), word(36));
-        let payload = usize::from(if big {
-            u16::from_be_bytes([r[46], r[47]])
-        } else {
-            u16::from_le_bytes([r[46], r[47]])
-        });
-        if payload != 0 {
-            let whole = self.input.peek(RECORD + payload).map_err(Trouble::Read)?;
-            if whole.len() < RECORD + payload {
-                let found = format!("{} before the file ends", whole.len() - RECORD);
-                return Err(Trouble::Bad(Bad::found("a payload as long as announced", found)));
-            }
-            if action & NOTIFY != 0 && action & 0xFFFF & !ACT_CGROUP == NOTIFY_PROCESS {
-                let from = if action & ACT_CGROUP == 0 { 0 } else { 8.min(payload) };
-                let name = &whole[RECORD + from..];
-                let end = memchr::memchr(0, name).unwrap_or(name.len());
-                cx.name_process(pid, &name[..end]);
-            }
-        }
-        self.input.consume(RECORD + payload);
-        if action & (NOTIFY | PRIVATE | DRIVER) != 0 {
-            return Ok(Step::Other);
-        }
-        let event = match action & 0xFFFF & !ACT_CGROUP {
-            ACT_QUEUE => Event::Queue,
-            ACT_ISSUE => Event::Issue,
-            ACT_COMPLETE => Event::Complete,
-            _ => return Ok(Step::Other),
-        };
-        if !cx.wants(event) {
-            return Ok(Step::Other);
-        }
+    fn u64(&self, i: usize) -> u64 {
+        let (first, second) = (u64::from(self.u32(i)), u64::from(self.u32(i + 4)));
+        if self.big { first << 32 | second } else { second << 32 | first }
+    }
+
+    /// The request in a record of a Q, D or C event.
+    fn request(&self, event: Event) -> RawRequest<'static> {
+        let (time, sector, bytes) = (self.u64(8), self.u64(16), self.u32(24));
+        let (action, pid, dev) = (self.u32(28), self.u32(32), self.u32(36));
         let op = match action {
             a if a & FLUSH != 0 && bytes == 0 => Op::Flush,
             a if a & DISCARD != 0 => Op::Discard,
             a if a & WRITE != 0 => Op::Write,
             _ => Op::Read,
         };
-        let mut raw = Raw::new(op, sector, u64::from(bytes.div_ceil(512)));
+        let mut raw = RawRequest::new(op, sector, u64::from(bytes.div_ceil(512)));
         raw.time = Some(time);
         raw.device = Dev::MajorMinor(dev >> 20, dev & 0xF_FFFF);
         for (bit, flag) in
@@ -234,10 +172,97 @@ impl Cpu {
         if event != Event::Complete {
             raw.process = Process { pid, name: &[] };
         }
-        Ok(Step::Request(raw))
+        raw
+    }
+}
+
+impl Cpu {
+    /// The next request with the requested event.
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Head>, TraceError> {
+        loop {
+            let at = self.input.at();
+            match self.step(cx) {
+                Ok(BlktraceEvent::Request(raw)) => return Ok(Some(Head { raw, at })),
+                Ok(BlktraceEvent::Other) => {}
+                Ok(BlktraceEvent::End) => return Ok(None),
+                Err(Trouble::Read(e)) => {
+                    cx.path.clone_from(&self.path);
+                    return Err(read_error(cx, TracePosition::Byte(at), e));
+                }
+                Err(Trouble::Bad(bad)) => {
+                    self.bad(cx, at, bad)?;
+                    if !self.resync().map_err(|e| read_error(cx, TracePosition::Byte(at), e))? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
     }
 
-    /// Moves past a bad record to the next magic number; false at the end of the file.
+    fn bad(&self, cx: &mut ReaderContext, at: u64, bad: BadRecord) -> Result<(), TraceError> {
+        let whole = std::mem::replace(&mut cx.path, self.path.clone());
+        let result = cx.bad(TracePosition::Byte(at), bad, &[]);
+        cx.path = whole;
+        result
+    }
+
+    /// Reads the next record.
+    fn step(&mut self, cx: &mut ReaderContext) -> Result<BlktraceEvent, Trouble> {
+        let bytes = self.input.peek(RECORD).map_err(Trouble::Read)?;
+        let Some(r) = bytes.first_chunk::<RECORD>() else {
+            if bytes.is_empty() {
+                return Ok(BlktraceEvent::End);
+            }
+            let found = format!("the last {} bytes of the file", bytes.len());
+            return Err(Trouble::Bad(BadRecord::found("a record of 48 bytes", found)));
+        };
+        let big = *self.big.get_or_insert(r[0] == b'e');
+        let r = Words { bytes: *r, big };
+        let magic = r.u32(0);
+        if magic != MAGIC | VERSION {
+            let found = if magic & !0xFF == MAGIC {
+                format!("version {}", magic & 0xFF)
+            } else {
+                quote(&r.bytes[..4])
+            };
+            let expected = "a blktrace record of version 7 (bytes 65 61 74 07 or the reverse)";
+            return Err(Trouble::Bad(BadRecord::found(expected, found)));
+        }
+        let action = r.u32(28);
+        let payload = usize::from(r.u16(46));
+        if payload != 0 {
+            let whole = self.input.peek(RECORD + payload).map_err(Trouble::Read)?;
+            if whole.len() < RECORD + payload {
+                let found = format!("{} before the file ends", whole.len() - RECORD);
+                return Err(Trouble::Bad(BadRecord::found(
+                    "a payload as long as announced",
+                    found,
+                )));
+            }
+            if action & NOTIFY != 0 && action & 0xFFFF & !ACT_CGROUP == NOTIFY_PROCESS {
+                let from = if action & ACT_CGROUP == 0 { 0 } else { 8.min(payload) };
+                let name = &whole[RECORD + from..];
+                let end = memchr::memchr(0, name).unwrap_or(name.len());
+                cx.name_process(r.u32(32), &name[..end]);
+            }
+        }
+        self.input.consume(RECORD + payload);
+        if action & (NOTIFY | PRIVATE | DRIVER) != 0 {
+            return Ok(BlktraceEvent::Other);
+        }
+        let event = match action & 0xFFFF & !ACT_CGROUP {
+            ACT_QUEUE => Event::Queue,
+            ACT_ISSUE => Event::Issue,
+            ACT_COMPLETE => Event::Complete,
+            _ => return Ok(BlktraceEvent::Other),
+        };
+        if !cx.wants(event) {
+            return Ok(BlktraceEvent::Other);
+        }
+        Ok(BlktraceEvent::Request(r.request(event)))
+    }
+
+    /// Skips a bad record up to the next magic number. Returns false at the end of the file.
     fn resync(&mut self) -> std::io::Result<bool> {
         let magic = if self.big == Some(true) {
             (MAGIC | VERSION).to_be_bytes()
@@ -261,13 +286,13 @@ impl Cpu {
     }
 }
 
-enum Step {
-    Request(Raw<'static>),
+enum BlktraceEvent {
+    Request(RawRequest<'static>),
     Other,
     End,
 }
 
 enum Trouble {
     Read(std::io::Error),
-    Bad(Bad),
+    Bad(BadRecord),
 }

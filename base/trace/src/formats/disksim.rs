@@ -1,15 +1,16 @@
-//! DiskSim ASCII: `arrival device sector sectors flags`, and MQSim's variant of it. DiskSim has arrival in
-//! milliseconds with a fraction, flags in hexadecimal, bit 0 set for a read. MQSim has nanoseconds and a
-//! decimal type, 1 for a read. Many repositories turn the bit round, and some (the cuts of MSR's traces that
-//! came with Heimdall) have bytes for sectors: each is a format of its own name.
+//! DiskSim ASCII (`arrival device sector sectors flags`) and its variant in MQSim. DiskSim has
+//! arrival times in milliseconds with a fraction and hexadecimal flags; bit 0 means a read. MQSim
+//! has nanoseconds and a decimal type; 1 means a read. Many repositories invert the bit, and some
+//! have bytes instead of sectors (the parts of MSR's traces that come with Heimdall). Each variant
+//! is a format with its own name.
 
 use seekless_block::Op;
 
-use crate::context::{Context, Dev, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, decimal, number, sectors_of_bytes};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, sectors_of_bytes};
 
-/// What an arrival time counts.
+/// The unit of an arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Milliseconds,
@@ -19,7 +20,7 @@ pub(crate) enum Scale {
 #[derive(Debug)]
 pub(super) struct DiskSim {
     scale: Scale,
-    /// Bit 0 of the flags of a read.
+    /// Value of bit 0 of the flags for a read.
     read: u64,
     bytes: bool,
 }
@@ -33,7 +34,7 @@ impl DiskSim {
         Self { scale: Scale::Milliseconds, read: 1, bytes: true }
     }
 
-    fn parse<'a>(&self, line: &'a [u8]) -> Option<Said<'a>> {
+    fn parse<'a>(&self, line: &'a [u8]) -> Option<ParsedLine<'a>> {
         let mut f = Fields(line);
         let digits = if self.scale == Scale::Milliseconds { 6 } else { 0 };
         let time = decimal(f.word(), digits)?;
@@ -45,16 +46,20 @@ impl DiskSim {
             return None;
         }
         let op = if flags & 1 == self.read { Op::Read } else { Op::Write };
-        let mut raw = Raw::new(op, start, len);
+        let mut raw = RawRequest::new(op, start, len);
         raw.time = Some(time);
         raw.device = Dev::Number(device);
-        Some(Said::Request(raw))
+        Some(ParsedLine::Request(raw))
     }
 }
 
 impl LineFormat for DiskSim {
-    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
-        self.parse(line).ok_or(Bad::new(match self.scale {
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        _: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        self.parse(line).ok_or(BadRecord::new(match self.scale {
             _ if self.bytes => "arrival (ms), device, offset (bytes), bytes, 1 (read) or 0",
             Scale::Milliseconds => {
                 "arrival (ms), device, sector, sectors, flags (hexadecimal, bit 0 the direction)"
@@ -74,9 +79,9 @@ fn hexadecimal(s: &[u8]) -> Option<u64> {
     s.iter().try_fold(0u64, |n, &b| Some(n << 4 | u64::from((b as char).to_digit(16)?)))
 }
 
-/// Milliseconds or nanoseconds? A fraction or an exponent means milliseconds; whole numbers mean
-/// nanoseconds once one of them passes a million (a millisecond in nanoseconds, seventeen minutes in
-/// milliseconds).
+/// Decides between milliseconds and nanoseconds. A fraction or an exponent means milliseconds.
+/// Whole numbers mean nanoseconds if one of them exceeds a million (1 ms as nanoseconds, 17 minutes
+/// as milliseconds).
 pub(crate) fn scale_of(lines: &[&[u8]]) -> Scale {
     let first = lines.iter().map(|l| Fields(l).word());
     if first.clone().any(|t| number(t).is_none() && decimal(t, 0).is_some()) {

@@ -1,21 +1,22 @@
-//! Windows' disk events as `xperf -a dumper` prints them, and as Microsoft's production traces have them:
-//! `DiskRead|DiskWrite, TimeStamp, Process Name ( PID), ThreadID, IrpPtr, ByteOffset, IOSize, ElapsedTime,
-//! DiskNum, IrpFlags, DiskSvcTime, ...` and `DiskFlush`, after a header that names the columns of each
-//! event. Times are microseconds. An event stands where its request completed: arrival is its time less the
-//! time elapsed. All other events are passed over. Layout: the header itself, and SNIA's IOTTA set 158.
+//! Windows' disk events as printed by `xperf -a dumper`, also used by Microsoft's production
+//! traces: `DiskRead|DiskWrite, TimeStamp, Process Name ( PID), ThreadID, IrpPtr, ByteOffset,
+//! IOSize, ElapsedTime, DiskNum, IrpFlags, DiskSvcTime, ...` and `DiskFlush`. A header names the
+//! columns of each event. Times are in microseconds. An event has the time of its completion; the
+//! arrival is that time minus the elapsed time. All other events are skipped. Layout: the header
+//! itself, and SNIA's IOTTA set 158.
 
 use seekless_block::Op;
 
-use crate::context::{Context, Dev, Process, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, number, number32, sectors_of_bytes, trim};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, number, number32, sectors_of_bytes, trim};
 
-const EXPECTED: &str = "DiskRead or DiskWrite with time, process, offset, size, elapsed time and disk as the header has them, or another event";
+const EXPECTED: &str = "DiskRead or DiskWrite with time, process, offset, size, elapsed time and disk in the header's columns, or another event";
 
-/// Columns looked at.
+/// Number of columns that are parsed.
 const COLUMNS: usize = 24;
 
-/// Where an event's columns stand; 0 for one it has not.
+/// The columns of an event; 0 for a column that the event does not have.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     time: usize,
@@ -46,13 +47,17 @@ impl Default for Etw {
 }
 
 impl LineFormat for Etw {
-    fn line<'a>(&mut self, line: &'a [u8], cx: &mut Context) -> Result<Said<'a>, Bad> {
-        self.parse(trim(line), cx).ok_or(Bad::new(EXPECTED))
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        cx: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        self.parse(trim(line), cx).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
 impl Etw {
-    fn parse<'a>(&mut self, line: &'a [u8], cx: &mut Context) -> Option<Said<'a>> {
+    fn parse<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Option<ParsedLine<'a>> {
         match line {
             b"BeginHeader" => self.in_header = true,
             b"EndHeader" => self.in_header = false,
@@ -63,10 +68,10 @@ impl Etw {
             }
             _ => return self.event(line),
         }
-        Some(Said::Nothing)
+        Some(ParsedLine::Nothing)
     }
 
-    fn event<'a>(&mut self, line: &'a [u8]) -> Option<Said<'a>> {
+    fn event<'a>(&mut self, line: &'a [u8]) -> Option<ParsedLine<'a>> {
         let mut columns: [&[u8]; COLUMNS] = [&[]; COLUMNS];
         let mut f = Fields(line);
         for column in &mut columns {
@@ -81,7 +86,7 @@ impl Etw {
                 let known = !name.is_empty()
                     && name.iter().all(plain)
                     && (self.in_header || number(columns[1]).is_some());
-                return known.then_some(Said::Nothing);
+                return known.then_some(ParsedLine::Nothing);
             }
         };
         let layout = if op == Op::Flush { &mut self.flush } else { &mut self.transfer };
@@ -96,7 +101,7 @@ impl Etw {
                 disk: at(b"DiskNum"),
                 service: at(b"DiskSvcTime"),
             };
-            return Some(Said::Nothing);
+            return Some(ParsedLine::Nothing);
         }
         let micros = |at: usize| number(columns[at])?.checked_mul(1_000);
         let (start, len) = if op == Op::Flush {
@@ -107,16 +112,17 @@ impl Etw {
                 hexadecimal(columns[layout.size])?,
             )?
         };
-        let mut raw = Raw::new(op, start, len);
+        let mut raw = RawRequest::new(op, start, len);
         raw.time = Some(micros(layout.time)?.saturating_sub(micros(layout.elapsed)?));
         raw.process = process(columns[layout.process]);
         raw.device = Dev::Number(number(columns[layout.disk])?);
         raw.service = micros(layout.service);
-        Some(Said::Request(raw))
+        Some(ParsedLine::Request(raw))
     }
 }
 
-/// `name ( pid)`; Windows' idle process and what it cannot name have no number of use.
+/// Parses `name ( pid)`. The number of Windows' idle process and of unknown processes is not
+/// useful.
 fn process(text: &[u8]) -> Process<'_> {
     let Some(open) = memchr::memrchr(b'(', text) else { return Process::default() };
     let digits = text[open + 1..].strip_suffix(b")").unwrap_or(&[]);
@@ -128,7 +134,7 @@ fn process(text: &[u8]) -> Process<'_> {
 
 fn hexadecimal(s: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(s.strip_prefix(b"0x")?).ok()?;
-    // `from_str_radix` takes a sign.
+    // `from_str_radix` would accept a sign.
     if digits.starts_with('+') { None } else { u64::from_str_radix(digits, 16).ok() }
 }
 

@@ -1,12 +1,12 @@
-//! FIU's traces (SRCMap, FAST'10; I/O Deduplication, FAST'10): `nanoseconds pid process sector sectors R|W
-//! major minor [hash]`, words between blanks. The hash of the content is passed over. Layout as SNIA's IOTTA
-//! repository tells it (set 390); not checked against the data itself.
+//! FIU's traces (SRCMap, FAST'10; I/O Deduplication, FAST'10): `nanoseconds pid process sector
+//! sectors R|W major minor [hash]`, separated by blanks. The hash of the content is ignored. The
+//! layout is described in SNIA's IOTTA repository (set 390); it was not checked against the data.
 
 use seekless_block::Op;
 
-use crate::context::{Context, Dev, Process, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, number, number32, trim};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, number, number32, trim};
 
 const EXPECTED: &str = "nanoseconds, pid, process, sector, sectors, R or W, major, minor, hash";
 
@@ -14,16 +14,20 @@ const EXPECTED: &str = "nanoseconds, pid, process, sector, sectors, R or W, majo
 pub(super) struct Fiu;
 
 impl LineFormat for Fiu {
-    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
-        parse(line).ok_or(Bad::new(EXPECTED))
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        _: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        parse(line).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse(line: &[u8]) -> Option<Said<'_>> {
+fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     let mut f = Fields(line);
     let time = number(f.word())?;
     let pid = number32(f.word())?;
-    // A process may be called in two words: the rest is read from the end.
+    // A process name can have two words, so the rest is parsed from the end.
     let mut rest = trim(f.0);
     let mut last = last_word(&mut rest);
     if last.len() >= 16 && last.iter().all(u8::is_ascii_hexdigit) {
@@ -41,14 +45,14 @@ fn parse(line: &[u8]) -> Option<Said<'_>> {
     if rest.is_empty() {
         return None;
     }
-    let mut raw = Raw::new(op, start, len);
+    let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(time);
     raw.process = Process { pid, name: rest };
     raw.device = Dev::MajorMinor(major, minor);
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }
 
-/// Takes the last run of non-blank bytes off `rest`.
+/// Takes the last word from `rest`.
 pub(super) fn last_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let all = trim(rest);
     let at = all.iter().rposition(|b| matches!(b, b' ' | b'\t')).map_or(0, |i| i + 1);

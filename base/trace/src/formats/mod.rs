@@ -1,16 +1,17 @@
-//! The trace formats, one a file.
+//! The trace formats, one per file.
 
 use std::path::PathBuf;
 
-use crate::context::Context;
 use crate::detect::SAMPLE;
 use crate::files::FileFormat;
 use crate::input::Input;
 use crate::reader::{Info, Parse};
-use crate::text::{LineFormat, Lines};
+use crate::reader_context::ReaderContext;
+use crate::text_lines::{LineFormat, Lines};
 use crate::{Event, Format, OpenOptions};
 
 mod alibaba;
+mod binary_records;
 mod biosnoop;
 mod biotracer;
 mod blkparse;
@@ -19,17 +20,16 @@ mod disksim;
 mod etw;
 mod fio;
 mod fiu;
-mod fixed;
 mod lis;
 mod msr;
 mod oracle;
 mod procmon;
 pub(crate) mod rwbs;
+mod seekless_csv;
 mod spc;
 mod srt;
 mod strace;
 mod systor;
-mod table;
 mod tencent;
 mod tracefs;
 mod vscsi;
@@ -37,10 +37,10 @@ mod vscsi;
 pub(crate) use blktrace::is_blktrace;
 pub(crate) use disksim::{Scale, scale_of};
 pub(crate) use oracle::{Access, is_oracle};
-pub(crate) use table::HEADER as CSV_HEADER;
+pub(crate) use seekless_csv::HEADER as CSV_HEADER;
 pub(crate) use vscsi::is_vscsi;
 
-/// Does `$then` with a fresh parser of a line-oriented format, `$other` for a format that is none.
+/// Runs `$then` with a new parser of a text format, and `$other` for all other formats.
 macro_rules! with_line_format {
     ($format:expr, $parser:ident => $then:expr, else $other:expr) => {{
         macro_rules! with {
@@ -69,7 +69,7 @@ macro_rules! with_line_format {
             Format::Etw => with!(etw::Etw::default()),
             Format::Biosnoop => with!(biosnoop::Biosnoop),
             Format::BioTracer => with!(biotracer::BioTracer),
-            Format::Csv => with!(table::Table::default()),
+            Format::Csv => with!(seekless_csv::Table::default()),
             Format::Native
             | Format::Blktrace
             | Format::Vscsi
@@ -82,12 +82,12 @@ macro_rules! with_line_format {
     }};
 }
 
-/// A fresh parser of a line-oriented format; `None` for the others.
+/// A new parser of a text format; `None` for other formats.
 pub(crate) fn line_format(format: Format) -> Option<Box<dyn LineFormat>> {
     with_line_format!(format, parser => Some(Box::new(parser)), else None)
 }
 
-/// A fresh parser of a format of files; `None` for the others.
+/// A new parser of a format for traces of files; `None` for other formats.
 pub(crate) fn file_format(format: Format) -> Option<Box<dyn FileFormat>> {
     match format {
         Format::Strace => Some(Box::new(strace::Strace::default())),
@@ -96,10 +96,11 @@ pub(crate) fn file_format(format: Format) -> Option<Box<dyn FileFormat>> {
     }
 }
 
-/// What a trace can tell that is in this format and begins with `head`. The native store tells by itself.
+/// The information in a trace of this format that begins with `head`. The native store describes
+/// itself.
 pub(crate) fn info(format: Format, head: &[u8], options: &OpenOptions) -> Info {
     use Format as F;
-    let table = if format == F::Csv { table::filled(head) } else { [false; 9] };
+    let table = if format == F::Csv { seekless_csv::filled(head) } else { [false; 9] };
     Info {
         format,
         has_times: match format {
@@ -123,8 +124,8 @@ pub(crate) fn info(format: Format, head: &[u8], options: &OpenOptions) -> Info {
     }
 }
 
-/// The reader of a format over its files; only blktrace has more than one. `None` without a file, for the
-/// native store, which is no stream and is opened by its own reader, and for formats of files.
+/// The reader of a format over its files; only blktrace has more than one. `None` if there is no
+/// file, for formats of files, and for the native store, which has its own reader.
 pub(crate) fn open(format: Format, inputs: Vec<(PathBuf, Input)>) -> Option<Box<dyn Parse>> {
     if format == Format::Blktrace {
         return Some(Box::new(blktrace::Blktrace::new(inputs)));
@@ -134,18 +135,18 @@ pub(crate) fn open(format: Format, inputs: Vec<(PathBuf, Input)>) -> Option<Box<
     with_line_format!(format, parser => Some(Box::new(Lines::new(input, parser))), else match format {
         Format::Vscsi => {
             let vscsi = vscsi::Vscsi::new(&head(&mut input));
-            Some(Box::new(fixed::Records::new(input, vscsi)))
+            Some(Box::new(binary_records::Records::new(input, vscsi)))
         }
         Format::Oracle => {
             let oracle = oracle::Oracle::new(&head(&mut input));
-            Some(Box::new(fixed::Records::new(input, oracle)))
+            Some(Box::new(binary_records::Records::new(input, oracle)))
         }
-        Format::Srt => Some(Box::new(fixed::Records::new(input, srt::Srt::default()))),
+        Format::Srt => Some(Box::new(binary_records::Records::new(input, srt::Srt::default()))),
         _ => None,
     })
 }
 
-/// A context that only tries lines out.
-pub(crate) fn trial(format: Format) -> Context {
-    Context::new(PathBuf::new(), format, OpenOptions::default())
+/// A context for trying lines.
+pub(crate) fn trial(format: Format) -> ReaderContext {
+    ReaderContext::new(PathBuf::new(), format, OpenOptions::default())
 }

@@ -1,12 +1,12 @@
-//! MSR Cambridge CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`; times in units of
-//! 100 ns (since 1601), offset and size in bytes. A header line, which some copies have, is passed over.
-//! Sizes that are no whole sectors are rounded outward.
+//! MSR Cambridge CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`. Times are in
+//! units of 100 ns (since 1601), offset and size in bytes. Some copies have a header line, which is
+//! skipped. Sizes that are not whole sectors are rounded outward.
 
 use seekless_block::Op;
 
-use crate::context::{Context, Dev, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, number, sectors_of_bytes};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, number, sectors_of_bytes};
 
 const EXPECTED: &str =
     "timestamp (100 ns), host, disk number, Read or Write, offset, size, response time (100 ns)";
@@ -15,16 +15,20 @@ const EXPECTED: &str =
 pub(super) struct Msr;
 
 impl LineFormat for Msr {
-    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
-        parse(line).ok_or(Bad::new(EXPECTED))
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        _: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        parse(line).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse(line: &[u8]) -> Option<Said<'_>> {
+fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     let mut f = Fields(line);
     let time = f.comma();
     if time.eq_ignore_ascii_case(b"timestamp") {
-        return Some(Said::Nothing);
+        return Some(ParsedLine::Nothing);
     }
     let time = number(time)?.checked_mul(100)?;
     let named = f.0;
@@ -33,7 +37,7 @@ fn parse(line: &[u8]) -> Option<Said<'_>> {
     if host.is_empty() {
         return None;
     }
-    // `host,disk` as it stands in the line is the device's name.
+    // The device's name is `host,disk` as in the line.
     let device = &named[..named.len() - f.0.len() - 1];
     let op = match f.comma() {
         t if t.eq_ignore_ascii_case(b"read") => Op::Read,
@@ -45,9 +49,9 @@ fn parse(line: &[u8]) -> Option<Said<'_>> {
     if !f.rest().is_empty() {
         return None;
     }
-    let mut raw = Raw::new(op, start, len);
+    let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(time);
     raw.device = Dev::Name(device);
     raw.service = Some(service);
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }

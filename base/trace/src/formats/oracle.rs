@@ -1,17 +1,17 @@
-//! libCacheSim's `oracleGeneral`: little-endian records of 24 bytes, `{u32 seconds; u64 object; u32 bytes; i64
-//! next}`; `next` is the number of the record (from 1) that asks for the same object again, or -1. It is passed
-//! over. The format has no operation: every record is a read.
+//! libCacheSim's `oracleGeneral`: little-endian records of 24 bytes, `{u32 seconds; u64 object; u32
+//! bytes; i64 next}`. `next` is the number of the next record (from 1) for the same object, or -1;
+//! it is ignored. The format has no operation, so every record is a read.
 //!
-//! An object has no address; it is given one. Where all objects of the file's beginning have one size, object
-//! `n` lies in the `n`-th slot of that size. Where sizes differ, `n` is taken for a sector number, which it is
-//! where libCacheSim made the trace of a block trace. Numbers that are hashes are no addresses in either case:
-//! those past 2^55 sectors are refused.
+//! An object has no address, so it gets one. If all objects at the file's beginning have one size,
+//! object `n` is in the `n`-th slot of that size. If sizes differ, `n` is used as a sector number,
+//! which is right if libCacheSim made the trace from a block trace. Hashes are not addresses in
+//! either case: numbers above 2^55 sectors are refused.
 
 use seekless_block::Op;
 
-use super::fixed::{Found, RecordFormat, cut_short};
-use crate::context::Raw;
-use crate::error::Bad;
+use super::binary_records::{Found, RecordFormat, cut_short};
+use crate::error::BadRecord;
+use crate::reader_context::RawRequest;
 
 pub(crate) const RECORD: usize = 24;
 
@@ -47,7 +47,7 @@ fn accesses(head: &[u8]) -> impl Iterator<Item = Access> {
     head.as_chunks::<RECORD>().0.iter().map(Access::from_bytes)
 }
 
-/// Whether times do not run backwards and every `next` points where it must: ahead, and at the same object.
+/// Whether the times never decrease and every `next` points ahead to a record of the same object.
 /// Some writers count records from 0.
 pub(crate) fn is_oracle(head: &[u8]) -> bool {
     let all: Vec<Access> = accesses(head).collect();
@@ -68,12 +68,12 @@ pub(crate) fn is_oracle(head: &[u8]) -> bool {
 
 #[derive(Debug)]
 pub(super) struct Oracle {
-    /// Sectors from one object to the next; 1 where sizes differ.
+    /// Sectors from one object to the next; 1 if sizes differ.
     slot: u64,
 }
 
 impl Oracle {
-    /// For a file that begins with `head`.
+    /// A parser for a file that begins with `head`.
     pub(super) fn new(head: &[u8]) -> Self {
         let mut sizes = accesses(head).map(|a| a.bytes);
         let first = sizes.next().unwrap_or(0);
@@ -88,7 +88,7 @@ impl RecordFormat for Oracle {
         RECORD
     }
 
-    fn record(&mut self, bytes: &[u8]) -> Result<Found, (Bad, usize)> {
+    fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)> {
         let Some(r) = bytes.first_chunk::<RECORD>() else {
             return Err(cut_short("a record of 24 bytes", bytes));
         };
@@ -96,11 +96,11 @@ impl RecordFormat for Oracle {
         let Some(start) = a.object.checked_mul(self.slot) else {
             let found = format!("object {}", a.object);
             return Err((
-                Bad::found("object numbers that are addresses, no hashes", found),
+                BadRecord::found("object numbers that are addresses, not hashes", found),
                 RECORD,
             ));
         };
-        let mut raw = Raw::new(Op::Read, start, u64::from(a.bytes.div_ceil(512)));
+        let mut raw = RawRequest::new(Op::Read, start, u64::from(a.bytes.div_ceil(512)));
         raw.time = Some(u64::from(a.seconds) * 1_000_000_000);
         Ok(Found { request: Some(raw), bytes: RECORD })
     }

@@ -1,17 +1,17 @@
-//! File events of Windows' Process Monitor, saved as CSV with its column titles: "Time of Day", "Process
-//! Name", "PID", "Operation", "Path", "Result" and "Detail" are needed in any order, "Duration" is used where
-//! it is there. Offsets and lengths stand in "Detail", with the separators of the machine's language. Events
-//! that did not succeed, and those of the registry, of processes and of the network, are passed over. Paging
-//! reads and writes are events like others: what was read through the cache shows twice. Layout as Process
-//! Monitor 3 writes it in English.
+//! File events of Windows' Process Monitor, saved as CSV with column titles. The columns "Time of
+//! Day", "Process Name", "PID", "Operation", "Path", "Result" and "Detail" are needed in any order;
+//! "Duration" is optional. Offsets and lengths are in "Detail", with the separators of the
+//! machine's language. Failed events, and events of the registry, of processes and of the network,
+//! are skipped. Paging reads and writes are events like others, so reads through the cache appear
+//! twice. Layout: the English output of Process Monitor 3.
 
 use std::borrow::Cow;
 
 use super::strace::time_of_day;
-use crate::context::{Context, Process};
-use crate::error::Bad;
+use crate::error::BadRecord;
 use crate::files::{FileFormat, FileOp, FileTable, RawEvent};
-use crate::text::{Fields, decimal, number32};
+use crate::reader_context::{Process, ReaderContext};
+use crate::text_lines::{Fields, decimal, number32};
 
 const EXPECTED: &str =
     "the columns of the title line; offset and length in Detail of a read or write";
@@ -20,7 +20,7 @@ const TITLE: &str =
 const COLUMNS: usize = 32;
 const DAY: u64 = 86_400_000_000_000;
 
-/// Which column is which.
+/// The index of each column.
 #[derive(Clone, Copy, Debug)]
 struct Titles {
     time: usize,
@@ -37,12 +37,12 @@ struct Titles {
 #[derive(Debug, Default)]
 pub(super) struct Procmon {
     titles: Option<Titles>,
-    /// Time of day of the row before, and midnights passed.
+    /// Time of day of the row before, and number of midnights passed.
     last: u64,
     days: u64,
 }
 
-/// The fields of a row; more than [`COLUMNS`] are left out. `None` where quotes do not end.
+/// The fields of a row, at most [`COLUMNS`]. `None` if a quote does not end.
 fn fields(line: &[u8]) -> Option<([&[u8]; COLUMNS], usize)> {
     let mut row: [&[u8]; COLUMNS] = [&[]; COLUMNS];
     let (mut f, mut count) = (Fields(line), 0);
@@ -70,27 +70,32 @@ fn titles(line: &[u8]) -> Option<Titles> {
 }
 
 impl FileFormat for Procmon {
-    fn line(&mut self, line: &[u8], files: &mut FileTable, cx: &mut Context) -> Result<bool, Bad> {
+    fn line(
+        &mut self,
+        line: &[u8],
+        files: &mut FileTable,
+        cx: &mut ReaderContext,
+    ) -> Result<bool, BadRecord> {
         let may_be_title =
             self.titles.is_none() || memchr::memmem::find(line, b"Time of Day").is_some();
         if may_be_title && let Some(titles) = titles(line) {
             self.titles = Some(titles);
             return Ok(true);
         }
-        let Some(titles) = self.titles else { return Err(Bad::new(TITLE)) };
-        self.row(titles, line, files, cx)?.ok_or(Bad::new(EXPECTED))
+        let Some(titles) = self.titles else { return Err(BadRecord::new(TITLE)) };
+        self.row(titles, line, files, cx)?.ok_or(BadRecord::new(EXPECTED))
     }
 }
 
 impl Procmon {
-    /// `Ok(None)` where the row is not what it must be.
+    /// Parses a row. `Ok(None)` if the row does not have the expected form.
     fn row(
         &mut self,
         t: Titles,
         line: &[u8],
         files: &mut FileTable,
-        cx: &mut Context,
-    ) -> Result<Option<bool>, Bad> {
+        cx: &mut ReaderContext,
+    ) -> Result<Option<bool>, BadRecord> {
         let Some((row, count)) = fields(line) else { return Ok(None) };
         let (Some(time), Some(pid)) = (self.time(row[t.time]), number32(row[t.pid])) else {
             return Ok(None);
@@ -102,70 +107,22 @@ impl Procmon {
         if row[t.result] != b"SUCCESS" || path.is_empty() {
             return Ok(Some(true));
         }
-        let key = folded(path);
-        let is_directory = || memchr::memmem::find(detail, b"Options: Directory").is_some();
-        let has = |word: &[u8]| memchr::memmem::find(detail, word).is_some();
-        let mut extent = (0, 0);
-        let (op, file) = match row[t.operation] {
-            name @ (b"ReadFile" | b"WriteFile") => {
-                let Some(len) = value(detail, b"Length: ") else { return Ok(None) };
-                let file = files.named(&key)?;
-                let offset = if has(b"Offset: -1,") {
-                    files.files[file as usize].size
-                } else {
-                    let Some(offset) = value(detail, b"Offset: ") else { return Ok(None) };
-                    offset
-                };
-                extent = (offset, len);
-                (if name == b"ReadFile" { FileOp::Read } else { FileOp::Write }, file)
-            }
-            b"CreateFile" if !is_directory() => {
-                let op = match () {
-                    () if has(b"OpenResult: Created") || has(b"OpenResult: Superseded") => {
-                        FileOp::Create
-                    }
-                    () if has(b"OpenResult: Overwritten") => FileOp::Truncate,
-                    () => FileOp::Open,
-                };
-                (op, files.named(&key)?)
-            }
-            b"CloseFile" => match files.find(&key) {
-                Some(file) => (FileOp::Close, file),
-                // A directory, or opened before the trace.
-                None => return Ok(Some(true)),
-            },
-            b"FlushBuffersFile" => (FileOp::Sync, files.named(&key)?),
-            b"SetEndOfFileInformationFile" => {
-                let Some(len) = value(detail, b"EndOfFile: ") else { return Ok(None) };
-                extent.1 = len;
-                (FileOp::Truncate, files.named(&key)?)
-            }
-            b"SetRenameInformationFile" => {
-                let to = memchr::memmem::find(detail, b"FileName: ")
-                    .map(|at| &detail[at + b"FileName: ".len()..]);
-                let Some(to) = to else { return Ok(None) };
-                (FileOp::Rename, files.rename(&key, &folded(to))?)
-            }
-            b"SetDispositionInformationFile" if has(b"Delete: True") => {
-                (FileOp::Unlink, files.unlink(&key)?)
-            }
-            b"SetDispositionInformationEx" if has(b"DELETE") => {
-                (FileOp::Unlink, files.unlink(&key)?)
-            }
-            _ => return Ok(Some(true)),
+        let (op, file, (offset, len)) = match operation(row[t.operation], detail, path, files)? {
+            RowOperation::Event(op, file, extent) => (op, file, extent),
+            RowOperation::Skipped => return Ok(Some(true)),
+            RowOperation::Malformed => return Ok(None),
         };
-        if matches!(op, FileOp::Read | FileOp::Write) && extent.1 == 0 {
+        if matches!(op, FileOp::Read | FileOp::Write) && len == 0 {
             return Ok(Some(true));
         }
         let latency = t.duration.and_then(|at| decimal(row[at], 9));
         let stream = cx.stream(Process { pid, name: row[t.process] });
-        let (offset, len) = extent;
         let time = Some(time);
         files.push(RawEvent { time, stream, file, op, offset, len, latency });
         Ok(Some(true))
     }
 
-    /// `h:mm:ss.fffffff`, with AM or PM or without.
+    /// Parses `h:mm:ss.fffffff`, with or without AM or PM.
     fn time(&mut self, text: &[u8]) -> Option<u64> {
         let digits = text.iter().take_while(|b| b"0123456789:.,".contains(b)).count();
         let clock: Vec<u8> =
@@ -185,7 +142,77 @@ impl Procmon {
     }
 }
 
-/// The number after `key`, up to the next `, `, whatever separates its digits.
+/// The operation of a row.
+enum RowOperation {
+    /// Operation, file, and offset and length.
+    Event(FileOp, u32, (u64, u64)),
+    /// An operation that is not recorded.
+    Skipped,
+    /// `Detail` does not have the expected form.
+    Malformed,
+}
+
+/// Parses the operation of a successful row.
+fn operation(
+    operation: &[u8],
+    detail: &[u8],
+    path: &[u8],
+    files: &mut FileTable,
+) -> Result<RowOperation, BadRecord> {
+    use RowOperation::Malformed;
+    let key = folded(path);
+    let has = |word: &[u8]| memchr::memmem::find(detail, word).is_some();
+    let mut extent = (0, 0);
+    let (op, file) = match operation {
+        name @ (b"ReadFile" | b"WriteFile") => {
+            let Some(len) = value(detail, b"Length: ") else { return Ok(Malformed) };
+            let file = files.named(&key)?;
+            let appends = has(b"Offset: -1,").then(|| files.files[file as usize].size);
+            let Some(offset) = appends.or_else(|| value(detail, b"Offset: ")) else {
+                return Ok(Malformed);
+            };
+            extent = (offset, len);
+            (if name == b"ReadFile" { FileOp::Read } else { FileOp::Write }, file)
+        }
+        b"CreateFile" if !has(b"Options: Directory") => {
+            let op = match () {
+                () if has(b"OpenResult: Created") || has(b"OpenResult: Superseded") => {
+                    FileOp::Create
+                }
+                () if has(b"OpenResult: Overwritten") => FileOp::Truncate,
+                () => FileOp::Open,
+            };
+            (op, files.named(&key)?)
+        }
+        b"CloseFile" => match files.find(&key) {
+            Some(file) => (FileOp::Close, file),
+            // A directory, or a file that was opened before the trace.
+            None => return Ok(RowOperation::Skipped),
+        },
+        b"FlushBuffersFile" => (FileOp::Sync, files.named(&key)?),
+        b"SetEndOfFileInformationFile" => {
+            let Some(len) = value(detail, b"EndOfFile: ") else {
+                return Ok(Malformed);
+            };
+            extent.1 = len;
+            (FileOp::Truncate, files.named(&key)?)
+        }
+        b"SetRenameInformationFile" => {
+            let to = memchr::memmem::find(detail, b"FileName: ")
+                .map(|at| &detail[at + b"FileName: ".len()..]);
+            let Some(to) = to else { return Ok(Malformed) };
+            (FileOp::Rename, files.rename(&key, &folded(to))?)
+        }
+        b"SetDispositionInformationFile" if has(b"Delete: True") => {
+            (FileOp::Unlink, files.unlink(&key)?)
+        }
+        b"SetDispositionInformationEx" if has(b"DELETE") => (FileOp::Unlink, files.unlink(&key)?),
+        _ => return Ok(RowOperation::Skipped),
+    };
+    Ok(RowOperation::Event(op, file, extent))
+}
+
+/// The number after `key`, up to the next `, `, with any separators between its digits.
 fn value(detail: &[u8], key: &[u8]) -> Option<u64> {
     let at = memchr::memmem::find(detail, key)? + key.len();
     let rest = &detail[at..];
@@ -198,7 +225,7 @@ fn value(detail: &[u8], key: &[u8]) -> Option<u64> {
     n.filter(|_| rest[..end].first().is_some_and(u8::is_ascii_digit))
 }
 
-/// Windows does not tell cases of letters apart in names.
+/// Windows ignores upper and lower case in names.
 fn folded(path: &[u8]) -> Cow<'_, [u8]> {
     if path.iter().any(u8::is_ascii_uppercase) {
         Cow::Owned(path.to_ascii_lowercase())

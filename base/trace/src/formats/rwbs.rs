@@ -1,20 +1,21 @@
-//! The kernel's letters for a request's kind, as blkparse and tracefs print them (`blk_fill_rwbs`): an
-//! optional F for a flush before, the operation (R W D, N none, F flush, E erase, Z zone or zeroes), then
-//! F for forced unit access, A read-ahead, S synchronous, M metadata.
+//! The kernel's letters for a request's kind, as printed by blkparse and tracefs (`blk_fill_rwbs`):
+//! an optional F for a flush before, the operation (R, W, D, N none, F flush, E erase, Z zone or
+//! zeroes), then F for forced unit access, A read-ahead, S synchronous, M metadata.
 
 use seekless_block::{Flags, Op};
 
-/// What the letters say.
+/// The meaning of the letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// `None` where it moves no data a disk model knows (zone management, drivers' commands).
+    /// `None` if the request moves no data that a disk model knows (zone management, drivers'
+    /// commands).
     pub(crate) op: Option<Op>,
     pub(crate) flags: Flags,
-    /// Completed writes must be stable before it starts.
+    /// Completed writes must be durable before it starts.
     pub(crate) flush_before: bool,
 }
 
-/// `None` where the letters make no sense.
+/// Parses the letters. `None` if they are invalid.
 pub(crate) fn parse(letters: &[u8]) -> Option<Kind> {
     let (flush_before, rest) = match letters {
         [b'F', rest @ ..] => (true, rest),
@@ -27,7 +28,7 @@ pub(crate) fn parse(letters: &[u8]) -> Option<Kind> {
         [b'D', b'E', rest @ ..] | [b'D', rest @ ..] => (Some(Op::Discard), rest),
         [b'N', rest @ ..] if flush_before => (Some(Op::Flush), rest),
         [b'N', rest @ ..] | [b'Z', _, rest @ ..] => (None, rest),
-        // `F`, `FF`, `FS`: a flush and nothing else.
+        // `F`, `FF`, `FS`: only a flush.
         _ if flush_before => (Some(Op::Flush), rest),
         _ => return None,
     };
@@ -37,7 +38,7 @@ pub(crate) fn parse(letters: &[u8]) -> Option<Kind> {
             b'A' => Flags::AHEAD,
             b'S' => Flags::SYNC,
             b'M' => Flags::META,
-            // Atomic writes, and letters of old kernels that change nothing here.
+            // Atomic writes, and letters of old kernels that have no effect here.
             b'U' | b'B' | b'E' => Flags::NONE,
             _ => return None,
         }))

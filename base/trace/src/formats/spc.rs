@@ -1,12 +1,12 @@
-//! SPC: `ASU,LBA,Size,Opcode,Timestamp`; LBA in sectors, size in bytes, opcode r or w in either case,
-//! seconds with a fraction. Columns after the fifth are optional in the format and passed over. A size
-//! that is no whole number of sectors is rounded up.
+//! SPC: `ASU,LBA,Size,Opcode,Timestamp`. The LBA is in sectors, the size in bytes, the opcode r or
+//! w in upper or lower case, the time in seconds with a fraction. Columns after the fifth are
+//! optional and ignored. A size that is not a whole number of sectors is rounded up.
 
 use seekless_block::Op;
 
-use crate::context::{Context, Dev, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, decimal, number};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number};
 
 const EXPECTED: &str = "unit, sector, size in bytes, r or w, seconds";
 
@@ -14,12 +14,16 @@ const EXPECTED: &str = "unit, sector, size in bytes, r or w, seconds";
 pub(super) struct Spc;
 
 impl LineFormat for Spc {
-    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
-        parse(line).ok_or(Bad::new(EXPECTED))
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        _: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        parse(line).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse(line: &[u8]) -> Option<Said<'_>> {
+fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     let mut f = Fields(line);
     let unit = number(f.comma())?;
     let start = number(f.comma())?;
@@ -29,8 +33,8 @@ fn parse(line: &[u8]) -> Option<Said<'_>> {
         b"w" | b"W" => Op::Write,
         _ => return None,
     };
-    let mut raw = Raw::new(op, start, len);
+    let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(decimal(f.comma(), 9)?);
     raw.device = Dev::Number(unit);
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }

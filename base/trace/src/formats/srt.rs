@@ -1,20 +1,21 @@
-//! HP Labs' SRT: a header in ASCII, ended by byte 0x0C, then records of big-endian words: size, version
-//! and type, seconds, microseconds, start and stop of the service (microseconds after the arrival), bytes,
-//! sector, device, driver, cylinder, flags, more. Types 1 and 4 are requests; the others are passed over.
+//! HP Labs' SRT: an ASCII header that ends with byte 0x0C, then records of big-endian words: size,
+//! version and type, seconds, microseconds, start and stop of the service (microseconds after the
+//! arrival), bytes, sector, device, driver, cylinder, flags, more. Types 1 and 4 are requests; the
+//! others are skipped.
 //!
-//! The header gives each disk's sector size, 256 bytes for some. Addresses are converted to sectors of
-//! 512 bytes: exactly where the extent lies on whole ones, rounded outward where it begins or ends half
-//! way, so that no byte asked for is lost. A disk whose header names no size has 512-byte sectors.
+//! The header gives the sector size of each disk, for some 256 bytes. Addresses are converted to
+//! sectors of 512 bytes. Extents that are not on whole sectors are rounded outward, so that no
+//! requested byte is lost. A disk without a size in the header has sectors of 512 bytes.
 
 use seekless_block::{Flags, Op};
 
-use super::fixed::{Found, RecordFormat, cut_short};
-use crate::context::{Dev, Raw};
-use crate::error::{Bad, quote};
+use super::binary_records::{Found, RecordFormat, cut_short};
+use crate::error::{BadRecord, quote};
 use crate::input::WINDOW;
-use crate::text::{number, sectors_of_bytes};
+use crate::reader_context::{Dev, RawRequest};
+use crate::text_lines::{number, sectors_of_bytes};
 
-/// The words every record must have, and the most a record may have.
+/// The minimum and the maximum number of words in a record.
 const WORDS_MIN: usize = 13;
 const BYTES_MAX: usize = 4096;
 
@@ -23,7 +24,7 @@ const FLAG_SYNC: u32 = 0x0100_0000;
 
 #[derive(Debug, Default)]
 pub(super) struct Srt {
-    /// Bytes in a sector of each unit, once the header was read.
+    /// Bytes per sector of each unit, after the header.
     sector_bytes: Option<Vec<(u64, u64)>>,
 }
 
@@ -32,10 +33,10 @@ impl RecordFormat for Srt {
         if self.sector_bytes.is_none() { WINDOW } else { BYTES_MAX }
     }
 
-    fn record(&mut self, bytes: &[u8]) -> Result<Found, (Bad, usize)> {
+    fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)> {
         let Some(units) = &self.sector_bytes else {
             let Some(end) = memchr::memchr(0x0C, bytes) else {
-                let bad = Bad::new("a header of at most 256 KiB, ended by byte 0x0C");
+                let bad = BadRecord::new("a header of at most 256 KiB, ended by byte 0x0C");
                 return Err((bad, bytes.len()));
             };
             self.sector_bytes = Some(sector_sizes(&bytes[..end]));
@@ -46,9 +47,9 @@ impl RecordFormat for Srt {
         };
         let size = u32::from_be_bytes(*size) as usize;
         if !(4 * WORDS_MIN..=BYTES_MAX).contains(&size) || !size.is_multiple_of(4) {
-            // The next word may begin a record; nothing else tells where one does.
+            // The next word can begin a record; nothing else marks the beginning of a record.
             let found = format!("{size}");
-            return Err((Bad::found("a record's size, 52 to 4096, at its front", found), 4));
+            return Err((BadRecord::found("a record's size, 52 to 4096, at its front", found), 4));
         }
         let Some(r) = bytes.get(..size) else {
             return Err(cut_short("a record as long as its first word says", bytes));
@@ -60,13 +61,13 @@ impl RecordFormat for Srt {
         }
         let unit = u64::from(word(8) >> 8 & 0xFF);
         let sector_bytes = units.iter().find(|u| u.0 == unit).map_or(512, |u| u.1);
-        let wrong = |expected| (Bad::found(expected, quote(&r[..4 * WORDS_MIN])), size);
+        let wrong = |expected| (BadRecord::found(expected, quote(&r[..4 * WORDS_MIN])), size);
         let (start, len) = u64::from(word(7))
             .checked_mul(sector_bytes)
             .and_then(|offset| sectors_of_bytes(offset, u64::from(word(6))))
             .ok_or(wrong("an address below 2^64 bytes"))?;
         let op = if word(11) & FLAG_READ == 0 { Op::Write } else { Op::Read };
-        let mut raw = Raw::new(op, start, len);
+        let mut raw = RawRequest::new(op, start, len);
         let micros = u64::from(word(2)) * 1_000_000 + u64::from(word(3));
         raw.time = Some(micros * 1_000);
         raw.device = Dev::Number(unit);
@@ -78,8 +79,8 @@ impl RecordFormat for Srt {
     }
 }
 
-/// `sectorsize` of each disk: `disks = { UNIT -> { ... sectorsize = N, ... } ... }`. Nested settings lie
-/// deeper, and are not looked at.
+/// `sectorsize` of each disk in `disks = { UNIT -> { ... sectorsize = N, ... } ... }`. Settings
+/// that are nested deeper are ignored.
 fn sector_sizes(header: &[u8]) -> Vec<(u64, u64)> {
     let mut sizes = Vec::new();
     let (mut depth, mut unit) = (0u32, None);

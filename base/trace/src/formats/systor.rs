@@ -1,13 +1,14 @@
-//! SYSTOR'17 (Lee et al., virtual desktops): `Timestamp,Response,IOType,LUN,Offset,Size`; seconds with a
-//! fraction, R or W, bytes. The type is blank where no response was seen: such a request is counted and
-//! left out. Layout as SNIA's IOTTA repository tells it (set 4964), checked against a sample. Lines stand in
-//! order of completion, times are those of issue.
+//! SYSTOR'17 (Lee et al., virtual desktops): `Timestamp,Response,IOType,LUN,Offset,Size`, with
+//! seconds and fraction, R or W, and bytes. The type is blank if no response was seen; such a
+//! request is counted and left out. The layout is described in SNIA's IOTTA repository (set 4964)
+//! and was checked against a sample. Lines are in order of completion; times are those of the
+//! issue.
 
 use seekless_block::Op;
 
-use crate::context::{Context, Dev, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, decimal, number, sectors_of_bytes};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, sectors_of_bytes};
 
 const EXPECTED: &str = "seconds, response (seconds), R or W, LUN, offset (bytes), size (bytes)";
 
@@ -15,16 +16,20 @@ const EXPECTED: &str = "seconds, response (seconds), R or W, LUN, offset (bytes)
 pub(super) struct Systor;
 
 impl LineFormat for Systor {
-    fn line<'a>(&mut self, line: &'a [u8], cx: &mut Context) -> Result<Said<'a>, Bad> {
-        parse(line, cx).ok_or(Bad::new(EXPECTED))
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        cx: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        parse(line, cx).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse<'a>(line: &'a [u8], cx: &mut Context) -> Option<Said<'a>> {
+fn parse<'a>(line: &'a [u8], cx: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let time = f.comma();
     if time == b"Timestamp" {
-        return (f.rest() == b"Response,IOType,LUN,Offset,Size").then_some(Said::Nothing);
+        return (f.rest() == b"Response,IOType,LUN,Offset,Size").then_some(ParsedLine::Nothing);
     }
     let time = decimal(time, 9)?;
     let response = f.comma();
@@ -41,11 +46,11 @@ fn parse<'a>(line: &'a [u8], cx: &mut Context) -> Option<Said<'a>> {
     }
     let Some(op) = op else {
         cx.skipped.without_op += 1;
-        return Some(Said::Other);
+        return Some(ParsedLine::Other);
     };
-    let mut raw = Raw::new(op, start, len);
+    let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(time);
     raw.device = Dev::Number(lun);
     raw.service = if response.is_empty() { None } else { Some(decimal(response, 9)?) };
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }

@@ -1,12 +1,13 @@
-//! Tencent's cloud block storage traces: `time,offset,size,type,volume`; whole seconds, offset and size in
-//! sectors, type 0 for a read and 1 for a write. Thousands of volumes in one file: each is a device.
-//! Layout as SNIA's IOTTA repository tells it, checked against a sample. Lines are not in order of time.
+//! Tencent's cloud block storage traces: `time,offset,size,type,volume`, with whole seconds, offset
+//! and size in sectors, and type 0 for a read and 1 for a write. A file has thousands of volumes;
+//! each is a device. The layout is described in SNIA's IOTTA repository and was checked against a
+//! sample. Lines are not in order of time.
 
 use seekless_block::Op;
 
-use crate::context::{Context, Dev, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, number};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, number};
 
 const EXPECTED: &str = "seconds, sector, sectors, 0 (read) or 1 (write), volume";
 
@@ -14,12 +15,16 @@ const EXPECTED: &str = "seconds, sector, sectors, 0 (read) or 1 (write), volume"
 pub(super) struct Tencent;
 
 impl LineFormat for Tencent {
-    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
-        parse(line).ok_or(Bad::new(EXPECTED))
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        _: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        parse(line).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse(line: &[u8]) -> Option<Said<'_>> {
+fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     let mut f = Fields(line);
     let time = number(f.comma())?.checked_mul(1_000_000_000)?;
     let (start, len) = (number(f.comma())?, number(f.comma())?);
@@ -32,8 +37,8 @@ fn parse(line: &[u8]) -> Option<Said<'_>> {
     if !f.rest().is_empty() {
         return None;
     }
-    let mut raw = Raw::new(op, start, len);
+    let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(time);
     raw.device = Dev::Number(volume);
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }

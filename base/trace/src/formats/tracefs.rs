@@ -1,16 +1,16 @@
-//! Block events as tracefs prints them: `command-pid [cpu] flags seconds: event: ...`, and the `blk`
-//! tracer's lines, where `major,minor action` stands instead of the event. Other events, comments and
-//! notes of lost events are passed over, the latter counted.
+//! Block events as printed by tracefs: `command-pid [cpu] flags seconds: event: ...`, and the lines
+//! of the `blk` tracer, which have `major,minor action` instead of the event. Other events and
+//! comments are skipped. Notes about lost events are counted.
 //!
-//! `block_bio_queue`, `block_rq_issue` and `block_rq_complete` are Q, D and C. `block_bio_complete` is
-//! not: the requests that carry the same bytes complete too.
+//! `block_bio_queue`, `block_rq_issue` and `block_rq_complete` are Q, D and C. `block_bio_complete`
+//! is skipped: the requests that contain the same bytes complete too.
 
 use super::blkparse::{device, event_of, request, request_of};
 use super::rwbs;
 use crate::Event;
-use crate::context::{Context, Process, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, decimal, number, number32, trim};
+use crate::error::BadRecord;
+use crate::reader_context::{Process, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32, trim};
 
 const EXPECTED: &str = "command-pid [cpu] flags seconds: event: major,minor rwbs sector + sectors";
 
@@ -18,20 +18,25 @@ const EXPECTED: &str = "command-pid [cpu] flags seconds: event: major,minor rwbs
 pub(super) struct Tracefs;
 
 impl LineFormat for Tracefs {
-    fn line<'a>(&mut self, line: &'a [u8], cx: &mut Context) -> Result<Said<'a>, Bad> {
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        cx: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
         let text = trim(line);
         if text.starts_with(b"#") {
-            return Ok(Said::Nothing);
+            return Ok(ParsedLine::Nothing);
         }
         if let Some(lost) = lost_events(text) {
             cx.skipped.lost_events = cx.skipped.lost_events.saturating_add(lost);
-            return Ok(Said::Nothing);
+            return Ok(ParsedLine::Nothing);
         }
-        parse(text, cx).ok_or(Bad::new(EXPECTED))
+        parse(text, cx).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-/// `CPU:3 [LOST 15 EVENTS]`: the recorder was too slow; how many were lost (1 where it does not say).
+/// `CPU:3 [LOST 15 EVENTS]`: the recorder was too slow. Returns the number of lost events, 1 if the
+/// line has no number.
 fn lost_events(text: &[u8]) -> Option<u64> {
     let mut f = Fields(text.strip_prefix(b"CPU:")?);
     number(f.word())?;
@@ -39,7 +44,7 @@ fn lost_events(text: &[u8]) -> Option<u64> {
     Some(number(trim(inside)).unwrap_or(1))
 }
 
-fn parse<'a>(line: &'a [u8], cx: &mut Context) -> Option<Said<'a>> {
+fn parse<'a>(line: &'a [u8], cx: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let (who, mut f) = split_cpu(line)?;
     let pid = pid(who)?;
     let mut word = f.word();
@@ -53,28 +58,28 @@ fn parse<'a>(line: &'a [u8], cx: &mut Context) -> Option<Said<'a>> {
     let first = f.word();
     let (said, device) = if let Some(device) = device(first) {
         let action = f.word();
-        let Some(event) = event_of(action)? else { return Some(Said::Other) };
+        let Some(event) = event_of(action)? else { return Some(ParsedLine::Other) };
         (request(f, event, process, cx)?, device)
     } else {
         let event = match first.strip_suffix(b":")? {
             b"block_bio_queue" => Event::Queue,
             b"block_rq_issue" => Event::Issue,
             b"block_rq_complete" => Event::Complete,
-            _ => return Some(Said::Other),
+            _ => return Some(ParsedLine::Other),
         };
         let device = device(f.word())?;
         (event_request(f, event, process, cx)?, device)
     };
-    Some(said.map(|raw| Raw { time: Some(time), device, ..raw }))
+    Some(said.map(|raw| RawRequest { time: Some(time), device, ..raw }))
 }
 
-/// `rwbs [bytes (command)] sector + sectors [priority] [process or error]`.
+/// Parses `rwbs [bytes (command)] sector + sectors [priority] [process or error]`.
 fn event_request<'a>(
     mut f: Fields<'a>,
     event: Event,
     process: Process<'a>,
-    cx: &mut Context,
-) -> Option<Said<'a>> {
+    cx: &mut ReaderContext,
+) -> Option<ParsedLine<'a>> {
     let kind = rwbs::parse(f.word())?;
     if event != Event::Queue {
         let open = memchr::memchr(b'(', f.0)?;
@@ -84,7 +89,7 @@ fn event_request<'a>(
     request_of(kind, f, event, process, cx)
 }
 
-/// What stands before ` [cpu]`, and what stands after. Commands may hold brackets of their own.
+/// The text before ` [cpu]`, and the text after it. Commands can contain brackets.
 fn split_cpu(line: &[u8]) -> Option<(&[u8], Fields<'_>)> {
     memchr::memchr_iter(b'[', line).find_map(|open| {
         let close = open + memchr::memchr(b']', &line[open..])?;
@@ -94,7 +99,7 @@ fn split_cpu(line: &[u8]) -> Option<(&[u8], Fields<'_>)> {
     })
 }
 
-/// The pid of `command-pid`, which a thread group in parentheses may follow.
+/// The pid in `command-pid`. A thread group in parentheses can follow.
 fn pid(who: &[u8]) -> Option<u32> {
     let who = match (who.last(), memchr::memrchr(b'(', who)) {
         (Some(b')'), Some(open)) => trim(&who[..open]),

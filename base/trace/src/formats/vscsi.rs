@@ -1,16 +1,16 @@
-//! VMware's vscsiStats traces, little-endian. Version 1 has records of 32 bytes, `{u32 serial, bytes, sg; u16
-//! command, version; u64 sector; u64 microseconds}`; version 2 of 40, `{u16 command, version; u32 serial,
-//! bytes, sg; u64 sector, microseconds, response}`. SCSI commands that move no data are passed over. Version 2
-//! is as libCacheSim reads it; it was not checked against data, and the unit of its response is not known, so
-//! that is passed over.
+//! VMware's vscsiStats traces, little-endian. Version 1 has records of 32 bytes, `{u32 serial,
+//! bytes, sg; u16 command, version; u64 sector; u64 microseconds}`. Version 2 has 40 bytes, `{u16
+//! command, version; u32 serial, bytes, sg; u64 sector, microseconds, response}`. SCSI commands
+//! that move no data are skipped. Version 2 follows libCacheSim and was not checked against data.
+//! The unit of its response is not known, so the response is ignored.
 
 use seekless_block::Op;
 
-use super::fixed::{Found, RecordFormat, cut_short};
-use crate::context::Raw;
-use crate::error::Bad;
+use super::binary_records::{Found, RecordFormat, cut_short};
+use crate::error::BadRecord;
+use crate::reader_context::RawRequest;
 
-/// Where things stand in a record.
+/// The positions of the fields in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     record: usize,
@@ -27,7 +27,7 @@ const V2: Layout =
     Layout { record: 40, command: 0, version: 0x0200, bytes: 8, sector: 16, time: 24 };
 
 impl Layout {
-    /// The layout whose version the first records of `head` carry.
+    /// The layout whose version is in the first records of `head`.
     fn of(head: &[u8]) -> Option<Self> {
         [V1, V2].into_iter().find(|layout| {
             let mut first = head.chunks_exact(layout.record).take(8).peekable();
@@ -41,7 +41,7 @@ fn short(r: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([r[at], r[at + 1]])
 }
 
-/// Whether the first records all carry a version, and one of them moves data.
+/// Whether the first records all have a version, and one of them moves data.
 pub(crate) fn is_vscsi(head: &[u8]) -> bool {
     Layout::of(head).is_some_and(|layout| {
         let mut first = head.chunks_exact(layout.record).take(8);
@@ -53,7 +53,7 @@ pub(crate) fn is_vscsi(head: &[u8]) -> bool {
 pub(super) struct Vscsi(Layout);
 
 impl Vscsi {
-    /// For a file that begins with `head`.
+    /// A parser for a file that begins with `head`.
     pub(super) fn new(head: &[u8]) -> Self {
         Self(Layout::of(head).unwrap_or(V1))
     }
@@ -64,7 +64,7 @@ impl RecordFormat for Vscsi {
         self.0.record
     }
 
-    fn record(&mut self, bytes: &[u8]) -> Result<Found, (Bad, usize)> {
+    fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)> {
         let layout = self.0;
         let Some(r) = bytes.get(..layout.record) else {
             let expected =
@@ -80,23 +80,23 @@ impl RecordFormat for Vscsi {
             } else {
                 "version 0x0200 at byte 2 of the record"
             };
-            return Err((Bad::found(expected, found), layout.record));
+            return Err((BadRecord::found(expected, found), layout.record));
         }
         let Some(op) = operation(short(r, layout.command)) else {
             return Ok(Found { request: None, bytes: layout.record });
         };
         let len = u32::from_le_bytes(std::array::from_fn(|k| r[layout.bytes + k]));
-        let mut raw = Raw::new(op, long(layout.sector), u64::from(len.div_ceil(512)));
+        let mut raw = RawRequest::new(op, long(layout.sector), u64::from(len.div_ceil(512)));
         let Some(time) = long(layout.time).checked_mul(1_000) else {
             let found = format!("{} microseconds", long(layout.time));
-            return Err((Bad::found("a time below 584 years", found), layout.record));
+            return Err((BadRecord::found("a time below 584 years", found), layout.record));
         };
         raw.time = Some(time);
         Ok(Found { request: Some(raw), bytes: layout.record })
     }
 }
 
-/// What a SCSI operation code (SBC-4) does to the medium.
+/// The effect of a SCSI operation code (SBC-4) on the medium.
 const fn operation(code: u16) -> Option<Op> {
     match code {
         0x08 | 0x28 | 0xA8 | 0x88 => Some(Op::Read),

@@ -1,6 +1,7 @@
-//! The native store: one Parquet file, one row per request, readable by any tool that reads Parquet. This
-//! file holds the one definition of its columns; `docs/changing/trace-store.md` repeats them and a test compares.
-//! Parquet is used through its column interface, without Arrow: every column is flat.
+//! The native store: one Parquet file with one row per request, readable by every tool that reads
+//! Parquet. This file has the only definition of the columns; `docs/changing/trace-store.md`
+//! repeats them and a test compares. Parquet is used through its column interface, without Arrow:
+//! every column is flat.
 
 mod read;
 mod write;
@@ -27,9 +28,9 @@ const KEY_PROCESSES: &str = "seekless.has_processes";
 const KEY_SERVICE: &str = "seekless.has_service";
 const KEY_LOST: &str = "seekless.lost_events";
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ColumnType {
     Int,
     Bool,
     Text,
@@ -39,8 +40,8 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Definition {
     name: &'static str,
-    kind: Kind,
-    /// Whether a row may have none, and a file may lack the column.
+    kind: ColumnType,
+    /// Whether a row can be null, and a file can lack the column.
     optional: bool,
     #[cfg(test)]
     meaning: &'static str,
@@ -53,7 +54,7 @@ macro_rules! columns {
         enum Col { $($index,)* }
         /// Every column, in order.
         const COLUMNS: &[Definition] = &[$(Definition {
-            name: $name, kind: Kind::$kind, optional: $optional,
+            name: $name, kind: ColumnType::$kind, optional: $optional,
             #[cfg(test)]
             meaning: $meaning,
         },)*];
@@ -86,7 +87,7 @@ const FLAGS: [(Flags, Col); 4] = [
     (Flags::AHEAD, Col::Ahead),
 ];
 
-/// How each operation is written.
+/// The text of each operation.
 const OPS: [(Op, &str); 5] = [
     (Op::Read, "read"),
     (Op::Write, "write"),
@@ -110,11 +111,11 @@ enum Values {
 }
 
 impl Column {
-    const fn new(kind: Kind) -> Self {
+    const fn new(kind: ColumnType) -> Self {
         let values = match kind {
-            Kind::Int => Values::Int(Vec::new()),
-            Kind::Bool => Values::Bool(Vec::new()),
-            Kind::Text => Values::Text(Vec::new()),
+            ColumnType::Int => Values::Int(Vec::new()),
+            ColumnType::Bool => Values::Bool(Vec::new()),
+            ColumnType::Text => Values::Text(Vec::new()),
         };
         Self { values, levels: Vec::new() }
     }
@@ -135,9 +136,9 @@ fn schema() -> Result<TypePtr, parquet::errors::ParquetError> {
         .iter()
         .map(|c| {
             let (physical, logical) = match c.kind {
-                Kind::Int => (Physical::INT64, None),
-                Kind::Bool => (Physical::BOOLEAN, None),
-                Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+                ColumnType::Int => (Physical::INT64, None),
+                ColumnType::Bool => (Physical::BOOLEAN, None),
+                ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
             };
             let repetition = if c.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
             Type::primitive_type_builder(c.name, physical)
@@ -160,9 +161,9 @@ mod tests {
         let document = std::fs::read_to_string(path).unwrap();
         for c in COLUMNS {
             let kind = match c.kind {
-                Kind::Int => "INT64",
-                Kind::Bool => "BOOLEAN",
-                Kind::Text => "BYTE_ARRAY (STRING)",
+                ColumnType::Int => "INT64",
+                ColumnType::Bool => "BOOLEAN",
+                ColumnType::Text => "BYTE_ARRAY (STRING)",
             };
             let optional = if c.optional { "optional" } else { "required" };
             let row = format!("| `{}` | {kind} | {optional} | {} |", c.name, c.meaning);

@@ -1,5 +1,6 @@
-//! Reads the native store, batch by batch. Takes files rewritten by other tools too, as long as the
-//! columns keep their names and types: the seekless keys may be missing, rows may be filtered or sorted.
+//! Reads the native store in batches. It also reads files that other tools have rewritten, if the
+//! columns keep their names and types: the seekless keys can be missing, and rows can be filtered
+//! or sorted.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -15,23 +16,24 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, Length};
 use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::schema::types::SchemaDescriptor;
 use rustc_hash::FxHashMap;
 use seekless_block::{Flags, Op};
 
 use super::{
-    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_LOST, KEY_PROCESSES, KEY_SCHEMA,
-    KEY_SERVICE, KEY_TIMES, Kind, OPS, SCHEMA, Values,
+    COLUMNS, Col, Column, ColumnType, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_LOST, KEY_PROCESSES,
+    KEY_SCHEMA, KEY_SERVICE, KEY_TIMES, OPS, SCHEMA, Values,
 };
-use crate::context::{Context, Process, Raw};
-use crate::error::{Bad, quote};
+use crate::error::{BadRecord, quote};
 use crate::input::Cursor;
 use crate::reader::{Info, Parse};
-use crate::{Format, Place, Record, TraceError};
+use crate::reader_context::{Process, RawRequest, ReaderContext};
+use crate::{Format, Record, TraceError, TracePosition};
 
-/// Rows decoded at a time.
+/// Number of rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
 
-/// A file that many cursors read, its reads counted.
+/// A file that many cursors read; the bytes read are counted.
 #[derive(Clone, Debug)]
 struct Chunks {
     file: Arc<File>,
@@ -49,7 +51,8 @@ impl ChunkReader for Chunks {
     type T = io::BufReader<Cursor>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        // Page headers: small, and read ahead more than once, so that counting them would mislead.
+        // Page headers are small and are read ahead several times, so counting them would be
+        // misleading.
         Ok(io::BufReader::new(Cursor::new(Arc::clone(&self.file), start, Arc::default())))
     }
 
@@ -66,13 +69,14 @@ impl ChunkReader for Chunks {
 }
 
 thread_local! {
-    /// Whether this thread is in the Parquet library, where a panic is only a damaged file.
+    /// Whether this thread is in the Parquet library. A panic there only means a damaged file.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls the Parquet library, which panics on some damaged files, and makes an error of that. What `f` was
-/// at work on must not be used again after an error. Nothing is printed of such a panic: the first call puts a
-/// hook before the process's panic hook that keeps silent for a thread in here, and passes on all others.
+/// Calls the Parquet library, which panics on some damaged files, and converts a panic to an error.
+/// After an error, the objects that `f` used must not be used again. Such a panic prints nothing:
+/// the first call installs a panic hook that is silent for a thread inside this function and calls
+/// the former hook for all others.
 fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -86,29 +90,29 @@ fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let outer = GUARDED.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(f));
     GUARDED.set(outer);
-    done.unwrap_or_else(|_| Err("damaged in a way its decoder has no words for".to_owned()))
+    done.unwrap_or_else(|_| Err("damaged; the decoder stopped without a message".to_owned()))
 }
 
 /// A reader of the native store.
 pub(crate) struct StoreReader {
     file: SerializedFileReader<Chunks>,
-    /// Where each of our columns stands in this file.
+    /// The position of each of our columns in this file.
     index: Vec<Option<usize>>,
     next_group: usize,
     readers: Vec<Option<ColumnReader>>,
     batch: Vec<Batch>,
-    /// Rows of the batch, and how many were handed out.
+    /// Number of rows in the batch, and number of rows returned.
     rows: usize,
     row: usize,
-    /// Row of the file at which the batch begins.
+    /// Row of the file that begins the batch.
     base: u64,
     streams: FxHashMap<i64, u32>,
     devices: FxHashMap<i64, u32>,
-    /// Events the recorder lost, by its own word.
+    /// Number of events that the recorder reported as lost.
     pub(crate) lost: u64,
 }
 
-/// One column of the batch, and the next value of it.
+/// One column of the batch, and the position of its next value.
 #[derive(Debug)]
 struct Batch {
     column: Column,
@@ -117,8 +121,28 @@ struct Batch {
     value: usize,
 }
 
+/// Finds the store's columns in a file. Returns the position of each, and an empty batch for each.
+fn columns(schema: &SchemaDescriptor) -> Result<(Vec<Option<usize>>, Vec<Batch>), String> {
+    let mut index = Vec::new();
+    let mut batch = Vec::new();
+    for c in COLUMNS {
+        let at = schema.columns().iter().position(|d| d.path().parts() == [c.name.to_owned()]);
+        if at.is_none() && !c.optional {
+            return Err(format!("it has no column '{}'", c.name));
+        }
+        let d = at.map(|i| schema.column(i));
+        let nullable = d.as_ref().is_some_and(|d| d.max_def_level() > 0);
+        if d.is_some_and(|d| d.max_rep_level() > 0 || d.max_def_level() > 1) {
+            return Err(format!("its column '{}' is nested", c.name));
+        }
+        index.push(at);
+        batch.push(Batch { column: Column::new(c.kind), nullable, value: 0 });
+    }
+    Ok((index, batch))
+}
+
 impl StoreReader {
-    /// A reader, and what the store says of itself.
+    /// Opens the store. Returns the reader and the information in the store.
     pub(crate) fn new(
         file: Arc<File>,
         read: Arc<AtomicU64>,
@@ -139,22 +163,7 @@ impl StoreReader {
         {
             return Err(fail(format!("its schema is {version}, this program reads {SCHEMA}")));
         }
-        let schema = metadata.schema_descr();
-        let mut index = Vec::new();
-        let mut batch = Vec::new();
-        for c in COLUMNS {
-            let at = schema.columns().iter().position(|d| d.path().parts() == [c.name.to_owned()]);
-            if at.is_none() && !c.optional {
-                return Err(fail(format!("it has no column '{}'", c.name)));
-            }
-            let d = at.map(|i| schema.column(i));
-            let nullable = d.as_ref().is_some_and(|d| d.max_def_level() > 0);
-            if d.is_some_and(|d| d.max_rep_level() > 0 || d.max_def_level() > 1) {
-                return Err(fail(format!("its column '{}' is nested", c.name)));
-            }
-            index.push(at);
-            batch.push(Batch { column: Column::new(c.kind), nullable, value: 0 });
-        }
+        let (index, batch) = columns(metadata.schema_descr()).map_err(fail)?;
         let says = |name: &str, col: Col| match key(name) {
             Some(value) => value == "true",
             None => index[col as usize].is_some_and(|i| {
@@ -166,7 +175,7 @@ impl StoreReader {
             }),
         };
         let info = Info {
-            // What was made up stays so.
+            // A synthetic trace stays synthetic.
             format: match key(KEY_FORMAT).and_then(Format::from_name) {
                 Some(Format::Synthetic) => Format::Synthetic,
                 _ => Format::Native,
@@ -193,7 +202,7 @@ impl StoreReader {
         Ok((reader, info))
     }
 
-    /// Decodes the next batch; false at the end.
+    /// Decodes the next batch. Returns false at the end.
     fn fill(&mut self) -> Result<bool, String> {
         self.base += self.rows as u64;
         (self.rows, self.row) = (0, 0);
@@ -233,7 +242,7 @@ impl StoreReader {
         }
     }
 
-    /// The row handed out next, by its columns; moves past it whatever it holds.
+    /// The column indices of the next row. Moves past the row, valid or not.
     fn take(&mut self) -> Row {
         let row = self.row;
         self.row += 1;
@@ -262,18 +271,25 @@ impl StoreReader {
         }
     }
 
-    fn record(&mut self, cx: &mut Context, place: Place) -> Result<Option<Record>, Bad> {
+    fn record(
+        &mut self,
+        cx: &mut ReaderContext,
+        place: TracePosition,
+    ) -> Result<Option<Record>, BadRecord> {
         let row = self.take();
         let op = self.text(&row, Col::Op);
         let Some(&(op, _)) = OPS.iter().find(|(_, name)| name.as_bytes() == op) else {
             let found = quote(op);
-            return Err(Bad::found("an op: read, write, discard, write_zeroes, flush", found));
+            return Err(BadRecord::found(
+                "an op: read, write, discard, write_zeroes, flush",
+                found,
+            ));
         };
         let (Some(start), Some(len)) = (row.unsigned(Col::Sector)?, row.unsigned(Col::Sectors)?)
         else {
-            return Err(Bad::found("a sector and a length", "null".to_owned()));
+            return Err(BadRecord::found("a sector and a length", "null".to_owned()));
         };
-        let mut raw = Raw::new(op, start, if op == Op::Flush { 0 } else { len });
+        let mut raw = RawRequest::new(op, start, if op == Op::Flush { 0 } else { len });
         raw.time = row.unsigned(Col::Time)?;
         raw.service = row.unsigned(Col::Service)?;
         raw.day = row.small(Col::Day)?;
@@ -287,7 +303,8 @@ impl StoreReader {
         let device = match self.devices.get(&stored) {
             Some(&id) => id,
             None => {
-                let id = cx.add_device(crate::context::text(self.text(&row, Col::DeviceName)))?;
+                let id =
+                    cx.add_device(crate::reader_context::text(self.text(&row, Col::DeviceName)))?;
                 self.devices.insert(stored, id);
                 id
             }
@@ -309,36 +326,36 @@ impl StoreReader {
     }
 }
 
-/// Where a row's values are.
+/// The positions of a row's values.
 #[derive(Default)]
 struct Row {
     ints: [Option<i64>; COLUMNS.len()],
     texts: [Option<usize>; COLUMNS.len()],
-    /// One bit a column.
+    /// One bit per column.
     bools: u16,
 }
 
 impl Row {
-    fn unsigned(&self, col: Col) -> Result<Option<u64>, Bad> {
+    fn unsigned(&self, col: Col) -> Result<Option<u64>, BadRecord> {
         let Some(v) = self.ints[col as usize] else { return Ok(None) };
         u64::try_from(v).map(Some).map_err(|_| negative(col, v))
     }
 
-    fn small(&self, col: Col) -> Result<Option<u32>, Bad> {
+    fn small(&self, col: Col) -> Result<Option<u32>, BadRecord> {
         let Some(v) = self.ints[col as usize] else { return Ok(None) };
         u32::try_from(v).map(Some).map_err(|_| negative(col, v))
     }
 }
 
 #[cold]
-fn negative(col: Col, value: i64) -> Bad {
+fn negative(col: Col, value: i64) -> BadRecord {
     let found = format!("{value} in column '{}'", COLUMNS[col as usize].name);
-    Bad::found("a number of 0 or more, pids and days below 2^32", found)
+    BadRecord::found("a number of 0 or more, pids and days below 2^32", found)
 }
 
 impl Batch {
-    /// Decodes up to [`BATCH_ROWS`] rows; says how many.
-    fn fill(&mut self, reader: &mut ColumnReader, kind: Kind) -> Result<usize, String> {
+    /// Decodes up to [`BATCH_ROWS`] rows. Returns their number.
+    fn fill(&mut self, reader: &mut ColumnReader, kind: ColumnType) -> Result<usize, String> {
         let mut rows = 0;
         while rows < BATCH_ROWS {
             let want = BATCH_ROWS - rows;
@@ -365,7 +382,7 @@ impl Batch {
 }
 
 impl Parse for StoreReader {
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
         loop {
             if self.row == self.rows {
                 match guarded(|| self.fill()) {
@@ -377,7 +394,7 @@ impl Parse for StoreReader {
                     }
                 }
             }
-            let place = Place::Row(self.base + self.row as u64);
+            let place = TracePosition::Row(self.base + self.row as u64);
             match self.record(cx, place) {
                 Ok(Some(record)) => return Ok(Some(record)),
                 Ok(None) => {}
@@ -395,7 +412,7 @@ mod tests {
 
     const CHILD: &str = "SEEKLESS_GUARDED_CHILD";
 
-    /// In a process of its own: the hook is the process's.
+    /// Runs in its own process, because the panic hook belongs to the process.
     #[test]
     fn a_panic_over_a_damaged_file_prints_nothing_and_others_print() {
         if std::env::var_os(CHILD).is_some() {

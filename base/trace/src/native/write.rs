@@ -1,5 +1,5 @@
-//! Writes the native store, row group by row group, holding one of them in memory. Knows nothing of where
-//! the records come from.
+//! Writes the native store, row group by row group; one row group is in memory. The origin of the
+//! records is not known here.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{Device, Info, Record, Stream, TraceError};
 
-/// Rows of a row group: what DuckDB and Polars give one thread.
+/// Rows per row group: the unit of work for one thread in DuckDB and Polars.
 const GROUP_ROWS: usize = 122_880;
 
 /// Writes a native store.
@@ -29,7 +29,7 @@ pub struct StoreWriter<W: Write + Send> {
     columns: Vec<Column>,
     rows: usize,
     has_times: bool,
-    /// The names of streams and devices as Parquet wants them, made once.
+    /// The names of streams and devices in Parquet's form, converted once.
     processes: Vec<Option<ByteArray>>,
     devices: Vec<Option<ByteArray>>,
     ops: [ByteArray; OPS.len()],
@@ -42,10 +42,10 @@ impl<W: Write + Send> std::fmt::Debug for StoreWriter<W> {
 }
 
 impl<W: Write + Send> StoreWriter<W> {
-    /// A store written to `to`, which messages call `path`. `source` names what the trace was read from.
+    /// A store written to `to`; errors name it `path`. `source` is the origin of the trace.
     ///
     /// # Errors
-    /// Where `to` cannot be written.
+    /// `to` cannot be written.
     pub fn new(to: W, path: &Path, source: &Path, info: Info) -> Result<Self, TraceError> {
         let fail = |e: ParquetError| error(path, &e);
         let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
@@ -63,7 +63,8 @@ impl<W: Write + Send> StoreWriter<W> {
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).map_err(fail)?))
             .set_created_by(format!("seekless {}", env!("CARGO_PKG_VERSION")))
             .set_key_value_metadata(Some(metadata));
-        // Times and addresses rarely repeat: differences, not dictionaries.
+        // Times and addresses rarely repeat, so they are stored as differences, not with
+        // dictionaries.
         for c in [Col::Time, Col::Sector, Col::Service] {
             let path = ColumnPath::from(COLUMNS[c as usize].name);
             properties = properties
@@ -85,16 +86,16 @@ impl<W: Write + Send> StoreWriter<W> {
         })
     }
 
-    /// What messages call it.
+    /// The name of the store in errors.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Appends one record; `streams` and `devices` are the tables of the reader it comes from. Says
-    /// whether a row group was written out.
+    /// Appends one record. `streams` and `devices` are the tables of the record's reader. Returns
+    /// whether a row group was written.
     ///
     /// # Errors
-    /// Where writing fails, or a number passes 2^63.
+    /// Writing fails, or a number exceeds 2^63.
     pub fn write(
         &mut self,
         record: &Record,
@@ -139,16 +140,16 @@ impl<W: Write + Send> StoreWriter<W> {
         Ok(true)
     }
 
-    /// Notes how many events the recorder lost, for whoever reads the store.
+    /// Stores the number of events that the recorder lost.
     pub fn lost_events(&mut self, lost: u64) {
         self.file.append_key_value_metadata(KeyValue::new(KEY_LOST.to_owned(), lost.to_string()));
     }
 
-    /// Writes what is left and the footer. `has_days` says whether day numbers can be believed, which is
-    /// known for certain only at the end of a trace.
+    /// Writes the rest and the footer. `has_days` tells whether the day numbers are valid, which is
+    /// only known at the end of a trace.
     ///
     /// # Errors
-    /// Where writing fails.
+    /// Writing fails.
     pub fn finish(mut self, has_days: bool) -> Result<W, TraceError> {
         let path = self.path.clone();
         let fail = |e: ParquetError| error(&path, &e);
@@ -205,7 +206,7 @@ impl<W: Write + Send> StoreWriter<W> {
     }
 }
 
-/// A name as Parquet wants it, made anew only where it changed; `None` while it is not known.
+/// A name in Parquet's form, converted again only if it changed; `None` if unknown.
 fn cached(table: &mut Vec<Option<ByteArray>>, id: u32, name: Option<&str>) -> Option<ByteArray> {
     let id = id as usize;
     if table.len() <= id {

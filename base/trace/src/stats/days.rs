@@ -1,25 +1,25 @@
-//! Working sets by day: what a day has in common with the first and with the one before (BORG, Figure 1,
-//! bottom row), and how one day's ranking fares later (clustering paper, Figure 2). Only days with requests
-//! count. Knows pages and days, not clocks.
+//! Working sets by day: the overlap of a day's pages with the first day and with the day before
+//! (BORG, Figure 1, bottom row), and the hits of a day's ranking on later days (clustering paper,
+//! Figure 2). Only days with requests count.
 
 use std::collections::VecDeque;
 
 use super::Estimate;
 use super::ranks::{Ranks, SPACE};
-use super::sample::{SIGMAS, Sample, total};
+use super::sampled_map::{SIGMAS, SampledMap, total};
 use super::summary::{DayRow, Days, Persistence};
 
-/// Days shown one by one.
+/// Maximum number of days with their own row.
 const ROWS: usize = 4096;
-/// How many active days later a ranking is still looked at.
+/// Number of active days for which an old ranking is tested.
 const LATER: usize = 3;
-/// The most accessed: this share of a day's pages.
+/// The most accessed pages are this fraction of a day's pages.
 const POPULAR: f64 = 0.2;
 
-/// A day that is over.
+/// A finished day.
 #[derive(Clone, Debug)]
 struct Past {
-    /// Its pages by key, with their accesses.
+    /// Its pages by key, with their access counts.
     pages: Vec<(u64, u32)>,
     ranks: Ranks,
     accesses: u64,
@@ -36,29 +36,29 @@ struct Curve {
 /// All days.
 #[derive(Debug)]
 pub(super) struct WorkingSets {
-    today: Sample<u64, u32>,
+    today: SampledMap<u64, u32>,
     day: Option<u64>,
     row: DayRow,
     first: Option<Past>,
     before: VecDeque<Past>,
     rows: Vec<DayRow>,
     active: u64,
-    /// By how many days later.
+    /// Indexed by the number of days later.
     curves: [Curve; LATER + 1],
 }
 
 impl WorkingSets {
     pub(super) fn within(bytes: u64) -> Self {
-        // Today's table, and a list each for today, the first day and those before.
-        Self::of(Sample::within(bytes / 4))
+        // Space for today's table, and one list each for today, the first day and the days before.
+        Self::of(SampledMap::within(bytes / 4))
     }
 
     #[cfg(test)]
     pub(super) fn with_keys(keys: usize) -> Self {
-        Self::of(Sample::of(keys))
+        Self::of(SampledMap::of(keys))
     }
 
-    fn of(today: Sample<u64, u32>) -> Self {
+    fn of(today: SampledMap<u64, u32>) -> Self {
         Self {
             today,
             day: None,
@@ -71,7 +71,7 @@ impl WorkingSets {
         }
     }
 
-    /// A request on this day; a day that is over does not come back.
+    /// A request on this day. A finished day does not start again.
     #[inline]
     pub(super) fn request(&mut self, day: u64) {
         if self.day.is_none_or(|d| d < day) {
@@ -81,7 +81,7 @@ impl WorkingSets {
         self.row.requests += 1;
     }
 
-    /// An access of a page, today.
+    /// An access to a page today.
     #[inline]
     pub(super) fn touch(&mut self, key: u64) {
         self.row.page_accesses += 1;
@@ -103,7 +103,7 @@ impl WorkingSets {
         row.pages = self.today.total(n, n, 1.0);
         let ranks = Ranks::new(pages.iter().map(|p| p.1), weight);
         let today = Past { pages, ranks, accesses: row.page_accesses };
-        // Days before were sampled at a rate as high or higher.
+        // Earlier days were sampled at the same rate or a higher one.
         for past in self.first.iter_mut().chain(&mut self.before) {
             past.pages.retain(|p| self.today.takes(p.0));
             past.ranks = Ranks::new(past.pages.iter().map(|p| p.1), weight);
@@ -140,7 +140,7 @@ impl WorkingSets {
     }
 }
 
-/// Pages of both days, with their accesses on each.
+/// Pages of both days, with their access counts on each day.
 fn common<'a>(a: &'a Past, b: &'a Past) -> impl Iterator<Item = (u32, u32)> + 'a {
     let mut left = a.pages.iter().peekable();
     b.pages.iter().filter_map(move |&(key, n)| {
@@ -149,7 +149,7 @@ fn common<'a>(a: &'a Past, b: &'a Past) -> impl Iterator<Item = (u32, u32)> + 'a
     })
 }
 
-/// Which part of a page accessed `count` times belongs to its day's most accessed.
+/// The part of a page with `count` accesses that belongs to its day's most accessed pages.
 fn popular((boundary, part): (u32, f64), count: u32) -> f64 {
     match count.cmp(&boundary) {
         std::cmp::Ordering::Greater => 1.0,
@@ -158,8 +158,9 @@ fn popular((boundary, part): (u32, f64), count: u32) -> f64 {
     }
 }
 
-/// Shares of today's pages, and of today's most accessed pages, that are the past day's too. Where pages of
-/// one count are partly among the most accessed, which of them are is taken to be chance.
+/// The fractions of today's pages, and of today's most accessed pages, that also belong to the past
+/// day. If pages with one count are only partly among the most accessed, the choice among them is
+/// assumed to be random.
 fn overlap(past: &Past, today: &Past, weight: u64) -> (Option<Estimate>, Option<Estimate>) {
     let n = today.pages.len() as f64;
     if n == 0.0 {
@@ -176,7 +177,7 @@ fn overlap(past: &Past, today: &Past, weight: u64) -> (Option<Estimate>, Option<
         Some(Estimate { value: p, error: off(p, n, weight) })
     };
     let (all, top) = (share(both, n), share(top, POPULAR * n));
-    // Where the boundaries lie is itself estimated, on both days.
+    // The boundaries are themselves estimated, on both days.
     let top = top.map(|e| {
         let slip = if weight == 1 { 0.0 } else { 2.0 * SIGMAS / (POPULAR * n).sqrt() };
         Estimate { error: (e.error + slip).min(1.0), ..e }
@@ -184,7 +185,7 @@ fn overlap(past: &Past, today: &Past, weight: u64) -> (Option<Estimate>, Option<
     (all, top)
 }
 
-/// What a share `p` of `n` sampled keys may be off by; never as little as nothing where it was sampled.
+/// The possible error of a fraction `p` of `n` sampled keys. It is never zero for a sample.
 fn off(p: f64, n: f64, weight: u64) -> f64 {
     if weight == 1 {
         return 0.0;
@@ -193,7 +194,8 @@ fn off(p: f64, n: f64, weight: u64) -> f64 {
 }
 
 impl Curve {
-    /// Share of the later day's accesses that go to the hottest part of the ranked day's pages.
+    /// Adds the fractions of the later day's accesses that go to the hottest pages of the ranked
+    /// day.
     fn add(&mut self, ranked: &Past, later: &Past, weight: u64) {
         if ranked.pages.is_empty() || later.pages.is_empty() {
             return;
@@ -215,7 +217,7 @@ impl Curve {
         }
         self.pairs += 1;
         if weight > 1 {
-            // A ratio of two sums over the same sample; the hottest pages decide how far off it is.
+            // A ratio of two sums over the same sample. The hottest pages decide its error.
             let all: f64 = later.pages.iter().map(|p| f64::from(p.1).powi(2)).sum();
             let error =
                 total(weight, inside, squares.max(all), 1.0).error / (whole * weight as f64);
@@ -231,7 +233,7 @@ impl Curve {
             days_later: days_later as u64,
             pairs: self.pairs,
             curve: SPACE.into_iter().zip(self.sums).map(|(x, sum)| (x, sum / n)).collect(),
-            // Days are sampled by the same keys: their errors do not cancel.
+            // All days use the same sampled keys, so their errors do not cancel.
             plus_minus: (self.variance / n).sqrt().min(1.0),
         })
     }

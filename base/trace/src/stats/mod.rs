@@ -1,56 +1,57 @@
-//! What a trace is like: BORG's Table 1 and Figure 1, temperature, reuse, sizes, distances, bursts; in one
-//! pass. Everything is exact while it fits the memory allowed; afterwards a sample of pages stands for all of
-//! them, and each number says how far off it may be. docs/using/stat.md defines each. Requests come in, plain data
-//! goes out: this module knows no file, no format and no clock.
+//! Statistics of a trace in one pass: BORG's Table 1 and Figure 1, temperature, reuse, sizes,
+//! distances, bursts. All numbers are exact while they fit the memory limit. After that a sample
+//! represents all pages, and each number has an error bound. docs/using/stat.md defines each
+//! number. Input is requests, output is plain data.
 
+mod address_pairs;
+mod arrival_times;
 mod days;
-mod heat;
+mod heat_map;
 mod pages;
-mod pairs;
 mod ranks;
+mod request_shapes;
 mod reuse;
-mod sample;
-mod shape;
-mod spread;
+mod sampled_map;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod times;
+mod value_histogram;
 
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Op, PAGE_SECTORS, Request, SECTOR_BYTES};
 
 pub use summary::*;
 
+use self::address_pairs::Pairs;
+use self::arrival_times::Times;
 use self::days::WorkingSets;
-use self::heat::Grid;
+use self::heat_map::Grid;
 use self::pages::Pages;
-use self::pairs::Pairs;
+use self::request_shapes::{STREAMS_MAX, Shapes, Step};
 use self::reuse::{Distances, page_key};
-use self::sample::Sample;
-use self::shape::{STREAMS_MAX, Shapes, Step};
-use self::spread::Spread;
-use self::times::Times;
+use self::sampled_map::SampledMap;
+use self::value_histogram::ValueHistogram;
 use crate::{Device, Info, Reader, Record, Skipped, Stream};
 
-/// Pages of a request that are looked at: no drive takes a request as long, but zeroes may be.
+/// Maximum number of pages of one request that are counted. No drive accepts such a long request,
+/// but a request for zeroes can be longer.
 const PAGES_MAX: u64 = (256 << 20) / 4096;
-/// Devices with a heat map of their own.
+/// Number of devices with their own heat map.
 const HEATS: usize = 8;
-/// Narrowest column of a heat map: 2^20 ns; lowest row: 2^11 sectors, which are 1 MiB.
+/// The narrowest column of a heat map is 2^20 ns; the lowest row is 2^11 sectors, or 1 MiB.
 const COLUMN: u32 = 20;
 const ROW: u32 = 11;
 
-/// How statistics are gathered.
+/// Options for gathering statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatOptions {
-    /// Memory for what grows with the trace: pages, pairs, working sets.
+    /// Memory for data that grows with the trace: pages, pairs, working sets.
     pub memory: Bytes,
-    /// Length of a day, where the trace has times and no day numbers.
+    /// Length of a day, if the trace has times and no day numbers.
     pub day: Duration,
-    /// Size of the file system or device, where known.
+    /// Size of the file system or device, if known.
     pub size: Option<Bytes>,
-    /// Chooses which pages are sampled, where they do not all fit.
+    /// Selects the pages of the sample, if they do not all fit.
     pub seed: u64,
 }
 
@@ -70,18 +71,18 @@ pub struct Stats {
     merged_streams: bool,
     shapes: Shapes,
     times: Times,
-    service: [Spread; 2],
+    service: [ValueHistogram; 2],
     pages: Pages,
     pairs: Pairs,
     reuse: Distances,
     days: WorkingSets,
-    /// Which process touched which page.
-    owners: Sample<(u64, u32), ()>,
+    /// The pages that each process has accessed.
+    owners: SampledMap<(u64, u32), ()>,
     heat: Vec<Option<Grid>>,
 }
 
 impl Stats {
-    /// For a trace that can tell this much.
+    /// Statistics for a trace with this information.
     #[must_use]
     pub fn new(options: &StatOptions, info: Info) -> Self {
         let part = |n: u64| options.memory.0 / 16 * n;
@@ -93,13 +94,13 @@ impl Stats {
             merged_streams: false,
             shapes: Shapes::new(),
             times: Times::new(),
-            service: [Spread::new(), Spread::new()],
+            service: [ValueHistogram::new(), ValueHistogram::new()],
             pages: Pages::within(part(6)),
             pairs: Pairs::within(part(2)),
             reuse: Distances::within(part(2)),
             days: WorkingSets::within(part(4)),
-            // As much again is needed to sort them at the end.
-            owners: Sample::within(part(1)),
+            // Sorting at the end needs the same amount again.
+            owners: SampledMap::within(part(1)),
             heat: Vec::new(),
         }
     }
@@ -129,7 +130,7 @@ impl Stats {
         self.touch(request, *device, day.is_some());
     }
 
-    /// Each page of a request.
+    /// Counts each page of a request.
     fn touch(&mut self, request: &Request, device: u32, has_day: bool) {
         let (start, end) = (request.extent.start.0, request.extent.end().0);
         if start == end {
@@ -176,7 +177,7 @@ impl Stats {
         self.heat[device].get_or_insert_with(|| Grid::new(column, ROW)).add(at, start);
     }
 
-    /// What was found. `info`, names and what was passed over are as the reader tells them at the end.
+    /// The results. `info`, names and counts of skipped records are those of the reader at its end.
     #[must_use]
     pub fn finish(
         self,
@@ -211,20 +212,7 @@ impl Stats {
             Vec::new()
         };
         Summary {
-            trace: TraceSummary {
-                path: String::new(),
-                format: info.format.name().to_owned(),
-                requests: self.requests,
-                has_times: info.has_times,
-                has_days: info.has_days,
-                has_processes: info.has_processes,
-                has_service: info.has_service,
-                span_s: info.has_times.then(|| self.times.span_s()),
-                out_of_order: self.times.backwards(),
-                malformed: skipped.malformed,
-                zero_length: skipped.zero_length,
-                lost_events: skipped.lost_events,
-            },
+            trace: self.trace_summary(info, skipped),
             mix: self.shapes.mix(),
             shape: self.shapes.shape(info.has_processes),
             time: info.has_times.then(|| self.times.finish()),
@@ -241,7 +229,24 @@ impl Stats {
         }
     }
 
-    /// Pages touched by the processes of each name, each page once.
+    fn trace_summary(&self, info: Info, skipped: &Skipped) -> TraceSummary {
+        TraceSummary {
+            path: String::new(),
+            format: info.format.name().to_owned(),
+            requests: self.requests,
+            has_times: info.has_times,
+            has_days: info.has_days,
+            has_processes: info.has_processes,
+            has_service: info.has_service,
+            span_s: info.has_times.then(|| self.times.span_s()),
+            out_of_order: self.times.backwards(),
+            malformed: skipped.malformed,
+            zero_length: skipped.zero_length,
+            lost_events: skipped.lost_events,
+        }
+    }
+
+    /// Number of pages accessed by the processes of each name; each page counts once.
     fn pages_by_name(&self, streams: &[Stream]) -> FxHashMap<String, Estimate> {
         let mut numbers: FxHashMap<String, u32> = FxHashMap::default();
         let mut of_stream: FxHashMap<u32, u32> = FxHashMap::default();
@@ -249,7 +254,7 @@ impl Stats {
         for ((page, stream), ()) in self.owners.iter() {
             let number = *of_stream.entry(stream).or_insert_with(|| {
                 let next = numbers.len() as u32;
-                *numbers.entry(shape::name(streams, stream as usize)).or_insert(next)
+                *numbers.entry(request_shapes::name(streams, stream as usize)).or_insert(next)
             });
             touched.push((number, page));
         }
@@ -267,26 +272,26 @@ impl Stats {
         let mut notes = Vec::new();
         if self.pages.weight() > 1 {
             notes.push(format!(
-                "pages did not all fit in {}: one in {} stands for all; more --memory makes the numbers sharper",
+                "the pages did not all fit in {}; one page in {} was sampled; use more --memory for more exact numbers",
                 self.options.memory,
                 self.pages.weight()
             ));
         }
         if self.long > 0 {
             notes.push(format!(
-                "{} requests are longer than 256 MiB: of these, pages after the first 256 MiB are not looked at",
+                "{} requests are longer than 256 MiB; their pages after the first 256 MiB are not counted",
                 self.long
             ));
         }
         if self.times.backwards() > 0 {
             notes.push(format!(
-                "{} requests are older than one before them; they count at the time of that one",
+                "{} requests are older than an earlier request; they count at the time of that request",
                 self.times.backwards()
             ));
         }
         if self.merged_streams && info.has_processes {
             notes.push(format!(
-                "processes after the first {STREAMS_MAX} count together with those that are not known"
+                "processes after the first {STREAMS_MAX} are counted together with unknown processes"
             ));
         }
         notes
@@ -309,11 +314,11 @@ fn heats(grids: &[Option<Grid>], devices: &[Device], times: bool) -> Vec<Heat> {
     grids.map(heat).collect()
 }
 
-/// The statistics of what `reader` has left; of the device of that name alone, where one is named. `progress`
-/// is called now and then.
+/// Gathers the statistics of the rest of `reader`; only for the device with the given name, if
+/// there is one. `progress` is called from time to time.
 ///
 /// # Errors
-/// Where the trace cannot be read.
+/// The trace cannot be read.
 pub fn characterize(
     reader: &mut Reader,
     options: &StatOptions,

@@ -1,25 +1,25 @@
-//! Every page that was accessed: how often, which of its sectors, on which device. From it come footprint,
-//! unique bytes, ranking and temperature. Knows pages, not requests.
+//! All accessed pages: access count, accessed sectors, and device. They give the footprint, unique
+//! bytes, the ranking and the temperature.
 
 use seekless_block::{PAGE_BYTES, SECTOR_BYTES};
 
 use super::ranks::Ranks;
-use super::sample::Sample;
+use super::sampled_map::SampledMap;
 use super::summary::{Estimate, RankFrequency, Table1, TemperaturePoint};
 
-/// What is kept for a page.
+/// The data of one page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
     reads: u32,
     writes: u32,
     device: u16,
-    /// Sectors that were read, a bit each.
+    /// Sectors that were read, one bit each.
     read: u8,
     /// Sectors that were written.
     written: u8,
 }
 
-/// Sum and sum of squares of what pages hold.
+/// Sum and sum of squares over pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum(f64, f64);
 
@@ -33,16 +33,16 @@ impl Sum {
 /// All pages.
 #[derive(Debug)]
 pub(super) struct Pages {
-    pages: Sample<u64, Page>,
+    pages: SampledMap<u64, Page>,
     accesses: u64,
 }
 
 impl Pages {
     pub(super) fn within(bytes: u64) -> Self {
-        Self { pages: Sample::within(bytes), accesses: 0 }
+        Self { pages: SampledMap::within(bytes), accesses: 0 }
     }
 
-    /// An access of the sectors of `mask`.
+    /// An access to the sectors of `mask`.
     #[inline]
     pub(super) fn touch(&mut self, key: u64, device: u16, mask: u8, writes: bool) {
         self.accesses += 1;
@@ -57,7 +57,7 @@ impl Pages {
         }
     }
 
-    /// How many pages each of those kept stands for.
+    /// Number of pages that each stored page represents.
     pub(super) const fn weight(&self) -> u64 {
         self.pages.weight()
     }
@@ -70,7 +70,7 @@ impl Pages {
         self.pages.total(sum.0, sum.1, PAGE_BYTES as f64)
     }
 
-    /// Fills in what of BORG's Table 1 comes from pages.
+    /// Fills in the values of BORG's Table 1 that depend on pages.
     pub(super) fn table1(&self, table: &mut Table1) {
         table.unique_read_bytes = self.bytes(|p| p.read);
         table.unique_written_bytes = self.bytes(|p| p.written);
@@ -105,7 +105,7 @@ impl Pages {
         self.ranks().temperature(self.accesses)
     }
 
-    /// Unique bytes of each device, by its number.
+    /// Unique bytes of each device, indexed by its number.
     pub(super) fn by_device(&self, devices: usize) -> Vec<Estimate> {
         let mut sums = vec![Sum::default(); devices];
         for (_, page) in self.pages.iter() {

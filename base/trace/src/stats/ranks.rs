@@ -1,20 +1,20 @@
-//! Pages by how often they were accessed: the ranking, the hottest share, the temperature curve. Pages of
-//! the same count share their ranks evenly. Knows counts, not pages.
+//! Pages ranked by access count: the ranking, the hottest fraction, the temperature curve. Pages
+//! with the same count share their ranks evenly.
 
 use rustc_hash::FxHashMap;
 
-use super::sample::{SIGMAS, total};
+use super::sampled_map::{SIGMAS, total};
 use super::summary::{Estimate, RankPoint, TemperaturePoint};
 
-/// Ranks shown per decade.
+/// Ranks per decade in the output.
 const PER_DECADE: u32 = 10;
-/// Shares of space shown on a temperature curve.
+/// Fractions of space on a temperature curve.
 pub(super) const SPACE: [f64; 22] = [
     0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25,
     0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0,
 ];
 
-/// How many pages were accessed how often, most accessed first; each stands for `weight` pages.
+/// Access counts of pages, largest first. Each page represents `weight` pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranks {
     classes: Vec<(u32, u64)>,
@@ -23,7 +23,7 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// From the count of each page; those of 0 are left out.
+    /// From the count of each page; pages with count 0 are left out.
     pub(super) fn new(counts: impl Iterator<Item = u32>, weight: u64) -> Self {
         let mut of: FxHashMap<u32, u64> = FxHashMap::default();
         for count in counts.filter(|c| *c > 0) {
@@ -35,8 +35,8 @@ impl Ranks {
         Self { classes, pages, weight }
     }
 
-    /// The count that ends the hottest `share` of the pages, and which part of the pages of that count still
-    /// belongs to it; pages of higher counts belong to it wholly.
+    /// The count at the end of the hottest `share` of the pages, and the part of the pages with
+    /// this count that belongs to the share. Pages with higher counts belong to it completely.
     pub(super) fn boundary(&self, share: f64) -> (u32, f64) {
         let want = share * self.pages as f64;
         let mut above = 0;
@@ -49,8 +49,9 @@ impl Ranks {
         (0, 0.0)
     }
 
-    /// Share of all `accesses` that the hottest `share` of the pages takes. What the other pages take is
-    /// estimated and the rest is theirs: the few hottest pages may all be out of a sample.
+    /// Fraction of all `accesses` that goes to the hottest `share` of the pages. The accesses of
+    /// the other pages are estimated and subtracted from the total, because the few hottest pages
+    /// may all be missing in a sample.
     pub(super) fn hottest(&self, share: f64, accesses: u64) -> Estimate {
         let (count, part) = self.boundary(share);
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -71,7 +72,7 @@ impl Ranks {
             let cold = Estimate::exact(cold.value).of(accesses as f64);
             return Estimate::exact(1.0 - cold.value);
         }
-        // The boundary itself is that of the sample.
+        // The boundary itself comes from the sample.
         let n = self.pages.max(1) as f64;
         let slip =
             SIGMAS * (share * (1.0 - share) / n).sqrt() * n * self.weight as f64 * f64::from(count);
@@ -88,7 +89,7 @@ impl Ranks {
         SPACE.into_iter().map(at).collect()
     }
 
-    /// Accesses at ranks evenly spaced on a logarithmic axis, and at the last.
+    /// Access counts at ranks evenly spaced on a logarithmic axis, and at the last rank.
     pub(super) fn points(&self) -> Vec<RankPoint> {
         let weight = self.weight as f64;
         let mut out: Vec<RankPoint> = Vec::new();
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn ten_pages_by_hand() {
-        // 50, 20, 10, 5, 5, and five pages of 2: a hundred accesses.
+        // 50, 20, 10, 5, 5, and five pages with 2 accesses: a hundred accesses.
         let ranks = Ranks::new([50, 20, 2, 2, 2, 2, 2, 5, 10, 5, 0].into_iter(), 1);
         let share = |s| ranks.hottest(s, 100).value;
         assert!((share(0.2) - 0.70).abs() < 1e-12);

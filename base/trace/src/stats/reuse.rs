@@ -1,24 +1,24 @@
-//! Reuse distance (stack distance) of page accesses, and from it the miss ratio of every LRU cache at once
-//! (Mattson et al. 1970). All pages while they fit; a sample of them with distances scaled up afterwards
-//! (SHARDS: Waldspurger et al., FAST'15). Knows no cache of ours.
+//! Reuse distance (stack distance) of page accesses, which gives the miss ratio of every LRU cache
+//! at once (Mattson et al. 1970). All pages are used while they fit; then a sample with distances
+//! scaled up (SHARDS: Waldspurger et al., FAST'15).
 
 use seekless_block::PAGE_BYTES;
 
-use super::sample::{SIGMAS, Sample, mix};
+use super::sampled_map::{SIGMAS, SampledMap, mix};
 use super::summary::{Estimate, MissPoint, Reuse};
 
-/// Sizes of cache shown per doubling.
+/// Cache sizes per doubling in the output.
 const PER_DOUBLING: u32 = 4;
-/// Sizes of cache: up to 2^52 pages.
+/// Number of cache sizes: up to 2^52 pages.
 const SIZES: usize = 52 * PER_DOUBLING as usize;
-/// The pages are cut into this many groups, whose spread tells how far off their sum may be.
+/// The pages are divided into this many groups. Their variance gives the error of their sum.
 const GROUPS: usize = 32;
-/// Bits of a block of the bitmap.
+/// Bits per block of the bitmap.
 const BLOCK: usize = 512;
 const WORDS: usize = BLOCK / 64;
 
-/// Which of a window of access times are some page's latest: a bitmap, with a Fenwick tree over the counts of
-/// its blocks.
+/// The times in a window that are the latest access of some page: a bitmap, with a Fenwick tree
+/// over the counts of its blocks.
 #[derive(Debug)]
 struct Latest {
     bits: Vec<u64>,
@@ -42,7 +42,7 @@ impl Latest {
         }
     }
 
-    /// How many times after `at` are some page's latest.
+    /// Number of times after `at` that are the latest access of some page.
     fn after(&self, at: u32) -> u64 {
         let (mut upto, mut i) = (0u64, at as usize / BLOCK);
         let (first, word) = (i * WORDS, at as usize / 64);
@@ -61,12 +61,13 @@ impl Latest {
 /// Distances of all accesses so far.
 #[derive(Debug)]
 pub(super) struct Distances {
-    /// Of each page, when it was last accessed, plus one; 0 where never.
-    last: Sample<u64, u32>,
+    /// For each page, the time of its last access plus one; 0 if never accessed.
+    last: SampledMap<u64, u32>,
     latest: Latest,
     window: u32,
     now: u32,
-    /// Accesses by distance and group, each worth the weight at its time; the last row counts first accesses.
+    /// Accesses by distance and group, each with the weight at its time. The last row counts first
+    /// accesses.
     counts: Vec<[u64; GROUPS]>,
     edges: Vec<u64>,
     accesses: u64,
@@ -75,16 +76,16 @@ pub(super) struct Distances {
 
 impl Distances {
     pub(super) fn within(bytes: u64) -> Self {
-        // A third is for the window and for putting it in order anew.
-        Self::of(Sample::within(bytes / 3 * 2))
+        // One third is for the window and for sorting it again.
+        Self::of(SampledMap::within(bytes / 3 * 2))
     }
 
     #[cfg(test)]
     pub(super) fn with_keys(keys: usize) -> Self {
-        Self::of(Sample::of(keys))
+        Self::of(SampledMap::of(keys))
     }
 
-    fn of(last: Sample<u64, u32>) -> Self {
+    fn of(last: SampledMap<u64, u32>) -> Self {
         let window = (last.keys_max() * 2).next_multiple_of(BLOCK).min(u32::MAX as usize - BLOCK);
         Self {
             last,
@@ -109,7 +110,7 @@ impl Distances {
         }
         let before = self.last.shift();
         let Some(last) = self.last.get(key) else {
-            // The sample shrank to make room for this page, and the page was not among the lucky.
+            // The sample shrank to make space for this page, but the page itself is not in it.
             if self.last.shift() != before {
                 self.compact();
             }
@@ -117,7 +118,7 @@ impl Distances {
         };
         let seen = std::mem::replace(last, self.now + 1);
         let shift = self.last.shift();
-        // The low bits choose the group: the high ones say whether the page is in the sample.
+        // The low bits select the group; the high bits decide whether the page is in the sample.
         let group = key as usize % GROUPS;
         let row = match seen.checked_sub(1) {
             None => SIZES + 1,
@@ -135,7 +136,7 @@ impl Distances {
         }
     }
 
-    /// Numbers the times of the pages there are anew, from 0.
+    /// Renumbers the times of the stored pages, from 0.
     #[cold]
     fn compact(&mut self) {
         self.sampled = !self.last.is_whole();
@@ -166,7 +167,7 @@ impl Distances {
                 *m = m.saturating_add(*n);
             }
         }
-        // A cache of edges[i] pages hits what is nearer: the rows up to and including i.
+        // A cache of edges[i] pages hits all smaller distances: the rows up to and including i.
         for (i, &pages) in self.edges.iter().enumerate() {
             for (m, n) in misses.iter_mut().zip(&self.counts[i]) {
                 *m = m.saturating_sub(*n);
@@ -183,8 +184,8 @@ impl Distances {
         Reuse { first_share: self.share(firsts), curve }
     }
 
-    /// The share of all accesses that the groups hold together. What the hottest pages would add is in the
-    /// whole, which is known (SHARDS-adj, 3.5): misses need no correction, hits take what is left.
+    /// The fraction of all accesses in these groups. The hottest pages may be missing in a sample,
+    /// but the total is known (SHARDS-adj, 3.5): misses need no correction, and hits are the rest.
     fn share(&self, groups: &[u64; GROUPS]) -> Estimate {
         let sum: f64 = groups.iter().map(|g| *g as f64).sum();
         if !self.sampled {
@@ -198,8 +199,8 @@ impl Distances {
             .of(self.accesses as f64)
     }
 
-    /// A distance is itself an estimate, from the pages of the sample within it: the curve may lie that much
-    /// to the left or right.
+    /// A distance is itself an estimate, from the pages of the sample inside it. So the curve can
+    /// be this far to the left or right.
     fn widen(&self, curve: &mut [MissPoint]) {
         let weight = self.last.weight() as f64;
         let told: Vec<(f64, f64)> =
@@ -217,7 +218,7 @@ impl Distances {
     }
 }
 
-/// Sizes of cache in pages, from 1, growing by a fourth root of two where that is a whole page at least.
+/// Cache sizes in pages: from 1, growing by the fourth root of two, at least by one page.
 fn sizes() -> Vec<u64> {
     let mut out = Vec::with_capacity(SIZES + 1);
     for i in 0..=SIZES {
@@ -229,7 +230,7 @@ fn sizes() -> Vec<u64> {
     out
 }
 
-/// The key of a page: one to one below 1 EiB.
+/// The key of a page, unique below 1 EiB.
 pub(super) const fn page_key(page: u64, device: u32, seed: u64) -> u64 {
     mix(page ^ (device as u64) << 48 ^ mix(seed))
 }

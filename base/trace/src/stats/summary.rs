@@ -1,39 +1,38 @@
-//! What is said of a trace, as plain data: the body of the JSON of schema `seekless.stat/1`. Units stand in
-//! the keys. docs/using/stat.md defines every one of them. Knows nothing of how a number came about, but how far off
-//! it may be.
+//! The statistics of a trace as plain data: the JSON body of schema `seekless.stat/1`. Units are in
+//! the keys. docs/using/stat.md defines every key.
 
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-/// A number and how far off it may be: three standard errors; 0 where it is exact.
+/// A number and its possible error: three standard errors; 0 if the number is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// It may be off by this much, in its own unit.
+    /// The possible error, in the unit of the number.
     pub error: f64,
 }
 
 impl Estimate {
-    /// A number that was counted.
+    /// An exact number.
     #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self { value, error: 0.0 }
     }
 
-    /// Whether it was counted.
+    /// Whether the number is exact.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.error == 0.0
     }
 
-    /// The same in another unit, of which one of the old is `factor`.
+    /// The same in another unit; one old unit is `factor` new ones.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { value: self.value * factor, error: self.error * factor }
     }
 
-    /// As a share of a whole that is known: never outside 0 to 1.
+    /// As a fraction of a known total: always from 0 to 1.
     pub(super) fn of(self, whole: f64) -> Self {
         if whole <= 0.0 {
             return Self::default();
@@ -43,7 +42,7 @@ impl Estimate {
     }
 }
 
-/// Whole numbers are written as such: 2^53 and below lose nothing.
+/// Whole numbers are written as integers: numbers up to 2^53 lose nothing.
 impl Serialize for Estimate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Estimate", 3)?;
@@ -58,11 +57,11 @@ impl Serialize for Estimate {
     }
 }
 
-/// Everything.
+/// All statistics of a trace.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// What was read.
+    /// The trace.
     pub trace: TraceSummary,
     /// BORG's Table 1.
     pub table1: Table1,
@@ -70,36 +69,36 @@ pub struct Summary {
     pub mix: Vec<OpRow>,
     /// Sectors of reads and writes, and distances between them.
     pub shape: Shape,
-    /// Times between requests, and burstiness; none where the trace has no times.
+    /// Times between requests, and burstiness; `None` if the trace has no times.
     pub time: Option<TimeSummary>,
-    /// How long the disk of the time took; none where the trace does not tell.
+    /// Service times of the traced disk; `None` if the trace has none.
     pub service: Option<Service>,
-    /// Accesses of pages by rank: BORG's Figure 1, top row.
+    /// Page accesses by rank: BORG's Figure 1, top row.
     pub rank_frequency: RankFrequency,
     /// Cumulative accesses over cumulative space, hottest first (clustering paper, Figure 1).
     pub temperature: Vec<TemperaturePoint>,
     /// Reuse distance and miss ratio.
     pub reuse: Reuse,
-    /// Day-to-day working sets; none where the trace has neither times nor days.
+    /// Day-to-day working sets; `None` if the trace has neither times nor days.
     pub days: Option<Days>,
-    /// Requests over time and address, a map for each of the devices seen first.
+    /// Requests over time and address, one map for each of the first devices.
     pub heat: Vec<Heat>,
-    /// By device, busiest first.
+    /// By device, the busiest first.
     pub devices: Vec<DeviceRow>,
-    /// By name of process, busiest first; empty where the trace names none.
+    /// By process name, the busiest first; empty if the trace names no processes.
     pub processes: Vec<ProcessRow>,
-    /// What a reader should know, in words.
+    /// Notes for the reader of the statistics.
     pub notes: Vec<String>,
 }
 
-/// What was read.
+/// The trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TraceSummary {
-    /// As the user named it.
+    /// The name given by the user.
     pub path: String,
     /// Name of its format.
     pub format: String,
-    /// Requests of every kind.
+    /// Number of requests of every kind.
     pub requests: u64,
     /// Whether it has arrival times.
     pub has_times: bool,
@@ -107,30 +106,30 @@ pub struct TraceSummary {
     pub has_days: bool,
     /// Whether it names processes.
     pub has_processes: bool,
-    /// Whether it tells service times.
+    /// Whether it has service times.
     pub has_service: bool,
-    /// First arrival to last, in seconds; none without times.
+    /// Time from the first to the last arrival in seconds; `None` without times.
     pub span_s: Option<f64>,
-    /// Requests older than one before them in the trace.
+    /// Number of requests that are older than an earlier one in the trace.
     pub out_of_order: u64,
-    /// Malformed records passed over.
+    /// Number of malformed records that were skipped.
     pub malformed: u64,
-    /// Requests of no sectors passed over.
+    /// Number of requests without sectors that were skipped.
     pub zero_length: u64,
-    /// Events the recorder itself said it lost.
+    /// Number of events that the recorder reported as lost.
     pub lost_events: u64,
 }
 
 /// BORG's Table 1 (FAST'09, section 2).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table1 {
-    /// Size of file system or device, where the user told it.
+    /// Size of the file system or device, if the user gave it.
     pub size_bytes: Option<u64>,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Writes, of zeroes too.
+    /// Number of writes, including writes of zeroes.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
@@ -144,26 +143,27 @@ pub struct Table1 {
     pub unique_both_bytes: Estimate,
     /// Pages of 4 KiB accessed at least once.
     pub pages: Estimate,
-    /// Accesses of pages: each request counts once for each page it touches.
+    /// Page accesses: each request counts once for each of its pages.
     pub page_accesses: u64,
-    /// Share of `size_bytes` in pages that were accessed.
+    /// Fraction of `size_bytes` in accessed pages.
     pub accessed_share: Option<Estimate>,
-    /// Share of page accesses that go to the most accessed 20% of the pages.
+    /// Fraction of page accesses that goes to the most accessed 20% of the pages.
     pub top20_share: Estimate,
     /// Partial determinism (2.3).
     pub determinism: Determinism,
 }
 
-/// Partial determinism: how much of what is not sequential comes again.
+/// Partial determinism: how many non-sequential accesses repeat.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Determinism {
-    /// Pairs of successive requests to one device, the second not starting where the first ended.
+    /// Number of pairs of consecutive requests to one device in which the second does not start at
+    /// the end of the first.
     pub non_sequential: u64,
-    /// Share of these whose pair of addresses occurs at least twice.
+    /// Fraction of these pairs whose addresses occur at least twice.
     pub share: Estimate,
-    /// Share of these whose pair of addresses occurs at least a hundred times.
+    /// Fraction of these pairs whose addresses occur at least a hundred times.
     pub share_100: Estimate,
-    /// Different pairs.
+    /// Number of different pairs.
     pub pairs: Estimate,
 }
 
@@ -172,16 +172,16 @@ pub struct Determinism {
 pub struct OpRow {
     /// `read`, `write`, `discard`, `write_zeroes` or `flush`.
     pub op: &'static str,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// How many bytes they name.
+    /// Number of bytes in these requests.
     pub bytes: u64,
 }
 
-/// A distribution: mean and ends exact, the rest to three significant digits.
+/// A distribution: mean, minimum and maximum are exact; the rest has three significant digits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
@@ -195,9 +195,9 @@ pub struct Distribution {
     pub p99: f64,
     /// Largest.
     pub max: f64,
-    /// A value other than mean, smallest and largest may be off by this share of itself.
+    /// The possible relative error of all values except mean, minimum and maximum.
     pub plus_minus_share: f64,
-    /// Values, and the share of all that are no greater.
+    /// Values, each with the fraction of all values that are not larger.
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -208,30 +208,30 @@ pub struct Shape {
     pub read_size_bytes: Distribution,
     /// Sizes of writes in bytes.
     pub write_size_bytes: Distribution,
-    /// Distances in bytes from where a request ended to where the next of its device starts, without those
-    /// of 0.
+    /// Distances in bytes from the end of a request to the start of the next on its device, without
+    /// distances of 0.
     pub seek_bytes: Distribution,
-    /// Share of these that go towards lower addresses.
+    /// Fraction of these distances that go to lower addresses.
     pub backward_share: f64,
-    /// Share of requests that start where the one before of the same device ended.
+    /// Fraction of requests that start at the end of the request before on the same device.
     pub sequential_share: f64,
-    /// Share of requests that start where the one before of the same process ended, on the same device;
-    /// none where the trace names no process.
+    /// Fraction of requests that start at the end of the request before of the same process, on the
+    /// same device; `None` if the trace names no processes.
     pub sequential_in_process_share: Option<f64>,
-    /// Share of requests that start at a multiple of 4 KiB.
+    /// Fraction of requests that start at a multiple of 4 KiB.
     pub aligned_start_share: f64,
-    /// Share of requests whose length is a multiple of 4 KiB.
+    /// Fraction of requests whose length is a multiple of 4 KiB.
     pub aligned_length_share: f64,
-    /// Requests by the sector of a 4 KiB page that they start at.
+    /// Requests, indexed by the sector of a 4 KiB page at which they start.
     pub start_sector_in_page: [u64; 8],
 }
 
-/// How requests come in time.
+/// The arrival times of requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TimeSummary {
     /// Seconds from one request to the next.
     pub interarrival_s: Distribution,
-    /// Requests a second over the whole span; none where the span is nothing.
+    /// Requests per second over the whole time; `None` if the time is zero.
     pub requests_per_s: Option<f64>,
     /// Burstiness at several scales.
     pub bursts: Vec<Burst>,
@@ -242,33 +242,33 @@ pub struct TimeSummary {
 pub struct Burst {
     /// Length of a window.
     pub window_s: f64,
-    /// How many windows, empty ones too.
+    /// Number of windows, including empty ones.
     pub windows: u64,
-    /// Variance over mean of the counts: 1 for Poisson arrivals, more where they come in bursts.
+    /// Variance divided by mean of the counts: 1 for Poisson arrivals, more for bursts.
     pub dispersion: f64,
-    /// Most requests in a window.
+    /// Maximum number of requests in a window.
     pub peak: u64,
-    /// `peak` over the mean.
+    /// `peak` divided by the mean.
     pub peak_to_mean: f64,
 }
 
-/// How long the disk of the time took.
+/// Service times of the traced disk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Service {
-    /// Of reads, in seconds.
+    /// Service times of reads in seconds.
     pub read_s: Distribution,
-    /// Of writes, in seconds.
+    /// Service times of writes in seconds.
     pub write_s: Distribution,
 }
 
 /// Accesses by rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RankFrequency {
-    /// Of reads and writes.
+    /// Reads and writes.
     pub all: Vec<RankPoint>,
-    /// Of reads alone.
+    /// Reads only.
     pub reads: Vec<RankPoint>,
-    /// Of writes alone.
+    /// Writes only.
     pub writes: Vec<RankPoint>,
 }
 
@@ -277,49 +277,50 @@ pub struct RankFrequency {
 pub struct RankPoint {
     /// Rank, from 1.
     pub rank: Estimate,
-    /// Accesses of the page at that rank.
+    /// Access count of the page at that rank.
     pub accesses: u64,
 }
 
 /// A point of a temperature curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TemperaturePoint {
-    /// Share of the pages, hottest first.
+    /// Fraction of the pages, the hottest first.
     pub space: f64,
-    /// Share of accesses that go to them.
+    /// Fraction of accesses that go to them.
     pub accesses: Estimate,
 }
 
-/// Reuse distance: how many other pages were accessed since a page was last.
+/// Reuse distance: the number of other pages accessed since the last access to a page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Reuse {
-    /// Share of page accesses that are the page's first.
+    /// Fraction of page accesses that are the first access to their page.
     pub first_share: Estimate,
-    /// The curve, by growing cache.
+    /// The curve, by cache size.
     pub curve: Vec<MissPoint>,
 }
 
 /// A size of an LRU cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MissPoint {
-    /// Pages it holds.
+    /// Size in pages.
     pub pages: u64,
     /// The same in bytes.
     pub bytes: u64,
-    /// Share of page accesses that miss it: those at a reuse distance of `pages` or more, and first ones.
+    /// Fraction of page accesses that miss: those with a reuse distance of `pages` or more, and
+    /// first accesses.
     pub miss_ratio: Estimate,
 }
 
 /// Working sets by day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Days {
-    /// Length of a day in seconds; none where the trace numbers its days.
+    /// Length of a day in seconds; `None` if the trace numbers its days.
     pub day_s: Option<f64>,
-    /// How many days have requests.
+    /// Number of days with requests.
     pub active: u64,
-    /// Each of them, in order, at most 4,096.
+    /// The days in order, at most 4,096.
     pub rows: Vec<DayRow>,
-    /// How the ranking of one day fares on days to come: one, two and three active days later.
+    /// The hits of one day's ranking on later days: one, two and three active days later.
     pub persistence: Vec<Persistence>,
 }
 
@@ -328,47 +329,48 @@ pub struct Days {
 pub struct DayRow {
     /// Its number.
     pub day: u64,
-    /// Reads and writes.
+    /// Number of reads and writes.
     pub requests: u64,
-    /// Accesses of pages.
+    /// Number of page accesses.
     pub page_accesses: u64,
-    /// Different pages accessed.
+    /// Number of different pages accessed.
     pub pages: Estimate,
-    /// Share of these accessed on the first day too; none on the first day.
+    /// Fraction of these pages that were also accessed on the first day; `None` on the first day.
     pub of_first_day: Option<Estimate>,
-    /// Share of its most accessed 20% that are of the first day's most accessed 20%.
+    /// Fraction of its most accessed 20% that also belong to the first day's most accessed 20%.
     pub top20_of_first_day: Option<Estimate>,
-    /// Share of its pages accessed on the active day before too.
+    /// Fraction of its pages that were also accessed on the active day before.
     pub of_day_before: Option<Estimate>,
-    /// Share of its most accessed 20% that are of those of the active day before.
+    /// Fraction of its most accessed 20% that also belong to those of the active day before.
     pub top20_of_day_before: Option<Estimate>,
 }
 
-/// How a day's ranking fares later (clustering paper, Figure 2).
+/// The hits of a day's ranking on a later day (clustering paper, Figure 2).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Persistence {
-    /// Active days later; 0 is the day itself.
+    /// Number of active days later; 0 is the day itself.
     pub days_later: u64,
-    /// Pairs of days that the curve is the mean of.
+    /// Number of pairs of days in the mean.
     pub pairs: u64,
-    /// Share of the ranked day's pages, hottest first, and of the later day's accesses that go to them.
+    /// Fraction of the ranked day's pages, the hottest first, and fraction of the later day's
+    /// accesses that go to them.
     pub curve: Vec<(f64, f64)>,
-    /// Each of these shares may be off by this much.
+    /// The possible error of each of these fractions.
     pub plus_minus: f64,
 }
 
 /// Requests over time and address of one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Heat {
-    /// The device, as the trace names it.
+    /// The device, as named in the trace.
     pub device: String,
-    /// What a column is: `s` for seconds, `requests` where the trace has no times.
+    /// The unit of a column: `s` for seconds, `requests` if the trace has no times.
     pub across: &'static str,
     /// Width of a column.
     pub column: f64,
     /// Height of a row in bytes of address.
     pub row_bytes: u64,
-    /// Columns.
+    /// Number of columns.
     pub columns: usize,
     /// Reads and writes that start in a cell, row by row from address 0.
     pub cells: Vec<u64>,
@@ -377,13 +379,13 @@ pub struct Heat {
 /// One device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceRow {
-    /// As the trace names it.
+    /// The device, as named in the trace.
     pub name: String,
-    /// Requests of every kind.
+    /// Number of requests of every kind.
     pub requests: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes, of zeroes too.
+    /// Number of writes, including writes of zeroes.
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -391,34 +393,36 @@ pub struct DeviceRow {
     pub written_bytes: u64,
     /// Bytes read or written at least once.
     pub unique_bytes: Estimate,
-    /// Where the highest request ends, in bytes: the device is no smaller.
+    /// End of the highest request in bytes; the device has at least this size.
     pub end_bytes: u64,
-    /// Share of reads and writes that start where the one before ended.
+    /// Fraction of reads and writes that start at the end of the request before.
     pub sequential_share: f64,
-    /// Sectors past a 4 KiB boundary that nearly all requests of whole pages start at: a partition that is not
-    /// aligned; 0 where they are aligned, none where they start anywhere.
+    /// Sectors after a 4 KiB boundary at which nearly all page-sized requests start: the offset of
+    /// a misaligned partition. 0 if the requests are aligned; `None` if they start at different
+    /// sectors.
     pub offset_sectors: Option<u64>,
 }
 
 /// Processes of one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessRow {
-    /// The command; empty where unknown.
+    /// The command; empty if unknown.
     pub name: String,
-    /// How many processes.
+    /// Number of processes.
     pub processes: u64,
-    /// Requests of every kind.
+    /// Number of requests of every kind.
     pub requests: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes, of zeroes too.
+    /// Number of writes, including writes of zeroes.
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Different pages accessed.
+    /// Number of different pages accessed.
     pub pages: Estimate,
-    /// Share of reads and writes that start where the one before of the same process ended.
+    /// Fraction of reads and writes that start at the end of the request before of the same
+    /// process.
     pub sequential_share: f64,
 }

@@ -1,5 +1,5 @@
-//! The parts that sample, against slow calculations of the same: whole, they agree; sampled, they lie within
-//! what they say they may be off by.
+//! Compares the sampling statistics with slow exact computations. Without sampling they agree; with
+//! sampling the difference is inside the stated error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::days::WorkingSets;
 use super::reuse::{Distances, page_key};
-use super::sample::mix;
+use super::sampled_map::mix;
 
-/// Miss ratio of an LRU cache of `size` pages, by keeping one.
+/// Miss ratio of an LRU cache of `size` pages, by simulation.
 fn lru_misses(accesses: &[u64], size: usize) -> f64 {
     let mut stack: Vec<u64> = Vec::new();
     let mut misses = 0;
@@ -44,7 +44,7 @@ proptest! {
     }
 }
 
-/// Pages of a made workload: a few hot, many cold, runs in between.
+/// Pages of a synthetic workload: a few hot, many cold, with sequential runs.
 fn workload(seed: u64, accesses: usize, pages: f64) -> Vec<u64> {
     let mut out = Vec::with_capacity(accesses);
     let mut dice = seed;
@@ -61,8 +61,8 @@ fn workload(seed: u64, accesses: usize, pages: f64) -> Vec<u64> {
 }
 
 #[test]
-fn times_are_numbered_anew_when_the_window_ends() {
-    // 1,024 keys at the most: a window of 2,048 times, which 50,000 accesses pass many times.
+fn times_are_renumbered_when_the_window_ends() {
+    // At most 1,024 keys: a window of 2,048 times, which 50,000 accesses pass many times.
     let pages: Vec<u64> = workload(5, 50_000, 700.0).into_iter().map(|p| p % 1000).collect();
     let mut distances = Distances::with_keys(1024);
     pages.iter().for_each(|p| distances.touch(page_key(*p, 0, 0)));
@@ -74,7 +74,7 @@ fn times_are_numbered_anew_when_the_window_ends() {
 }
 
 #[test]
-fn sampled_miss_ratios_lie_within_what_they_say() {
+fn sampled_miss_ratios_are_inside_the_stated_error() {
     let mut worst = 0f64;
     for seed in 0..8 {
         let pages = workload(seed, 400_000, 60_000.0);
@@ -101,7 +101,7 @@ fn sampled_miss_ratios_lie_within_what_they_say() {
             (sum, n, said) = (sum + off, n + 1.0, said + point.miss_ratio.error);
         }
         assert!(sum / n < 0.04, "seed {seed}: off by {} on average", sum / n);
-        // What is said is no empty "plus or minus everything".
+        // The stated error is not so large that it is meaningless.
         assert!(said / n < 0.25, "seed {seed}: {} said on average", said / n);
     }
     println!("worst {worst}");
@@ -109,7 +109,8 @@ fn sampled_miss_ratios_lie_within_what_they_say() {
 
 type Day = BTreeMap<u64, u32>;
 
-/// Part of each page among the day's most accessed share, where pages of one count share what is left evenly.
+/// The part of each page that belongs to the day's most accessed pages. Pages with one count share
+/// the rest evenly.
 fn top(day: &Day, share: f64) -> BTreeMap<u64, f64> {
     let want = share * day.len() as f64;
     let part = |count: u32| {
@@ -191,7 +192,7 @@ proptest! {
 }
 
 #[test]
-fn sampled_days_lie_within_what_they_say() {
+fn sampled_days_are_inside_the_stated_error() {
     for seed in 0..8u64 {
         let list: Vec<(u64, u64)> = (0..5)
             .flat_map(|day| {

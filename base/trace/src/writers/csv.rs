@@ -1,4 +1,4 @@
-//! Writes the table that `formats/table.rs` reads back.
+//! Writes the table that `formats/seekless_csv.rs` reads.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -85,8 +85,8 @@ fn seconds(to: &mut Sink, ns: u64) -> io::Result<()> {
     write!(to, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// A name, in quotes where it holds a comma or blanks at its ends. A quote within becomes `'`, what is no
-/// visible character a blank: one line stays one line.
+/// Writes a name, in quotes if it contains a comma or has blanks at its ends. A quote in the name
+/// becomes `'`, and an invisible character becomes a blank, so one line stays one line.
 fn name(to: &mut Sink, text: &str) -> io::Result<()> {
     let plain = |b: u8| b != b',' && b != b'"' && b > b' ' && b != 0x7F;
     if text.bytes().all(plain) {

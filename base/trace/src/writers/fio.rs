@@ -1,7 +1,8 @@
-//! Writes fio's I/O log, to be replayed with `fio --read_iolog`: version 3, which has times in microseconds
-//! from the start, or version 2 where the trace has none. Each device is a file of fio's, by the device's name;
-//! `--replay_redirect` sends all to one. What fio has no word for becomes what comes next to it: write zeroes a
-//! write; flags and processes are lost. A time that runs backwards stays at the latest so far.
+//! Writes fio's I/O log, for a replay with `fio --read_iolog`: version 3, which has times in
+//! microseconds from the start, or version 2 if the trace has no times. Each device becomes a file
+//! of fio with the device's name; `--replay_redirect` sends all requests to one. Write zeroes
+//! becomes a write, because fio has no such operation. Flags and processes are lost. A time that
+//! decreases becomes the latest time so far.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,9 @@ pub(super) struct Fio {
     to: Sink,
     path: PathBuf,
     has_times: bool,
-    /// Microseconds of the line before.
+    /// Time of the line before, in microseconds.
     clock: u64,
-    /// fio's name of each device seen.
+    /// fio's name of each device.
     names: Vec<Option<String>>,
 }
 
@@ -91,7 +92,7 @@ impl Writer for Fio {
     ) -> Result<bool, TraceError> {
         let end = record.request.extent.end().0;
         if end > u64::MAX / 512 {
-            let what = format!("sector {end} is byte 2^64 or beyond, which fio cannot count");
+            let what = format!("sector {end} is at or above byte 2^64, which fio cannot represent");
             return Err(TraceError::Write { path: self.path.clone(), what });
         }
         self.line(record, devices).map_err(|e| error(&self.path, e))?;

@@ -1,5 +1,4 @@
-//! The formats that can be written, one a file (the native store has a room of its own). Knows how a request
-//! is put down, not where requests come from.
+//! The formats that can be written, one per file. The native store has its own module.
 
 mod csv;
 mod fio;
@@ -15,16 +14,16 @@ use crate::{Device, Format, Info, Record, StoreWriter, Stream, TraceError};
 
 /// Takes requests one by one.
 pub(crate) trait Writer {
-    /// Writes one request; `streams` and `devices` are the tables of the reader it comes from. False where the
-    /// format has no word for it.
+    /// Writes one request. `streams` and `devices` are the tables of its reader. Returns false if
+    /// the format cannot represent the request.
     fn write(
         &mut self,
         record: &Record,
         streams: &[Stream],
         devices: &[Device],
     ) -> Result<bool, TraceError>;
-    /// Writes what is left. `has_days` says whether day numbers can be believed, `lost_events` how many the
-    /// recorder said it lost.
+    /// Writes the rest. `has_days` tells whether the day numbers are valid, `lost_events` is the
+    /// number of events that the recorder reported as lost.
     fn finish(self: Box<Self>, has_days: bool, lost_events: u64) -> Result<(), TraceError>;
 }
 
@@ -74,7 +73,7 @@ pub(crate) fn error(path: &Path, source: io::Error) -> TraceError {
 
 type Out = BufWriter<Box<dyn Write + Send>>;
 
-/// What is written to, packed or not.
+/// The output, compressed or not.
 pub(crate) enum Sink {
     Plain(Out),
     Gzip(GzEncoder<Out>),
@@ -90,7 +89,7 @@ impl Sink {
         })
     }
 
-    /// Ends the packing and hands everything on.
+    /// Ends the compression and writes all data.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self {
             Self::Plain(to) => to,

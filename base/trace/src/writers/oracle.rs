@@ -1,10 +1,12 @@
-//! Writes libCacheSim's `oracleGeneral`. An object is a page of 4 KiB: its number is the page's number plus
-//! 2^40 times the device's, its size 4096; a request of several pages is as many accesses. Reads and writes
-//! alike are accesses; discards and flushes are left out.
+//! Writes libCacheSim's `oracleGeneral`. An object is a page of 4 KiB: its number is the page's
+//! number plus 2^40 times the device's number, and its size is 4096. A request of several pages
+//! becomes as many accesses. Reads and writes both become accesses; discards and flushes are left
+//! out.
 //!
-//! Each access carries the number, from 1, of the next access to the same object, or -1. Memory stays constant
-//! however long the trace: (object, number) pairs are sorted in runs on disk, merged to find each next access,
-//! and those sorted back by number in buckets. Temporary files of 56 bytes an access lie in `TMPDIR`.
+//! Each access has the number (from 1) of the next access to the same object, or -1. Memory is
+//! constant for every length of trace. The pairs (object, number) are sorted in runs on disk and
+//! merged to find each next access. The results are sorted by number in buckets. Temporary files of
+//! 56 bytes per access are in `TMPDIR`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,11 +27,11 @@ const PAGE: u32 = 4096;
 const PAGE_SECTORS: u64 = 8;
 /// Pages of one device have numbers below this.
 const DEVICE: u64 = 1 << 40;
-/// Pages of the longest request: 4 GiB.
+/// Maximum pages per request: 4 GiB.
 const PAGES_MAX: u64 = 1 << 20;
-/// Accesses sorted at a time: 64 MiB of pairs.
+/// Number of accesses sorted at a time: 64 MiB of pairs.
 const RUN: usize = 1 << 22;
-/// Bytes of a pair on disk.
+/// Bytes per pair on disk.
 const PAIR: u64 = 16;
 
 pub(super) struct Oracle {
@@ -55,7 +57,7 @@ impl Writer for Oracle {
         let end = request.extent.end().0.div_ceil(PAGE_SECTORS);
         if end > DEVICE || end - first > PAGES_MAX {
             let what = format!(
-                "a request of {} sectors at {} cannot be told in pages: at most 4 GiB, below 4 PiB",
+                "a request of {} sectors at {} cannot be written as pages: allowed are at most 4 GiB, below 4 PiB",
                 request.extent.len.0, request.extent.start.0
             );
             return Err(TraceError::Write { path: self.path.clone(), what });
@@ -76,16 +78,16 @@ impl Writer for Oracle {
     }
 }
 
-/// Finds for each access the next one to its object.
+/// Finds the next access to the same object for each access.
 struct NextAccess {
-    /// Accesses of a run, and of a bucket.
+    /// Number of accesses in a run, and in a bucket.
     run: usize,
     /// All accesses, in order.
     accesses: BufWriter<File>,
     count: u64,
-    /// Object and number, from 0, of the run in memory.
+    /// Object and number (from 0) for the run in memory.
     pairs: Vec<(u64, u64)>,
-    /// Sorted runs, one behind the other; all but the last are full.
+    /// Sorted runs, one after another; all but the last are full.
     runs: File,
     run_lens: Vec<u64>,
 }
@@ -121,7 +123,7 @@ impl NextAccess {
         Ok(())
     }
 
-    /// Writes all accesses, each with its next.
+    /// Writes all accesses, each with its next access.
     fn end(mut self, to: &mut Sink) -> io::Result<()> {
         if !self.pairs.is_empty() {
             self.end_run()?;
@@ -151,7 +153,8 @@ impl NextAccess {
         Ok(())
     }
 
-    /// Merges the runs: in order of object and number, neighbours of one object are access and next access.
+    /// Merges the runs in order of object and number: neighbours of one object are an access and
+    /// the next access.
     fn links(&mut self) -> io::Result<Links> {
         let runs = Arc::new(self.runs.try_clone()?);
         let mut at = 0;
@@ -184,7 +187,8 @@ impl NextAccess {
     }
 }
 
-/// Pairs of an access and the next, in buckets by the former: each bucket has a place of its own in the file.
+/// Pairs of an access and the next one, in buckets by the first. Each bucket has its own range in
+/// the file.
 struct Links {
     file: Arc<File>,
     run: u64,

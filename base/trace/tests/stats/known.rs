@@ -1,4 +1,4 @@
-//! Known answers on real traces, where they lie beside the repository.
+//! Known answers on real traces, if they are beside the repository.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ fn a_workstation_of_34_days() {
 
 #[test]
 fn the_sample_trace() {
-    // Its README tells these, from a Python script of its own.
+    // Its README has these numbers, computed by a separate Python script.
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");
     let s = of(path.into());
     assert_eq!(
@@ -62,7 +62,7 @@ fn the_sample_trace() {
     let total = s.table1.read_bytes + s.table1.written_bytes;
     assert_eq!((total + (1 << 19)) >> 20, 1138);
     assert_eq!((s.table1.unique_bytes.value / 1_048_576.0).round(), 216.0);
-    // 712 processes asked; each counts under the last name it had.
+    // 712 processes sent requests; each counts under its last name.
     assert_eq!(s.processes.iter().map(|p| p.processes).sum::<u64>(), 712);
     assert_eq!(s.processes.iter().map(|p| p.requests).sum::<u64>(), s.trace.requests);
     assert_eq!(s.processes[0].name, "git");

@@ -1,5 +1,5 @@
-//! Statistics of traces through their public face: a slow twin on small random traces, known answers on real
-//! ones, estimates against the truth.
+//! Statistics of traces through the public API: a slow twin on small random traces, known answers
+//! on real traces, estimates against exact values.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are not tests to the lint")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 

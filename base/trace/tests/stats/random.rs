@@ -1,4 +1,4 @@
-//! Small random traces of every kind, against the twin.
+//! Small random traces of every kind, compared with the twin.
 
 use proptest::prelude::*;
 use seekless_block::{Bytes, Duration, Extent, Op, Request, SimTime, StreamId};
@@ -69,7 +69,7 @@ fn made(list: Vec<(Record, i64, bool)>, days: bool) -> Vec<Record> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn everything_agrees_with_a_slow_calculation(
+    fn all_statistics_agree_with_a_slow_computation(
         list in prop::collection::vec(record(), 0..80),
         times in any::<bool>(),
         days in any::<bool>(),
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// A trace that can be worked out on paper.
+/// A trace small enough for computations by hand.
 #[test]
 fn eight_requests_by_hand() {
     let at = |ms: u64, op, start, len| Record {
@@ -120,12 +120,12 @@ fn eight_requests_by_hand() {
     // Accesses: pages 0 1 10 11 0 1 1 10 11 0: counts 3 3 2 2; a fifth of four pages is 0.8 of a page.
     assert_eq!((s.table1.page_accesses, s.table1.pages.value), (10, 4.0));
     assert!((s.table1.top20_share.value - 0.24).abs() < 1e-12);
-    // Five jumps, of which 8 to 80 and 80 to 4 come twice.
+    // Five jumps; those from 8 to 80 and from 80 to 4 occur twice.
     let d = &s.table1.determinism;
     assert_eq!((d.non_sequential, d.pairs.value), (5, 3.0));
     assert!((d.share.value - 0.8).abs() < 1e-12);
-    // Distances: 0 1 10 11 are new; 0 after three others, 1 after three, 1 at once, 10 after three others (11 0
-    // 1), 11 after three, 0 after three (1 10 11).
+    // Distances: 0 1 10 11 are new; 0 after three others, 1 after three, 1 at once, 10 after three
+    // others (11 0 1), 11 after three, 0 after three (1 10 11).
     let miss = |pages| s.reuse.curve.iter().find(|p| p.pages == pages).unwrap().miss_ratio.value;
     assert!((miss(1) - 0.9).abs() < 1e-12 && (miss(3) - 0.9).abs() < 1e-12);
     assert!((miss(4) - 0.4).abs() < 1e-12);
@@ -153,8 +153,8 @@ fn an_unaligned_partition_is_found() {
 }
 
 #[test]
-fn devices_are_told_apart_however_many_there_are() {
-    // The same two jumps on 1,000 devices: nothing comes again, and no page is another device's.
+fn many_devices_are_kept_apart() {
+    // The same two jumps on 1,000 devices: nothing repeats, and no page belongs to two devices.
     let jump = |i: u32| Record {
         request: Request::new(SimTime(0), Op::Read, Extent::new(u64::from(i % 3) * 800, 8)),
         device: i / 3,
@@ -169,7 +169,7 @@ fn devices_are_told_apart_however_many_there_are() {
 }
 
 #[test]
-fn the_greatest_addresses_lengths_and_times_are_borne() {
+fn the_largest_addresses_lengths_and_times_are_accepted() {
     let most = 1u64 << 55;
     let record = |start, len, at, device, day| Record {
         request: Request::new(SimTime(at), Op::Read, Extent::new(start, len)),

@@ -1,5 +1,5 @@
-//! Every statistic once more, slowly: plain lists, sets and sorts over all records at once. Shares no code with
-//! the crate but its words.
+//! Computes every statistic again, slowly: with plain lists, sets and sorts over all records. It
+//! shares only types with the crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ fn counts(accesses: &[(u32, u64)]) -> Vec<u64> {
     counts
 }
 
-/// What the hottest share takes; the page at the border in part.
+/// Accesses of the hottest share; the page at the border counts in part.
 fn hottest(counts: &[u64], share: f64) -> f64 {
     let want = share * counts.len() as f64;
     let sum: f64 =
@@ -132,7 +132,7 @@ fn table1(s: &Summary, moving: &[&Record]) {
         let share = (counts.len() as f64 * 4096.0 / size as f64).min(1.0);
         exactly(t.accessed_share.unwrap(), share, "accessed");
     }
-    // Pairs of successive requests of each device.
+    // Pairs of consecutive requests of each device.
     let mut pairs: BTreeMap<(u32, u64, u64), usize> = BTreeMap::new();
     for (a, b) in successive(moving, |r| r.device) {
         if a.request.extent.end() != b.request.extent.start {
@@ -148,7 +148,7 @@ fn table1(s: &Summary, moving: &[&Record]) {
     exactly(t.determinism.pairs, pairs.len() as f64, "pairs");
 }
 
-/// Each request with the one before it that has the same key.
+/// Each request with the request before it that has the same key.
 fn successive<'a, K: Ord>(
     list: &[&'a Record],
     key: impl Fn(&Record) -> K,
@@ -317,7 +317,7 @@ fn rows(s: &Summary, all: &[Record], moving: &[&Record], names: &[&str]) {
     }
 }
 
-/// Times that never run backwards, from the first request.
+/// Times that never decrease, from the first request.
 fn clock(all: &[Record]) -> Vec<u64> {
     let first = all.first().map_or(0, |r| r.request.arrival.0);
     let mut latest = 0;

@@ -1,4 +1,4 @@
-//! Damaged traces: cut at every byte, one byte wrong, and everything fuzzing has kept.
+//! Damaged traces: cut at every byte, one wrong byte, and all inputs that fuzzing has kept.
 
 use std::path::Path;
 
@@ -44,16 +44,17 @@ fn with_any_byte_wrong_nothing_panics() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// Deeper than one wrong byte: pieces of a trace moved, doubled and dropped, and bytes put anywhere.
+    /// More than one wrong byte: pieces of a trace moved, doubled and dropped, and bytes inserted
+    /// anywhere.
     #[test]
-    fn pieces_in_any_order_panic_nowhere(
+    fn pieces_in_any_order_never_panic(
         which in any::<prop::sample::Index>(),
         pieces in prop::collection::vec((any::<prop::sample::Index>(), 1usize..200), 1..12),
         bytes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
     ) {
         let (name, format) = *which.get(&FIXTURES);
         let whole = fixture(name);
-        // The head stays, or most formats would be refused at once.
+        // The head stays; otherwise most formats refuse the trace at once.
         let mut damaged = whole[..whole.len().min(400)].to_vec();
         for (at, len) in pieces {
             let at = at.index(whole.len());
@@ -68,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn a_cut_binary_trace_says_at_which_byte() {
+fn the_error_of_a_cut_binary_trace_names_the_byte() {
     for (name, cut, place) in [
         ("blktrace.hex", 200, "byte 176"),
         ("blktrace.hex", 60, "byte 0"),
@@ -97,7 +98,7 @@ fn lenient_reading_finds_the_next_record_of_a_damaged_binary_trace() {
 }
 
 #[test]
-fn what_fuzzing_kept_still_holds() {
+fn the_fuzzing_corpus_breaks_nothing() {
     let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
     let mut replayed = 0;
     for target in std::fs::read_dir(corpus).unwrap() {

@@ -1,5 +1,5 @@
-//! Traces of files: which bytes of which file each call meant, worked out by hand; and the same laid out as a
-//! disk.
+//! Traces of files: the bytes and the file of each call, computed by hand; and the same traces read
+//! as a disk.
 
 use seekless_block::Op::{Flush, Read, Write};
 use seekless_block::{Duration, SimTime, StreamId};
@@ -19,7 +19,7 @@ fn events(bytes: &[u8]) -> (FileReader, Vec<FileEvent>) {
     (reader, events)
 }
 
-/// Time and duration in microseconds, stream, file, what was done, where, how much.
+/// Time and duration in microseconds, stream, file, operation, offset, length.
 fn event(us: u64, took: u64, who: u32, file: u32, op: FileOp, offset: u64, len: u64) -> FileEvent {
     let latency = Some(Duration(took * 1000));
     let (time, stream) = (SimTime(us * 1000), StreamId(who));
@@ -40,13 +40,14 @@ fn strace_follows_descriptors_through_fork_dup_rename_and_unlink() {
             event(0, 10, 1, 0, F::Create, 0, 0),
             event(100, 20, 1, 0, F::Write, 0, 5000),
             event(700, 5, 1, 0, F::Read, 4096, 100),
-            // Begun before, ended after: parent and child share the position, which the child set to 0.
+            // Begun before, ended after: parent and child share the position, which the child set
+            // to 0.
             event(600, 200, 2, 0, F::Read, 0, 4096),
             event(900, 1, 1, 0, F::Read, 4096, 904),
             event(1200, 2000, 2, 0, F::Sync, 0, 0),
             event(1700, 10, 1, 0, F::Rename, 0, 0),
             event(1800, 2, 1, 1, F::Open, 0, 0),
-            // Appended to what fstat said is there.
+            // Appended to the size from fstat.
             event(2000, 2, 1, 1, F::Write, 10_000, 1),
             event(2100, 1, 1, 1, F::Close, 0, 0),
             event(2200, 10, 1, 0, F::Unlink, 0, 0),
@@ -62,7 +63,7 @@ fn strace_follows_descriptors_through_fork_dup_rename_and_unlink() {
 }
 
 #[test]
-fn files_lie_end_to_end_on_the_disk_they_are_read_as() {
+fn files_are_placed_one_after_another_on_the_disk() {
     let (reader, records) = read("strace.txt");
     assert_eq!(
         records,
@@ -77,15 +78,16 @@ fn files_lie_end_to_end_on_the_disk_they_are_read_as() {
         ]
     );
     assert_eq!(names(&reader), [(0, ""), (100, "sh"), (101, "cat")]);
-    assert!(reader.info().format.caveat().unwrap().contains("end to end"));
+    assert!(reader.info().format.caveat().unwrap().contains("one after another"));
 }
 
 #[test]
-fn strace_on_a_terminal_names_processes_late_and_breaks_lines() {
+fn strace_on_a_terminal_names_processes_late_and_splits_lines() {
     let (reader, events) = events(&fixture("strace-tty.txt"));
     let seen: Vec<_> =
         events.iter().map(|e| (e.time.0 / 1000, e.op, e.offset, e.latency)).collect();
-    // One position for all three reads, though the trace calls the parent nothing, 200, and nothing again.
+    // One position for all three reads, although the trace names the parent nothing, 200, and
+    // nothing again.
     assert_eq!(
         seen,
         [
@@ -149,12 +151,12 @@ read(0, "", 10)                         = 10
     );
     assert_eq!(files(&reader), [("/d/a", 8194), ("/d", 0), ("/d/a", 57)]);
     assert!(!reader.info().has_times && !reader.info().has_processes);
-    // /proc is no file, but its descriptor is then unknown.
+    // /proc is not a disk file, so its descriptor is unknown.
     assert_eq!(reader.skipped().unknown_files, 1);
 }
 
 #[test]
-fn a_file_opened_before_the_trace_is_known_by_what_y_says() {
+fn a_file_opened_before_the_trace_is_known_from_the_option_y() {
     let text = b"9 read(3</a b\\74c>, \"\"..., 10) = 10\n9 read(3</a b\\74c>, \"\"..., 10) = 10\n9 read(3</other>, \"\", 5) = 5\n9 read(4<socket:[1]>, \"\", 5) = 5\n9 read(5</dev/pts/0<char 136:0>>, \"\", 5) = 5\n";
     let (reader, events) = events(text);
     let seen: Vec<_> = events.iter().map(|e| (e.file, e.offset, e.len)).collect();
@@ -164,7 +166,7 @@ fn a_file_opened_before_the_trace_is_known_by_what_y_says() {
 }
 
 #[test]
-fn times_of_day_pass_midnight_and_differences_add_up() {
+fn times_of_day_after_midnight_and_differences_add_up() {
     let times =
         |text: &str| -> Vec<u64> { events(text.as_bytes()).1.iter().map(|e| e.time.0).collect() };
     let day = "23:59:59 open(\"/a\", 0) = 3\n00:00:01 read(3, \"\", 1) = 1\n23:00:00 read(3, \"\", 1) = 1\n00:00:01 read(3, \"\", 1) = 1\n";
@@ -184,7 +186,7 @@ fn procmon() {
         [
             event(0, 10, 1, 0, F::Open, 0, 0),
             event(50, 4000, 1, 0, F::Read, 5_242_880, 1_048_576),
-            // Past midnight.
+            // After midnight.
             event(160, 10, 2, 1, F::Create, 0, 0),
             event(170, 10, 2, 1, F::Write, 0, 513),
             event(171, 10, 2, 1, F::Write, 513, 7),
@@ -217,13 +219,13 @@ fn a_trace_of_a_disk_has_no_files() {
 }
 
 #[test]
-fn a_line_that_is_no_call_stops_or_is_counted() {
+fn an_invalid_line_is_an_error_or_is_counted() {
     let mut text = fixture("strace.txt");
     text.extend(b"100 1700000001.0 read(3</data/a.txt>, \"cut sh");
     let mut reader = open_files(&text);
     let error = reader.find_map(Result::err).unwrap().to_string();
     assert!(error.contains("a trace: line 26:") && error.contains("cut sh"), "{error}");
-    assert!(reader.next().is_none(), "an error is the end");
+    assert!(reader.next().is_none(), "no event follows an error");
     let lenient = OpenOptions { lenient: true, ..OpenOptions::default() };
     let source = Source::from_bytes("a trace", &text).unwrap();
     let mut reader = source.open_files(&lenient).unwrap();
@@ -233,9 +235,9 @@ fn a_line_that_is_no_call_stops_or_is_counted() {
     assert_eq!((disk.by_ref().count(), disk.skipped().malformed), (6, 1));
 }
 
-/// strace itself, on a small program, where it is installed and allowed.
+/// Runs strace on a small program, if strace is installed and allowed.
 #[test]
-fn what_strace_prints_is_read_in_every_form() {
+fn straces_output_is_read_in_every_form() {
     let directory = tempfile::tempdir().unwrap();
     let script = "head -c 10000 /dev/zero > a; dd if=a of=b bs=1000 count=9 2>/dev/null; mv b c; cat c a > d; rm a";
     for options in ["-ttt -T -y", "-tt -yy", "-t", "-r", "", "-ttt -e trace=file,desc,process"] {
@@ -244,7 +246,7 @@ fn what_strace_prints_is_read_in_every_form() {
         strace.arg("-f").args(options.split_whitespace()).arg("-o").arg(&log);
         let ran = strace.args(["sh", "-c", script]).current_dir(directory.path()).output();
         if !ran.is_ok_and(|r| r.status.success()) {
-            println!("SKIPPED what_strace_prints_is_read_in_every_form: no strace, or not allowed");
+            println!("SKIPPED straces_output_is_read_in_every_form: no strace, or not allowed");
             return;
         }
         let source = Source::from_path(&log, None);

@@ -1,4 +1,4 @@
-//! One small trace in every format, and what each says, worked out by hand.
+//! One small trace in every format, with its contents computed by hand.
 
 use seekless_block::Flags;
 use seekless_block::Op::{Discard, Flush, Read, Write};
@@ -15,7 +15,7 @@ pub(crate) fn devices(reader: &Reader) -> Vec<&str> {
 }
 
 #[test]
-fn every_fixture_is_found_by_content_and_by_name() {
+fn every_fixture_is_detected_by_content_and_read_by_name() {
     for (name, format) in FIXTURES {
         let (reader, records) = read(name);
         assert_eq!(reader.info().format, format, "{name}");
@@ -106,7 +106,7 @@ fn fio_version_2() {
         records,
         [
             rec(0, Read, 8, 16),
-            // Bytes 512..1512 lie in sectors 1 and 2.
+            // Bytes 512..1512 are in sectors 1 and 2.
             rec(1_500_000, Write, 1, 2).device(1),
             rec(1_500_000, Flush, 0, 0),
             rec(1_500_000, Discard, 2048, 128),
@@ -117,7 +117,7 @@ fn fio_version_2() {
     assert!(reader.info().has_times);
 
     let still = open(b"fio version 2 iolog\na add\na read 0 512\n", &OpenOptions::default());
-    assert!(!still.unwrap().info().has_times, "nothing waits: there are no times");
+    assert!(!still.unwrap().info().has_times, "without wait there are no times");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn msr() {
         [
             rec(0, Read, 13_700_410, 48).service(4_128_600),
             rec(1_332_052_600, Write, 4_917_376, 8).service(70_304_100),
-            // Bytes 1000..2000 lie in sectors 1, 2 and 3.
+            // Bytes 1000..2000 are in sectors 1, 2 and 3.
             rec(2_332_061_600, Write, 1, 3).device(1).service(400),
         ]
     );
@@ -160,7 +160,7 @@ fn spc() {
 }
 
 #[test]
-fn disksim_and_its_relatives() {
+fn disksim_and_its_variants() {
     let (_, records) = read("disksim.txt");
     let expected = [
         rec(0, Read, 1000, 8),
@@ -184,7 +184,7 @@ fn disksim_and_its_relatives() {
     let turned = as_named(Format::DiskSimRw0, &fixture("disksim.txt"));
     assert_eq!(turned[0], rec(0, Write, 1000, 8));
     assert_eq!(turned[3], rec(1_500_000_000, Read, 4000, 2).device(1));
-    // Named, the unit of time is the name's, whatever the numbers look like.
+    // With a format name, the name decides the unit of time, not the numbers.
     assert_eq!(as_named(Format::DiskSim, b"1 0 8 8 1\n3 0 8 8 1\n")[1], rec(2_000_000, Read, 8, 8));
     assert_eq!(as_named(Format::MqSimRw0, b"1 0 8 8 1\n3 0 8 8 1\n")[1], rec(2, Write, 8, 8));
 }
@@ -203,7 +203,7 @@ fn lis() {
 
     let mut wild = open(b"1 8 7 0\n2 8 3 1\n3 8 9 2\n", &OpenOptions::default()).unwrap();
     let days: Vec<_> = wild.by_ref().map(|r| r.unwrap().day).collect();
-    assert_eq!(days, [Some(7), None, None], "a third column that runs backwards is no day");
+    assert_eq!(days, [Some(7), None, None], "a third column that decreases is not a day");
     assert!(!wild.info().has_days);
 }
 
@@ -225,7 +225,7 @@ fn blktrace() {
     assert_eq!(read_event("blktrace.hex", Event::Complete).1, [rec(0, Read, 2048, 8)]);
 }
 
-/// The same records as a machine of the other byte order writes them.
+/// The same records as written by a machine with the other byte order.
 pub(crate) fn big_endian(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -244,7 +244,7 @@ pub(crate) fn big_endian(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn blktrace_of_either_byte_order_says_the_same() {
+fn blktrace_of_either_byte_order_gives_the_same_records() {
     let (little, records) = read("blktrace.hex");
     let bytes = big_endian(&fixture("blktrace.hex"));
     let mut big = open(&bytes, &OpenOptions::default()).unwrap();
@@ -260,7 +260,7 @@ fn vscsi() {
         rec(0, Read, 2048, 8),
         rec(10_000, Write, 0x1_FFFF_FFFF, 1),
         rec(20_000, Flush, 0, 0),
-        // Older than the first record: it keeps its place, at time 0.
+        // Older than the first record: it keeps its position, at time 0.
         rec(0, Read, 0x2_0000_0000, 64),
     ];
     assert_eq!(records, expected);
@@ -280,7 +280,7 @@ fn srt_with_sectors_of_256_and_512_bytes() {
 }
 
 #[test]
-fn asking_for_an_event_the_trace_has_not_says_which_it_has() {
+fn the_error_for_a_missing_event_lists_the_events_of_the_trace() {
     let text = b"  8,0 3 1 0.5 1021  D   R 2048 + 8 [git]\n  8,0 3 1 0.6 0  C   R 2048 + 8 [0]\n";
     let mut reader = open(text, &OpenOptions::default()).unwrap();
     match reader.next_record() {
@@ -290,14 +290,14 @@ fn asking_for_an_event_the_trace_has_not_says_which_it_has() {
 }
 
 #[test]
-fn errors_say_file_line_expected_and_found() {
+fn errors_name_file_line_expected_and_found() {
     let text = b"0,1,512,r,0.5\n0,1,512,r,0.6\n0,2,512,x,0.7\n0,3,512,w,0.8\n";
     let mut reader = open(text, &OpenOptions::default()).unwrap();
     let error = reader.find_map(Result::err).unwrap().to_string();
     for part in ["a trace", "line 3", "SPC", "r or w", "'0,2,512,x,0.7'"] {
         assert!(error.contains(part), "{error}");
     }
-    assert!(reader.next().is_none(), "an error is the end");
+    assert!(reader.next().is_none(), "no record follows an error");
 
     let lenient = OpenOptions { lenient: true, ..OpenOptions::default() };
     let mut reader = open(text, &lenient).unwrap();
@@ -308,7 +308,7 @@ fn errors_say_file_line_expected_and_found() {
 }
 
 #[test]
-fn sectors_past_2_to_the_55_are_refused() {
+fn sectors_above_2_to_the_55_are_refused() {
     for (text, good) in [
         ("36028797018963960 8 0 0\n", true),
         ("36028797018963961 8 0 0\n", false),
@@ -322,7 +322,7 @@ fn sectors_past_2_to_the_55_are_refused() {
 }
 
 #[test]
-fn text_of_no_known_format_is_refused_with_advice() {
+fn text_of_an_unknown_format_is_refused_with_advice() {
     for bytes in [b"Dear diary,\ntoday 8 0 0\n".as_slice(), b"\0\x01\x02\x03", b"\n\n\n"] {
         let error = open(bytes, &OpenOptions::default()).unwrap_err();
         assert!(matches!(error, TraceError::UnknownFormat { .. }), "{error:?}");

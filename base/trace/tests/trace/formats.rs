@@ -1,5 +1,5 @@
-//! The formats of clouds, phones, Windows and cache simulators, and our own table: what each fixture says,
-//! worked out by hand; sorting; and telling formats from one another.
+//! The formats of clouds, phones, Windows and cache simulators, and our own table: the contents of
+//! each fixture, computed by hand; sorting; and detection of formats.
 
 use seekless_block::Flags;
 use seekless_block::Op::{Discard, Flush, Read, Write, WriteZeroes};
@@ -22,7 +22,7 @@ fn alibaba() {
         [
             rec(0, Write, 16, 8),
             rec(2_007_000, Read, 701_551_200, 32).device(1),
-            // Bytes 1000..2000 lie in sectors 1, 2 and 3.
+            // Bytes 1000..2000 are in sectors 1, 2 and 3.
             rec(2_008_000, Read, 1, 3),
         ]
     );
@@ -42,7 +42,7 @@ fn tencent_is_sorted_by_its_whole_seconds() {
             rec(2_000_000_000, Write, 8, 1024).device(1),
         ]
     );
-    assert_eq!(devices(&reader), ["1063", "1058"], "numbered as they come out");
+    assert_eq!(devices(&reader), ["1063", "1058"], "numbered in order of output");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn etw() {
     assert_eq!(names(&reader), [(0, ""), (980, "p1"), (1234, "store.exe")]);
     assert_eq!(devices(&reader), ["0", "3"]);
     assert_eq!(reader.skipped().lost_events, 3);
-    // A column more, as newer dumpers have it: the header says where things stand.
+    // One column more, as in newer dumpers; the header gives the positions.
     let (reader, records) = read("etw-cpu.csv");
     assert_eq!(records, [rec(0, Write, 8, 8).stream(1).service(60_000)]);
     assert_eq!((names(&reader)[1], devices(&reader)), ((4, "System"), vec!["2"]));
@@ -179,7 +179,7 @@ fn oracle_general_of_one_size_is_pages_and_of_several_is_sectors() {
     let records: Vec<_> = named(Format::Oracle, &bytes).map(Result::unwrap).collect();
     assert_eq!(records[0].request.extent, seekless_block::Extent::new(5, 8));
     assert_eq!(records[1].request.extent, seekless_block::Extent::new(6, 2));
-    // A hash is no address.
+    // A hash is not an address.
     bytes[4..12].copy_from_slice(&0xDEAD_BEEF_0BAD_F00Du64.to_le_bytes());
     assert!(named(Format::Oracle, &bytes).next().unwrap().is_err());
 }
@@ -201,7 +201,7 @@ fn disksim_in_bytes_must_be_named() {
 }
 
 #[test]
-fn no_fixture_reads_as_another_format() {
+fn no_fixture_can_be_read_as_another_format() {
     for (name, format) in FIXTURES {
         let bytes = fixture(name);
         for &other in Format::ALL {
@@ -209,9 +209,9 @@ fn no_fixture_reads_as_another_format() {
             let related = |f: Format| relatives.contains(&f) || f == Format::Heimdall;
             let same = other == format
                 || related(format) && related(other)
-                // What the tracer prints in its classic form lacks one number of blkparse's.
+                // The classic form of the tracer lacks one number of blkparse's form.
                 || (format, other) == (Format::Tracefs, Format::Blkparse)
-                // Has no mark of its own: by name, any bytes are records of it.
+                // The format has no mark of its own: by name, any bytes are records of it.
                 || other == Format::Oracle;
             if same {
                 continue;
@@ -226,8 +226,8 @@ fn no_fixture_reads_as_another_format() {
 }
 
 #[test]
-fn a_trace_that_may_be_two_formats_must_be_named() {
-    // As many lines of the one as of the other.
+fn a_trace_that_fits_two_formats_must_be_named() {
+    // As many lines of one format as of the other.
     let text = b"419,W,8192,4096,1577808144360767\n1538323200,4247200,128,1,1058\n";
     let error = open(text, &OpenOptions::default()).unwrap_err().to_string();
     for word in ["alibaba", "tencent", "FORMAT:a trace"] {
@@ -236,8 +236,8 @@ fn a_trace_that_may_be_two_formats_must_be_named() {
 }
 
 #[test]
-fn what_stands_out_of_order_is_sorted_as_far_as_the_window_reaches() {
-    // Pairs turned round, equal times in order, and one record far too late.
+fn records_out_of_order_are_sorted_inside_the_window() {
+    // Reversed pairs, equal times in order, and one record that is far too late.
     let line = |t: u64, sector: u64| format!("{t},{sector},8,0,1\n");
     let mut text = String::new();
     for i in 0..100_000u64 {
@@ -250,17 +250,17 @@ fn what_stands_out_of_order_is_sorted_as_far_as_the_window_reaches() {
     let late = records.iter().position(|r| r.request.extent.start.0 == 777_777).unwrap();
     let rest: Vec<_> = records.iter().enumerate().filter(|(i, _)| *i != late).collect();
     assert!(rest.windows(2).all(|w| w[0].1.request.arrival <= w[1].1.request.arrival));
-    // 32,768 places is how far it can be moved.
+    // A record can be moved by 32,768 positions.
     assert!(late < 100_000 - 32_000, "{late}");
     assert_eq!(reader.skipped().late, 1);
     assert_eq!(records[0].request.arrival.0, 0);
-    // As far as they are equal, as they stood.
+    // Records with equal times keep their order.
     let first: Vec<_> = records[..4].iter().map(|r| r.request.extent.start.0).collect();
     assert_eq!(first, [1, 0, 3, 2]);
 }
 
 #[test]
-fn an_error_comes_after_what_was_read_before_it() {
+fn an_error_comes_after_the_records_before_it() {
     let text = b"9,1,8,0,1\n8,2,8,0,1\n7,3,8,0,1\n9,x,8,0,1\n";
     let mut reader = open(text, &OpenOptions::default()).unwrap();
     let sectors: Vec<_> =

@@ -1,4 +1,4 @@
-//! Known answers on real traces, where they lie beside the repository.
+//! Known answers on real traces, if they are beside the repository.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn all(path: &str) -> (Format, Vec<Record>) {
     (reader.info().format, records)
 }
 
-/// Bytes touched: the union of all extents.
+/// Number of bytes accessed: the union of all extents.
 fn footprint(records: &[Record]) -> u64 {
     let mut extents: Vec<_> = records.iter().map(|r| r.request.extent).collect();
     extents.sort();
@@ -80,7 +80,8 @@ fn one_cpu_of_blktrace() {
     let Some(dir) = shared("one_cpu_of_blktrace") else { return };
     let (format, records) = all(&format!("{}/takeoverjp.blktrace.0", dir.display()));
     assert_eq!((format, records.len()), (Format::Blktrace, 963));
-    // blkparse's own reading of the same file: seconds since the first record, which is no request.
+    // blkparse's own output for the same file: seconds since the first record, which is not a
+    // request.
     let first = records[0].request;
     assert_eq!((first.extent.start.0, first.extent.len.0), (2_348_060_440, 8));
     assert_eq!(first.flags, seekless_block::Flags::AHEAD);

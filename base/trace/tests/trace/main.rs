@@ -1,5 +1,5 @@
-//! Tests of the trace readers through their public face: known answers, fixtures written by hand, damage,
-//! sources, the native store.
+//! Tests of the trace readers through their public API: known answers, fixtures written by hand,
+//! damage, sources, the native store.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are not tests to the lint")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 

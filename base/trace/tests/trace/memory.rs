@@ -1,5 +1,6 @@
-//! A long trace is read in the memory of a short one. Runs in a process of its own, so that other tests do
-//! not count. `SEEKLESS_MEMORY_MB` sets the length of the traces; 64 MB are enough to tell.
+//! A long trace is read with the memory of a short one. The test runs in its own process, so that
+//! the memory of other tests does not count. `SEEKLESS_MEMORY_MB` sets the length of the traces; 64
+//! MB are enough.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +14,7 @@ const CHILD: &str = "SEEKLESS_MEMORY_CHILD";
 /// More than a window, a row group and the code of the test need; far less than any trace here.
 const PEAK_KIB_MAX: u64 = 48 << 10;
 
-/// A block of bytes again and again.
+/// The same block of bytes, repeated without end.
 struct Endless {
     block: Vec<u8>,
     at: usize,
@@ -59,7 +60,7 @@ fn child() {
         let options = OpenOptions::default();
         let reader = Reader::from_read(endless(name), Path::new(name), Some(format), &options);
         let mut reader = reader.unwrap();
-        // The binary trace is written out as a native store too, to nowhere.
+        // The binary trace is also written as a native store, to nowhere.
         let mut store = (format == Format::Blktrace).then(|| {
             StoreWriter::new(std::io::sink(), Path::new("sink"), Path::new(name), reader.info())
                 .unwrap()

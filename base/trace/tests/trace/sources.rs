@@ -1,4 +1,4 @@
-//! Where traces come from: names, compression, several files, pipes.
+//! Sources of traces: names, compression, several files, pipes.
 
 use std::io::Write;
 use std::path::Path;
@@ -39,14 +39,14 @@ type Pack = fn(&[u8]) -> Vec<u8>;
 const PACKERS: [(&str, Pack); 4] = [("gz", gzip), ("zst", zstd), ("xz", xz), ("bz2", bzip2)];
 
 #[test]
-fn compressed_traces_are_unpacked_and_several_members_joined() {
+fn compressed_traces_are_decompressed_and_several_members_joined() {
     let text = fixture("blkparse.txt");
     let expected = read("blkparse.txt").1;
     for (name, pack) in PACKERS {
         let mut packed = pack(&text[..500]);
         packed.extend(pack(&text[500..]));
         let source = Source::from_bytes(name, &packed).unwrap();
-        // A source opens as often as asked, and two readers do not disturb each other.
+        // A source can be opened many times, and two readers do not disturb each other.
         let mut other = source.open(&OpenOptions::default()).unwrap();
         other.next_record().unwrap();
         assert_eq!(records(&source), expected, "{name}");
@@ -82,9 +82,9 @@ fn names_are_formats_and_paths() {
     assert_eq!(read(""), (Format::DiskSim, Some(2_000_000)));
     assert_eq!(read("mqsim:"), (Format::MqSim, Some(2)));
     let error = Source::new("disksin:t").open(&OpenOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("name of no format"), "{error}");
+    assert!(error.to_string().contains("not the name of a format"), "{error}");
     assert!(matches!(error, TraceError::Open { .. }));
-    // Reading as the wrong format is an error at the first line, not an empty trace.
+    // Reading in the wrong format is an error at the first line, not an empty trace.
     let wrong = Source::new(format!("msr:{}", path.display()));
     let error = wrong.open(&OpenOptions::default()).unwrap().find_map(Result::err).unwrap();
     assert!(error.to_string().contains("line 1"), "{error}");
@@ -132,7 +132,7 @@ fn the_files_of_all_cpus_are_merged_by_time() {
         Err(TraceError::Open { .. })
     ));
 
-    // A bad file among several is named.
+    // The error names the bad file among several.
     std::fs::write(at("sda.blktrace.1"), &q(50, 1, 1)[..40]).unwrap();
     let source = Source::from_path(at("sda"), None);
     let error = source.open(&OpenOptions::default()).unwrap().find_map(Result::err).unwrap();
@@ -148,7 +148,7 @@ fn a_directory_without_blktrace_files_is_an_error() {
     assert!(error.to_string().contains("without blktrace files"), "{error}");
 }
 
-/// A pipe cannot be read twice: it is kept, and a source made of it opens as often as any.
+/// A pipe cannot be read twice: its contents are stored, and its source can be opened many times.
 #[test]
 fn a_pipe_is_read_as_often_as_a_file() {
     let (reading, mut writing) = std::io::pipe().unwrap();

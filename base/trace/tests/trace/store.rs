@@ -1,4 +1,4 @@
-//! The native store: what goes in comes out.
+//! The native store: reading returns what was written.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use seekless_trace::{
 
 use crate::support::{FIXTURES, fixture, open, read, shared};
 
-/// Converts `source` and reads the store back: records, streams, devices and what is told are the same.
+/// Converts `source` and reads the store: records, streams, devices and information are the same.
 fn round_trip(source: &Source) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out.parquet");
@@ -68,7 +68,7 @@ fn a_compressed_store_is_read_too() {
 }
 
 #[test]
-fn a_conversion_that_fails_leaves_the_old_file_alone() {
+fn a_failed_conversion_keeps_the_old_file() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("s.parquet");
     std::fs::write(&out, "precious").unwrap();
@@ -97,7 +97,8 @@ fn record() -> impl Strategy<Value = Record> {
     )
 }
 
-/// Numbers streams and devices in order of first sight, and times from the first record, as readers do.
+/// Numbers streams and devices in order of first appearance, and times from the first record, as
+/// readers do.
 fn as_read(records: &[Record]) -> Vec<Record> {
     let (mut streams, mut devices) = (vec![0], Vec::new());
     let index = |table: &mut Vec<u32>, key| match table.iter().position(|&k| k == key) {
@@ -135,7 +136,7 @@ proptest! {
 }
 
 #[test]
-fn more_rows_than_a_row_group_come_back_in_order() {
+fn more_rows_than_a_row_group_are_read_in_order() {
     let info = Info {
         format: Format::Lis,
         has_times: false,

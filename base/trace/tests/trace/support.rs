@@ -1,4 +1,4 @@
-//! What the tests share: finding fixtures, and reading a trace from bytes.
+//! Shared by the tests: finds fixtures, and reads a trace from bytes.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use seekless_block::{Duration, Extent, Flags, Op, Request, SimTime, StreamId};
 use seekless_trace::{Event, Format, OpenOptions, Reader, Record, TraceError};
 
-/// The directory of real traces, if it is there.
+/// The directory of real traces, if it exists.
 pub(crate) fn shared(test: &str) -> Option<PathBuf> {
     let root = std::env::var_os("SEEKLESS_SHARED").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
@@ -45,7 +45,7 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Every fixture and the format it must be found to be.
+/// Every fixture, and the format that must be detected.
 pub(crate) const FIXTURES: [(&str, Format); 28] = [
     ("blkparse.txt", Format::Blkparse),
     ("tracefs.txt", Format::Tracefs),
@@ -92,7 +92,7 @@ pub(crate) fn read(name: &str) -> (Reader, Vec<Record>) {
     read_event(name, Event::Queue)
 }
 
-/// A record in few words.
+/// A short form for a record.
 pub(crate) fn rec(ns: u64, op: Op, start: u64, len: u64) -> Record {
     let request = Request::new(SimTime(ns), op, Extent::new(start, len));
     Record { request, device: 0, day: None, service: None }

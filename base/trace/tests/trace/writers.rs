@@ -1,4 +1,4 @@
-//! What the writers write is read back as what went in, as far as the format can hold it.
+//! Reading a written trace returns the original, as far as the format can represent it.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn records(path: &Path) -> Vec<Record> {
 }
 
 #[test]
-fn csv_holds_all_there_is() {
+fn csv_keeps_all_information() {
     let directory = tempfile::tempdir().unwrap();
     for (name, _) in FIXTURES {
         let source = Source::from_bytes(name, &fixture(name)).unwrap();
@@ -41,7 +41,7 @@ fn csv_holds_all_there_is() {
 }
 
 #[test]
-fn csv_keeps_one_request_one_line_whatever_names_hold() {
+fn csv_has_one_line_per_request_for_any_names() {
     let directory = tempfile::tempdir().unwrap();
     let text = " 8,0 3 1 0.5 7  Q   R 8 + 8 [a \"b\", c\tä]\n 8,0 3 1 0.6 7  Q   R 8 + 8 [a \"b\", c\tä]\n";
     let source = Source::from_bytes("x", text.as_bytes()).unwrap();
@@ -52,7 +52,7 @@ fn csv_keeps_one_request_one_line_whatever_names_hold() {
     assert_eq!(reader.streams()[1].name, "a 'b', c ä");
 }
 
-/// What fio's log can hold of a record: microseconds, four operations, no more.
+/// A record as far as fio's log can represent it: microseconds and four operations.
 fn as_fio(r: &Record, latest: &mut u64) -> Record {
     *latest = (*latest).max(r.request.arrival.0 / 1000 * 1000);
     let op = if r.request.op == Op::WriteZeroes { Op::Write } else { r.request.op };
@@ -63,7 +63,7 @@ fn as_fio(r: &Record, latest: &mut u64) -> Record {
 }
 
 #[test]
-fn fio_iolog_keeps_order_place_and_microseconds() {
+fn fio_iolog_keeps_order_address_and_microseconds() {
     let directory = tempfile::tempdir().unwrap();
     for (name, _) in FIXTURES {
         let source = Source::from_bytes(name, &fixture(name)).unwrap();
@@ -90,7 +90,7 @@ fn fio_iolog_keeps_order_place_and_microseconds() {
     );
 }
 
-/// fio itself replays what was written: the bytes it moves are those of the trace, and it takes as long.
+/// fio replays a written log: it moves the bytes of the trace, and takes the same time.
 #[test]
 fn fio_replays_the_log() {
     let directory = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ fn fio_replays_the_log() {
 }
 
 #[test]
-fn oracle_general_says_when_each_page_is_asked_for_next() {
+fn oracle_general_has_the_next_access_of_each_page() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("t.oracleGeneral");
     // Pages 1 and 2; page 2 written; a discard and a flush; page 0 of another device; page 1 again.
@@ -147,7 +147,7 @@ fn oracle_general_says_when_each_page_is_asked_for_next() {
     assert_eq!(
         all,
         [
-            // Bytes 4608..12800 lie in pages 1, 2 and 3.
+            // Bytes 4608..12800 are in pages 1, 2 and 3.
             (0, 1, 4096, 6),
             (0, 2, 4096, 4),
             (0, 3, 4096, -1),
@@ -159,7 +159,7 @@ fn oracle_general_says_when_each_page_is_asked_for_next() {
     let source = Source::from_bytes("x", &fixture("msr.csv")).unwrap();
     written(&source, &out, "oraclegeneral");
     let pages: Vec<_> = records(&out).iter().map(|r| r.request.extent).collect();
-    // 48 sectors from 13,700,410 touch seven pages from 1,712,551.
+    // 48 sectors from 13,700,410 are in seven pages from 1,712,551.
     let expected: Vec<_> = (0..7).map(|i| Extent::new((1_712_551 + i) * 8, 8)).collect();
     assert_eq!(pages[..7], expected);
     assert!(
@@ -181,7 +181,7 @@ fn a_request_too_long_for_pages_is_refused() {
 }
 
 #[test]
-fn targets_are_formats_endings_and_packings() {
+fn targets_are_parsed_from_formats_endings_and_compression() {
     let of = |text: &str| Target::new(text).map(|t| (t.format, t.packing));
     assert_eq!(of("a.parquet"), Ok((Format::Native, Packing::None)));
     assert_eq!(of("a"), Ok((Format::Native, Packing::None)));
@@ -191,9 +191,12 @@ fn targets_are_formats_endings_and_packings() {
     assert_eq!(of("csv:-"), Ok((Format::Csv, Packing::None)));
     assert_eq!(of("parquet:x.csv"), Ok((Format::Native, Packing::None)));
     assert_eq!(of("./a:b.csv"), Ok((Format::Csv, Packing::None)));
-    for (bad, word) in
-        [("-", "csv:-"), ("msr:x", "written"), ("a.parquet.gz", "packed"), ("x.zst", "packed")]
-    {
+    for (bad, word) in [
+        ("-", "csv:-"),
+        ("msr:x", "written"),
+        ("a.parquet.gz", "compression"),
+        ("x.zst", "compression"),
+    ] {
         let error = of(bad).unwrap_err();
         assert!(error.contains(word), "{bad}: {error}");
     }

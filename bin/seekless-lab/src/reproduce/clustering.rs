@@ -1,24 +1,15 @@
-//! The clustering paper (Staelin and Garcia-Molina, CS-TR-283-90): Figures 3 to 12 from our analysis, and what the
-//! paper says of them beside what ours says. All of it is modelled.
-
-use std::fmt::Write as _;
-
-use seekless_papers::clustering::Start;
-use seekless_papers::clustering::{ClusteringClaim, ClusteringFigure, Effort, claims, figures};
-use seekless_report::{
-    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
-    Unit,
-};
-use serde_json::json;
+//! `seekless-lab reproduce clustering`.
 
 use seekless_cli::args::Out;
-use seekless_cli::output;
+use seekless_papers::clustering::{Effort, Start, reproduce};
 
-/// The clustering paper (CS-TR-283-90): Figures 3 to 12, and what the paper says of them beside ours
+use crate::progress::with_bar;
+
+/// The clustering paper (CS-TR-283-90): Figures 3 to 12, and the paper's claims beside ours
 ///
-/// How accesses fall on a disk whose hot data lies in the middle, how far the arm then travels, what waiting for
-/// the platter costs (counted exactly), and what a queue makes of both. Nothing is read; the loaded disk of
-/// Figures 7 to 12 is drawn from --seed.
+/// Where accesses fall on a disk whose hot data lies in the middle, how far the arm then travels,
+/// the rotational delay (counted exactly), and the effect of a queue on both. The command reads no
+/// trace. The loaded disk of Figures 7 to 12 is drawn from --seed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +23,8 @@ pub(crate) struct Args {
     /// Seed of all draws
     #[arg(long, value_name = "N", default_value_t = 1990)]
     seed: u64,
-    /// How the wait for the first block is counted: as the paper does, half a revolution, or from where the head arrives
+    /// How to count the delay before the first block: half a revolution, as the paper does, or from
+    /// the head's arrival
     #[arg(long, value_enum, default_value = "paper")]
     account: Account,
     #[command(flatten)]
@@ -57,181 +49,6 @@ impl From<Account> for Start {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let effort = Effort { runs: args.runs, seed: args.seed, start: args.account.into() };
-    let bar = output::bar();
-    bar.set_length(12);
-    let figures = figures(effort, &mut |number| {
-        bar.set_message(format!("Figure {number}"));
-        bar.set_position(u64::from(number));
-    });
-    let claims = claims(effort);
-    bar.finish_and_clear();
-    let table = claims_table(&claims);
-    let shown: Vec<_> = claims
-        .iter()
-        .map(|c| {
-            json!({ "place": c.place, "paper": c.paper, "printed": c.printed, "ours": c.ours,
-                    "bounds": c.bounds, "unit": c.unit, "holds": c.holds() })
-        })
-        .collect();
-    let document = json!({
-        "schema": "seekless.reproduce/1",
-        "what": "clustering",
-        "runs": effort.runs,
-        "seed": effort.seed,
-        "account": format!("{:?}", args.account).to_lowercase(),
-        "figures": figures,
-        "claims": shown,
-    });
-    if !args.out.write(&document, |_| report(&figures, &claims, table.clone(), effort))? {
-        return Ok(());
-    }
-    for figure in &figures {
-        output::print(&data(figure).terminal(output::width(), output::colour()))?;
-        output::print("")?;
-    }
-    output::print(&table.terminal(output::width(), output::colour()))?;
-    output::print(&finding(&claims))
-}
-
-fn finding(claims: &[ClusteringClaim]) -> String {
-    let held = claims.iter().filter(|c| c.holds()).count();
-    format!(
-        "{held} of {} statements of the paper hold within their tolerance. All numbers of ours are modelled.",
-        claims.len()
-    )
-}
-
-fn show(value: f64, unit: &str) -> String {
-    match unit {
-        "ms" => format!("{value:.2} ms"),
-        "share" => format!("{:.0} %", value * 100.0),
-        _ => format!("{value:.2}"),
-    }
-}
-
-fn claims_table(claims: &[ClusteringClaim]) -> Table {
-    let columns = vec![
-        Column::text("where"),
-        Column::text("the paper"),
-        Column::text("paper").right(),
-        Column::text("ours").right(),
-        Column::text("may be").right(),
-        Column::text(""),
-    ];
-    claims.iter().fold(
-        Table::new("What the paper says, and whether ours bears it out", columns),
-        |table, c| {
-            table.row([
-                Cell::from(c.place),
-                Cell::from(c.paper),
-                Cell::from(show(c.printed, c.unit)),
-                Cell::from(show(c.ours, c.unit)),
-                Cell::from(format!("{} to {}", show(c.bounds.0, c.unit), show(c.bounds.1, c.unit))),
-                Cell::from(if c.holds() { "holds" } else { "differs" }),
-            ])
-        },
-    )
-}
-
-/// Units of a figure's axes.
-fn axes(figure: &ClusteringFigure) -> [Axis; 2] {
-    let [across, up] = figure.axes;
-    let (x, y) = match figure.number {
-        3 => (Unit::Share, Unit::Share),
-        4 => (Unit::Share, Unit::Seconds),
-        5 => (Unit::Share, Unit::Share),
-        6 => (Unit::Count, Unit::Number),
-        12 => (Unit::Bytes, Unit::Number),
-        _ => (Unit::Count, Unit::Share),
-    };
-    let x = Axis::new(across, x);
-    [if figure.number == 12 { x.log() } else { x }, Axis::new(up, y)]
-}
-
-fn plot(figure: &ClusteringFigure) -> Figure {
-    let [x, y] = axes(figure);
-    let series = figure.lines.iter().map(|l| Points::new(l.name.clone(), l.points.clone()));
-    let lines = Lines { x, y, series: series.collect() };
-    let mut caption = format!("The paper's Figure {}. ", figure.number);
-    caption += match figure.number {
-        3..=5 => "An imaginary disk of 1000 cylinders, blocks of 2 KiB.",
-        6 => {
-            "Expected values counted over all ways in which the blocks can lie; transfer is part of them."
-        }
-        12 => {
-            "RZ55: a perfect layout with requests in order of position, against a random one in order of arrival."
-        }
-        _ => {
-            "RZ55, blocks of 2 KiB, the queue always as long. In order of position where nothing else is said."
-        }
-    };
-    Figure::new(format!("Figure {}: {}", figure.number, figure.title), Basis::Modelled, lines)
-        .caption(caption)
-}
-
-/// A figure's data, at some of its points.
-fn data(figure: &ClusteringFigure) -> Table {
-    const ROWS: usize = 12;
-    let [x, y] = axes(figure);
-    let mut columns = vec![Column::number(x.label, x.unit)];
-    columns.extend(figure.lines.iter().map(|l| Column::number(&l.name, y.unit.clone()).digits(3)));
-    let rows = figure.lines.first().map_or(0, |l| l.points.len());
-    let shown: Vec<usize> = match rows {
-        0..=ROWS => (0..rows).collect(),
-        _ => (0..ROWS).map(|i| i * (rows - 1) / (ROWS - 1)).collect(),
-    };
-    let title = format!("Figure {}: {}: {}", figure.number, figure.title, y.label);
-    shown.into_iter().fold(Table::new(title, columns), |table, i| {
-        let across = figure.lines.first().map_or(f64::NAN, |l| l.points[i].0);
-        let cells =
-            figure.lines.iter().map(|l| Cell::from(l.points.get(i).map_or(f64::NAN, |p| p.1)));
-        table.row([Cell::from(across)].into_iter().chain(cells))
-    })
-}
-
-fn report(
-    figures: &[ClusteringFigure],
-    claims: &[ClusteringClaim],
-    table: Table,
-    effort: Effort,
-) -> Report {
-    let mut report = Report::new("Clustering active disk data", finding(claims));
-    let tile = |label: &str, place: &str, at: usize| {
-        let of: Vec<&ClusteringClaim> = claims.iter().filter(|c| c.place == place).collect();
-        of.get(at).map(|c| {
-            Tile::new(
-                label,
-                show(c.ours, c.unit),
-                format!("the paper: {}", show(c.printed, c.unit)),
-            )
-        })
-    };
-    for tile in [
-        tile("Shorter seeks, perfect layout", "Figure 4", 0),
-        tile("Throughput at queue 300, reordered", "Figure 7", 2),
-        tile("Least speedup, blocks of 2 KiB", "Figure 12", 0),
-    ] {
-        report = tile.map_or(report.clone(), |t| report.clone().tile(t));
-    }
-    let mut words = String::new();
-    let _ = write!(words, "{} runs a point from seed {}", effort.runs, effort.seed);
-    let section = |title: &str, numbers: std::ops::RangeInclusive<u8>| {
-        figures
-            .iter()
-            .filter(|f| numbers.contains(&f.number))
-            .fold(Section::new(title), |s, f| s.figure(plot(f)))
-    };
-    report
-        .section(Section::new("What the paper says").table(table))
-        .section(section("One request at a time", 3..=5))
-        .section(section("A loaded disk", 6..=12))
-        .provenance(Provenance {
-            command: std::env::args().collect::<Vec<_>>().join(" "),
-            facts: vec![
-                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-                ("draws".into(), words),
-            ],
-            measured: vec!["Nothing.".into()],
-            modelled: vec!["Everything.".into()],
-        })
+    let command = super::command();
+    super::show(&args.out, with_bar(|p| reproduce(effort, &command, p)), "\n")
 }

@@ -1,24 +1,22 @@
-//! FS2's evaluation (SOSP'05, 4): Tables 2 to 5 and Figures 9 to 15, the paper's numbers beside ours. Its traces are not to be
-//! had: ours are made up, but for a version-control update that anyone can record; its disk is modelled.
-
-mod beside;
-mod claims;
-mod distances;
-mod paper;
-mod run;
-mod show;
+//! `seekless-lab reproduce fs2`.
 
 use std::path::PathBuf;
 
 use seekless_cli::args::Out;
+use seekless_cli::figures::head_moves;
+use seekless_papers::fs2::reproduce;
+
+use crate::progress::with_bar;
 
 /// Scale of `--quick`.
 const QUICK: f64 = 0.2;
 
-/// FS2 (SOSP 2005): Tables 2 to 5, Figures 9 to 15, from made-up loads on an aged file system and a modelled disk
+/// FS2 (SOSP 2005): Tables 2 to 5, Figures 9 to 15, from made-up loads on an aged file system and a
+/// modelled disk
 ///
-/// Each load is run seven times on the disk of FS2's testbed, and replicas in its free space are written as it goes; the seventh run is
-/// compared with the same without replicas. What stands in the paper's text and tables is printed beside ours.
+/// Each load runs seven times on the disk of FS2's testbed, and replicas are written into free
+/// space meanwhile. The seventh run is compared with the seventh run without replicas. Numbers of
+/// the paper's text and tables are printed beside ours.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,11 +33,11 @@ pub(crate) struct Args {
     /// Size of the loads, as a multiple of the paper's: 0.01 to 4
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// Seed of all that is made up
+    /// Seed of the made-up loads
     #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED)]
     seed: u64,
-    /// A real update, recorded by benches/reproduce/update.sh: a folder with free.parquet, whose discards say what is free, and
-    /// run1.parquet and so on, one a run; shown in addition
+    /// Also show a real update, recorded by benches/reproduce/update.sh: a folder with
+    /// free.parquet, whose discards tell the free space, and run1.parquet and so on, one a run
     #[arg(long, value_name = "DIR")]
     real: Option<PathBuf>,
     #[command(flatten)]
@@ -55,10 +53,7 @@ fn scale(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let scale = if args.quick { QUICK } else { args.scale };
-    let results = run::run(scale, args.seed, args.real.as_deref())?;
-    let shown = show::Shown::new(&results);
-    if args.out.write(&shown.document(), |command| shown.report(command))? {
-        shown.print()?;
-    }
-    Ok(())
+    let (real, command) = (args.real.as_deref(), super::command());
+    let results = with_bar(|p| reproduce(scale, args.seed, real, &command, head_moves, p))?;
+    super::show(&args.out, results, "")
 }

@@ -9,7 +9,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn the_clustering_paper_is_reproduced_with_its_statements_beside_ours() {
+fn the_clustering_paper_is_reproduced_and_its_claims_hold() {
     let place = Place::new();
     let args = ["reproduce", "clustering", "--runs", "1", "--report", "c.html", "--json", "-"];
     let ran = place.run(&args);
@@ -27,7 +27,7 @@ fn the_clustering_paper_is_reproduced_with_its_statements_beside_ours() {
 }
 
 #[test]
-fn the_model_says_what_a_layout_brings_and_refuses_what_is_none() {
+fn the_model_compares_layouts_and_refuses_unknown_ones() {
     let place = Place::new();
     let args =
         ["model", "--layout", "perfect,buckets:6+drift:20%", "--queue", "1,50", "--runs", "1"];

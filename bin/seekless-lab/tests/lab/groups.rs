@@ -9,7 +9,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn a_made_up_day_of_files_is_text_of_strace_and_the_same_for_the_same_seed() {
+fn a_made_up_day_of_files_is_strace_text_and_equal_seeds_give_equal_days() {
     let place = Place::new();
     let make = |seed: &str, name: &str| {
         let ran =
@@ -57,7 +57,8 @@ fn eefs_is_reproduced_with_the_papers_numbers_beside_ours() {
         let systems: Vec<_> = outcomes.iter().map(|o| o["system"].as_str().unwrap()).collect();
         assert_eq!(systems, ["ffs", "ffs_read_ahead", "eefs"]);
         for o in outcomes {
-            // The same requests, whatever serves them; each of the disk's has a cause, and each joule a state.
+            // Every system serves the same requests; each request of the disk has one cause, and
+            // each joule one state.
             assert_eq!(o["requests"], outcomes[0]["requests"]);
             let sum = |v: &Value| v.as_object().unwrap().values().map(number).sum::<f64>();
             assert_eq!(sum(&o["causes"]), number(&o["disk_reads"]) + number(&o["disk_writes"]));
@@ -82,7 +83,7 @@ fn eefs_is_reproduced_with_the_papers_numbers_beside_ours() {
 }
 
 #[test]
-fn what_the_gain_depends_on_is_told_in_every_setting() {
+fn the_sensitivity_table_has_every_setting() {
     let place = Place::new();
     let args = ["reproduce", "eefs", "--scale", "0.02", "--sensitivity", "--report", "e.html"];
     let ran = place.run(&[&args[..], &["--json", "-"]].concat());
@@ -90,7 +91,7 @@ fn what_the_gain_depends_on_is_told_in_every_setting() {
     let told = json(&ran.out);
     let every = told["sensitivity"].as_array().unwrap();
     assert_eq!(every.len(), 2 * (5 * 3 + 3 * 3));
-    // Who delays no write makes more requests.
+    // A system that delays no write makes more requests.
     let delays = |d: &&Value| !d["sync"].as_bool().unwrap();
     for hasty in every.iter().filter(|d| !delays(d)) {
         let same = |d: &&Value| {
@@ -110,7 +111,7 @@ fn what_the_gain_depends_on_is_told_in_every_setting() {
         assert!(settings.is_sorted_by_key(|d| -number(&d["hits"])), "{settings:?}");
         assert!(settings.is_sorted_by_key(|d| number(&d["ffs_requests"])), "{settings:?}");
     }
-    // A fast file system writes inodes in more places; those of grouped files are in one.
+    // A fast file system writes inodes in many places; inodes of grouped files are in one place.
     for day in all.chunks(15) {
         let at = |i: usize| (number(&day[i]["ffs_requests"]), number(&day[i]["of_ffs"]));
         let (few, many) = (at(3), at(12));
@@ -132,7 +133,7 @@ fn what_the_gain_depends_on_is_told_in_every_setting() {
 }
 
 #[test]
-fn a_trace_of_ones_own_is_run_under_the_same_systems_and_a_bad_one_refused() {
+fn a_users_trace_runs_under_the_same_systems_and_a_bad_trace_is_refused() {
     let place = Place::new();
     let made = place.run(&["synth", "eefs-light", "--scale", "0.05", "-o", "day.strace"]);
     assert_eq!(made.code, Some(0), "{}", made.err);

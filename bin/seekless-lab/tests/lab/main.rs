@@ -1,5 +1,4 @@
-//! The lab's verbs that need no device, run as a person runs them: the built binary, its exit code, what it
-//! prints where. Knows nothing of the code behind.
+//! The lab's verbs that need no device, through the built binary: exit codes and output.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 mod clustering;

@@ -10,7 +10,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn a_made_up_week_is_counted_beside_the_paper_and_says_what_it_is() {
+fn a_made_up_week_matches_the_paper_and_says_that_it_is_made_up() {
     let place = Place::new();
     let ran = place.run(&["synth", "borg-svn", "--json", "svn.json"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
@@ -24,7 +24,7 @@ fn a_made_up_week_is_counted_beside_the_paper_and_says_what_it_is() {
         let off = number(&row["ours"]) / number(&row["printed"]) - 1.0;
         assert!(off.abs() < 0.05, "{row}");
     }
-    // The file is the trace, and its reader knows that nobody asked for any of this.
+    // The file is the trace, and its reader says that the trace is made up.
     let mut reader =
         Source::new(place.path("borg-svn.parquet")).open(&OpenOptions::default()).unwrap();
     assert!(reader.info().format.caveat().unwrap().contains("made up"));
@@ -40,7 +40,7 @@ fn a_made_up_week_is_counted_beside_the_paper_and_says_what_it_is() {
 }
 
 #[test]
-fn other_formats_seeds_and_sizes_of_a_made_up_week() {
+fn formats_seeds_and_sizes_of_a_made_up_week() {
     let place = Place::new();
     let csv = |seed: &str| {
         let args = ["synth", "borg-office", "--scale", "0.002", "--seed", seed, "-o", "csv:-"];
@@ -65,10 +65,10 @@ fn other_formats_seeds_and_sizes_of_a_made_up_week() {
     assert_eq!(place.names(), [""; 0]);
 }
 
-/// Without what the clock on the wall says.
+/// Without measured times.
 fn timeless(document: &Value) -> Value {
     let mut document = document.clone();
-    // The analyzer's time is this computer's, and a claim is about it.
+    // The analyzer's time is measured, and one claim is about it.
     document["claims"] = Value::Null;
     for figure in document["phases"].as_array_mut().unwrap() {
         for system in figure["systems"].as_array_mut().unwrap() {
@@ -79,6 +79,24 @@ fn timeless(document: &Value) -> Value {
         }
     }
     document
+}
+
+/// Every system of a figure serves the same requests in the same phases.
+fn check_systems(figure: &Value) {
+    let systems = figure["systems"].as_array().unwrap();
+    let requests = |s: &Value| -> Vec<u64> {
+        s["phases"].as_array().unwrap().iter().map(|p| p["requests"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(systems[0]["name"], "vanilla");
+    assert_eq!(systems[0]["reconfigurations"].as_array().unwrap().len(), 0);
+    for system in &systems[1..] {
+        assert_eq!(requests(system), requests(&systems[0]));
+        let reconfigurations = system["reconfigurations"].as_array().unwrap();
+        assert_eq!((requests(system).len(), reconfigurations.len()), (5, 4));
+        let change = &reconfigurations[0]["change"];
+        assert!(number(&change["new_bytes"]) > 0.0);
+        assert_eq!((&change["removed_bytes"], &change["kept_bytes"]), (&0.into(), &0.into()));
+    }
 }
 
 #[test]
@@ -101,28 +119,7 @@ fn borg_is_reproduced_with_the_papers_numbers_beside_ours() {
         figures.iter().map(|f| f["figure"].as_str().unwrap()).collect::<Vec<_>>(),
         ["6", "7", "8", "11"]
     );
-    for figure in figures {
-        let systems = figure["systems"].as_array().unwrap();
-        let requests = |s: &Value| -> Vec<u64> {
-            s["phases"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|p| p["requests"].as_u64().unwrap())
-                .collect()
-        };
-        assert_eq!(systems[0]["name"], "vanilla");
-        assert_eq!(systems[0]["reconfigurations"].as_array().unwrap().len(), 0);
-        for system in &systems[1..] {
-            // The same requests in the same phases, whatever serves them.
-            assert_eq!(requests(system), requests(&systems[0]));
-            let reconfigurations = system["reconfigurations"].as_array().unwrap();
-            assert_eq!((requests(system).len(), reconfigurations.len()), (5, 4));
-            let change = &reconfigurations[0]["change"];
-            assert!(number(&change["new_bytes"]) > 0.0);
-            assert_eq!((&change["removed_bytes"], &change["kept_bytes"]), (&0.into(), &0.into()));
-        }
-    }
+    figures.iter().for_each(check_systems);
     let gimp = &told["table4"][5];
     assert_eq!((&gimp["program"], &gimp["trained"]), (&"gimp".into(), &false.into()));
     assert_eq!(gimp["paper"]["seconds"][1], 3.66);
@@ -153,7 +150,7 @@ fn borg_is_reproduced_with_the_papers_numbers_beside_ours() {
 }
 
 #[test]
-fn an_archive_that_is_none_is_refused() {
+fn a_damaged_or_missing_archive_is_refused() {
     let place = Place::new();
     place.file("bad.json", "{\"runs\": 7}");
     for file in ["bad.json", "absent.json"] {
@@ -179,7 +176,8 @@ fn fs2_is_reproduced_within_its_tolerances() {
         let told = run("0.2", seed);
         let loads = told["loads"].as_array().unwrap();
         assert_eq!(loads.len(), 4);
-        // T_A of the seventh run: the paper's improvement, and by how much ours may fall short of it at this scale.
+        // T_A of the seventh run: the paper's improvement, and the accepted difference at this
+        // scale.
         for (load, short) in loads.iter().zip([0.12, 0.0, 0.0, 0.1]) {
             let last = |name: &str, what: &str| -> f64 {
                 let systems = load["systems"].as_array().unwrap();
@@ -195,7 +193,7 @@ fn fs2_is_reproduced_within_its_tolerances() {
                 assert!(less("fs2-whole", what) > 0.2, "seed {seed}, {}: {what}", load["load"]);
                 assert!(less("fs2", what) > 0.0, "seed {seed}, {}: {what}", load["load"]);
             }
-            // The first run, which learns, is hardly slower (4.3.3), whatever is replicated in it.
+            // The first run, which learns, is hardly slower (4.3.3).
             let systems = load["systems"].as_array().unwrap();
             let first = |name: &str| {
                 let system = systems.iter().find(|s| s["name"] == name).unwrap();
@@ -205,7 +203,7 @@ fn fs2_is_reproduced_within_its_tolerances() {
                 let slower = first(name) / first("ext2") - 1.0;
                 assert!(slower <= 0.02, "seed {seed}, {}, {name}: {slower}", load["load"]);
             }
-            // As many requests as the paper's disk had to be as busy.
+            // The disk is as busy as the paper's disk.
             let busy = last("ext2", "disk_busy") / number(&load["paper"]["ext2_busy"]);
             assert!((0.8..1.25).contains(&busy), "seed {seed}, {}: {busy}", load["load"]);
         }

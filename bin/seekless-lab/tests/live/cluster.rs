@@ -1,6 +1,6 @@
-//! `seekless-lab cluster` on an ext4 of its own on a loop device: hot files are moved together, nothing else of them changes,
-//! whenever it is killed, and the head's way gets shorter by as much as the model says.
-//! SEEKLESS_HOT=2000 SEEKLESS_KILLS=50 makes a long run of it.
+//! `seekless-lab cluster` on a new ext4 on a loop device: hot files move together, and nothing else
+//! about them changes, also after a kill. Seek times decrease as the model predicts.
+//! SEEKLESS_HOT=2000 SEEKLESS_KILLS=50 makes a long run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::host::{self, Loop, Mount, Numbers, run, seekless};
 use crate::need;
 
-/// The paper's disk, which the file system fits.
+/// The paper's disk, large enough for the file system.
 const DISK: &str = "rz55";
 const SIZE: u64 = 320 << 20;
 
@@ -27,7 +27,7 @@ fn asked(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |n| n.parse().unwrap())
 }
 
-/// An ext4 with files in it, some of them hot and none of those near another on purpose.
+/// An ext4 with hot files between larger cold files.
 struct Place {
     mount: Mount,
     device: Loop,
@@ -51,7 +51,7 @@ impl Place {
             fs::create_dir(root.join(format!("d{d}"))).unwrap();
         }
         let mut hot_files = Vec::new();
-        // Of three files one is hot; what fills the disk between them is larger.
+        // One of three files is hot; the files between are larger.
         for i in 0..hot * 3 {
             let path = root.join(format!("d{}/f{i}", numbers.below(folders)));
             let is_hot = i.is_multiple_of(3);
@@ -69,10 +69,10 @@ impl Place {
         self.mount.path()
     }
 
-    /// A trace of the device in which the i-th hot file is read whole about 1 / (i + 10) of the time; as the list has it
-    /// hottest first, in no order of address.
+    /// A trace of the device with whole reads of the hot files, the i-th in proportion to 1 / (i +
+    /// 10). The order of heat is not the order of address.
     fn trace(&self, seed: u64) -> PathBuf {
-        let runs = self.lay();
+        let runs = self.locations();
         let mut text =
             String::from("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n");
         let reads = draws(self.hot.len(), 30 * self.hot.len(), seed);
@@ -115,7 +115,28 @@ impl Place {
         serde_json::from_slice(&out.stdout).unwrap()
     }
 
-    /// Writes every file anew, in order of name.
+    /// A trace of system calls on the odd files and the hot files.
+    fn trace_of_calls(&self) -> PathBuf {
+        let names =
+            ["sparse", "linked", "d1/also", "busy", "still", "over/elsewhere", "link", "gone"];
+        let mut text = String::new();
+        let all = names.iter().map(|n| self.root().join(n)).chain(self.hot.iter().cloned());
+        for (n, path) in all.enumerate() {
+            writeln!(
+                text,
+                "100 1700000000.{n:06} openat(AT_FDCWD, \"{}\", O_RDONLY) = 3",
+                path.display()
+            )
+            .unwrap();
+            writeln!(text, "100 1700000001.{n:06} read(3, \"\"..., 8192) = 8192").unwrap();
+            writeln!(text, "100 1700000002.{n:06} close(3) = 0").unwrap();
+        }
+        let trace = self.dir.path().join("calls.strace");
+        fs::write(&trace, text).unwrap();
+        trace
+    }
+
+    /// Rewrites every file, in order of name.
     fn rewrite(&self) {
         for path in self.state().into_keys() {
             let bytes = fs::read(&path).unwrap();
@@ -125,12 +146,12 @@ impl Place {
         rustix::fs::sync();
     }
 
-    /// Where the hot files lie.
-    fn lay(&self) -> Vec<Vec<(u64, u64)>> {
-        self.hot.iter().map(|p| lies(p)).collect()
+    /// The locations of the hot files.
+    fn locations(&self) -> Vec<Vec<(u64, u64)>> {
+        self.hot.iter().map(|p| runs_of(p)).collect()
     }
 
-    /// Everything that must not change: contents, and all that `stat` tells.
+    /// Everything that must stay unchanged: contents, and all fields of `stat`.
     fn state(&self) -> BTreeMap<PathBuf, (u32, [i64; 12])> {
         let mut all = BTreeMap::new();
         let mut folders = vec![self.root().to_owned()];
@@ -162,7 +183,7 @@ impl Place {
         all
     }
 
-    /// Mean seek time of the simulated disk when the hot files are read, each with its own frequency.
+    /// Mean seek time of the simulated disk for reads of the hot files, each with its frequency.
     fn seek_ms(&self, seed: u64) -> f64 {
         let disk = Disk::new(&catalogue::get(DISK).unwrap()).unwrap();
         let engine = Config {
@@ -179,7 +200,7 @@ impl Place {
             spin_down: SpinDown::None,
             replay: Replay::Closed { depth: 1 },
         };
-        let runs = self.lay();
+        let runs = self.locations();
         let mut sim = Simulation::new(disk, config).unwrap();
         for i in draws(self.hot.len(), 20_000, seed) {
             for &(sector, len) in &runs[i] {
@@ -191,7 +212,7 @@ impl Place {
         m.foreground.seek.as_millis_f64() / m.device_ios as f64
     }
 
-    /// Unmounts it, checks it, and looks at everything again with nothing in RAM.
+    /// Unmounts and checks the file system, and compares everything again from the device.
     fn check(self, before: &BTreeMap<PathBuf, (u32, [i64; 12])>) {
         let Self { mount, device, dir, hot } = self;
         let root = mount.path().to_owned();
@@ -205,7 +226,7 @@ impl Place {
     }
 }
 
-/// Of the file's contents; holes read as zeroes and count. Its time of last access stays.
+/// Checksum of the file's contents, with holes as zeroes. The time of last access stays unchanged.
 fn content(path: &Path) -> u32 {
     use std::os::unix::fs::OpenOptionsExt as _;
     let noatime = rustix::fs::OFlags::NOATIME.bits() as i32;
@@ -216,7 +237,7 @@ fn content(path: &Path) -> u32 {
 }
 
 /// First sector and length of each run of a file.
-fn lies(path: &Path) -> Vec<(u64, u64)> {
+fn runs_of(path: &Path) -> Vec<(u64, u64)> {
     let runs = extents::map(&File::open(path).unwrap(), true).unwrap();
     runs.iter().map(|r| (r.physical / 512, r.len / 512)).collect()
 }
@@ -241,7 +262,7 @@ fn missing() -> Option<String> {
 }
 
 #[test]
-fn hot_files_lie_together_and_seeks_are_as_much_shorter_as_the_model_says() {
+fn hot_files_move_together_and_seeks_shorten_as_predicted() {
     need!("cluster", missing());
     let place = Place::new(asked("SEEKLESS_HOT", 250), 11);
     let (before, unmoved) = (place.state(), place.seek_ms(5));
@@ -258,14 +279,14 @@ fn hot_files_lie_together_and_seeks_are_as_much_shorter_as_the_model_says() {
     let fell = unmoved - place.seek_ms(5);
     assert!(fell > 1.0 && (fell / (from - to) - 1.0).abs() < 0.2, "{fell} ms; {outcome}");
     assert!((number(&outcome["after"]["seek_ms"]) / to - 1.0).abs() < 0.02, "{outcome}");
-    // Again: nothing moves.
+    // The second run moves nothing.
     let again = place.apply(&list);
     assert_eq!(again["moved_files"], 0, "{again}");
     place.check(&before);
 }
 
 #[test]
-fn it_may_be_killed_at_any_time_and_goes_on() {
+fn a_killed_run_keeps_all_files_and_the_next_continues() {
     need!("cluster", missing());
     let place = Place::new(asked("SEEKLESS_HOT", 250) / 2, 12);
     let whole = Instant::now();
@@ -275,15 +296,15 @@ fn it_may_be_killed_at_any_time_and_goes_on() {
     let mut numbers = Numbers::new(8);
     let (kills, mut amid, mut tries) = (asked("SEEKLESS_KILLS", 2), 0, 0);
     let mut done = true;
-    // Only those count that come while files are being moved.
+    // Only kills during moves count.
     while amid < kills && tries < 30 * kills {
         tries += 1;
         if done {
-            // All lies together: it is written anew, hot and cold in turn, for there to be work again.
+            // Everything lies together: rewriting hot and cold files in turn makes work again.
             place.rewrite();
             (before, list) = (place.state(), place.list().0);
         }
-        let lay = place.lay();
+        let lay = place.locations();
         let mut command = seekless();
         command.arg("cluster").arg(place.root()).arg("--apply").arg(&list);
         let quiet = std::process::Stdio::null;
@@ -295,12 +316,13 @@ fn it_may_be_killed_at_any_time_and_goes_on() {
         done = child.try_wait().unwrap().is_some();
         let _ = child.kill();
         child.wait().unwrap();
-        amid += u64::from(!done && place.lay() != lay);
+        amid += u64::from(!done && place.locations() != lay);
         assert!(place.state() == before, "something changed by kill {tries}");
     }
     eprintln!("{amid} of {tries} kills came while files were being moved");
     assert!(amid > 0, "it was never killed while it moved something");
-    // The space that a killed run held is free again, so that a second pass may find something better; but there is an end.
+    // The space of a killed run is free again, so that a second pass may find better space; but
+    // passes come to an end.
     let mut passes = 0;
     loop {
         let outcome = place.apply(&list);
@@ -314,55 +336,62 @@ fn it_may_be_killed_at_any_time_and_goes_on() {
     place.check(&before);
 }
 
+/// A file with a hole and unwritten space (`sparse`), a file with two names, a file that is open
+/// for writing (`busy`), an immutable file (`still`), a file of another file system, a link, and a
+/// file to be removed.
+struct OddFiles {
+    sparse: PathBuf,
+    busy: PathBuf,
+    still: PathBuf,
+    held: File,
+    other: Mount,
+}
+
+impl OddFiles {
+    fn make(root: &Path) -> Self {
+        let file = |name: &str, len: usize| {
+            let path = root.join(name);
+            fs::write(&path, Numbers::new(len as u64).bytes(len)).unwrap();
+            path
+        };
+        let sparse = file("sparse", 8192);
+        let open = File::options().write(true).open(&sparse).unwrap();
+        open.write_all_at(&[7; 8192], 1 << 20).unwrap();
+        rustix::fs::fallocate(&open, rustix::fs::FallocateFlags::KEEP_SIZE, 2 << 20, 1 << 16)
+            .unwrap();
+        drop(open);
+        let linked = file("linked", 9000);
+        fs::hard_link(&linked, root.join("d1/also")).unwrap();
+        let busy = file("busy", 9001);
+        let held = File::options().write(true).open(&busy).unwrap();
+        let still = file("still", 9002);
+        run(["chattr".as_ref(), "+i".as_ref(), still.as_os_str()]);
+        fs::create_dir(root.join("over")).unwrap();
+        let over = root.join("over");
+        run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", &over.display().to_string()]);
+        let other = Mount::at(&over);
+        file("over/elsewhere", 9003);
+        std::os::unix::fs::symlink(&linked, root.join("link")).unwrap();
+        file("gone", 9004);
+        rustix::fs::sync();
+        Self { sparse, busy, still, held, other }
+    }
+
+    fn release(self) {
+        self.other.unmount();
+        run(["chattr".as_ref(), "-i".as_ref(), self.still.as_os_str()]);
+        drop(self.held);
+    }
+}
+
 #[test]
-fn what_is_not_plain_data_of_this_file_system_is_left_alone() {
+fn special_open_and_foreign_files_are_left_alone() {
     need!("cluster", missing());
     let place = Place::new(40, 13);
     let root = place.root().to_owned();
-    let file = |name: &str, len: usize| {
-        let path = root.join(name);
-        fs::write(&path, Numbers::new(len as u64).bytes(len)).unwrap();
-        path
-    };
-    // A file with a hole in its middle and space that was never written; one with two names; one that is open for writing;
-    // one that may not change; one within another file system; a link; one that is gone.
-    let sparse = file("sparse", 8192);
-    let open = File::options().write(true).open(&sparse).unwrap();
-    open.write_all_at(&[7; 8192], 1 << 20).unwrap();
-    rustix::fs::fallocate(&open, rustix::fs::FallocateFlags::KEEP_SIZE, 2 << 20, 1 << 16).unwrap();
-    drop(open);
-    let linked = file("linked", 9000);
-    fs::hard_link(&linked, root.join("d1/also")).unwrap();
-    let busy = file("busy", 9001);
-    let held = File::options().write(true).open(&busy).unwrap();
-    let still = file("still", 9002);
-    run(["chattr".as_ref(), "+i".as_ref(), still.as_os_str()]);
-    fs::create_dir(root.join("over")).unwrap();
-    let over = root.join("over");
-    run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", &over.display().to_string()]);
-    let other = Mount::at(&over);
-    file("over/elsewhere", 9003);
-    std::os::unix::fs::symlink(&linked, root.join("link")).unwrap();
-    file("gone", 9004);
-    rustix::fs::sync();
-
-    // From system calls this time.
-    let names = ["sparse", "linked", "d1/also", "busy", "still", "over/elsewhere", "link", "gone"];
-    let mut text = String::new();
-    // And forty plain ones far from each other.
-    let all = names.iter().map(|n| root.join(n)).chain(place.hot.iter().cloned());
-    for (n, path) in all.enumerate() {
-        writeln!(
-            text,
-            "100 1700000000.{n:06} openat(AT_FDCWD, \"{}\", O_RDONLY) = 3",
-            path.display()
-        )
-        .unwrap();
-        writeln!(text, "100 1700000001.{n:06} read(3, \"\"..., 8192) = 8192").unwrap();
-        writeln!(text, "100 1700000002.{n:06} close(3) = 0").unwrap();
-    }
-    let trace = place.dir.path().join("calls.strace");
-    fs::write(&trace, text).unwrap();
+    let odd = OddFiles::make(&root);
+    let OddFiles { sparse, busy, still, .. } = &odd;
+    let trace = place.trace_of_calls();
     let list = place.dir.path().join("list");
     let mut command = seekless();
     command.arg("cluster").arg(&root).arg("--trace").arg(format!("strace:{}", trace.display()));
@@ -374,7 +403,7 @@ fn what_is_not_plain_data_of_this_file_system_is_left_alone() {
         (place.state(), |p: &Path| extents::map(&File::open(p).unwrap(), true).unwrap());
     let shape =
         |p: &Path| flags(p).iter().map(|r| (r.logical, r.len, r.unwritten)).collect::<Vec<_>>();
-    let (was, lay, kept) = (shape(&sparse), flags(&sparse), [flags(&busy), flags(&still)]);
+    let (was, lay, kept) = (shape(sparse), flags(sparse), [flags(busy), flags(still)]);
     assert!(was.len() >= 3 && was.iter().any(|r| r.2), "{was:?}");
     let outcome = place.apply(&list);
     let alone = &outcome["left_alone"];
@@ -387,16 +416,16 @@ fn what_is_not_plain_data_of_this_file_system_is_left_alone() {
     }
     assert_eq!(
         outcome["files"], 45,
-        "a file with two names counts once, what is elsewhere not at all: {outcome}"
+        "a file with two names counts once, a file elsewhere not at all: {outcome}"
     );
     assert_eq!(outcome["moved_files"], 42, "{outcome}");
     assert_eq!(place.state(), before);
-    // Holes and what was never written stay where they are in the file.
-    assert_eq!(shape(&sparse), was);
-    assert_ne!(flags(&sparse), lay);
-    assert_eq!([flags(&busy), flags(&still)], kept);
+    // Holes and unwritten space stay at their offsets.
+    assert_eq!(shape(sparse), was);
+    assert_ne!(flags(sparse), lay);
+    assert_eq!([flags(busy), flags(still)], kept);
 
-    // What is no list, no mount point, or another file system is refused and nothing happens.
+    // A text that is no list, a folder that is no mount point, and another file system are refused.
     let refused = |args: &[&std::ffi::OsStr], words: &str| {
         let out = seekless().arg("cluster").args(args).output().unwrap();
         let err = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -407,9 +436,7 @@ fn what_is_not_plain_data_of_this_file_system_is_left_alone() {
     refused(&[root.as_os_str(), "--apply".as_ref(), trace.as_os_str()], "no list");
     refused(&[root.join("over").as_os_str(), "--apply".as_ref(), list.as_os_str()], "ext4");
     refused(&[root.as_os_str()], "--trace");
-    other.unmount();
-    run(["chattr".as_ref(), "-i".as_ref(), still.as_os_str()]);
-    drop(held);
+    odd.release();
     let before = place.state();
     place.check(&before);
 }

@@ -1,5 +1,5 @@
-//! Workloads by their system calls, as strace sees them: kinds, sizes, and how many of which; and that what
-//! `seekless-lab workload run` counts is what was done.
+//! Workloads by their system calls, from strace: kinds, sizes and numbers; and the counts of
+//! `seekless-lab workload run` against them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,11 +9,11 @@ use serde_json::Value;
 use crate::host::{self, attempt};
 use crate::need;
 
-/// What a run's own threads called: the name of each call, its sizes, and the bytes it moved.
+/// Calls of a run's threads: names, sizes and bytes.
 #[derive(Debug, Default)]
 struct Calls {
     count: BTreeMap<String, u64>,
-    /// Sizes asked for, by call.
+    /// Requested sizes, by call.
     asked: BTreeMap<String, Vec<u64>>,
     moved: BTreeMap<String, u64>,
     sync_opens: u64,
@@ -25,7 +25,8 @@ impl Calls {
     }
 }
 
-/// Runs a workload under strace; its calls, those of the main thread (which lays the files) left out, and its counts.
+/// Runs a workload under strace: its calls without those of the main thread, which writes the
+/// files, and its counts.
 fn traced(personality: &str, scale: &str, threads: &str) -> (Calls, Value) {
     let shm = Path::new("/dev/shm");
     let dir = if shm.is_dir() {
@@ -66,7 +67,12 @@ fn traced(personality: &str, scale: &str, threads: &str) -> (Calls, Value) {
     command.extend(["--dir".as_ref(), files.as_os_str(), "--json".as_ref(), json.as_os_str()]);
     let output = attempt(command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = std::fs::read_to_string(&log).unwrap();
+    let calls = calls_of_threads(&std::fs::read_to_string(&log).unwrap());
+    (calls, serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap())
+}
+
+/// The calls in strace's text, without those of the first thread.
+fn calls_of_threads(text: &str) -> Calls {
     let main = text.split_whitespace().next().unwrap().to_owned();
     let mut calls = Calls::default();
     let mut begun: BTreeMap<String, String> = BTreeMap::new();
@@ -76,7 +82,7 @@ fn traced(personality: &str, scale: &str, threads: &str) -> (Calls, Value) {
         if pid == main {
             continue;
         }
-        // A call that another thread came between stands on two lines.
+        // A call interrupted by another thread's call has two lines.
         let whole = if let Some(head) = rest.strip_suffix("<unfinished ...>") {
             begun.insert(pid.to_owned(), head.to_owned());
             continue;
@@ -88,7 +94,7 @@ fn traced(personality: &str, scale: &str, threads: &str) -> (Calls, Value) {
         };
         count(&whole, &mut calls);
     }
-    (calls, serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap())
+    calls
 }
 
 fn count(call: &str, calls: &mut Calls) {
@@ -97,7 +103,7 @@ fn count(call: &str, calls: &mut Calls) {
     let Ok(result) = result.split_whitespace().next().unwrap_or("").parse::<i64>() else { return };
     let name = match name {
         "openat" if arguments.contains("O_CREAT") => "create",
-        // The program's own files are no part of it.
+        // Without the program's own files.
         "openat" if arguments.starts_with("AT_FDCWD") => return,
         "openat" => "open",
         other => other,
@@ -118,14 +124,14 @@ fn count(call: &str, calls: &mut Calls) {
     }
 }
 
-/// Within a share of each other, with some to spare for turns cut short at the end.
+/// Asserts that two numbers agree within a share, with `spare` for turns cut short at the end.
 fn near(what: &str, a: u64, b: u64, spare: u64) {
     let far = a.abs_diff(b);
     assert!(far <= spare + a.max(b) / 50, "{what}: {a} and {b}");
 }
 
-/// Calls, and what the program counted of them: none that ended after its time, which it may notice late where others
-/// have the processors.
+/// Asserts that the program's count agrees with the calls. Calls after the end of the measured time
+/// do not count; a busy host may notice the end late.
 fn counted(what: &str, calls: u64, counted: u64, spare: u64) {
     assert!(
         counted <= calls + spare && calls <= counted + spare + calls / 10,
@@ -147,7 +153,7 @@ fn mail_syncs_twice_a_turn_and_appends_up_to_16_kib() {
     near("fsync", calls.of("fsync"), 2 * turns, spare);
     near("delete", calls.of("unlinkat"), turns, spare);
     near("open", calls.of("open"), 2 * turns, spare);
-    // Reads whole: at least one with bytes and one that finds the end.
+    // Reads of whole files: at least one with bytes, and one that finds the end.
     assert!(calls.asked["read"].iter().all(|s| *s == 1 << 20));
     let writes = &calls.asked["write"];
     assert!(writes.iter().all(|s| (1..16 << 10).contains(s)));
@@ -173,7 +179,7 @@ fn web_reads_ten_for_one_append_to_the_log() {
     near("ten to one", step(&counts, "read-whole"), 10 * appends, spare);
     counted("opens", opens, step(&counts, "open"), spare);
     assert_eq!((calls.of("create"), calls.of("unlinkat"), calls.of("fsync")), (0, 0, 0));
-    // The end is sought before each append; each page is read from its beginning.
+    // Each append seeks to the end first; each page is read from its beginning.
     counted("seeks", calls.of("lseek"), step(&counts, "read-whole") + appends, spare);
     assert!(calls.asked["read"].iter().all(|s| *s == 1 << 20));
 }

@@ -1,5 +1,5 @@
-//! The lab's verbs on real files, file systems and devices. What a host cannot run is skipped aloud. Everything made is
-//! taken away again, also when a test fails.
+//! The lab's verbs on real files, file systems and devices. A test that this host cannot run says
+//! so and is skipped. Every test removes all that it created, also on failure.
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 

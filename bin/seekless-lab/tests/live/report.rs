@@ -6,7 +6,7 @@ use crate::browsing::{missing, pointing, report, toggling};
 use crate::need;
 
 #[test]
-fn the_report_of_reproduce_opens_anywhere() {
+fn the_report_of_reproduce_works_in_a_browser() {
     need!("browser", missing());
     let more = json!({ "toggle": toggling(1), "tip": pointing(1, 0.5, 0.6) });
     let page = report("reproduce", &["reproduce", "fs2-disk"], 2, &more);

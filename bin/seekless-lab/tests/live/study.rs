@@ -1,5 +1,5 @@
-//! `seekless-lab study` as a person runs it: over loop files and real file systems; killed at any moment, it leaves nothing
-//! that the next run does not take away, and goes on where it was.
+//! `seekless-lab study` over loop files and real file systems. After a kill at any moment, the next
+//! run detaches everything that was left, and continues.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -34,12 +34,20 @@ format = ["blk1k"]
 mount = ["noatime"]
 "#;
 
+/// Why this host cannot run devices with a server of this project. The lab runs the `seekless`
+/// beside itself.
+fn no_server() -> Option<String> {
+    let program = Path::new(crate::PROGRAM).with_file_name("seekless");
+    let built = program.is_file();
+    host::fuse().or_else(|| (!built).then(|| format!("{} is not built", program.display())))
+}
+
 fn missing() -> Option<String> {
     let programs = ["losetup", "mount", "mkfs.ext4", "e2fsck", "timeout"];
     host::root().or_else(|| host::programs(&programs)).or_else(|| host::loop_mounts("ext4"))
 }
 
-/// Kept by nothing: no mount below the folder, no loop device on a file of it, no program of it, no image.
+/// Nothing is left: no mount below the folder, no loop device on its files, no server, no image.
 fn assert_clean(dir: &Path) {
     let place = dir.canonicalize().unwrap();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -75,7 +83,7 @@ fn lines(out: &Path) -> usize {
 }
 
 #[test]
-fn a_study_that_is_killed_at_any_moment_leaves_nothing_and_goes_on() {
+fn a_killed_study_is_cleaned_up_and_continues() {
     need!("study", missing());
     let dir = tempfile::tempdir().unwrap();
     let (spec, out) = (dir.path().join("spec.toml"), dir.path().join("out"));
@@ -105,16 +113,16 @@ fn a_study_that_is_killed_at_any_moment_leaves_nothing_and_goes_on() {
         if out.exists() {
             assert_clean(&out);
         }
-        assert_eq!(before, lines(&out), "what was run is kept");
+        assert_eq!(before, lines(&out), "finished runs are kept");
     }
-    assert!(left > 0, "not one kill met anything attached");
+    assert!(left > 0, "no kill came while a device was attached");
     let told = finish(&spec, &out);
     assert_clean(&out);
     let measured = told["measured"].as_array().unwrap();
     assert_eq!(measured.len(), 3, "{told:#}");
     assert!(measured.iter().all(|m| m["ops_per_s"]["values"].as_array().unwrap().len() == 2));
     assert!(told["failed"].as_array().unwrap().is_empty(), "{told:#}");
-    // All is there: nothing more is run.
+    // The study is complete: no more runs.
     let runs = lines(&out);
     finish(&spec, &out);
     assert_eq!(lines(&out), runs);
@@ -122,7 +130,7 @@ fn a_study_that_is_killed_at_any_moment_leaves_nothing_and_goes_on() {
     let record: Value = serde_json::from_str(records.lines().next().unwrap()).unwrap();
     assert_eq!(record["driver"], "ext4");
     assert_eq!(record["energy"][0]["basis"], "modelled");
-    // Another specification's runs are not mixed with these.
+    // Runs of another specification are refused.
     std::fs::write(&spec, SPEC.replace("seconds = 0.2", "seconds = 0.3")).unwrap();
     let output = start(&spec, &out).wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -130,8 +138,8 @@ fn a_study_that_is_killed_at_any_moment_leaves_nothing_and_goes_on() {
 }
 
 #[test]
-fn a_study_on_an_emulated_disk_may_be_killed_too() {
-    need!("study", missing().or_else(host::fuse));
+fn a_killed_study_on_an_emulated_disk_is_cleaned_up() {
+    need!("study", missing().or_else(no_server));
     let dir = tempfile::tempdir().unwrap();
     let (spec, out) = (dir.path().join("spec.toml"), dir.path().join("out"));
     let device = "kind = \"emulated\"\ndisk = \"wd800jb\"\nspeed = 20";
@@ -140,7 +148,7 @@ fn a_study_on_an_emulated_disk_may_be_killed_too() {
     for kill in 0..3 {
         let mut child = start(&spec, &out);
         let begun = Instant::now();
-        // With the file system on the server, and in use.
+        // The server's file system is mounted and in use.
         let noted = || std::fs::read_to_string(out.join("attached")).unwrap_or_default();
         let stands = || noted().split_once("server\t").is_some_and(|(_, r)| r.contains("mount\t"));
         while !stands() {
@@ -159,7 +167,7 @@ fn a_study_on_an_emulated_disk_may_be_killed_too() {
 }
 
 #[test]
-fn a_signal_ends_a_study_after_cleaning_up() {
+fn a_signal_ends_a_study_after_it_cleaned_up() {
     need!("study", missing());
     let dir = tempfile::tempdir().unwrap();
     let (spec, out) = (dir.path().join("spec.toml"), dir.path().join("out"));
@@ -176,15 +184,15 @@ fn a_signal_ends_a_study_after_cleaning_up() {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("goes on"), "{said}");
+        assert!(said.contains("run the same command again"), "{said}");
         assert_clean(&out);
         assert_eq!(lines(&out), 0);
     }
 }
 
 #[test]
-fn an_emulated_disk_and_a_volume_of_ours_are_devices_too() {
-    need!("study", missing().or_else(host::fuse));
+fn emulated_disks_and_volumes_are_devices_of_a_study() {
+    need!("study", missing().or_else(no_server));
     let dir = tempfile::tempdir().unwrap();
     let (spec, out) = (dir.path().join("spec.toml"), dir.path().join("out"));
     let devices = r#"
@@ -230,7 +238,7 @@ arguments = ["--size", "64MiB", "--optimized", "8MiB"]
 }
 
 #[test]
-fn what_must_not_be_erased_is_refused() {
+fn a_device_without_confirmation_is_never_erased() {
     need!("study", host::root());
     let dir = tempfile::tempdir().unwrap();
     let (spec, out) = (dir.path().join("spec.toml"), dir.path().join("out"));
@@ -259,12 +267,12 @@ fn what_must_not_be_erased_is_refused() {
         &["--confirm-erase", "/dev/nosuch", "--confirm-erase", "/dev/other"],
     );
     assert!(code == Some(2) && said.contains("names no such device"), "{said}");
-    // A file is no block device: its runs fail, and it is as it was.
+    // A file is no block device: its runs fail, and the file stays unchanged.
     let file = dir.path().join("precious");
     std::fs::write(&file, "precious").unwrap();
     let path = file.display().to_string();
     let (_, said) = run(of(&path), &["--confirm-erase", &path]);
-    assert!(said.contains("is no block device"), "{said}");
+    assert!(said.contains("is not a block device"), "{said}");
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
     let (code, said) = run(SPEC.replace("\"varmail\"", "\"warmail\""), &[]);
     assert!(code == Some(2) && said.contains("there are: webserver"), "{said}");

@@ -11,12 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
-use seekless_compare::Learner;
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
-use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample};
+use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample, Learning};
 use seekless_trace::{Event, OpenOptions, Source};
 
-use crate::learner::BorgLearner;
 use content::Content;
 use replay::{Replayed, replay};
 use seekless_cli::output;
@@ -168,7 +166,7 @@ fn serve(
             path_max: PATH,
         });
     if learns {
-        builder = builder.learner(Box::new(BorgLearner::new(Learner::default())), None);
+        builder = builder.learning(Learning::default());
     }
     let server = builder.spawn()?;
     let bar = output::bar();

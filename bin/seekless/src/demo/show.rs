@@ -111,15 +111,9 @@ pub(crate) fn finding(vanilla: &Half, borg: &Half) -> String {
     )
 }
 
-pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64) -> Report {
-    let halves = [vanilla, borg];
-    let busy = |h: &Half| h.disk.busy.as_secs_f64();
-    let tile = |label: &str, f: &dyn Fn(&Half) -> f64, unit: Unit| {
-        let (old, new) = (f(vanilla), f(borg));
-        let note = format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3));
-        Tile::new(label, change(new, old), note)
-    };
-    let bars = StackedBars {
+/// Where the disk's time goes.
+fn time_bars(halves: [&Half; 2]) -> StackedBars {
+    StackedBars {
         axis: Axis::new("disk time", Unit::Seconds),
         parts: ["seek", "rotation", "transfer", "moving data, once"].map(str::to_owned).to_vec(),
         bars: halves
@@ -136,11 +130,15 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64)
                 )
             })
             .to_vec(),
-    };
+    }
+}
+
+/// Where the head goes.
+fn head_paths(halves: [&Half; 2]) -> HeadPath {
     // Both runs start when day 4 does.
     let start = |h: &Half| h.path.first().map_or(SimTime::ZERO, |s| s.time);
     let area = Extent::new(VOLUME.0 / 512, AREA.0 / 512);
-    let head = HeadPath {
+    HeadPath {
         capacity: Sectors((VOLUME.0 + AREA.0) / 512),
         runs: halves
             .map(|h| HeadRun {
@@ -157,26 +155,12 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64)
                 area: Some(area),
             })
             .to_vec(),
-    };
-    Report::new("seekless demo: six days at a computer", finding(vanilla, borg))
-        .tile(tile("Disk busy time", &busy, Unit::Seconds))
-        .tile(tile("Seek time", &|h| h.disk.seek.as_secs_f64(), Unit::Seconds))
-        .tile(tile("Rotational delay", &|h| h.disk.rotation.as_secs_f64(), Unit::Seconds))
-        .tile(tile("Energy while busy", &joules, Unit::Joules))
-        .section(
-            Section::new("Days 4 to 6, before and after")
-                .table(table(vanilla, borg))
-                .figure(
-                    Figure::new("Where the head goes", Basis::Modelled, head).caption(
-                        "Every command of the emulated disk at its first sector. The shaded band at the top is the optimized area, where what days 1 to 3 used together lies side by side.",
-                    ),
-                )
-                .figure(
-                    Figure::new("Where the disk's time goes", Basis::Modelled, bars)
-                        .caption("Time of the emulated disk over days 4 to 6; moving data happened once, before day 4."),
-                ),
-        )
-        .provenance(Provenance {
+    }
+}
+
+/// What is measured and what is modelled.
+fn provenance(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64) -> Provenance {
+    Provenance {
             command: std::env::args().collect::<Vec<_>>().join(" "),
             facts: vec![
                 ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
@@ -198,5 +182,34 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64)
             modelled: vec![
                 "every time and every joule: an emulated disk that answers as late as the model says; the client's and the server's own time, times the speed, is part of when requests reach it".to_owned(),
             ],
-        })
+        }
+}
+
+pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64) -> Report {
+    let busy = |h: &Half| h.disk.busy.as_secs_f64();
+    let tile = |label: &str, f: &dyn Fn(&Half) -> f64, unit: Unit| {
+        let (old, new) = (f(vanilla), f(borg));
+        let note = format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3));
+        Tile::new(label, change(new, old), note)
+    };
+    let (bars, head) = (time_bars([vanilla, borg]), head_paths([vanilla, borg]));
+    Report::new("seekless demo: six days at a computer", finding(vanilla, borg))
+        .tile(tile("Disk busy time", &busy, Unit::Seconds))
+        .tile(tile("Seek time", &|h| h.disk.seek.as_secs_f64(), Unit::Seconds))
+        .tile(tile("Rotational delay", &|h| h.disk.rotation.as_secs_f64(), Unit::Seconds))
+        .tile(tile("Energy while busy", &joules, Unit::Joules))
+        .section(
+            Section::new("Days 4 to 6, before and after")
+                .table(table(vanilla, borg))
+                .figure(
+                    Figure::new("Where the head goes", Basis::Modelled, head).caption(
+                        "Every command of the emulated disk at its first sector. The shaded band at the top is the optimized area, where what days 1 to 3 used together lies side by side.",
+                    ),
+                )
+                .figure(
+                    Figure::new("Where the disk's time goes", Basis::Modelled, bars)
+                        .caption("Time of the emulated disk over days 4 to 6; moving data happened once, before day 4."),
+                ),
+        )
+        .provenance(provenance(vanilla, borg, spec, speed))
 }

@@ -2,23 +2,20 @@
 
 use std::str::FromStr;
 
-use seekless_block::Bytes;
 use seekless_disk::Device;
 use seekless_serve::control::TOKEN;
 use seekless_serve::http::HttpServer;
-use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle};
+use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle, disk_shadow};
 
 use super::Args;
-use super::shadow::{DiskShadow, Setup};
 
 /// The live page.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct HttpArgs {
-    /// Show a live page, a JSON API and metrics at HOST:PORT, PORT on this machine, or unix:PATH
+    /// A live page, JSON and metrics at HOST:PORT, PORT on this machine, or unix:PATH
     #[arg(long, value_name = "ADDRESS", help_heading = "Watching")]
     pub(super) http: Option<HttpAddress>,
-    /// What who asks must know, where ADDRESS can be reached from other machines: at least 16 characters. Other
-    /// users see it in the list of processes; better set SEEKLESS_HTTP_TOKEN
+    /// Token for other machines, 16 characters or more; SEEKLESS_HTTP_TOKEN is safer
     #[arg(long, value_name = "TOKEN", requires = "http", help_heading = "Watching")]
     pub(super) http_token: Option<String>,
 }
@@ -59,17 +56,7 @@ pub(super) fn about(args: &Args) -> anyhow::Result<(About, Option<MakeShadow>)> 
     let Some(name) = name else { return Ok((about, None)) };
     let disk = Device::new(&seekless_cli::disk::named(name)?)?;
     let (scheduler, spin_down, emulated) = (args.scheduler, args.spin_down, args.disk.is_some());
-    let shadow: MakeShadow = Box::new(move |engine| {
-        let held = Bytes((engine.capacity.0 + engine.area.0) * 512);
-        if disk.capacity().0 < engine.capacity.0 + engine.area.0 {
-            return Err(format!(
-                "it holds {}, less than volume and area, {held}",
-                disk.capacity().bytes()
-            ));
-        }
-        let setup = Setup { disk, scheduler, spin_down, engine: *engine, emulated };
-        DiskShadow::new(setup).map(|s| Box::new(s) as _).map_err(|e| e.to_string())
-    });
+    let shadow = disk_shadow(disk, scheduler, spin_down, emulated);
     Ok((about, Some(shadow)))
 }
 

@@ -36,7 +36,8 @@ fn where_requests_are_random_it_says_no_gain() {
         assert!(number(&tried["saves_busy"]["share"]) < 0.01, "{}", tried["system"]);
     }
     // Who lays it out all the same pays for the moving.
-    let anew = ["a.trace", "--disk", "wd800jb", "--planning", "anew"];
+    let policies = "borg:planning=anew,judged:planning=anew,oracle:planning=anew";
+    let anew = ["a.trace", "--disk", "wd800jb", "--policy", policies];
     let advice = self::advice(&place, &anew);
     let tried = advice["tried"].as_array().unwrap();
     for tried in tried.iter().filter(|t| t["change"] == "layout") {

@@ -33,7 +33,7 @@ fn every_bad_input_is_refused_with_reasons() {
     let table: &[(&[&str], &[&str])] = &[
         (&["none", "--disk", "wd800jb"], &["none", "No such file"]),
         (&["msr:none", "--disk", "wd800jb"], &["none", "No such file"]),
-        (&["mrs:none", "--disk", "wd800jb"], &["mrs:none", "the name of no format"]),
+        (&["mrs:none", "--disk", "wd800jb"], &["mrs:none", "not the name of a format"]),
         (&["empty", "--disk", "wd800jb"], &["empty", "the file is empty"]),
         (
             &["garbage", "--disk", "wd800jb"],

@@ -301,7 +301,9 @@ fn training_takes_a_share_of_requests_or_of_days() {
     let json = place.json(&["a.trace", "--disk", "wd800jb", "--train", "0%"]);
     assert_eq!(busy(&json, "borg"), busy(&json, "vanilla"), "who learned nothing gains nothing");
     assert_eq!(run_of(&json, "borg")["moved_bytes"], 0);
-    let json = place.json(&["a.trace", "--disk", "wd800jb", "--train", "0%", "--planning", "anew"]);
+    let anew = ["--policy", "vanilla,borg:planning=anew,oracle:planning=anew"];
+    let json =
+        place.json(&[&["a.trace", "--disk", "wd800jb", "--train", "0%"], &anew[..]].concat());
     assert_eq!(run_of(&json, "borg")["moved_bytes"], 0);
     assert!(busy(&json, "oracle") < busy(&json, "vanilla"));
 }
@@ -355,8 +357,8 @@ fn vanilla_does_not_depend_on_what_only_the_others_use() {
         &["--optimized", "64MiB"][..],
         &["--cluster", "0"],
         &["--cluster", "1MiB"],
-        &["--optimized-at", "end"],
-        &["--min-weight", "3"],
+        &["--policy", "vanilla,borg:area-at=end"],
+        &["--policy", "vanilla,borg:min-weight=3"],
         &["--policy", "vanilla"],
     ] {
         assert_eq!(of(more), vanilla, "{more:?}");

@@ -76,9 +76,8 @@ fn learned_layouts_run_on_every_kind_of_device() {
     let requests: Vec<_> = (0..200).map(|i| (i % 10 * 1_000, 8, i % 7 > 0)).collect();
     place.file("trace", disksim(&requests));
     for disk in ["exos-2x18", "archive-8tb", "sata-ssd", "cloud-hdd", "cloud-ssd", "object-store"] {
-        let always = ["--planning", "anew", "--cache", "0"];
-        let json = place
-            .json(&[&["trace", "--disk", disk, "--policy", "vanilla,borg"], &always[..]].concat());
+        let always = ["--policy", "vanilla,borg:planning=anew", "--cache", "0"];
+        let json = place.json(&[&["trace", "--disk", disk], &always[..]].concat());
         for run in json["runs"].as_array().unwrap() {
             assert_eq!(run["requests"], 100, "{disk}");
             assert!(number(&run["span_s"]) > 0.0, "{disk}");

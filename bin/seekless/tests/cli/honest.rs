@@ -2,6 +2,9 @@
 
 use crate::support::{Dice, Place, busy, disksim, number, run_of};
 
+/// Layouts that are made whatever they cost.
+const ANEW: &str = "vanilla,borg:planning=anew,oracle:planning=anew";
+
 /// Reads of 8 sectors, scattered over 20 GB.
 fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
     (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
@@ -9,7 +12,7 @@ fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
 
 /// What is told of a layout that is made whatever it costs.
 fn told(place: &Place) -> String {
-    let ran = place.run(&["simulate", "a.trace", "--disk", "wd800jb", "--planning", "anew"]);
+    let ran = place.run(&["simulate", "a.trace", "--disk", "wd800jb", "--policy", ANEW]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     ran.out
 }
@@ -22,7 +25,7 @@ fn at_random_there_is_nothing_to_learn_and_it_is_said() {
     let ratio = busy(&json, "borg") / busy(&json, "vanilla");
     assert!((0.99..1.01).contains(&ratio), "borg is {ratio} of vanilla");
     assert_eq!(run_of(&json, "borg")["moved_bytes"], 0, "what saves nothing is not moved");
-    let json = place.json(&["a.trace", "--disk", "wd800jb", "--planning", "anew"]);
+    let json = place.json(&["a.trace", "--disk", "wd800jb", "--policy", ANEW]);
     assert!(number(&run_of(&json, "borg")["background_busy_s"]) > 0.0, "what it moved is counted");
     let text = told(&place);
     assert!(text.contains("nothing to gain"), "{text}");

@@ -13,6 +13,7 @@ mod honest;
 mod judged;
 mod stat;
 mod support;
+mod surface;
 mod temperature;
 
 /// The program under test.

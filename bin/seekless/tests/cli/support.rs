@@ -129,7 +129,9 @@ pub(crate) fn timeless(mut json: Value) -> Value {
 
 /// The run of a policy.
 pub(crate) fn run_of<'a>(json: &'a Value, policy: &str) -> &'a Value {
-    json["runs"].as_array().unwrap().iter().find(|r| r["policy"] == policy).unwrap()
+    // Settings follow a policy's name.
+    let name = |run: &&Value| run["policy"].as_str().unwrap().split(':').next() == Some(policy);
+    json["runs"].as_array().unwrap().iter().find(name).unwrap()
 }
 
 pub(crate) fn number(value: &Value) -> f64 {

@@ -103,7 +103,7 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
 
     let start = || {
         // The rule that spends most.
-        let rule = ["--replicate", "fs2"];
+        let rule = ["--policy", "fs2"];
         let args = ["--area", beside, "--learn-every", "200ms", "--cache", "1MiB"];
         Server::start(dir.path(), &image, Some(&volume), &[&args[..], &rule].concat())
     };

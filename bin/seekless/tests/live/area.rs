@@ -88,7 +88,7 @@ fn killed(place: &Place) -> (Vec<u8>, Vec<u8>) {
     let before = fs::read(&disk).unwrap();
     let mode = ["--optimized", "16MiB", "--mode", "writeback"];
     place.run(&[&["volume", "format", "disk.img", "--at", "disk.area"][..], &mode].concat());
-    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
+    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
     let new = Numbers::new(9).bytes(2 << 20);
     // What is no whole page goes past the write buffer, to home's ends.
     client.write(512, &new[512..1 << 20]).unwrap();
@@ -205,7 +205,7 @@ fn a_guard_goes_up_and_down_under_a_client_that_writes_home() {
     let disk = place.disk(32, true);
     let mut model = fs::read(&disk).unwrap();
     place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"]);
-    let (server, client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
+    let (server, client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let writer = {
         let (stop, mut client) = (std::sync::Arc::clone(&stop), client);
@@ -275,13 +275,13 @@ fn a_blank_disk_gives_a_part_to_its_area_wherever_that_lies() {
         let size = place.status(&[])["size_bytes"].as_u64().unwrap();
         assert_eq!(size, (if at == "start" { 56 } else { 55 }) << 20, "{at}");
         let content = Numbers::new(5).bytes(size as usize);
-        let (server, mut client) = place.serve(&["--no-learn"]);
+        let (server, mut client) = place.serve(&["--policy", "vanilla"]);
         for (i, piece) in content.chunks(1 << 20).enumerate() {
             client.write((i as u64) << 20, piece).unwrap();
         }
         drop(client);
         server.stop();
-        let (server, mut client) = place.serve(&["--no-learn"]);
+        let (server, mut client) = place.serve(&["--policy", "vanilla"]);
         for (i, piece) in content.chunks(1 << 20).enumerate() {
             assert!(client.read((i as u64) << 20, 1 << 20).unwrap() == piece, "{at}, MiB {i}");
         }
@@ -299,7 +299,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let before = fs::read(&disk).unwrap();
     let format = ["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "32MiB"];
     place.run(&[&format[..], &["--mode", "writeback"]].concat());
-    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
+    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
     let new = Numbers::new(9).bytes(2 << 20);
     client.write(8 << 20, &new).unwrap();
     client.flush().unwrap();
@@ -506,7 +506,7 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
         "--mode",
         "writeback",
     ]);
-    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
+    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();
     client.flush().unwrap();

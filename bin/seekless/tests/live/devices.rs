@@ -120,7 +120,7 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
             dir.path(),
             Path::new(&device),
             Some(&volume),
-            &["--area", &area, "--no-learn"],
+            &["--area", &area, "--policy", "vanilla"],
         )
     };
     let mut server = serve();
@@ -272,8 +272,12 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
             "writeback",
         ]);
         let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
-        let server =
-            Server::start(dir.path(), Path::new(device), None, &["--nbd", &socket, "--no-learn"]);
+        let server = Server::start(
+            dir.path(),
+            Path::new(device),
+            None,
+            &["--nbd", &socket, "--policy", "vanilla"],
+        );
         let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
         client.write(5 << 20, &[at.len() as u8; 8192]).unwrap();
         client.write_fua(0, &[1; 512]).unwrap();
@@ -285,8 +289,12 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         server.stop();
         does(&["volume", "check", device, "--data"]);
         assert_eq!(status(&[device])["mode"], "writeback");
-        let server =
-            Server::start(dir.path(), Path::new(device), None, &["--nbd", &socket, "--no-learn"]);
+        let server = Server::start(
+            dir.path(),
+            Path::new(device),
+            None,
+            &["--nbd", &socket, "--policy", "vanilla"],
+        );
         let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
         assert_eq!(client.read(5 << 20, 8192).unwrap(), [at.len() as u8; 8192]);
         drop(client);
@@ -325,7 +333,7 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     );
     does(&["volume", "format", home, "--at", area, "--mode", "writeback"]);
     let serve = |home, area| ["serve", home, "--area", area, "--nbd", "unix:x.sock"];
-    let args = ["--area", area, "--nbd", &socket, "--no-learn"];
+    let args = ["--area", area, "--nbd", &socket, "--policy", "vanilla"];
     let server = Server::start(dir.path(), Path::new(home), None, &args);
     let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
     client.write(0, &[3; 4096]).unwrap();

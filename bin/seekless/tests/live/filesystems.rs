@@ -54,8 +54,8 @@ fn lives(kind: &Kind) {
         "48MiB",
         "--learn-every",
         "300ms",
-        "--planning",
-        "anew",
+        "--policy",
+        "borg:planning=anew",
     ];
     let more = ["--background-rate", "30MiB/s", "--cache", "2MiB"];
     let server = Server::start(dir.path(), &image, Some(&file), &[&args[..], &more].concat());

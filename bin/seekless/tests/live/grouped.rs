@@ -24,7 +24,7 @@ use crate::need;
 const MARKER: &str = "trusted.seekless.group";
 
 /// A directory mounted by `seekless files mount`. Dropping it takes the mount away, by force if need be.
-struct Mounted {
+pub(crate) struct Mounted {
     child: Child,
     point: PathBuf,
     errors: Receiver<String>,
@@ -32,7 +32,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn start(dir: &Path, point: &Path, store: &Path, args: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, point: &Path, store: &Path, args: &[&str]) -> Self {
         let mut command = host::seekless();
         command.args(["files", "mount"]).arg(dir).arg(point).arg("--store").arg(store);
         command.args(args);
@@ -84,7 +84,7 @@ impl Mounted {
         self.verb(&["shuffle"]);
     }
 
-    fn unmount(mut self, args: &[&str]) {
+    pub(crate) fn unmount(mut self, args: &[&str]) {
         let mut all = vec!["unmount"];
         all.extend(args);
         self.verb(&all);

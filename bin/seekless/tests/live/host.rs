@@ -13,9 +13,10 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The longest a test may take, and the longest a program may that it runs.
+/// The longest a test may take, and the longest a program may that it runs; so many times longer where tests are long.
 const TEST: Duration = Duration::from_secs(80);
-const PROGRAM_SECONDS: &str = "45";
+const PROGRAM_SECONDS: u64 = 45;
+const LONGER: u32 = 20;
 
 /// Returns from the test, saying why, where the host lacks something.
 #[macro_export]
@@ -26,6 +27,24 @@ macro_rules! need {
             return;
         }
     };
+}
+
+/// Whether tests take their long form, as `.ci/run --long` has them do.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_LONG").is_some()
+}
+
+/// What is missing for a test that has no short form.
+#[allow(dead_code, reason = "not every program's tests have one")]
+pub(crate) fn long() -> Option<String> {
+    (!is_long()).then(|| "long; SEEKLESS_LONG=1 runs it".to_owned())
+}
+
+/// How often something is done: as often as the variable says, or else as the form of the tests is.
+#[allow(dead_code, reason = "not every program's tests have one")]
+pub(crate) fn rounds(variable: &str, short: u64, long: u64) -> u64 {
+    let asked = std::env::var(variable).ok().map(|n| n.parse().unwrap());
+    asked.unwrap_or(if is_long() { long } else { short })
 }
 
 /// What is missing of these programs.
@@ -74,7 +93,8 @@ pub(crate) fn loop_mounts(filesystem: &str) -> Option<String> {
 /// Runs a program to its end.
 pub(crate) fn attempt<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=2", PROGRAM_SECONDS]).args(args).stdin(Stdio::null());
+    let seconds = PROGRAM_SECONDS * if is_long() { u64::from(LONGER) } else { 1 };
+    command.arg("--kill-after=2").arg(seconds.to_string()).args(args).stdin(Stdio::null());
     command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"))
 }
 
@@ -223,7 +243,8 @@ fn pid_of(child: &Child) -> Pid {
 pub(crate) fn watch(pid: Pid) -> Sender<()> {
     let (keep, ended) = channel();
     std::thread::spawn(move || {
-        if ended.recv_timeout(TEST) == Err(RecvTimeoutError::Timeout) {
+        let most = TEST * if is_long() { LONGER } else { 1 };
+        if ended.recv_timeout(most) == Err(RecvTimeoutError::Timeout) {
             eprintln!("the test takes too long: its server is killed");
             let _ = kill_process(pid, Signal::KILL);
         }

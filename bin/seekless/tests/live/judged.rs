@@ -16,7 +16,8 @@ fn what_proved_itself_is_moved_in_quiet_and_served() {
     let mut numbers = Numbers::new(12);
     let model = numbers.bytes(SIZE as usize);
     std::fs::write(&image, &model).unwrap();
-    let args = ["--judge", "--model", "wd800jb", "--optimized", "16MiB", "--learn-every", "500ms"];
+    let args = ["--policy", "judged", "--model", "wd800jb"];
+    let args = [&args[..], &["--optimized", "16MiB", "--learn-every", "500ms"]].concat();
     let more = ["--quiet-for", "100ms", "--cache", "0", "--read-ahead", "0", "--nbd", &address];
     let server = Server::start(dir.path(), &image, None, &[&args[..], &more].concat());
     server.expect_error("judged by the model wd800jb");

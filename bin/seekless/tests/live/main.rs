@@ -13,6 +13,7 @@ mod devices;
 mod emulated;
 mod files;
 mod filesystems;
+mod fixtures;
 mod grouped;
 mod host;
 mod judged;

@@ -281,7 +281,7 @@ impl Drop for OneProcessor {
 }
 
 fn ages(kind: &Kind) {
-    let rounds = std::env::var("SEEKLESS_ROUNDS").map_or(3, |n| n.parse().unwrap());
+    let rounds = host::rounds("SEEKLESS_ROUNDS", 3, 12);
     let seed = std::env::var("SEEKLESS_SEED").map_or(11, |n| n.parse().unwrap());
     eprintln!("SEEKLESS_SEED={seed}");
     // In memory where that can be: a thousand commits to three disks wait for no other.
@@ -296,7 +296,7 @@ fn ages(kind: &Kind) {
     let at = ["--at", area.to_str().unwrap(), "--replicas", "25%"];
     ours(&[&["volume", "format", image.to_str().unwrap()][..], &at].concat());
     // The rule that spends most.
-    let rule = ["--replicate", "fs2"];
+    let rule = ["--policy", "fs2"];
     let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
     let args = [&beside[..], &args, &rule].concat();
     let start = || Server::start(dir.path(), &image, Some(&volume), &args);
@@ -328,7 +328,7 @@ fn ages(kind: &Kind) {
     let (mut moved, mut yielded, mut copy_reads, mut suspended) = (0, 0, 0, 0);
     for round in 0..rounds {
         let mut mounts = mount(&device);
-        let percent = [98, 60, 85, 75, 92][round % 5];
+        let percent = [98, 60, 85, 75, 92][round as usize % 5];
         twins.age(percent);
         mounts.into_iter().for_each(Mount::unmount);
         mounts = mount(&device);
@@ -498,7 +498,7 @@ impl Place {
     /// Served without a learner: 40 MiB discarded from 16 MiB on, and the first 8 MiB replicated there.
     fn replicated(&self) -> (Server, Client) {
         self.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
-        let (server, mut client) = self.serve(&["--no-learn", "--cache", "0"]);
+        let (server, mut client) = self.serve(&["--policy", "vanilla", "--cache", "0"]);
         client.trim(16 << 20, 40 << 20).unwrap();
         let said = self.run(&[
             "volume",
@@ -614,7 +614,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
 
     // Proven, and used; drained and at work again under a client.
-    let (server, mut client) = place.serve(&["--no-learn", "--cache", "0"]);
+    let (server, mut client) = place.serve(&["--policy", "vanilla", "--cache", "0"]);
     let begun = Instant::now();
     while place.status(&[])["in_doubt_bytes"] != 0 {
         assert!(begun.elapsed() < Duration::from_secs(20));
@@ -653,7 +653,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     );
 
     // A damaged free map is no reason to guess.
-    let (server, mut client) = place.serve(&["--no-learn"]);
+    let (server, mut client) = place.serve(&["--policy", "vanilla"]);
     client.trim(16 << 20, 1 << 20).unwrap();
     drop(client);
     server.stop();
@@ -696,7 +696,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     drop(server);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     disk.write_all_at(&[6; 8192], 20 << 20).unwrap();
-    let (server, mut client) = place.serve(&["--no-learn"]);
+    let (server, mut client) = place.serve(&["--policy", "vanilla"]);
     assert!(client.read(20 << 20, 8192).unwrap() == [6; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     client.trim(40 << 20, 8 << 20).unwrap();
@@ -706,7 +706,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
     disk.write_all_at(&[7; 8192], 41 << 20).unwrap();
     place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
-    let (server, mut client) = place.serve(&["--no-learn"]);
+    let (server, mut client) = place.serve(&["--policy", "vanilla"]);
     assert!(client.read(41 << 20, 8192).unwrap() == [7; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     drop(client);
@@ -728,7 +728,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     let socket = dir.path().join("nbd.sock");
     let address = format!("unix:{}", socket.display());
     let serve = || {
-        let args = ["--no-learn", "--cache", "0", "--nbd", &address];
+        let args = ["--policy", "vanilla", "--cache", "0", "--nbd", &address];
         let server = Server::start(dir.path(), &image, None, &args);
         (server, Client::connect(&Address::Unix(socket.clone())).unwrap())
     };
@@ -799,7 +799,7 @@ fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
     file.set_len(4 << 40).unwrap();
     let begun = Instant::now();
     place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "8GiB"]);
-    let (server, mut client) = place.serve(&["--no-learn"]);
+    let (server, mut client) = place.serve(&["--policy", "vanilla"]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     // As fstrim does, in pieces that the kernel asks for.
     for gib in 1..4096 {

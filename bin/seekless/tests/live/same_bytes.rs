@@ -15,20 +15,18 @@ const SIZE: u64 = 4 << 20;
 #[test]
 fn both_front_ends_show_the_same_bytes_at_the_same_time() {
     need!("same bytes", host::fuse());
-    for strategy in ["most-connected", "organ-pipe", "buckets"] {
-        same_bytes_with(strategy);
+    for policy in ["borg:planning=anew", "organ-pipe", "buckets"] {
+        same_bytes_with(policy);
     }
 }
 
-fn same_bytes_with(strategy: &str) {
+fn same_bytes_with(policy: &str) {
     let dir = tempfile::tempdir().unwrap();
     let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
     let address = format!("unix:{}", dir.path().join("nbd.sock").display());
-    let args =
-        ["--size", "4MiB", "--optimized", "4MiB", "--learn-every", "20ms", "--planning", "anew"];
+    let args = ["--size", "4MiB", "--optimized", "4MiB", "--learn-every", "20ms"];
     let more = ["--background-rate", "0", "--cache", "256KiB", "--nbd", &address];
-    let strategy = ["--strategy", strategy];
-    let args = [&args[..], &more, &strategy].concat();
+    let args = [&args[..], &more, &["--policy", policy]].concat();
     let server = Server::start(dir.path(), &image, Some(&path), &args);
     let file = File::options().read(true).write(true).open(&path).unwrap();
     let mut client = Client::connect(&address.parse().unwrap()).unwrap();
@@ -82,7 +80,7 @@ fn every_sync_reaches_the_volume() {
     need!("syncs", host::fuse());
     let dir = tempfile::tempdir().unwrap();
     let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
-    let args = ["--size", "1MiB", "--no-learn"];
+    let args = ["--size", "1MiB", "--policy", "vanilla"];
     let server = Server::start(dir.path(), &image, Some(&path), &args);
     let file = File::options().write(true).open(&path).unwrap();
     file.write_all_at(&[1; 4096], 0).unwrap(); // 1

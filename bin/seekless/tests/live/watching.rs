@@ -87,7 +87,7 @@ const BARE: [&str; 4] = ["--cache", "0", "--read-ahead", "0"];
 #[test]
 fn with_no_copy_the_shadow_is_the_disk_itself() {
     for disk in [&["--disk", "wd800jb,speed=50"], &["--model", "wd800jb"]] {
-        let args = [&["--size", "1GiB", "--no-learn"], &disk[..], &BARE].concat();
+        let args = [&["--size", "1GiB", "--policy", "vanilla"], &disk[..], &BARE].concat();
         let mut watched = Watched::new(&args);
         let asked = watched.read_groups(32);
         // Two looks after the last request nothing is in flight in the shadow either.

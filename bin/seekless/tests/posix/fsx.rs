@@ -21,7 +21,7 @@ const LARGEST: [u64; 2] = [160_000, 56_000];
 const TOLD: &str = "SEEKLESS_FSX_CHILD";
 
 fn operations() -> u64 {
-    std::env::var("SEEKLESS_FSX").ok().map_or(600, |n| n.parse().unwrap())
+    host::rounds("SEEKLESS_FSX", 400, 6_000)
 }
 
 pub(crate) fn seed() -> u64 {

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, Timespec, Timestamps, XattrFlags};
 use crate::case::Facts;
 use crate::fsx::seed;
 use crate::ground::{Ground, RESTLESS, shuffle};
-use crate::host::{Numbers, seekless};
+use crate::host::{self, Numbers, seekless};
 use crate::need;
 
 const FILES: u64 = 24;
@@ -169,7 +169,7 @@ fn in_one_place(ground: &Ground, when: &str) -> u64 {
 }
 
 fn kills() -> u64 {
-    std::env::var("SEEKLESS_KILLS").ok().map_or(3, |n| n.parse().unwrap())
+    host::rounds("SEEKLESS_KILLS", 2, 20)
 }
 
 fn check(ground: &Ground) {

@@ -97,16 +97,10 @@ fn cpython_finds_nothing_that_a_plain_directory_does_not_show() {
     let only = std::env::var("SEEKLESS_PYTHON").ok();
     let modules: Vec<&str> = match &only {
         Some(names) if names == "all" => PYTHON.to_vec(),
+        None if host::is_long() => PYTHON.to_vec(),
         Some(names) => names.split(',').collect(),
         // The others take minutes.
-        None => vec![
-            "test_os",
-            "test_shutil",
-            "test_mmap",
-            "test_fileio",
-            "test_tempfile",
-            "test_fcntl",
-        ],
+        None => vec!["test_os", "test_mmap", "test_fileio", "test_fcntl"],
     };
     let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));
     let (mut wrong, mut all) = (Vec::new(), 0);
@@ -217,7 +211,10 @@ fn pjdfstest_finds_nothing_that_a_plain_directory_does_not_show() {
     let program = host::program("pjdfstest");
     let missing =
         program.is_none().then(|| "no program pjdfstest (cargo install pjdfstest)".to_owned());
-    need!("pjdfstest", missing.or_else(|| host::programs(&["timeout"])).or_else(Ground::missing));
+    need!(
+        "pjdfstest",
+        host::long().or(missing).or_else(|| host::programs(&["timeout"])).or_else(Ground::missing)
+    );
     let program = program.unwrap();
     let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));
     let other = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -261,9 +258,12 @@ copy_file_range = 3
 fn fsx_reads_what_it_wrote() {
     let program = host::program("fsx");
     let missing = program.is_none().then(|| "no program fsx (cargo install fsx)".to_owned());
-    need!("fsx", missing.or_else(|| host::programs(&["timeout"])).or_else(Ground::missing));
+    need!(
+        "fsx",
+        host::long().or(missing).or_else(|| host::programs(&["timeout"])).or_else(Ground::missing)
+    );
     let program = program.unwrap();
-    let count = std::env::var("SEEKLESS_FSX").unwrap_or_else(|_| "3000".to_owned());
+    let count = host::rounds("SEEKLESS_FSX", 2_000, 30_000).to_string();
     let seed = crate::fsx::seed();
     eprintln!("SEEKLESS_SEED={seed}");
     let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));
@@ -295,8 +295,14 @@ fn fsx_reads_what_it_wrote() {
     assert!(came > Some(10), "{came:?} files moved");
 }
 
-/// Of stress-ng's class `filesystem`, those that say something about the mount in two seconds.
+/// Of stress-ng's class `filesystem`, those that say something about the mount in a second; the first ones in the short form.
 const STRESSORS: &[&str] = &[
+    "rename",
+    "link",
+    "fallocate",
+    "hdd",
+    "lockofd",
+    "xattr",
     "access",
     "chmod",
     "chown",
@@ -304,21 +310,16 @@ const STRESSORS: &[&str] = &[
     "dentry",
     "dir",
     "dirdeep",
-    "fallocate",
     "filename",
     "fpunch",
     "fsize",
     "fstat",
-    "hdd",
-    "link",
-    "lockofd",
     "open",
-    "rename",
     "seek",
     "symlink",
     "utime",
-    "xattr",
 ];
+const STRESSORS_SHORT: usize = 6;
 
 /// How stress-ng ends with its files below a directory, stressor by stressor, or the whole class one after the other.
 fn stress(root: &Path, stressor: Option<&str>, seconds: &str) -> Result<(), String> {
@@ -342,11 +343,14 @@ fn stress(root: &Path, stressor: Option<&str>, seconds: &str) -> Result<(), Stri
 fn stress_ng_verifies() {
     need!("stress-ng", host::programs(&["stress-ng", "timeout"]).or_else(Ground::missing));
     let seconds = std::env::var("SEEKLESS_STRESS").ok();
+    let most = if host::is_long() { STRESSORS.len() } else { STRESSORS_SHORT };
     let ground = Ground::mounted(RESTLESS);
     let root = ground.root();
     let (wrong, shuffles) = shuffling(&root, || match &seconds {
         Some(seconds) => stress(&root, None, seconds).err().into_iter().collect::<Vec<_>>(),
-        None => STRESSORS.iter().filter_map(|s| stress(&root, Some(s), "1").err()).collect(),
+        None => {
+            STRESSORS.iter().take(most).filter_map(|s| stress(&root, Some(s), "1").err()).collect()
+        }
     });
     let came = ground.state()["came"].as_u64();
     eprintln!("stress-ng: {shuffles} shuffles, {came:?} files moved");

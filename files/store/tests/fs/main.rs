@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod crash;
+mod fixtures;
 mod medium;
 mod rules;
 mod twin;

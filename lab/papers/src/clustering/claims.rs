@@ -1,4 +1,4 @@
-//! What the paper says of its figures, and whether ours bears it out within a tolerance that is stated.
+//! The paper's claims about its figures, and whether our results agree within a stated tolerance.
 
 use seekless_disk::clustering::Access;
 use serde::Serialize;
@@ -8,16 +8,16 @@ use super::figures::{BLOCK, Effort, Loaded, imaginary, rz55};
 
 /// A claim and its test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ClusteringClaim {
+pub(super) struct ClusteringClaim {
     /// Section or figure.
     pub place: &'static str,
-    /// What the paper says.
+    /// The paper's words.
     pub paper: &'static str,
-    /// The number it says.
+    /// The paper's number.
     pub printed: f64,
-    /// The number of ours.
+    /// Our number.
     pub ours: f64,
-    /// What ours may be to bear it out: least and most.
+    /// Least and greatest accepted value of ours.
     pub bounds: (f64, f64),
     /// Whether the numbers are milliseconds, shares or ratios.
     pub unit: &'static str,
@@ -26,144 +26,105 @@ pub struct ClusteringClaim {
 impl ClusteringClaim {
     /// Whether ours lies within the bounds.
     #[must_use]
-    pub fn holds(&self) -> bool {
+    pub(super) fn holds(&self) -> bool {
         self.bounds.0 <= self.ours && self.ours <= self.bounds.1
     }
 }
 
-/// All of them.
+/// All claims.
 #[must_use]
-pub fn claims(effort: Effort) -> Vec<ClusteringClaim> {
-    let mut all = Vec::new();
-    let mut claim = |place, paper, unit, printed: f64, bounds: (f64, f64), ours: f64| {
-        all.push(ClusteringClaim { place, paper, printed, ours, bounds, unit });
-    };
+pub(super) fn claims(effort: Effort) -> Vec<ClusteringClaim> {
+    one_request().into_iter().chain(loaded(effort)).collect()
+}
+
+fn claim(
+    place: &'static str,
+    paper: &'static str,
+    unit: &'static str,
+    printed: f64,
+    bounds: (f64, f64),
+    ours: f64,
+) -> ClusteringClaim {
+    ClusteringClaim { place, paper, printed, ours, bounds, unit }
+}
+
+/// Claims about a disk with one request at a time.
+fn one_request() -> [ClusteringClaim; 6] {
+    const PLACE: &str = "Figure 4";
     let arm = imaginary();
     let n = arm.cylinders();
     let seek = |a: &Access| arm.light(a, BLOCK).seek_ms;
     let perfect = Access::perfect(n);
     let even = seek(&Access::random(n));
     let shorter = |a: &Access| 1.0 - seek(a) / even;
-    claim(
-        "Figure 4",
-        "a perfect layout shortens seeks by 40 %",
-        "share",
-        0.4,
-        (0.37, 0.46),
-        shorter(&perfect),
-    );
-    claim(
-        "Figure 4",
-        "and by 30 % where 20 % of the accesses have drifted",
-        "share",
-        0.3,
-        (0.27, 0.36),
-        shorter(&perfect.drifted(0.2)),
-    );
-    claim("Figure 4", "a perfect layout seeks 7.5 ms", "ms", 7.5, (7.3, 7.9), seek(&perfect));
-    claim(
-        "Figure 4",
-        "a normal one of sigma 3 % as long",
-        "ms",
-        7.5,
-        (7.3, 7.9),
-        seek(&Access::normal(n, 0.03)),
-    );
-    claim(
-        "Figure 4",
-        "5 % organized lazily shorten seeks by 30 %",
-        "share",
-        0.3,
-        (0.26, 0.34),
-        shorter(&perfect.lazily(0.05)),
-    );
-    claim(
-        "Figure 4",
-        "20 % organized lazily bring nearly all there is",
-        "share",
-        1.0,
-        (0.9, 1.0),
-        shorter(&perfect.lazily(0.2)) / shorter(&perfect),
-    );
+    let normal = seek(&Access::normal(n, 0.03));
+    let drifted = shorter(&perfect.drifted(0.2));
+    let lazy = shorter(&perfect.lazily(0.05));
+    let most = shorter(&perfect.lazily(0.2)) / shorter(&perfect);
+    let share = |paper, printed, bounds, ours| claim(PLACE, paper, "share", printed, bounds, ours);
+    let ms = |paper, ours| claim(PLACE, paper, "ms", 7.5, (7.3, 7.9), ours);
+    [
+        share("a perfect layout shortens seeks by 40 %", 0.4, (0.37, 0.46), shorter(&perfect)),
+        share("and by 30 % if 20 % of the accesses have drifted", 0.3, (0.27, 0.36), drifted),
+        ms("a perfect layout seeks 7.5 ms", seek(&perfect)),
+        ms("a normal layout of sigma 3 % seeks as long", normal),
+        share("5 % organized lazily shorten seeks by 30 %", 0.3, (0.26, 0.34), lazy),
+        share("20 % organized lazily bring nearly all of the gain", 1.0, (0.9, 1.0), most),
+    ]
+}
 
+/// Claims about a loaded disk.
+fn loaded(effort: Effort) -> [ClusteringClaim; 9] {
     let disk = Loaded::new(&rz55(), BLOCK, 300, effort);
     let n = disk.arm.cylinders();
     let (random, perfect) = (Access::random(n), Access::perfect(n));
     let at = |a: &Access, q, order| disk.point(a, q, order).utilization;
     let base = at(&random, 300, Order::Arrival);
-    let short = at(&perfect, 10, Order::Arrival) / at(&random, 10, Order::Arrival);
-    claim(
-        "Figure 7",
-        "clustering alone brings a quarter more throughput, queue 10",
-        "ratio",
-        1.25,
-        (1.15, 1.35),
-        short,
-    );
-    claim(
-        "Figure 7",
-        "the same, queue 300",
-        "ratio",
-        1.25,
-        (1.15, 1.35),
-        at(&perfect, 300, Order::Arrival) / base,
-    );
+    let alone_10 = at(&perfect, 10, Order::Arrival) / at(&random, 10, Order::Arrival);
+    let alone_300 = at(&perfect, 300, Order::Arrival) / base;
     let best = at(&perfect, 300, Order::Position);
-    claim("Figure 7", "with reordering, queue 300: double", "ratio", 2.0, (1.8, 2.4), best / base);
-    let q50 = at(&perfect, 50, Order::Position) / at(&random, 50, Order::Arrival);
-    claim(
-        "Figure 7",
-        "with reordering, queue 50: at most half more",
-        "ratio",
-        1.5,
-        (1.25, 1.6),
-        q50,
-    );
+    let ordered_50 = at(&perfect, 50, Order::Position) / at(&random, 50, Order::Arrival);
     let gained = |a: &Access| (at(a, 300, Order::Position) - base) / (best - base);
-    claim(
-        "Figure 9",
-        "half of the gain from 1 % organized lazily",
-        "share",
-        0.5,
-        (0.4, 0.6),
-        gained(&perfect.lazily(0.01)),
-    );
-    claim(
-        "Figure 9",
-        "most of it from 8 %",
-        "share",
-        1.0,
-        (0.8, 1.02),
-        gained(&perfect.lazily(0.08)),
-    );
-    claim(
-        "Figure 10",
-        "half of the gain from 3 buckets",
-        "share",
-        0.5,
-        (0.4, 0.6),
-        gained(&perfect.in_buckets(3)),
-    );
-    claim(
-        "Figure 10",
-        "nearly all of it from 6",
-        "share",
-        1.0,
-        (0.85, 1.02),
-        gained(&perfect.in_buckets(6)),
-    );
     let least =
         [1, 2, 5, 10].map(|q| at(&perfect, q, Order::Position) / at(&random, q, Order::Arrival));
     let least = least.into_iter().fold(f64::MAX, f64::min);
-    claim(
-        "Figure 12",
-        "blocks of 2 KiB: a speedup of 1.3 at least",
-        "ratio",
-        1.3,
-        (1.25, 1.4),
-        least,
-    );
-    all
+    let ratio =
+        |place, paper, printed, bounds, ours| claim(place, paper, "ratio", printed, bounds, ours);
+    let share = |place, paper, printed, bounds, a: &Access| {
+        claim(place, paper, "share", printed, bounds, gained(a))
+    };
+    let quarter = "clustering alone brings a quarter more throughput, queue 10";
+    let half = "with reordering, queue 50: at most half more";
+    let speedup = "blocks of 2 KiB: a speedup of 1.3 at least";
+    [
+        ratio("Figure 7", quarter, 1.25, (1.15, 1.35), alone_10),
+        ratio("Figure 7", "the same, queue 300", 1.25, (1.15, 1.35), alone_300),
+        ratio("Figure 7", "with reordering, queue 300: double", 2.0, (1.8, 2.4), best / base),
+        ratio("Figure 7", half, 1.5, (1.25, 1.6), ordered_50),
+        share(
+            "Figure 9",
+            "half of the gain from 1 % organized lazily",
+            0.5,
+            (0.4, 0.6),
+            &perfect.lazily(0.01),
+        ),
+        share("Figure 9", "most of the gain from 8 %", 1.0, (0.8, 1.02), &perfect.lazily(0.08)),
+        share(
+            "Figure 10",
+            "half of the gain from 3 buckets",
+            0.5,
+            (0.4, 0.6),
+            &perfect.in_buckets(3),
+        ),
+        share(
+            "Figure 10",
+            "nearly all of the gain from 6",
+            1.0,
+            (0.85, 1.02),
+            &perfect.in_buckets(6),
+        ),
+        ratio("Figure 12", speedup, 1.3, (1.25, 1.4), least),
+    ]
 }
 
 #[cfg(test)]
@@ -173,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_paper_says_is_so() {
+    fn every_claim_of_the_paper_holds() {
         for start in [Start::Paper, Start::Arrival] {
             let all = claims(Effort { runs: 2, seed: 1, start });
             assert_eq!(all.len(), 15);

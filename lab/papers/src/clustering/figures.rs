@@ -1,5 +1,5 @@
-//! The figures of the clustering paper (Staelin and Garcia-Molina, CS-TR-283-90) from our analysis, and what the paper
-//! says of each beside what ours says. All of it is modelled: no trace is read.
+//! The figures of the clustering paper (Staelin and Garcia-Molina, CS-TR-283-90) from our analysis.
+//! Everything is modelled: no trace is read.
 
 use seekless_disk::clustering::{Access, Arm, Bell, Light, Mixture, PERFECT};
 use serde::Serialize;
@@ -18,8 +18,8 @@ const BLOCKS: [u32; 6] = [1, 2, 4, 6, 9, 18];
 
 /// A line of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
-    /// Of what.
+pub(super) struct Line {
+    /// Its name in the legend.
     pub name: String,
     /// Its points.
     pub points: Vec<(f64, f64)>,
@@ -27,25 +27,25 @@ pub struct Line {
 
 /// A figure of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ClusteringFigure {
+pub(super) struct ClusteringFigure {
     /// Its number.
     pub number: u8,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
-    /// Across, and upwards.
+    /// Labels of the horizontal and the vertical axis.
     pub axes: [&'static str; 2],
     /// Its lines.
     pub lines: Vec<Line>,
 }
 
-/// How much is drawn.
+/// The number of draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Runs of the loaded disk for each point; the paper has at least ten.
     pub runs: u32,
     /// Seed of all draws.
     pub seed: u64,
-    /// Whose account of the platter is taken.
+    /// How rotational delay is counted.
     pub start: Start,
 }
 
@@ -58,7 +58,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// A disk that is asked for blocks of so many sectors, up to `queue` at a time.
+    /// A disk with requests for blocks of `block_sectors` sectors, up to `queue` at a time.
     #[must_use]
     pub fn new(arm: &Arm, block_sectors: u32, queue: u32, effort: Effort) -> Self {
         let (positions, tracks) = (arm.blocks_per_track(block_sectors), arm.tracks());
@@ -66,17 +66,11 @@ impl Loaded {
         Self { arm: arm.clone(), rotation, effort }
     }
 
-    /// What a queue comes to under a distribution.
+    /// The results for a queue length under a distribution.
     #[must_use]
     pub fn point(&self, access: &Access, queue: u32, order: Order) -> Point {
         let Effort { runs, seed, .. } = self.effort;
         Load::new(&self.arm, access, &self.rotation).point(queue, order, runs, seed)
-    }
-
-    /// The costs counted.
-    #[must_use]
-    pub const fn rotation(&self) -> &Rotation {
-        &self.rotation
     }
 }
 
@@ -94,7 +88,7 @@ pub(super) fn rz55() -> Arm {
 
 /// Figures 3 to 12. `progress` is called with each number.
 #[must_use]
-pub fn figures(effort: Effort, progress: &mut dyn FnMut(u8)) -> Vec<ClusteringFigure> {
+pub(super) fn figures(effort: Effort, progress: &mut dyn FnMut(u8)) -> Vec<ClusteringFigure> {
     let mut all = vec![figure3()];
     all.extend(figures4_and_5());
     let disk = Loaded::new(&rz55(), BLOCK, 300, effort);
@@ -115,7 +109,7 @@ fn line(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -
 
 fn figure3() -> ClusteringFigure {
     let curve = |mixture: &Mixture| -> Vec<(f64, f64)> {
-        // Closer together where it is steep.
+        // More points where the curve is steep.
         (0..=100).map(|i| (f64::from(i) / 100.0).powi(3)).map(|d| (d, mixture.hottest(d))).collect()
     };
     let normal = |sigma: f64| {
@@ -177,9 +171,9 @@ fn figure6() -> ClusteringFigure {
     }
 }
 
-/// Figures 7 to 11: utilization over the length of the queue.
-fn loaded(number: u8, disk: &Loaded) -> ClusteringFigure {
-    let (title, layouts): (_, &[(&str, Order)]) = match number {
+/// The title and the layouts of Figures 7 to 11.
+fn loaded_layouts(number: u8) -> (&'static str, &'static [(&'static str, Order)]) {
+    match number {
         7 => (
             "Utilization of a loaded disk",
             &[
@@ -190,7 +184,7 @@ fn loaded(number: u8, disk: &Loaded) -> ClusteringFigure {
             ],
         ),
         8 => (
-            "The same, where part of the disk is used",
+            "The same, with part of the disk in use",
             &[
                 ("random", Order::Arrival),
                 ("perfect", Order::Position),
@@ -199,7 +193,7 @@ fn loaded(number: u8, disk: &Loaded) -> ClusteringFigure {
             ],
         ),
         9 => (
-            "The same, where the hottest part is organized",
+            "The same, with the hottest part organized",
             &[
                 ("random", Order::Position),
                 ("lazy:0.5%", Order::Position),
@@ -221,7 +215,7 @@ fn loaded(number: u8, disk: &Loaded) -> ClusteringFigure {
             ],
         ),
         _ => (
-            "The same, where temperatures drift; the last two combine it with others",
+            "The same, with drifting temperatures; the last two lines combine drift with other layouts",
             &[
                 ("random", Order::Position),
                 ("perfect", Order::Position),
@@ -233,7 +227,12 @@ fn loaded(number: u8, disk: &Loaded) -> ClusteringFigure {
                 ("lazy:8%+drift:20%", Order::Position),
             ],
         ),
-    };
+    }
+}
+
+/// Figures 7 to 11: utilization over the length of the queue.
+fn loaded(number: u8, disk: &Loaded) -> ClusteringFigure {
+    let (title, layouts) = loaded_layouts(number);
     let lines = layouts.iter().filter_map(|&(name, order)| {
         let access = name.parse::<Layout>().ok()?.access(disk.arm.cylinders());
         let points = QUEUES.map(|q| (f64::from(q), disk.point(&access, q, order).utilization));

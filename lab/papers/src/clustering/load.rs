@@ -1,5 +1,6 @@
-//! A disk with a queue that is always as long: the simulation of section 5.2. The arm sweeps the cylinders one way and
-//! jumps back; in each cylinder it serves all that waits there, at the expected cost that [`Rotation`] counts.
+//! A disk with a queue of constant length: the simulation of section 5.2. The arm sweeps the
+//! cylinders in one direction and jumps back; in each cylinder it serves all waiting requests, at
+//! the expected cost that [`Rotation`] counts.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +8,31 @@ use seekless_disk::clustering::{Access, Arm};
 
 use super::Rotation;
 
-/// In which order the requests of a cylinder are served.
+/// The order of requests within a cylinder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As they came.
+    /// In order of arrival.
     Arrival,
-    /// As they pass the heads.
+    /// In order of rotational position.
     Position,
 }
 
-/// What a run came to: means over requests, in milliseconds.
+/// Results of a run: means over requests, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Requests waiting, or being served.
+    /// Length of the queue, with the request in service.
     pub queue: u32,
     /// Seek time.
     pub seek_ms: f64,
-    /// Waiting for the platter.
+    /// Rotational delay.
     pub rotation_ms: f64,
     /// Transfer.
     pub transfer_ms: f64,
-    /// Requests served a visit to a cylinder.
+    /// Requests served per visit to a cylinder.
     pub a_visit: f64,
-    /// Share of the time that is spent transferring: equation 13.
+    /// Share of time with a transfer: equation 13.
     pub utilization: f64,
-    /// Standard deviation of the utilization from run to run; 0 of one run.
+    /// Standard deviation of the utilization from run to run; 0 for one run.
     pub spread: f64,
 }
 
@@ -41,11 +42,12 @@ pub struct Load<'a> {
     arm: &'a Arm,
     rotation: &'a Rotation,
     transfer_ms: f64,
-    /// Sums of the shares, for draws.
+    /// Cumulative shares, for draws.
     below: Vec<f64>,
 }
 
-/// A request is drawn anew where its block is waiting already; so often at most, then the queue stays shorter.
+/// Most draws for a request whose block is in the queue already; after that the queue stays
+/// shorter.
 const TRIES: u32 = 10_000;
 
 impl<'a> Load<'a> {
@@ -65,8 +67,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Means of `runs` runs at a queue length, each of 100 times as many requests, as the paper does. A run draws from
-    /// its own seed, made from `seed`.
+    /// Means of `runs` runs at a queue length. Each run has 100 times as many requests as the
+    /// queue, as in the paper, and its own seed, derived from `seed`.
     #[must_use]
     pub fn point(&self, queue: u32, order: Order, runs: u32, seed: u64) -> Point {
         let runs = runs.max(1);
@@ -97,7 +99,7 @@ impl<'a> Load<'a> {
             for _ in 0..n {
                 for _ in 0..TRIES {
                     let count = waiting.entry(self.draw(dice)).or_insert(0);
-                    // Which block it is does not matter, only whether that one waits.
+                    // The block itself does not matter, only whether it is in the queue.
                     if dice.below(blocks) >= u64::from(*count) {
                         *count += 1;
                         added += 1;
@@ -139,14 +141,14 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// A cylinder.
+    /// Draws a cylinder.
     fn draw(&self, dice: &mut Dice) -> u32 {
         let at = dice.unit() * self.below.last().copied().unwrap_or(1.0);
         self.below.partition_point(|b| *b <= at).min(self.below.len() - 1) as u32
     }
 }
 
-/// SplitMix64: what is drawn hangs on the seed alone.
+/// SplitMix64: draws depend on the seed alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
@@ -163,12 +165,12 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Evenly from 0 to below `n`.
+    /// Uniform from 0 to below `n`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Evenly from 0 to below 1.
+    /// Uniform from 0 to below 1.
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same() {
+    fn equal_seeds_give_equal_draws() {
         let arm = Arm::paper(1224, 15, 36, 3600.0);
         let (rotation, access) = (Rotation::new(9, 15, 50, Start::Paper), Access::perfect(1224));
         let load = Load::new(&arm, &access, &rotation);

@@ -1,4 +1,4 @@
-//! Layouts by name, as they are written on a command line: `perfect`, `lazy:8%`, `buckets:3+drift:20%`.
+//! Layouts by name, as on the command line: `perfect`, `lazy:8%`, `buckets:3+drift:20%`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ enum Base {
     Lazy(f64),
 }
 
-/// A layout, and which share of the accesses has drifted from it.
+/// A layout, and the share of the accesses that has drifted away.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layout {
     base: Base,
@@ -24,7 +24,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Its distribution over so many cylinders.
+    /// Its distribution of accesses over this many cylinders.
     #[must_use]
     pub fn access(&self, cylinders: u32) -> Access {
         let perfect = || Access::perfect(cylinders);
@@ -61,7 +61,7 @@ impl FromStr for Layout {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
-                "'{text}' is no layout: {why}; write random, perfect, normal:SHARE, concentrated:SHARE, buckets:N or lazy:SHARE, with +drift:SHARE behind where accesses drift"
+                "'{text}' is no layout: {why}; write random, perfect, normal:SHARE, concentrated:SHARE, buckets:N or lazy:SHARE, followed by +drift:SHARE if accesses drift"
             )
         };
         let share = |s: &str| {
@@ -82,8 +82,10 @@ impl FromStr for Layout {
         let base = match base.split_once(':') {
             None if base == "random" => Base::Random,
             None if base == "perfect" => Base::Perfect,
-            // The paper's words for it.
-            None if base == "drift" => return Err(bad("say of what, as in perfect+drift:20%")),
+            // The paper's name for this layout.
+            None if base == "drift" => {
+                return Err(bad("name the layout that drifts, as in perfect+drift:20%"));
+            }
             Some(("normal", s)) => Base::Normal(share(s)?),
             Some(("concentrated", s)) => Base::Concentrated(share(s)?),
             Some(("lazy", s)) => Base::Lazy(share(s)?),
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_parse_and_print_alike() {
         for text in [
             "random",
             "perfect",

@@ -1,33 +1,35 @@
-//! What it costs to serve k requests in one cylinder, in revolutions: section 5.2, Figure 6. Expected values are
-//! counted over all ways in which k blocks can lie, in big integers: exact for any geometry, no draw is made.
+//! The cost of k requests in one cylinder, in revolutions: section 5.2, Figure 6. Expected values
+//! are counted over all configurations of k blocks, in big integers: exact for any geometry,
+//! without random draws.
 //!
-//! Blocks of a rotational position, on whatever track, pass the heads at once, and one is read of them each time. Where
-//! the fullest position holds m blocks, m - 1 whole revolutions go by until its last one comes; where r positions
-//! are as full, the last of them decides. So a configuration's cost hangs on m and r alone, and with s positions and
-//! t tracks there are
+//! All blocks of a rotational position pass the heads at the same time, and the disk reads one of
+//! them each time. If the fullest position holds m blocks, its last block comes after m - 1 whole
+//! revolutions; if r positions are as full, the last of them decides. So the cost of a
+//! configuration depends on m and r alone. With s positions and t tracks there are
 //!
 //! ```text
 //! C(s, r) * C(t, m)^r * [x^(k - r m)] (C(t, 0) + C(t, 1) x + ... + C(t, m - 1) x^(m - 1))^(s - r)
 //! ```
 //!
-//! ways to have them, of C(s t, k) in all. Where these r positions lie is even: the mean distance from the first to the
-//! last is (r - 1)(s + 1) / (r + 1), the mean place of the last, from 1, r (s + 1) / (r + 1).
+//! configurations of them, of C(s t, k) in all. These r positions are uniform: the mean distance
+//! from the first to the last is (r - 1)(s + 1) / (r + 1); the mean index of the last, from 1, is r
+//! (s + 1) / (r + 1).
 
 use num_bigint::BigUint;
 
-/// Where the wait begins.
+/// Where rotational delay begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
-    /// Half a revolution goes by until the first of the fullest positions comes, whatever lies on the way: the
+    /// Half a revolution before the first of the fullest positions, whatever lies on the way: the
     /// paper's account.
     #[default]
     Paper,
-    /// Where the head arrives, anywhere: the time until the last block has been read, as a disk has it. Where several
-    /// positions are as full, the first of them comes sooner than after half a revolution.
+    /// At a uniform position of arrival, until the last block has been read: a disk's account. If
+    /// several positions are as full, the first of them comes sooner than after half a revolution.
     Arrival,
 }
 
-/// An expected cost in revolutions, as a fraction that is exact and not in lowest terms.
+/// An exact expected cost in revolutions: a fraction, not in lowest terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exact {
     /// Numerator.
@@ -37,11 +39,11 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// To the nearest 2^-52 or so.
+    /// The value, to about 2^-52.
     #[must_use]
     pub fn revolutions(&self) -> f64 {
         let scaled = (&self.numerator << 53u32) / &self.denominator;
-        // Far fewer than 2^64 / 2^53 revolutions would not fit; more saturate.
+        // Costs of real cylinders fit by far; greater ones saturate.
         let digits = scaled.to_u64_digits();
         let value = digits.iter().rev().fold(0.0, |sum, d| sum * 2f64.powi(64) + *d as f64);
         value / 2f64.powi(53)
@@ -54,7 +56,7 @@ impl Exact {
     }
 }
 
-/// Expected costs of serving 1, 2, 3... requests in a cylinder.
+/// Expected costs of 1, 2, 3... requests in a cylinder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
     positions: u32,
@@ -64,8 +66,8 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// For cylinders of `tracks` tracks with `positions` blocks each, up to `most` requests; no more than there are
-    /// blocks. All are at least 1.
+    /// For cylinders of `tracks` tracks with `positions` blocks each, up to `most` requests, or up
+    /// to the number of blocks. All arguments are at least 1.
     #[must_use]
     pub fn new(positions: u32, tracks: u32, most: u32, start: Start) -> Self {
         let (s, t) = (positions.max(1), tracks.max(1));
@@ -75,13 +77,14 @@ impl Rotation {
         for m in 1..=t.min(most as u32) {
             let below = &of_tracks[..m as usize];
             let full = &of_tracks[m as usize];
-            // The power by how many positions are not the fullest.
+            // The power, by the number of positions that are less full.
             let mut power = vec![BigUint::from(1u8)];
             let fulls = powers(full, s.min(most as u32 / m));
             for others in 0..s {
                 let r = s - others;
                 if (r as usize) < fulls.len() {
-                    // C(s, r) / (r + 1) = C(s + 1, r + 1) / (s + 1): all costs have one denominator.
+                    // C(s, r) / (r + 1) = C(s + 1, r + 1) / (s + 1): all costs have one
+                    // denominator.
                     let ways = &of_positions[r as usize + 1] * &fulls[r as usize];
                     let each = ways * cost(s, m, r, start);
                     let from = (r * m) as usize;
@@ -118,26 +121,27 @@ impl Rotation {
         self.positions * self.tracks
     }
 
-    /// Most requests that were counted.
+    /// The greatest number of requests with a counted cost.
     #[must_use]
     pub fn most(&self) -> u32 {
         self.costs.len() as u32
     }
 
-    /// Expected revolutions to serve k requests in order of their position, transfer included; 0 for none. For more
-    /// than [`Self::most`], those of so many.
+    /// Expected revolutions for k requests in order of position, with transfer; 0 for none. For
+    /// more than [`Self::most`], the cost of that many.
     #[must_use]
     pub fn ordered(&self, k: u32) -> f64 {
         k.min(self.most()).checked_sub(1).map_or(0.0, |i| self.costs[i as usize])
     }
 
-    /// Expected revolutions in order of arrival: half of one for each, equation 16, and the transfer.
+    /// Expected revolutions in order of arrival: half a revolution for each request, equation 16,
+    /// and the transfer.
     #[must_use]
     pub fn arriving(&self, k: u32) -> f64 {
         f64::from(k) * (0.5 + 1.0 / f64::from(self.positions))
     }
 
-    /// The exact cost of k requests in order of position; none where it was not counted.
+    /// The exact cost of k requests in order of position; `None` if it was not counted.
     #[must_use]
     pub fn exact(&self, k: u32) -> Option<&Exact> {
         self.exact.get((k as usize).checked_sub(1)?)

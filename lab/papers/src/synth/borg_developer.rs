@@ -1,5 +1,5 @@
-//! BORG's developer desktop (FAST'09, 2 and Table 1): one user's editing, compiling, mail, documents and updates of
-//! the system; written mostly. Numbers only.
+//! BORG's developer desktop (FAST'09, 2 and Table 1): editing, compiling, mail, documents and
+//! system updates of one user; mostly writes. Numbers only.
 
 use super::{Journal, Personality, Printed, Side};
 

@@ -1,5 +1,5 @@
-//! BORG's office desktop (FAST'09, 2 and Table 1): one user's browsing, plotting and office programs; read mostly,
-//! much the same every day. Numbers only.
+//! BORG's office desktop (FAST'09, 2 and Table 1): one user's browsing, plotting and office
+//! programs; mostly reads, similar from day to day. Numbers only.
 
 use super::{Journal, Personality, Printed, Side};
 

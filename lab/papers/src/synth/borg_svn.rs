@@ -1,5 +1,5 @@
-//! BORG's Subversion server (FAST'09, 2 and Table 1): documents and code of a group of six; written mostly, by
-//! commits that make new data and soon give way to others. Numbers only.
+//! BORG's Subversion server (FAST'09, 2 and Table 1): documents and code of a group of six; mostly
+//! writes, by commits that make new data and are soon followed by others. Numbers only.
 
 use super::{Journal, Personality, Printed, Side};
 

@@ -1,6 +1,6 @@
-//! Stands in for BORG's virtual machines (FAST'09, 6.3): four guests of one host run Postmark, each a file system of
-//! 4 GB of which the host sees one process only. The paper prints nothing of this trace but what the disk was busy,
-//! so the numbers aimed at are ours. Numbers only.
+//! A substitute for BORG's virtual machines (FAST'09, 6.3): four guests of one host run Postmark,
+//! each on a file system of 4 GB; the host sees one process for each guest. The paper prints only
+//! the disk's busy time for this trace, so the target numbers are ours. Numbers only.
 
 use super::{Journal, Personality, Printed, Side};
 
@@ -26,7 +26,7 @@ pub(super) const PERSONALITY: Personality = Personality {
         steps: 8.0,
         steady: 0.5,
         hours: 15.0,
-        // Long against what is between two tasks, so that the tasks of one guest come mixed.
+        // Long compared with the time between two tasks, so that tasks of one guest overlap.
         think_ms: 20_000.0,
         programs: &["vm1", "vm2", "vm3", "vm4"],
     },

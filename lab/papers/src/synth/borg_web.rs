@@ -1,5 +1,6 @@
-//! BORG's web server (FAST'09, 2 and Table 1): the mirror of a department's, 1.1 million requests in the week to
-//! 256,017 files (6.2); read mostly, popular pages all week, pages asked for in ever other order. Numbers only.
+//! BORG's web server (FAST'09, 2 and Table 1): the mirror of a department's server, 1.1 million
+//! requests in the week to 256,017 files (6.2); mostly reads, the same popular pages all week,
+//! pages in changing order. Numbers only.
 
 use super::{Journal, Personality, Printed, Side};
 

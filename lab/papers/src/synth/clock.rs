@@ -1,11 +1,11 @@
-//! When people are active: a week of hours, each with its weight. Turns evenly drawn numbers into times.
+//! People's activity: a week of hours, each with a weight. Turns uniform random numbers into times.
 
 const HOUR: f64 = 3.6e12;
 const HOURS: usize = 7 * 24;
 /// A week in nanoseconds.
 pub(super) const WEEK: u64 = 7 * 86_400_000_000_000;
 
-/// Activity up to the start of each hour of the week, as a share of all.
+/// Cumulative activity at the start of each hour of the week, as a share of the week's activity.
 #[derive(Debug)]
 pub(super) struct Clock([f64; HOURS + 1]);
 
@@ -19,7 +19,7 @@ impl Clock {
         Self(sums.map(|s| s / all))
     }
 
-    /// The time in nanoseconds by which a share `activity` (0 to 1) of a week's activity has been.
+    /// The time in nanoseconds at which a share `activity` (0 to 1) of the week's activity is over.
     pub(super) fn at(&self, activity: f64) -> u64 {
         let hour = self.0.partition_point(|s| *s <= activity).clamp(1, HOURS) - 1;
         let (from, to) = (self.0[hour], self.0[hour + 1]);

@@ -1,6 +1,6 @@
-//! Made-up days of file requests whose sums are those of EEFS's Table 1: programs that look at a set of files over and
-//! over, read them, and write some. Everything is drawn from a seed. What is matched and what is invented is told in
-//! docs/lab/synth.md. It knows no disk.
+//! Made-up days of file requests with the sums of EEFS's Table 1: programs look at a set of files
+//! repeatedly, read them, and write some. Everything is drawn from a seed. docs/lab/synth.md lists
+//! the matched and the invented parts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,44 +15,46 @@ const MB: f64 = (1u64 << 20) as f64;
 const DAY: f64 = 86_400e9;
 /// Bytes of one read or write.
 const CHUNK: u64 = 8_192;
-/// Where small files end.
+/// Small files are below this size.
 const SMALL: u64 = 16_384;
 
-/// A column of EEFS's Table 1, and what it leaves open.
+/// A column of EEFS's Table 1, and numbers that the table leaves open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FileDay {
-    /// As on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it stands for.
+    /// The users of the day.
     pub title: &'static str,
     /// Requests.
     pub requests: u64,
-    /// Megabytes (2^20) read, each time counted.
+    /// Megabytes (2^20) read; repetitions count.
     pub read_mb: f64,
     /// Megabytes written.
     pub written_mb: f64,
-    /// Megabytes touched, each byte once.
+    /// Megabytes touched; each byte counts once.
     pub distinct_mb: f64,
     /// Share of the files below 16 KiB.
     pub small: f64,
-    /// Mean bytes of the others. Ours.
+    /// Mean bytes of the other files. Our number.
     large_bytes: f64,
-    /// Programs that use several files, over and over. INS and RES: the groups of Table 2. The others': ours.
+    /// Programs that use several files repeatedly. INS and RES: the groups of Table 2. The others:
+    /// our numbers.
     programs: u32,
-    /// Files that such a program uses: from, to. INS and RES: so that groups have Table 2's mean size.
+    /// Files of such a program: least and most. INS and RES: so that groups have Table 2's mean
+    /// size.
     uses: (u32, u32),
-    /// Between two shuffles, the share of the programs that use some other files than usual, and how many others: from, to. So
-    /// that as many groups are stable, and as many files come and go, as Table 2 says.
+    /// Share of the programs that use unusual files between two shuffles; `others`: least and most
+    /// of these files. Chosen so that stable groups, and files that come and go, match Table 2.
     varied: f64,
     others: (u32, u32),
-    /// Activity by hour. Ours.
+    /// Activity by hour. Our numbers.
     hours: [u8; 24],
 }
 
 const OFFICE: [u8; 24] =
     [2, 1, 1, 1, 1, 1, 1, 2, 5, 9, 10, 10, 8, 9, 10, 10, 10, 9, 7, 6, 6, 5, 4, 3];
 
-/// The days there are. RES's two shares of file sizes add up to 97% in print; the first is taken.
+/// All days. The two printed shares of RES's file sizes add up to 97%; ours is the first.
 pub const FILE_DAYS: [FileDay; 4] = [
     FileDay {
         name: "eefs-ins",
@@ -117,8 +119,8 @@ pub const FILE_DAYS: [FileDay; 4] = [
 ];
 
 impl FileDay {
-    /// Requests from one shuffle to the next: the paper's 100,000, which in its traces were an hour or so, or an hour's in the
-    /// mean where a day has fewer.
+    /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces; or
+    /// an hour's mean on a day with fewer.
     #[must_use]
     pub const fn interval(&self) -> u64 {
         let hour = self.requests / 24;
@@ -126,20 +128,21 @@ impl FileDay {
     }
 }
 
-/// Of all opens, the share of the programs that use several files: EEFS's grouping takes in "70% to 89% of all file accesses".
+/// Share of opens by programs with several files: EEFS's groups cover "70% to 89% of all file
+/// accesses".
 const GROUPED: f64 = 0.8;
 
-/// A file of a made-up day; all of it is there when the day begins.
+/// A file of a made-up day; it exists when the day begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeFile {
     /// Its directory, numbered from 0.
     pub directory: u32,
-    /// Its size in bytes; it never changes.
+    /// Its size in bytes; constant.
     pub size: u64,
 }
 
 impl MadeFile {
-    /// A name for it.
+    /// A path for the file of this number.
     #[must_use]
     pub fn path(&self, file: u32) -> String {
         format!("/made/d{}/f{file}", self.directory)
@@ -151,12 +154,12 @@ impl MadeFile {
 struct Run {
     task: u32,
     stream: u32,
-    /// Rounds of looking that are left, then the round that reads and writes.
+    /// Rounds of looking left, before the round of reads and writes.
     looks: u32,
-    /// One that leaves out no file.
+    /// Whether the run visits every file.
     whole: bool,
     step: usize,
-    /// Bytes of the file at hand that were read or written, and whether it is open.
+    /// Bytes of the present file read or written so far; `open`: whether the file is open.
     done: u64,
     phase: Phase,
 }
@@ -174,63 +177,67 @@ pub struct FilePlay {
     day: FileDay,
     scale: f64,
     files: Vec<MadeFile>,
-    /// The files of each task, in the order in which they are used: first the programs' of several files, then
-    /// each other file by itself.
+    /// The files of each task, in order of use: first programs with several files, then each other
+    /// file by itself.
     tasks: Vec<Vec<u32>>,
-    /// The files that each program uses usually, and those that it may use instead.
+    /// The usual files of each program, and the files that it may use instead.
     usual: Vec<(Vec<u32>, Vec<u32>)>,
-    /// Of such intervals, which this is.
+    /// The number of the present interval between shuffles.
     epoch: u64,
-    /// Up to which value of the dice each task is drawn.
+    /// Cumulative probabilities of the tasks.
     popularity: Vec<f64>,
     dice: Dice,
     active: BinaryHeap<Reverse<(u64, usize)>>,
     runs: Vec<Run>,
     spare: Vec<usize>,
-    /// Runs begun, of all.
+    /// Runs begun; `all`: runs of the day.
     begun: u64,
     all: u64,
     next_start: u64,
     /// Requests, bytes read and bytes written so far.
-    told: u64,
+    emitted: u64,
     read: u64,
     written: u64,
 }
 
-impl FilePlay {
-    /// A day, or a part of it: requests and bytes times `scale`, which is above 0 and at most 1; the files are those of the
-    /// whole day's number times `scale` too, and the day stays a day.
-    #[must_use]
-    pub fn new(day: FileDay, scale: f64, seed: u64) -> Self {
-        let mut dice = Dice::new(seed, 40);
+/// The files of a day, the usual and other files of its programs, and the files of each task.
+struct Population {
+    files: Vec<MadeFile>,
+    usual: Vec<(Vec<u32>, Vec<u32>)>,
+    tasks: Vec<Vec<u32>>,
+}
+
+impl Population {
+    fn draw(day: &FileDay, scale: f64, dice: &mut Dice) -> Self {
         let distinct = day.distinct_mb * MB * scale;
         let mut files: Vec<MadeFile> = Vec::new();
         let (mut bytes, mut small) = (0.0, 0u64);
         let (mut own, mut directories) = (8, 9u32);
         let mut file = |dice: &mut Dice, own: u32| {
-            // The share is kept all along, not left to chance.
+            // The share holds at every moment, not only on the mean.
             let size = if small as f64 <= day.small * files.len() as f64 {
                 small += 1;
                 (dice.exponential(5_000.0) as u64 + 64).min(SMALL - 1)
             } else {
                 SMALL + dice.exponential(day.large_bytes - SMALL as f64) as u64
             };
-            // Programs, libraries and settings lie in directories of their own.
+            // Programs, libraries and settings lie in separate directories.
             let directory = if dice.unit() < 0.6 { own } else { dice.below(8) };
             files.push(MadeFile { directory, size });
             bytes += size as f64;
             (files.len() as u32 - 1, bytes < distinct)
         };
         let from_to = |dice: &mut Dice, (from, to): (u32, u32)| from + dice.below(to - from + 1);
-        // Several programs work in one directory, so that what lies together is not only what is used together.
+        // Several programs share a directory, so that files of one directory are not always used
+        // together.
         let mut usual = Vec::new();
         for _ in 0..day.programs {
             if dice.below(6) == 0 {
                 directories += 1;
             }
             own = 8 + dice.below(directories - 8);
-            let n = from_to(&mut dice, day.uses);
-            let mut some = |n: u32| (0..n).map(|_| file(&mut dice, own).0).collect::<Vec<_>>();
+            let n = from_to(dice, day.uses);
+            let mut some = |n: u32| (0..n).map(|_| file(dice, own).0).collect::<Vec<_>>();
             usual.push((some(n), some(day.others.1)));
         }
         let mut tasks: Vec<Vec<u32>> = usual.iter().map(|u| u.0.clone()).collect();
@@ -239,28 +246,46 @@ impl FilePlay {
                 directories += 1;
                 own = directories - 1;
             }
-            let (next, more) = file(&mut dice, own);
+            let (next, more) = file(dice, own);
             tasks.push(vec![next]);
             if !more {
                 break;
             }
         }
-        // Programs are started by a law flatter than Zipf's, so that all are within an hour; the other files by Zipf's.
-        let (programs, lone) = (usual.len(), tasks.len() - usual.len());
-        let mean = tasks[..programs].iter().map(Vec::len).sum::<usize>() as f64 / programs as f64;
-        let started = GROUPED / (GROUPED + mean * (1.0 - GROUPED));
-        let of = |n: usize, power: f64| (1..=n).map(move |rank| (rank as f64).powf(-power));
-        let (all_programs, all_lone): (f64, f64) = (of(programs, 0.5).sum(), of(lone, 1.0).sum());
-        let mut sum = 0.0;
-        let popularity: Vec<f64> = of(programs, 0.5)
-            .map(|w| w / all_programs * started)
-            .chain(of(lone, 1.0).map(|w| w / all_lone * (1.0 - started)))
-            .map(|w| {
-                sum += w;
-                sum
-            })
-            .collect();
-        // Bytes of the task that is drawn, in the mean; a fifth of the runs has nothing to read or write left.
+        Self { files, usual, tasks }
+    }
+}
+
+/// Cumulative probabilities of all tasks: programs first, then single files.
+fn popularity(usual: &[(Vec<u32>, Vec<u32>)], tasks: usize) -> Vec<f64> {
+    // Program starts are flatter than Zipf's law, so that every program starts within an hour;
+    // other files follow Zipf's law.
+    let (programs, lone) = (usual.len(), tasks - usual.len());
+    let mean = usual.iter().map(|u| u.0.len()).sum::<usize>() as f64 / programs as f64;
+    let started = GROUPED / (GROUPED + mean * (1.0 - GROUPED));
+    let of = |n: usize, power: f64| (1..=n).map(move |rank| (rank as f64).powf(-power));
+    let (all_programs, all_lone): (f64, f64) = (of(programs, 0.5).sum(), of(lone, 1.0).sum());
+    let mut sum = 0.0;
+    of(programs, 0.5)
+        .map(|w| w / all_programs * started)
+        .chain(of(lone, 1.0).map(|w| w / all_lone * (1.0 - started)))
+        .map(|w| {
+            sum += w;
+            sum
+        })
+        .collect()
+}
+
+impl FilePlay {
+    /// A day, or a part of it: requests, bytes and files times `scale`, which is above 0 and at
+    /// most 1. The day still has 24 hours.
+    #[must_use]
+    pub fn new(day: FileDay, scale: f64, seed: u64) -> Self {
+        let mut dice = Dice::new(seed, 40);
+        let Population { files, usual, tasks } = Population::draw(&day, scale, &mut dice);
+        let popularity = popularity(&usual, tasks.len());
+        let sum = popularity.last().copied().unwrap_or(1.0);
+        // Mean bytes of a drawn task; a fifth of the runs has no bytes left to read or write.
         let bytes_of =
             |task: &Vec<u32>| -> f64 { task.iter().map(|&f| files[f as usize].size as f64).sum() };
         let mut before = 0.0;
@@ -270,7 +295,7 @@ impl FilePlay {
         });
         let per_run = weighted.sum::<f64>() / sum;
         let runs = (day.read_mb + day.written_mb) * MB * scale * 1.25 / per_run;
-        // Each file is read at least once; on a short day, that alone must not be what people do.
+        // Each file is read at least once; on a short day, people do more than that.
         let all = (runs as u64).max(2 * tasks.len() as u64);
         let mut play = Self {
             day,
@@ -287,7 +312,7 @@ impl FilePlay {
             begun: 0,
             all,
             next_start: 0,
-            told: 0,
+            emitted: 0,
             read: 0,
             written: 0,
         };
@@ -301,13 +326,13 @@ impl FilePlay {
         &self.files
     }
 
-    /// Requests to come, about.
+    /// Requests to come, approximately.
     #[must_use]
     pub fn expected(&self) -> u64 {
         (self.day.requests as f64 * self.scale) as u64
     }
 
-    /// When the next run begins: people's hours, drawn evenly within them.
+    /// The start of the next run: uniform within an hour, hours by people's activity.
     fn start(&mut self) -> u64 {
         let at = (self.begun as f64 + self.dice.unit()) / self.all as f64;
         let sum: u32 = self.day.hours.iter().map(|h| u32::from(*h)).sum();
@@ -322,11 +347,12 @@ impl FilePlay {
         DAY as u64
     }
 
-    /// Some programs use other files for a while, each time anew: between two intervals as much changes as between far ones.
+    /// Some programs use other files for one interval, drawn anew each time: neighbouring intervals
+    /// differ as much as distant ones.
     fn vary(&mut self) {
         let length = (self.day.interval() as f64 * self.scale).max(1.0);
-        // Half an interval off, as nobody tells the people when a shuffle is.
-        let epoch = (self.told as f64 / length + 0.5) as u64;
+        // Half an interval off: people do not know the times of shuffles.
+        let epoch = (self.emitted as f64 / length + 0.5) as u64;
         if epoch == self.epoch {
             return;
         }
@@ -346,12 +372,12 @@ impl FilePlay {
 
     fn begin(&mut self) {
         self.vary();
-        // Every task is run once in the course of the day; the rest is by popularity.
+        // Every task runs once during the day; further runs go by popularity.
         let every = self.all / self.tasks.len() as u64;
         let whole =
             self.begun.is_multiple_of(every) && self.begun / every < self.tasks.len() as u64;
         let task = if whole {
-            // In an order that is no task's neighbours'.
+            // In an order that separates neighbouring tasks.
             let i = self.begun / every;
             (i * stride(self.tasks.len() as u64) % self.tasks.len() as u64) as usize
         } else {
@@ -359,9 +385,9 @@ impl FilePlay {
             self.popularity.partition_point(|p| *p <= at).min(self.tasks.len() - 1)
         };
         self.begun += 1;
-        // As many looks as are needed to have told, by now, as many requests as the paper counts.
+        // The number of looks that brings the requests so far to the paper's count.
         let progress = self.begun as f64 / self.all as f64;
-        let owed = self.day.requests as f64 * self.scale * progress - self.told as f64;
+        let owed = self.day.requests as f64 * self.scale * progress - self.emitted as f64;
         let open: f64 = self.active.len() as f64 * 40.0;
         let each = 2.0
             * self.tasks.iter().take(self.usual.len()).map(Vec::len).sum::<usize>() as f64
@@ -385,7 +411,8 @@ impl FilePlay {
             if self.begun < self.all { self.start().max(self.next_start) } else { u64::MAX };
     }
 
-    /// The next request of a run, and nanoseconds to the one after it; `None` where the run is over.
+    /// The next request of a run, and nanoseconds to the request after it; `None` at the end of the
+    /// run.
     fn step(&mut self, slot: usize) -> (FileOp, u32, u64, u64, Option<f64>) {
         let progress = self.begun as f64 / self.all as f64;
         let run = &mut self.runs[slot];
@@ -424,7 +451,7 @@ impl FilePlay {
             _ => {
                 (run.phase, run.done) = (Phase::Open, 0);
                 run.step += 1;
-                // Now and then a file is passed over.
+                // A run sometimes skips a file.
                 if !run.whole && run.step + 1 < task.len() && self.dice.below(12) == 0 {
                     run.step += 1;
                 }
@@ -450,7 +477,7 @@ impl Iterator for FilePlay {
         }
         let Reverse((time, slot)) = self.active.pop()?;
         let (op, file, offset, len, gap) = self.step(slot);
-        self.told += 1;
+        self.emitted += 1;
         let stream = StreamId(self.runs[slot].stream);
         match gap {
             Some(mean) => {
@@ -463,7 +490,7 @@ impl Iterator for FilePlay {
     }
 }
 
-/// A number without a factor in common with `n`: steps of it meet each of `n` places once.
+/// A number coprime to `n`: steps of this size visit each of `n` positions once.
 fn stride(n: u64) -> u64 {
     let gcd = |mut a: u64, mut b: u64| {
         while b > 0 {
@@ -474,27 +501,11 @@ fn stride(n: u64) -> u64 {
     (n * 5 / 8 + 1..).find(|&s| gcd(s, n) == 1).unwrap_or(1)
 }
 
-/// An event as a line of `strace -f -ttt -T -y`; each request stands by itself.
-#[must_use]
-pub fn strace_line(event: &FileEvent, path: &str) -> String {
-    let (pid, s) = (event.stream.0 + 1_000, 1_000_000_000.0 + event.time.as_secs_f64());
-    let (offset, len) = (event.offset, event.len);
-    match event.op {
-        FileOp::Read => {
-            format!("{pid} {s:.6} pread64(3<{path}>, \"\"..., {len}, {offset}) = {len} <0.000001>")
-        }
-        FileOp::Write => {
-            format!("{pid} {s:.6} pwrite64(3<{path}>, \"\"..., {len}, {offset}) = {len} <0.000001>")
-        }
-        FileOp::Close => format!("{pid} {s:.6} close(3<{path}>) = 0 <0.000001>"),
-        _ => format!("{pid} {s:.6} openat(AT_FDCWD</>, \"{path}\", O_RDWR) = 3<{path}> <0.000001>"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::strace::strace_line;
     use super::*;
     use seekless_trace::{OpenOptions, Source};
 
@@ -535,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_comes_back_out_of_its_strace() {
+    fn a_day_is_the_same_after_writing_and_reading_strace() {
         let mut play = FilePlay::new(FILE_DAYS[2], 0.002, 7);
         let events: Vec<FileEvent> = play.by_ref().collect();
         let text: String = events

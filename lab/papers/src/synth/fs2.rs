@@ -1,9 +1,10 @@
-//! Loads like those of FS2's evaluation (SOSP'05, 4.3 to 4.6) on an aged file system, made up: its traces are not to be had.
-//! What the paper prints of each is how long it ran, how busy the disk was, and, of TPC-W, the mean access; how many files
-//! there are, where they lie and how much of a run repeats is ours, and said in `docs/lab/synth.md`. Knows no disk.
+//! Made-up loads like those of FS2's evaluation (SOSP'05, 4.3 to 4.6) on an aged file system: the
+//! paper's traces cannot be obtained. The paper prints for each load the length of a run and the
+//! disk's busy share, and for TPC-W the mean access. The number of files, their locations and the
+//! repetitions within a run are ours; `docs/lab/synth.md` lists them.
 //!
-//! A load is a list of *places* and of *visits*, runs of places that are read one after the other, always in the same
-//! order. A run begins with nothing in RAM, and reads each place once at most.
+//! A load is a list of *places* and of *visits*. A visit reads several places, always in the same
+//! order. A run begins with empty RAM, and reads each place at most once.
 
 use std::collections::BTreeMap;
 
@@ -11,36 +12,39 @@ use seekless_block::{Duration, Extent, Op, PAGE_SECTORS, Request, Sectors, SimTi
 
 use super::dice::Dice;
 
-/// A block group of Ext2 with blocks of 4 KiB, in pages, and what of it holds inodes and bitmaps.
+/// Pages of a block group of Ext2 with blocks of 4 KiB, and its pages for inodes and bitmaps.
 const GROUP: u64 = 32_768;
 const INODES: u64 = 514;
 /// Inodes in a page.
 const INODES_A_PAGE: u64 = 32;
-/// Share of each group that is free, at the mean: 60% of the paper's disks had more than 30% (2.1), Windows PCs 47% (there).
+/// Mean free share of each group: 60% of the paper's disks have more than 30% free (2.1), Windows
+/// PCs 47% (2.1).
 const FREE: f64 = 0.4;
 /// Mean pages of a free piece: 2 MiB.
 const PIECE: f64 = 512.0;
-/// Most pages of a request: 128 KiB, as Linux reads ahead.
+/// Most pages of a request: 128 KiB, Linux's read-ahead.
 const LONGEST: u64 = 32;
 
-/// One of the evaluation's loads.
+/// A load of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fs2Load {
-    /// A web shop's database and pictures: fixed times, queries and pictures that recur in any order, rows that do not.
+    /// A web shop's database and pictures: fixed times; queries and pictures recur in any order,
+    /// rows do not recur.
     TpcW,
-    /// `cvs update` of a kernel's tree: directory by directory, files here and the repository's there, always the same.
+    /// `cvs update` of a kernel's tree: directory by directory, working files and repository files,
+    /// always in the same order.
     Cvs,
-    /// The start of a desktop: programs, libraries and small files, always the same but for few.
+    /// The start of a desktop: programs, libraries and small files, nearly always the same.
     X,
-    /// Two web sites: fixed times, pages with what they embed, popular by Zipf's law.
+    /// Two web sites: fixed times; pages and their embedded files, popular by Zipf's law.
     Surge,
 }
 
 impl Fs2Load {
-    /// All of them, in the paper's order.
+    /// All loads, in the paper's order.
     pub const ALL: [Self; 4] = [Self::TpcW, Self::Cvs, Self::X, Self::Surge];
 
-    /// For tables.
+    /// Its name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,14 +55,15 @@ impl Fs2Load {
         }
     }
 
-    /// Whether requests come at fixed times; else each waits for the one before.
+    /// Whether requests come at fixed times; otherwise each request waits for the request before.
     #[must_use]
     pub const fn is_timed(self) -> bool {
         matches!(self, Self::TpcW | Self::Surge)
     }
 }
 
-/// A request, and how long after the one before it comes: after its arrival where times are fixed, else after its answer.
+/// A request, and the time since the request before: since its arrival if times are fixed,
+/// otherwise since its answer.
 pub type Paced = (Duration, Request);
 
 /// A file system with its load.
@@ -68,23 +73,23 @@ pub struct Fs2World {
     seed: u64,
     scale: f64,
     crowd: f64,
-    /// What is free, in order.
+    /// Free space, in order of address.
     pub free: Vec<Extent>,
-    /// Everything that a run may read, in order.
+    /// Everything that a run may read, in order of address.
     pub files: Vec<Extent>,
     visits: Vec<Vec<Extent>>,
-    /// Places that are read by themselves, each run others.
+    /// Places read one by one, different places in each run.
     rows: Vec<Extent>,
-    /// Where writes go, one after the other, and round.
+    /// Destinations of writes, one after the other, then again from the first.
     written: Extent,
 }
 
-/// The disk as files are put on it.
+/// The disk while files are placed.
 struct Laying {
     dice: Dice,
     groups: u64,
     taken: BTreeMap<u64, u64>,
-    /// Next page of each group that a growing file system would give.
+    /// The next page that a growing file system would allocate, by group.
     next: BTreeMap<u64, u64>,
     inodes: BTreeMap<u64, u64>,
 }
@@ -97,13 +102,13 @@ impl Laying {
         Self { dice, groups, taken, next, inodes }
     }
 
-    /// A group, so far into the disk.
+    /// The group at this share of the disk.
     fn group(&self, share: f64) -> u64 {
         ((self.groups as f64 * share) as u64).min(self.groups - 1)
     }
 
-    /// A file's pages: behind what was put into the group before it, with other files' in between; or, where it was written
-    /// later, wherever in the group there is room.
+    /// A file's pages: behind the files placed in the group before, with other files' pages
+    /// between; or, for a file written later, anywhere in the group with free space.
     fn file(&mut self, group: u64, pages: u64, later: bool) -> Extent {
         let group = group % self.groups;
         let base = group * GROUP;
@@ -117,7 +122,8 @@ impl Laying {
             grown
         };
         let mut at = base + at;
-        // Behind what stands there; now and then somewhere else, where that is one file after another.
+        // Behind the files already there; sometimes elsewhere, if files are placed one after
+        // another.
         let mut tries = 0;
         while let Some((_, &end)) = self.taken.range(..at + pages).next_back().filter(|t| *t.1 > at)
         {
@@ -135,7 +141,7 @@ impl Laying {
         Extent::new(at * PAGE_SECTORS, pages * PAGE_SECTORS)
     }
 
-    /// The page with the next inode of a group.
+    /// The page of the next inode of a group.
     fn inode(&mut self, group: u64) -> Extent {
         let group = group % self.groups;
         let n = self.inodes.entry(group).or_default();
@@ -144,7 +150,7 @@ impl Laying {
         Extent::new((group * GROUP + page) * PAGE_SECTORS, PAGE_SECTORS)
     }
 
-    /// Free pieces among all that no file of the load takes.
+    /// Free pieces between the files of the load.
     fn free(&mut self) -> Vec<Extent> {
         let mut free = Vec::new();
         for group in 0..self.groups {
@@ -174,7 +180,7 @@ impl Laying {
     }
 }
 
-/// A file's bytes as the requests of one who reads all of it.
+/// The requests of a program that reads the whole file.
 fn requests(file: Extent) -> impl Iterator<Item = Extent> {
     let step = LONGEST * PAGE_SECTORS;
     (0..file.len.0.div_ceil(step)).map(move |i| {
@@ -184,7 +190,7 @@ fn requests(file: Extent) -> impl Iterator<Item = Extent> {
 }
 
 impl Fs2World {
-    /// Lays a load on a disk of this size; `scale` is how much of it, 1 as the paper's.
+    /// Places a load on a disk of this size. `scale` is the size of the load; 1 is the paper's.
     #[must_use]
     pub fn new(load: Fs2Load, capacity: Sectors, scale: f64, seed: u64) -> Self {
         let mut on = Laying::new(capacity, seed, load);
@@ -218,13 +224,15 @@ impl Fs2World {
         (count * self.scale).ceil().max(1.0) as u32
     }
 
-    /// So many times as many clients in the same time, where times are fixed; the files are the same.
+    /// The same with `clients` times as many clients in the same time, if times are fixed; the
+    /// files stay the same.
     #[must_use]
     pub fn crowded(self, times: f64) -> Self {
         Self { crowd: times, ..self }
     }
 
-    /// Parts of the free pieces, so that no more than this share of a disk is free: one piece in so many goes, all over the disk.
+    /// Some of the free pieces, so that at most this share of a disk is free; pieces are left out
+    /// evenly over the disk.
     #[must_use]
     pub fn free_of(&self, capacity: Sectors, share: f64) -> Vec<Extent> {
         let all: u64 = self.free.iter().map(|e| e.len.0).sum();
@@ -239,8 +247,9 @@ impl Fs2World {
         self.free.iter().filter(keeps).copied().collect()
     }
 
-    /// About the tree of Linux 2.6: 16,500 files in 1,100 directories. For each directory its own blocks and `Entries` here, then
-    /// the beginning of each file of the repository, of which an eighth was written anew since the import.
+    /// About the tree of Linux 2.6: 16,500 files in 1,100 directories. For each directory, its
+    /// blocks and `Entries` of the working tree, then the beginning of each repository file; an
+    /// eighth of these was rewritten since the import.
     fn cvs(&mut self, on: &mut Laying) {
         let (here, there) = (on.group(0.30), on.group(0.36));
         for i in 0..u64::from(self.scaled(1100.0)) {
@@ -257,15 +266,15 @@ impl Fs2World {
                 let later = on.dice.unit() < 0.12;
                 let file = on.file(central, pages, later);
                 visit.push(Extent::new(file.start.0, file.len.0.min(4 * PAGE_SECTORS)));
-                // The file here: its inode alone.
+                // The working file: its inode alone.
                 on.inode(local);
             }
             self.visits.push(visit);
         }
     }
 
-    /// Some 180 programs, each with libraries that it may share, of which pieces are read as they are touched, and with small
-    /// files from elsewhere.
+    /// About 180 programs, each with libraries that it may share, read in pieces, and with small
+    /// files from other groups.
     fn desktop(&mut self, on: &mut Laying) {
         let places = [0.01, 0.03, 0.06, 0.10, 0.22];
         let dice_group = |on: &mut Laying, share: f64, wide: u32| {
@@ -298,7 +307,8 @@ impl Fs2World {
         }
     }
 
-    /// Tables and pictures in ten segments, groups apart, as Ext2's hash spreads large files (4.3.1).
+    /// Tables and pictures in ten segments in different groups, as Ext2's hash spreads large files
+    /// (4.3.1).
     fn shop(&mut self, on: &mut Laying) {
         let segments: Vec<u64> = (0..10).map(|i| on.group(0.38 + 0.02 * f64::from(i))).collect();
         let segment = |on: &mut Laying| {
@@ -321,7 +331,7 @@ impl Fs2World {
         }
     }
 
-    /// Pages and what they embed, each file an inode and its data, in two regions.
+    /// Pages and their embedded files, each file an inode and its data, in two regions.
     fn sites(&mut self, on: &mut Laying) {
         for i in 0..self.scaled(8000.0) {
             let region = if i % 2 == 0 { 0.3 } else { 0.6 };
@@ -336,20 +346,21 @@ impl Fs2World {
         }
     }
 
-    /// Seconds that a run of a timed load takes; 0 for one that is not.
+    /// Seconds of a run of a timed load; 0 for other loads.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         if self.load.is_timed() { 1200.0 * self.scale } else { 0.0 }
     }
 
-    /// The requests of the `run`-th run, from 1. `pause` is the time from an answer to the next request, where times are not fixed.
+    /// The requests of run number `run`, from 1. `pause` is the time from an answer to the next
+    /// request, if times are not fixed.
     #[must_use]
     pub fn run(&self, run: u64, pause: Duration) -> Vec<Paced> {
         let mut dice = Dice::new(self.seed.wrapping_add(run << 32), 200 + self.load as u64);
         let mut asked = Asked { read: Default::default(), all: Vec::new() };
         match self.load {
             Fs2Load::Cvs | Fs2Load::X => {
-                // A start opens some other file each time.
+                // Each start opens a few different files.
                 let skipped = if self.load == Fs2Load::X { 0.03 } else { 0.0 };
                 for place in self.visits.iter().flatten() {
                     if dice.unit() >= skipped {
@@ -372,7 +383,7 @@ impl Fs2World {
                 asked.paced()
             }
             Fs2Load::Surge => {
-                // Its lists of requests are made once and used in every run; when each comes differs.
+                // All runs share the lists of requests; the times differ.
                 let mut list = Dice::new(self.seed, 300);
                 let visits = self.scaled(14_000.0 * self.crowd);
                 self.timed(&mut list, &mut dice, &mut asked, visits, (0.7, 10.0));
@@ -382,8 +393,8 @@ impl Fs2World {
         }
     }
 
-    /// Visits at any time, drawn from `list` and half a second off, the `n`-th most popular in proportion to n^-steep; so many milliseconds from
-    /// one place to the next.
+    /// Visits at random times, drawn from `list`: the n-th most popular in proportion to n^-steep,
+    /// with `think_ms` milliseconds from one place to the next.
     fn timed(
         &self,
         list: &mut Dice,
@@ -432,7 +443,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Reads a place, unless RAM has it by now.
+    /// Reads a place, unless it is in RAM.
     fn read(&mut self, place: Extent, stream: u32, at: u64) -> bool {
         let new = self.read.insert(place);
         if new {
@@ -462,7 +473,7 @@ mod tests {
     const CAPACITY: Sectors = Sectors(156_301_488);
 
     #[test]
-    fn loads_lie_on_a_file_system_of_which_as_much_is_free_as_is_said() {
+    fn a_load_leaves_the_stated_share_of_the_disk_free() {
         for load in Fs2Load::ALL {
             let world = Fs2World::new(load, CAPACITY, 0.1, 1);
             let free: u64 = world.free.iter().map(|e| e.len.0).sum();
@@ -489,7 +500,7 @@ mod tests {
             let mut once = reads.clone();
             once.sort_unstable();
             once.dedup();
-            assert_eq!(once.len(), reads.len(), "{load:?}: RAM answers what was read before");
+            assert_eq!(once.len(), reads.len(), "{load:?}: RAM serves repeated reads");
         }
     }
 }

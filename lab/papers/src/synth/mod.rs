@@ -1,7 +1,8 @@
-//! Made-up traces: a week of requests whose statistics are those that a paper prints of its own, which nobody
-//! can have any more. One file a personality, data alone; what they share is here. Everything is drawn from a
-//! seed: the same personality, scale and seed give the same trace. What is matched and what is invented is
-//! told in docs/lab/synth.md. It knows no file: requests come out of a [`Source`] like any others.
+//! Made-up traces: a week of requests with the statistics that a paper prints of its own trace,
+//! which nobody can obtain. Each personality is one file of data; their common types are here.
+//! Everything is drawn from a seed: the same personality, scale and seed give the same trace.
+//! docs/lab/synth.md lists the matched and the invented parts. Requests come from a [`Source`] like
+//! any others.
 
 mod borg_developer;
 mod borg_office;
@@ -12,23 +13,27 @@ mod clock;
 mod dice;
 mod eefs;
 mod fs2;
+mod matched;
 mod play;
 mod population;
 mod start_up;
+mod strace;
 
 use std::sync::Arc;
 
 use seekless_block::Bytes;
 use seekless_trace::{Generated, Source};
 
-pub use eefs::{FILE_DAYS, FileDay, FilePlay, MadeFile, strace_line};
+pub use eefs::{FILE_DAYS, FileDay, FilePlay, MadeFile};
 pub use fs2::{Fs2Load, Fs2World, Paced};
+pub use matched::{Matched, counted, matched};
 pub use start_up::{StartUp, start_up};
+pub use strace::{WrittenDay, write_strace};
 
 /// A gigabyte of the paper's tables, taken for 2^30 bytes.
 const GB: f64 = (1u64 << 30) as f64;
 
-/// The personalities there are.
+/// All personalities.
 pub const PERSONALITIES: [&Personality; 5] = [
     &borg_office::PERSONALITY,
     &borg_developer::PERSONALITY,
@@ -37,52 +42,52 @@ pub const PERSONALITIES: [&Personality; 5] = [
     &borg_vmm::PERSONALITY,
 ];
 
-/// What a paper prints of a trace: BORG's Table 1 (FAST'09). Sizes in GB, shares between 0 and 1.
+/// The printed numbers of a trace: BORG's Table 1 (FAST'09). Sizes in GB, shares from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Printed {
     /// Size of the file system.
     pub size_gb: f64,
-    /// Bytes read, each time counted.
+    /// Bytes read; repetitions count.
     pub read_gb: f64,
-    /// Bytes read, each once.
+    /// Bytes read; each byte counts once.
     pub unique_read_gb: f64,
-    /// Bytes written, each time counted.
+    /// Bytes written; repetitions count.
     pub written_gb: f64,
-    /// Bytes written, each once.
+    /// Bytes written; each byte counts once.
     pub unique_written_gb: f64,
     /// Share of the file system that was accessed.
     pub accessed: f64,
-    /// Share of the accesses that goes to the 20% of the accessed pages with most of them.
+    /// Share of the accesses to the 20% most accessed pages of all accessed pages.
     pub top20: f64,
     /// Share of the non-sequential accesses that repeat at least once.
     pub determinism: f64,
 }
 
-/// One side of a personality, its reads or its writes. Pages are read and written in *tasks*: extents that are
-/// asked for one after the other, in the same order every time the task is run.
+/// The reads of a personality, or its writes. Pages are read and written in *tasks*: extents in the
+/// same order at every run of the task.
 #[derive(Clone, Copy, Debug)]
 struct Side {
-    /// Share of the pages in tasks that are run more than once.
+    /// Share of the pages in tasks with more than one run.
     again: f64,
-    /// Share of the pages that stand alone: directories, inodes, bitmaps. They are the most popular.
+    /// Share of single pages: directories, inodes, bitmaps. They are the most popular.
     single: f64,
-    /// Mean pages of an extent of a task that is run again.
+    /// Mean pages of an extent in a task with more than one run.
     again_pages: f64,
-    /// Mean pages of an extent that is asked for once.
+    /// Mean pages of an extent with one request.
     once_pages: f64,
     /// Mean extents of a task.
     steps: f64,
-    /// Share of the tasks that are run all week; the others live for `hours`.
+    /// Share of the tasks that run all week; the others live for `hours`.
     steady: f64,
-    /// Hours of activity that a passing task lives.
+    /// Lifetime of the other tasks, in hours of activity.
     hours: f64,
     /// Mean milliseconds from one extent of a task to the next.
     think_ms: f64,
-    /// Who runs the tasks.
+    /// Programs that run the tasks.
     programs: &'static [&'static str],
 }
 
-/// The file system's journal: written round and round, a commit after every run of a task that writes.
+/// The file system's journal, written cyclically: a commit after every run of a writing task.
 #[derive(Clone, Copy, Debug)]
 struct Journal {
     /// Its length.
@@ -91,23 +96,23 @@ struct Journal {
     share: f64,
 }
 
-/// A kind of week. What its fields do not say is derived from what the paper printed.
+/// A kind of week. All other numbers are derived from the printed ones.
 #[derive(Debug)]
 pub struct Personality {
-    /// As on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it stands for.
+    /// The users of the week.
     pub title: &'static str,
-    /// Where its numbers are printed; `None` where they are nobody's but ours.
+    /// The source of its numbers; `None` if the numbers are ours.
     pub printed_in: Option<&'static str>,
-    /// What the trace is made to match.
+    /// The target numbers of the trace.
     pub printed: Printed,
     reads: Side,
     writes: Side,
     journal: Journal,
-    /// Extents that lie together on the disk.
+    /// Extents of a directory, which lie together on the disk.
     directory: u32,
-    /// Share of the extents that lie anywhere else instead.
+    /// Share of the extents at other places.
     scattered: f64,
     /// Activity by hour of the day.
     hours: [u8; 24],
@@ -115,14 +120,15 @@ pub struct Personality {
     days: [u8; 7],
 }
 
-/// A personality, how much of it, and which throw of the dice.
+/// A personality at a scale, from a seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Synthetic {
-    /// Which.
+    /// The personality.
     pub personality: &'static Personality,
-    /// Size of the file system and of what is asked of it, as a multiple of what is printed. The week stays a week.
+    /// Size of the file system and of all requests, as a multiple of the printed sizes. The week
+    /// stays a week.
     pub scale: f64,
-    /// Seed of all that is drawn.
+    /// Seed of all draws.
     pub seed: u64,
 }
 
@@ -130,13 +136,13 @@ impl Synthetic {
     /// The least and the greatest scale.
     pub const SCALES: [f64; 2] = [0.001, 16.0];
 
-    /// The seed where none is given.
+    /// The default seed.
     pub const SEED: u64 = 1;
 
     /// The personality of this name, at this scale.
     ///
     /// # Errors
-    /// In words, where there is none of this name, or the scale is out of [`Self::SCALES`].
+    /// A text if there is no personality of this name, or the scale is outside [`Self::SCALES`].
     pub fn new(name: &str, scale: f64, seed: u64) -> Result<Self, String> {
         let Some(personality) = PERSONALITIES.into_iter().find(|p| p.name == name) else {
             let names = PERSONALITIES.map(|p| p.name).join(", ");
@@ -162,7 +168,7 @@ impl Synthetic {
         Bytes(self.pages(self.personality.printed.size_gb) * seekless_block::PAGE_BYTES)
     }
 
-    /// Pages of so many printed gigabytes.
+    /// Pages of this many printed gigabytes.
     fn pages(&self, gb: f64) -> u64 {
         (gb * self.scale * GB / seekless_block::PAGE_BYTES as f64).round() as u64
     }

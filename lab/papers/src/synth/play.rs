@@ -1,5 +1,6 @@
-//! The week itself: every task is run as often as it should be, at times that follow people's hours, and its
-//! requests come out in order of time. What is kept grows with the files there are, not with the requests.
+//! The week itself: every task runs its number of times, at times that follow people's hours, and
+//! all requests come in order of time. Memory grows with the number of files, not with the number
+//! of requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,11 +13,11 @@ use super::dice::Dice;
 use super::population::{Population, Run};
 use super::{Personality, Side, Synthetic};
 
-/// Longest request: 128 KiB, what Linux reads ahead by default.
+/// Longest request: 128 KiB, Linux's default read-ahead.
 const REQUEST_PAGES: u32 = 32;
-/// Hours of activity in a week of a person: what a task that passes lives is measured in them.
+/// Hours of activity in a person's week: the unit of a task's lifetime.
 const ACTIVE_HOURS: f64 = 70.0;
-/// From one request to the next of one extent, in milliseconds.
+/// Milliseconds from one request to the next of one extent.
 const NEXT_MS: f64 = 0.5;
 
 /// A task at work or waiting for its next run.
@@ -27,7 +28,7 @@ struct State {
     end: f64,
     runs_left: u32,
     step: u32,
-    /// Pages of the step that are done.
+    /// Pages of the present extent that are done.
     done: u32,
     stream: u32,
 }
@@ -40,13 +41,14 @@ pub(super) struct Play {
     clock: Clock,
     dice: Dice,
     states: Vec<State>,
-    /// Who is next: time and task; the task past the last is the journal.
+    /// The next requests: time and task; the index behind the last task is the journal.
     due: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Next page of the journal, pages waiting to be committed, and what is owed of one.
+    /// Next page of the journal, pages that wait for a commit, and the fraction of a page left
+    /// over.
     head: u32,
     waiting: u32,
     owed: f64,
-    /// When the first request came.
+    /// Time of the first request.
     began: Option<u64>,
 }
 
@@ -100,7 +102,7 @@ impl Play {
         if self.population.tasks[task as usize].writes { writes } else { reads }
     }
 
-    /// The next request of a task, and when its turn comes again.
+    /// The next request of a task, and the time of the task's following request.
     fn run(&mut self, now: u64, index: u32) -> (Op, Run, u32) {
         let side = self.side(index);
         let task = self.population.tasks[index as usize];
@@ -131,7 +133,7 @@ impl Play {
         (if task.writes { Op::Write } else { Op::Read }, pages, stream)
     }
 
-    /// A run that writes is over: what it changed goes to the journal.
+    /// A writing run has ended: its changes go to the journal.
     fn commit(&mut self, now: u64) {
         self.owed += self.population.commit_pages;
         let idle = self.waiting == 0;
@@ -160,8 +162,8 @@ impl Play {
 }
 
 impl State {
-    /// When the next of the runs left comes. They are spread evenly over the activity of the task's life: of so
-    /// many even draws, this is the least.
+    /// The time of the next run. The runs left are uniform over the activity of the task's life:
+    /// this is the least of that many uniform draws.
     fn next_run(&mut self, clock: &Clock, dice: &mut Dice) -> u64 {
         let rest = (1.0 - dice.unit()).powf(1.0 / f64::from(self.runs_left));
         self.activity = self.end - (self.end - self.activity) * rest;
@@ -192,7 +194,7 @@ impl Generated for Play {
         };
         let extent =
             Extent::new(u64::from(pages.start) * PAGE_SECTORS, u64::from(pages.len) * PAGE_SECTORS);
-        // The last run of the week may take a moment longer than it.
+        // The last run may end a moment after the week.
         let now = now.min(WEEK - 1);
         let arrival = SimTime(now - *self.began.get_or_insert(now));
         Some(Request { stream: StreamId(stream), ..Request::new(arrival, op, extent) })

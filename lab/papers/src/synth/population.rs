@@ -1,14 +1,15 @@
-//! What there is to be asked for, and how often: extents in tasks, laid out over a file system. Page counts come
-//! out as printed by construction; the one free number, how steeply popularity falls with rank, is solved for
-//! the share of accesses that the hottest fifth of the pages takes. Knows no time.
+//! The extents of a week and their number of runs: extents in tasks, laid out over a file system.
+//! Page counts match the printed ones by construction. The only free number, the steepness of
+//! popularity by rank, is solved for the share of accesses to the hottest fifth of the pages.
 
 use super::dice::Dice;
 use super::{Personality, Side, Synthetic};
 
-/// Share of the extents asked for once that are long, and how much longer than the others they are.
+/// Share of long extents among extents with one request, and their length as a multiple of the
+/// others'.
 const LONG: f64 = 0.1;
 const LONGER: f64 = 11.0;
-/// Pages left free behind a file, at most.
+/// Most free pages behind a file.
 const SLACK: u32 = 4;
 
 /// Pages that lie together.
@@ -18,27 +19,27 @@ pub(super) struct Run {
     pub(super) len: u32,
 }
 
-/// Extents asked for one after the other.
+/// Extents that are requested one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
-    /// Its first extent, and how many.
+    /// Its first extent; `len` is their number.
     pub(super) first: u32,
     pub(super) steps: u32,
     pages: u32,
-    /// How often it is run; at least once.
+    /// Number of runs; at least one.
     pub(super) runs: u32,
     pub(super) writes: bool,
 }
 
-/// All of it.
+/// The whole population.
 #[derive(Debug)]
 pub(super) struct Population {
     pub(super) extents: Vec<Run>,
     pub(super) tasks: Vec<Task>,
     pub(super) journal: Run,
-    /// Pages that each run of a writing task leaves in the journal, on the mean.
+    /// Mean pages that a run of a writing task puts into the journal.
     pub(super) commit_pages: f64,
-    /// Pages that will be accessed, each time counted.
+    /// Pages of all accesses; repetitions count.
     pub(super) accesses: u64,
 }
 
@@ -61,7 +62,7 @@ impl Population {
         let written = side(writes, left, true);
         let totals = [pages(printed.read_gb), pages(printed.written_gb).saturating_sub(journalled)];
 
-        // The steeper popularity falls, the more the hottest fifth takes.
+        // The steeper the popularity, the greater the share of the hottest fifth.
         let (mut flat, mut steep) = (0.01, 2.0);
         for _ in 0..40 {
             let exponent = (flat + steep) / 2.0;
@@ -87,8 +88,8 @@ impl Population {
         this
     }
 
-    /// Gives every extent its place: those of a directory lie together in any order, directories anywhere, the
-    /// journal amid them.
+    /// Gives every extent its address: extents of a directory lie together in random order,
+    /// directories in random order, the journal among them.
     fn lay(&mut self, synthetic: &Synthetic) {
         let Personality { directory, scattered, .. } = synthetic.personality;
         let mut dice = Dice::new(synthetic.seed, 2);
@@ -109,7 +110,7 @@ impl Population {
         let used: u64 = self.extents.iter().map(|e| u64::from(e.len)).sum::<u64>()
             + u64::from(self.journal.len);
         let free = synthetic.pages(synthetic.personality.printed.size_gb).saturating_sub(used);
-        // Files leave little between them, directories the rest.
+        // Small gaps between files; the rest of the free space between directories.
         let slack = if u64::from(SLACK) * self.extents.len() as u64 <= free { SLACK } else { 1 };
         let small: Vec<u32> = order.iter().map(|_| dice.below(slack)).collect();
         let rest = free - small.iter().map(|s| u64::from(*s)).sum::<u64>();
@@ -120,7 +121,7 @@ impl Population {
             if directory != seen {
                 seen = directory;
                 let until = before + gaps[directory as usize];
-                // Rounded as sums, so that no page is lost.
+                // Rounding of cumulative sums loses no page.
                 at += (rest as f64 * until / all) as u64 - (rest as f64 * before / all) as u64;
                 before = until;
                 if directory == directories / 2 {
@@ -131,7 +132,7 @@ impl Population {
             self.extents[i as usize].start = at as u32;
             at += u64::from(self.extents[i as usize].len + small);
         }
-        // Writes are put down in order of address, as an elevator does.
+        // Writes are in order of address, as an elevator schedules them.
         for task in self.tasks.iter().filter(|t| t.writes) {
             let all = task.first as usize..(task.first + task.steps) as usize;
             self.extents[all].sort_unstable_by_key(|e| e.start);
@@ -139,7 +140,7 @@ impl Population {
     }
 }
 
-/// Extents and tasks of one side, the most popular first, `unique` pages in all.
+/// Extents and tasks of the reads or the writes, most popular first, `unique` pages in all.
 fn fill(
     side: &Side,
     unique: u64,
@@ -176,8 +177,9 @@ fn fill(
     }
 }
 
-/// How often each task is run: `total` pages in all. Those run again are run twice and, the `x`-th part of
-/// their pages before them, in proportion to x^-exponent - 1 more often: Zipf's law, ending at two.
+/// The number of runs of each task, `total` pages in all. A repeated task runs twice, and further
+/// times in proportion to x^-exponent - 1, with the share `x` of the pages before it: Zipf's law,
+/// ending at two runs.
 fn popularity(side: &Side, total: u64, exponent: f64, tasks: &mut [Task]) {
     let unique: u64 = tasks.iter().map(|t| u64::from(t.pages)).sum();
     let hot = (unique as f64 * side.again).max(1.0).floor();
@@ -193,7 +195,7 @@ fn popularity(side: &Side, total: u64, exponent: f64, tasks: &mut [Task]) {
         before += u64::from(task.pages);
     }
     let factor = (total as f64 - base).max(0.0) / sum.max(f64::MIN_POSITIVE);
-    // What rounding takes from one it gives to the next.
+    // Rounding errors carry over to the next task.
     let (mut before, mut owed) = (0, 0.0);
     for task in tasks {
         let w = weight(before, task.pages);
@@ -208,7 +210,7 @@ fn popularity(side: &Side, total: u64, exponent: f64, tasks: &mut [Task]) {
     }
 }
 
-/// Share of all accesses that the hottest fifth of the pages takes.
+/// Share of all accesses to the hottest fifth of the pages.
 fn top20(tasks: &[Task], journal_pages: u64, journalled: u64) -> f64 {
     let mut classes: Vec<(f64, f64)> =
         tasks.iter().map(|t| (f64::from(t.runs), f64::from(t.pages))).collect();

@@ -1,5 +1,6 @@
-//! A program's start, made up: the same reads in the same order every time, here and there on the disk (BORG, FAST'09,
-//! 2.3 and 6.4). Knows neither the program nor the disk.
+//! A made-up program start: the same reads in the same order every time, scattered over the disk
+//! (BORG, FAST'09, 2.3 and
+//! 6.4).
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,12 @@ use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
 use super::dice::Dice;
 
-/// What a start is like.
+/// The kind of a start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StartUp {
-    /// How many places it reads.
+    /// Number of reads.
     pub reads: u32,
-    /// Mean sectors read at each.
+    /// Mean sectors of a read.
     pub sectors: f64,
     /// Mean sectors from the end of one read to the start of the next.
     pub distance: f64,
@@ -20,7 +21,8 @@ pub struct StartUp {
     pub size: Sectors,
 }
 
-/// The reads of a start, whole pages, in order, none of them twice. Equal seeds give equal reads, of which a shorter start has the first.
+/// The reads of a start in order, whole pages, no page twice. Equal seeds give equal reads; a
+/// shorter start has the first of them.
 #[must_use]
 pub fn start_up(like: &StartUp, seed: u64) -> Vec<Extent> {
     let mut dice = Dice::new(seed, 4);
@@ -31,7 +33,7 @@ pub fn start_up(like: &StartUp, seed: u64) -> Vec<Extent> {
     for _ in 0..like.reads {
         let len = u64::from(dice.count(like.sectors / PAGE_SECTORS as f64)).min(pages);
         let far = dice.exponential(like.distance / PAGE_SECTORS as f64) as u64;
-        // Back or on; at either end of the file system the way that is left.
+        // Backward or forward; at an end of the file system, away from that end.
         let back = dice.unit() < 0.5;
         at = match (at.checked_sub(far), at + far) {
             (Some(low), _) if back => low,
@@ -46,7 +48,7 @@ pub fn start_up(like: &StartUp, seed: u64) -> Vec<Extent> {
     reads
 }
 
-/// The next place from `at` on with room for `len` pages; `at` itself where nothing is free.
+/// The next free place of `len` pages from `at` on; `at` itself if there is none.
 fn free(taken: &BTreeMap<u64, u64>, at: u64, len: u64, pages: u64) -> u64 {
     let mut next = at;
     for _ in 0..=taken.len() {
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_are_as_long_and_as_far_apart_as_asked() {
+    fn reads_have_the_requested_length_and_distance() {
         let like =
             StartUp { reads: 20_000, sectors: 37.0, distance: 90_000.0, size: Sectors(31_000_000) };
         let reads = start_up(&like, 7);
@@ -77,6 +79,6 @@ mod tests {
         assert!(reads.iter().all(|e| e.end() <= seekless_block::Lba(31_000_000)));
         let mut sorted = reads;
         sorted.sort_unstable();
-        assert!(sorted.windows(2).all(|p| p[0].end() <= p[1].start), "what was read is in memory");
+        assert!(sorted.windows(2).all(|p| p[0].end() <= p[1].start), "no page is read twice");
     }
 }

@@ -1,4 +1,4 @@
-//! Devices and mounts, each noted in the ledger before it is there.
+//! Devices and mounts. Each is recorded in the ledger before it is created.
 
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt as _;
@@ -7,20 +7,21 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::filesystem::FsKind;
-use super::ledger::{Ledger, What};
+use super::ledger::{Ledger, LedgerEntry};
 use super::program::{HostError, Server, run_program};
 
-/// Whether something is mounted at this very path.
+/// Whether a file system is mounted at exactly this path.
 pub(super) fn mounted_at(path: &Path) -> bool {
     mount_fields(path).is_some()
 }
 
-/// The device of what is mounted there, or what stands in its place.
+/// The device of the file system mounted there, or the name in its place.
 pub(super) fn source_of(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(mount_fields(path)?.1))
 }
 
-/// Type, source and options of what is mounted there: its own options, then those of its superblock.
+/// Type, source and options of the file system mounted there: its own options, then those of its
+/// superblock.
 fn mount_fields(path: &Path) -> Option<(String, String, String)> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let wanted = path.to_str()?.replace(' ', "\\040").replace('\t', "\\011");
@@ -34,7 +35,7 @@ fn mount_fields(path: &Path) -> Option<(String, String, String)> {
     Some((kind, source, format!("{options};{superblock}")))
 }
 
-/// Loop devices attached to this file.
+/// LoopDevice devices that are attached to this file.
 pub(super) fn loops_of(file: &Path) -> Vec<String> {
     let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let is_its = |e: &std::fs::DirEntry| {
@@ -46,45 +47,45 @@ pub(super) fn loops_of(file: &Path) -> Vec<String> {
     entries.filter(is_its).map(|e| format!("/dev/{}", e.file_name().to_string_lossy())).collect()
 }
 
-/// A loop device on a file.
+/// A loop device attached to a file.
 #[derive(Clone, Debug)]
-pub struct Loop {
+pub struct LoopDevice {
     /// The file.
     pub file: PathBuf,
     /// `/dev/loopN`.
     pub device: PathBuf,
 }
 
-/// Where a file system can be made.
+/// A device for a file system.
 #[derive(Clone, Debug)]
 pub struct Attached {
     /// The block device.
     pub device: PathBuf,
-    /// Whether a server of this project is behind it.
+    /// Whether a server of this project provides it.
     pub served: bool,
 }
 
-/// A block device that was named by the user.
+/// A block device named by the user.
 #[derive(Clone, Debug)]
 pub struct BlockDevice(PathBuf);
 
 impl BlockDevice {
-    /// A block device that nothing uses.
+    /// Checks that a block device is not in use.
     ///
     /// # Errors
-    /// It is no block device, or it is mounted, held by another device, or open exclusively.
+    /// It is not a block device, or it is mounted, held by another device, or open exclusively.
     pub fn unused(path: &Path) -> Result<Self, HostError> {
         let refused = |why: &str| HostError::Refused(format!("{}: {why}", path.display()));
         let meta = std::fs::metadata(path).map_err(HostError::io("look at", path))?;
         if !meta.file_type().is_block_device() {
-            return Err(refused("is no block device"));
+            return Err(refused("is not a block device"));
         }
-        // Exclusive use is refused where it is mounted, or part of another device.
+        // Exclusive use fails if the device is mounted or part of another device.
         let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
             Ok(_) => Ok(Self(path.to_owned())),
             Err(rustix::io::Errno::BUSY) => {
-                Err(refused("is in use: mounted, swapped to, or part of another device"))
+                Err(refused("is in use: it is mounted, used for swap, or part of another device"))
             }
             Err(e) => Err(HostError::io("open", path)(e.into())),
         }
@@ -100,24 +101,24 @@ impl BlockDevice {
 /// A mounted file system.
 #[derive(Debug)]
 pub struct Mounted {
-    /// Where files are laid.
+    /// The directory for the files.
     pub dir: PathBuf,
-    /// The kernel driver that serves it: `ext4` also for ext2 and ext3 in most kernels.
+    /// The kernel driver of the file system: `ext4` also for ext2 and ext3 in most kernels.
     pub driver: String,
-    /// Options in force, as the kernel tells them.
+    /// The mount options in force, as reported by the kernel.
     pub options: String,
-    /// What mounts `dir` once more; ended by the ledger.
+    /// The program that mounts `dir` over itself; the ledger ends it.
     pub over: Option<Server>,
 }
 
 impl Ledger {
-    /// A sparse file of this size, new.
+    /// Creates a sparse file of this size.
     ///
     /// # Errors
     /// The host refuses.
     pub fn make_image(&mut self, name: &str, bytes: u64) -> Result<PathBuf, HostError> {
         let path = self.dir().join(name);
-        self.note(What::Files, &path)?;
+        self.note(LedgerEntry::Files, &path)?;
         let make = || {
             let file = File::create(&path)?;
             file.set_len(bytes)
@@ -126,12 +127,12 @@ impl Ledger {
         Ok(path)
     }
 
-    /// A loop device on a file, by direct I/O where `direct` is set.
+    /// Attaches a loop device to a file, with direct I/O if `direct`.
     ///
     /// # Errors
     /// The host refuses.
-    pub fn attach_loop(&mut self, file: &Path, direct: bool) -> Result<Loop, HostError> {
-        self.note(What::Loop, file)?;
+    pub fn attach_loop(&mut self, file: &Path, direct: bool) -> Result<LoopDevice, HostError> {
+        self.note(LedgerEntry::Loop, file)?;
         let direct = if direct { "--direct-io=on" } else { "--direct-io=off" };
         let args = [
             "losetup".as_ref(),
@@ -140,13 +141,13 @@ impl Ledger {
             direct.as_ref(),
             file.as_os_str(),
         ];
-        // Others take loop devices too: the free one may be gone when it is asked for.
+        // Other programs use loop devices too: the free one can be taken before this call uses it.
         let mut tries = 0;
         loop {
             match run_program(&args, self.dir()) {
                 Ok(said) => {
                     let device = PathBuf::from(said.trim());
-                    return Ok(Loop { file: file.to_owned(), device });
+                    return Ok(LoopDevice { file: file.to_owned(), device });
                 }
                 Err(HostError::Program { said, .. }) if tries < 20 && said.contains("busy") => {
                     tries += 1;
@@ -156,41 +157,41 @@ impl Ledger {
         }
     }
 
-    /// A server of this project that serves a file at `file`, by this command.
+    /// Starts a server of this project that serves a file at `file`, by this command.
     ///
     /// # Errors
-    /// It does not come to serve.
+    /// The server does not start to serve.
     pub fn start_server<S: AsRef<std::ffi::OsStr>>(
         &mut self,
         args: &[S],
         file: &Path,
     ) -> Result<Server, HostError> {
-        self.note(What::Files, file)?;
-        self.note(What::Server, file)?;
-        Server::start(args, What::Server.word(), self.dir())
+        self.note(LedgerEntry::Files, file)?;
+        self.note(LedgerEntry::Server, file)?;
+        Server::start(args, LedgerEntry::Server.word(), self.dir())
     }
 
     /// Formats a device.
     ///
     /// # Errors
-    /// The program for it fails.
+    /// The program that formats fails.
     pub fn format(
         &mut self,
         device: &Path,
         kind: &FsKind,
         options: &[String],
     ) -> Result<(), HostError> {
-        self.note(What::Format, device)?;
+        self.note(LedgerEntry::Format, device)?;
         let args = kind.make_command(device, options);
         run_program(&args, self.dir())?;
-        self.forget(What::Format, device)
+        self.forget(LedgerEntry::Format, device)
     }
 
-    /// Mounts a device at a new directory of the study's folder; and a directory of it once more, where the kind of file
-    /// system says so, by `program`, this one.
+    /// Mounts a device at a new directory in the study's folder. If the kind of file system needs
+    /// it, `program` (this program) then mounts a directory of it over itself.
     ///
     /// # Errors
-    /// The program for it fails.
+    /// The program that mounts fails.
     pub fn mount(
         &mut self,
         device: &Path,
@@ -199,7 +200,7 @@ impl Ledger {
         program: &Path,
     ) -> Result<Mounted, HostError> {
         let dir = self.dir().join("mnt");
-        self.note(What::Mount, &dir)?;
+        self.note(LedgerEntry::Mount, &dir)?;
         std::fs::create_dir_all(&dir).map_err(HostError::io("make", &dir))?;
         run_program(&kind.mount_command(device, &dir, options), self.dir())?;
         let (mounted_as, _, options) = mount_fields(&dir).unwrap_or_default();
@@ -207,15 +208,15 @@ impl Ledger {
         let (inner, beside) = (within.join("files"), within.join("beside"));
         if let Some(command) = kind.over_command(program, &inner, &beside) {
             std::fs::create_dir_all(&inner).map_err(HostError::io("make", &inner))?;
-            self.note(What::Over, &inner)?;
-            over = Some(Server::start(&command, What::Over.word(), self.dir())?);
+            self.note(LedgerEntry::Over, &inner)?;
+            over = Some(Server::start(&command, LedgerEntry::Over.word(), self.dir())?);
             (driver, within) = (format!("{} over {driver}", kind.name), inner);
         }
         Ok(Mounted { driver, dir: within, options, over })
     }
 }
 
-/// Which driver serves a mounted device: the one that shows it in /sys/fs.
+/// The driver of a mounted device: the one that lists it in /sys/fs.
 fn driver_of(device: &Path, mounted_as: &str) -> String {
     let Some(name) = device.file_name() else { return mounted_as.to_owned() };
     let drivers = std::fs::read_dir("/sys/fs").into_iter().flatten().flatten();

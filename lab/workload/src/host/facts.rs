@@ -1,4 +1,4 @@
-//! What a result is worth nothing without: the host it was had on.
+//! Facts about the host; results are only comparable with them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use super::attempt;
 use super::filesystem::FsKind;
 
-/// The host.
+/// The host of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Release and version of the kernel.
     pub kernel: String,
-    /// Processors, and what they call themselves.
+    /// Number of processors, and their model name.
     pub processors: String,
     /// RAM.
     pub memory_bytes: u64,
-    /// Programs that make file systems, with their versions.
+    /// The programs that create file systems, with their versions.
     pub programs: BTreeMap<String, String>,
 }
 
 impl Facts {
-    /// Of this host, with the programs of these file systems.
+    /// The facts of this host, with the programs of these file systems.
     #[must_use]
     pub fn gather<'a>(kinds: impl IntoIterator<Item = &'a FsKind>) -> Self {
         let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Facts {
     }
 }
 
-/// Writes what is dirty and has the kernel forget what it holds of files (root).
+/// Writes dirty pages and drops the kernel's caches of files (needs root).
 ///
 /// # Errors
 /// The kernel refuses.

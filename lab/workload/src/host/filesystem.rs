@@ -1,4 +1,5 @@
-//! File systems as data: how each is made, mounted and checked, and what its options are called.
+//! File systems as data: the commands that make, mount and check each, and the names of its
+//! options.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,10 +7,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::{self, TextError};
+use crate::config_text::{self, TextError};
 
-/// The table that is built in.
-pub const BUILT_IN: &str = include_str!("../../filesystems.toml");
+/// The built-in table.
+pub(crate) const BUILT_IN: &str = include_str!("../../filesystems.toml");
 
 /// A file system.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -17,37 +18,39 @@ pub const BUILT_IN: &str = include_str!("../../filesystems.toml");
 pub struct FsKind {
     /// Its name in specifications.
     pub name: String,
-    /// Its type, as the kernel calls it.
+    /// Its type in the kernel.
     pub kernel: String,
-    /// The short name in tables, as the paper has it: `e2`, `x`.
+    /// The short name in tables, as in the paper: `e2`, `x`.
     pub short: String,
-    /// Command that makes one: `{options}` and `{device}` stand for themselves.
+    /// Command that creates the file system; `{options}` and `{device}` are replaced.
     pub make: Vec<String>,
-    /// Command that tells the version of the program that makes it.
+    /// Command that prints the version of the program that creates it.
     #[serde(default)]
     pub version: Vec<String>,
-    /// Command that mounts it, where that is not `mount -t KERNEL -o OPTIONS DEVICE DIR`; `{options}`, `{device}`, `{dir}`.
+    /// Command that mounts it, if it is not `mount -t KERNEL -o OPTIONS DEVICE DIR`. `{options}`,
+    /// `{device}` and `{dir}` are replaced.
     #[serde(default)]
     pub mount_by: Vec<String>,
-    /// Command of this project that mounts a directory of it once more, and says `mounted`: `{seekless}` is this program, `{dir}`
-    /// the directory, `{beside}` a path on the same file system outside it.
+    /// Command of this project that mounts a directory of it over itself, and prints `mounted`.
+    /// `{seekless}` is this program, `{dir}` the directory, and `{beside}` a path outside it on the
+    /// same file system.
     #[serde(default)]
     pub over: Vec<String>,
-    /// Command that checks it without a change; it succeeds where all is well.
+    /// Command that checks it without changes; it succeeds if there is no fault.
     #[serde(default)]
     pub check: Vec<String>,
-    /// Least size of a device, in bytes.
+    /// Minimum size of a device, in bytes.
     #[serde(default)]
     pub least_bytes: u64,
-    /// Options for making one, by name: arguments.
+    /// Format options by name: arguments of the command.
     #[serde(default)]
     pub format: BTreeMap<String, Vec<String>>,
-    /// Options for mounting it, by name.
+    /// Mount options by name.
     #[serde(default)]
     pub mount: BTreeMap<String, String>,
 }
 
-/// All that are known.
+/// All known file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FsTable {
@@ -56,7 +59,7 @@ pub struct FsTable {
 }
 
 impl FsTable {
-    /// Those that are built in.
+    /// The built-in file systems.
     ///
     /// # Errors
     /// None: a test reads the table.
@@ -64,32 +67,35 @@ impl FsTable {
         Self::toml("filesystems.toml", BUILT_IN)
     }
 
-    /// Reads a table.
+    /// Parses a table.
     ///
     /// # Errors
-    /// Where and why it cannot be used.
+    /// The position and the reason of the fault.
     pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
-        let table: Self = text::toml(file, text)?;
+        let table: Self = config_text::toml(file, text)?;
         for kind in &table.filesystem {
             if kind.make.is_empty() || !kind.make.iter().any(|a| a == "{device}") {
-                return Err(text::at(
+                return Err(config_text::at(
                     file,
                     text,
                     0,
-                    format!("file system '{}': its command 'make' names {{device}}", kind.name),
+                    format!(
+                        "file system '{}': its command 'make' must contain {{device}}",
+                        kind.name
+                    ),
                 ));
             }
         }
         Ok(table)
     }
 
-    /// The one of this name.
+    /// Finds the file system with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&FsKind> {
         self.filesystem.iter().find(|f| f.name == name)
     }
 
-    /// Adds others; of two with one name the new one counts.
+    /// Adds file systems. If two have the same name, the new one replaces the old one.
     pub fn add(&mut self, other: Vec<FsKind>) {
         self.filesystem.retain(|f| !other.iter().any(|o| o.name == f.name));
         self.filesystem.extend(other);
@@ -97,14 +103,14 @@ impl FsTable {
 }
 
 impl FsKind {
-    /// Arguments of the format options of these names; none where one is not known.
+    /// Arguments for the format options with these names; `None` if one is not known.
     #[must_use]
     pub fn format_args(&self, names: &[String]) -> Option<Vec<String>> {
         let all: Option<Vec<_>> = names.iter().map(|n| self.format.get(n).cloned()).collect();
         all.map(|all| all.concat())
     }
 
-    /// Mount options of these names; none where one is not known.
+    /// Mount options with these names; `None` if one is not known.
     #[must_use]
     pub fn mount_args(&self, names: &[String]) -> Option<Vec<String>> {
         names.iter().map(|n| self.mount.get(n).cloned()).collect()
@@ -122,15 +128,20 @@ impl FsKind {
         args
     }
 
-    /// The command that makes one.
+    /// The command that creates it.
     #[must_use]
-    pub fn make_command(&self, device: &Path, options: &[String]) -> Vec<OsString> {
+    pub(crate) fn make_command(&self, device: &Path, options: &[String]) -> Vec<OsString> {
         Self::fill(&self.make, options, &[("{device}", device)])
     }
 
     /// The command that mounts it.
     #[must_use]
-    pub fn mount_command(&self, device: &Path, dir: &Path, options: &[String]) -> Vec<OsString> {
+    pub(crate) fn mount_command(
+        &self,
+        device: &Path,
+        dir: &Path,
+        options: &[String],
+    ) -> Vec<OsString> {
         let places = [("{device}", device), ("{dir}", dir)];
         if !self.mount_by.is_empty() {
             return Self::fill(&self.mount_by, options, &places);
@@ -143,9 +154,14 @@ impl FsKind {
         Self::fill(&command, &[], &places)
     }
 
-    /// The command that mounts `dir` once more, where there is one.
+    /// The command that mounts `dir` over itself, if there is one.
     #[must_use]
-    pub fn over_command(&self, program: &Path, dir: &Path, beside: &Path) -> Option<Vec<OsString>> {
+    pub(crate) fn over_command(
+        &self,
+        program: &Path,
+        dir: &Path,
+        beside: &Path,
+    ) -> Option<Vec<OsString>> {
         let places = [("{seekless}", program), ("{dir}", dir), ("{beside}", beside)];
         (!self.over.is_empty()).then(|| Self::fill(&self.over, &[], &places))
     }
@@ -156,13 +172,13 @@ impl FsKind {
         (!self.check.is_empty()).then(|| Self::fill(&self.check, &[], &[("{device}", device)]))
     }
 
-    /// What is missing on this host to use it: the program that makes it, or the kernel's driver.
+    /// The missing requirement on this host: the program that creates it, or the kernel's driver.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = self.make.first()?;
         if !std::env::split_paths(&path).any(|dir| dir.join(program).is_file()) {
-            return Some(format!("there is no program {program}"));
+            return Some(format!("the program {program} is not installed"));
         }
         if !self.mount_by.is_empty() {
             return None;
@@ -174,7 +190,7 @@ impl FsKind {
             return None;
         }
         let _ = super::attempt(&["modprobe", "-q", &self.kernel], Path::new("/"));
-        (!is_known(known())).then(|| format!("the kernel has no {}", self.kernel))
+        (!is_known(known())).then(|| format!("the kernel has no driver for {}", self.kernel))
     }
 }
 
@@ -183,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_the_papers_rows() {
+    fn the_table_has_the_rows_of_the_paper() {
         let table = FsTable::built_in().unwrap();
         for (fs, format, mount) in [
             ("ext2", &["blk1k", "blk2k", "isz1k", "bg16k"][..], &["noatime"][..]),

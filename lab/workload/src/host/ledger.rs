@@ -1,5 +1,6 @@
-//! What is attached, mounted or running, on disk before it is so. Whoever opens the folder of a study next undoes what
-//! stands there, in reverse order; nothing is undone that does not stand there.
+//! The ledger: a file that records everything attached, mounted or running, before it is created.
+//! The next process that opens the folder of a study undoes all entries in reverse order. Nothing
+//! without an entry is undone.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,26 +14,26 @@ use super::device::{loops_of, mounted_at, source_of};
 use super::memory;
 use super::program::{HostError, alive, attempt, end_process, marked};
 
-/// What was done, as it is undone.
+/// The kind of an entry, which decides how it is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// Something is mounted at the path.
+pub enum LedgerEntry {
+    /// A file system is mounted at the path.
     Mount,
     /// A loop device is attached to the file.
     Loop,
-    /// A device is being formatted: what it holds is nothing yet.
+    /// A device is being formatted: its contents are not valid yet.
     Format,
     /// A server of this project runs for this study.
     Server,
-    /// One that mounts a directory of the mounted file system once more.
+    /// A server that mounts a directory of the mounted file system over itself.
     Over,
-    /// The file, or folder with all that is in it, is ours.
+    /// The file, or the folder with all its contents, belongs to the study.
     Files,
     /// A control group that limits memory.
     Memory,
 }
 
-impl What {
+impl LedgerEntry {
     const ALL: [(Self, &'static str); 7] = [
         (Self::Mount, "mount"),
         (Self::Loop, "loop"),
@@ -48,32 +49,33 @@ impl What {
     }
 }
 
-/// The ledger of one study, held by one process at a time.
+/// The ledger of one study. One process at a time holds it.
 #[derive(Debug)]
 pub struct Ledger {
     dir: PathBuf,
-    entries: Vec<(What, PathBuf)>,
+    entries: Vec<(LedgerEntry, PathBuf)>,
     _lock: File,
 }
 
 impl Ledger {
-    /// Opens the ledger in a folder, and undoes what a process that was killed left there; what it undid.
+    /// Opens the ledger in a folder, and undoes the entries of a process that was killed. Returns
+    /// the actions taken.
     ///
     /// # Errors
-    /// Another process works there; the ledger cannot be read or what stands there cannot be undone.
+    /// Another process works there, the ledger cannot be read, or an entry cannot be undone.
     pub fn open(dir: &Path) -> Result<(Self, Vec<String>), HostError> {
         std::fs::create_dir_all(dir).map_err(HostError::io("make", dir))?;
         let dir = dir.canonicalize().map_err(HostError::io("find", dir))?;
         if dir.as_os_str().as_encoded_bytes().contains(&b'\n') {
             return Err(HostError::Refused(
-                "a study's folder has no line break in its name".to_owned(),
+                "the name of a study's folder must not contain a line break".to_owned(),
             ));
         }
         let lock_path = dir.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(HostError::io("open", &lock_path))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            HostError::Refused(format!("another study is at work in {}", dir.display()))
+            HostError::Refused(format!("another study is running in {}", dir.display()))
         })?;
         let mut ledger = Self { dir, entries: Vec::new(), _lock: lock };
         ledger.read()?;
@@ -81,7 +83,7 @@ impl Ledger {
         Ok((ledger, done))
     }
 
-    /// The study's folder, as its programs are marked with.
+    /// The study's folder, which marks its programs.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -98,15 +100,16 @@ impl Ledger {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(HostError::io("read", &path)(e)),
         };
-        // A last line without its end was being written when the process died: nothing had been done for it.
+        // A last line without its end was being written when the process died: its action had not
+        // started.
         for line in text.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')) {
             let entry = line.split_once('\t').and_then(|(word, place)| {
-                let what = What::ALL.iter().find(|w| w.1 == word)?.0;
+                let what = LedgerEntry::ALL.iter().find(|w| w.1 == word)?.0;
                 Some((what, PathBuf::from(place)))
             });
             let bad = || {
                 HostError::Refused(format!(
-                    "{}: '{line}' is no entry of a study's ledger",
+                    "{}: '{line}' is not an entry of a study's ledger",
                     path.display()
                 ))
             };
@@ -115,11 +118,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// Says, durably, that this is about to be done.
+    /// Records, durably, that this action is about to start.
     ///
     /// # Errors
-    /// It cannot be written: then it must not be done.
-    pub fn note(&mut self, what: What, place: &Path) -> Result<(), HostError> {
+    /// The entry cannot be written; then the action must not start.
+    pub fn note(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
         let path = self.path();
         let line = format!("{}\t{}\n", what.word(), place.display());
         File::options()
@@ -132,11 +135,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// Says that this was undone.
+    /// Records that this action was undone.
     ///
     /// # Errors
-    /// It cannot be written; it will be found undone later, which does no harm.
-    pub fn forget(&mut self, what: What, place: &Path) -> Result<(), HostError> {
+    /// The entry cannot be written. A later process will find that the action is already undone.
+    pub fn forget(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
         if let Some(i) = self.entries.iter().rposition(|e| e.0 == what && e.1 == place) {
             self.entries.remove(i);
         }
@@ -156,15 +159,16 @@ impl Ledger {
             .map_err(HostError::io("write", &path))
     }
 
-    /// Undoes all that stands there, last first.
+    /// Undoes all entries, the last one first.
     ///
     /// # Errors
-    /// The first that cannot be undone; it stays in the ledger, the others are tried all the same.
+    /// The first entry that cannot be undone. It stays in the ledger; the other entries are still
+    /// tried.
     pub fn undo_all(&mut self) -> Result<Vec<String>, HostError> {
         if self.entries.is_empty() {
             return Ok(Vec::new());
         }
-        // Tools that outlived us still hold devices.
+        // Tools of a killed process can still hold devices.
         for pid in marked("tool", &self.dir) {
             end_process(pid, || !alive(pid));
         }
@@ -181,7 +185,7 @@ impl Ledger {
         failed.map_or(Ok(done), Err)
     }
 
-    /// Undoes this and what was done after it.
+    /// Undoes this entry and all later ones.
     ///
     /// # Errors
     /// As [`Self::undo_all`].
@@ -194,24 +198,66 @@ impl Ledger {
         Ok(())
     }
 
-    /// How much stands there.
+    /// Number of entries.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing does.
+    /// Whether there are no entries.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// Undoes it, if it is so; what was done then.
-fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostError> {
+/// Detaches all loop devices from a file.
+fn detach_loops(place: &Path, dir: &Path) -> Result<Option<String>, HostError> {
+    let shown = place.display();
+    let loops = loops_of(place);
+    for device in &loops {
+        let _ = attempt(&["losetup", "-d", device], dir)?;
+    }
+    // Another program may be examining it; it disappears when that program ends.
+    let end = Instant::now() + Duration::from_secs(60);
+    while !loops_of(place).is_empty() {
+        if Instant::now() > end {
+            let devices = loops_of(place).join(", ");
+            return Err(HostError::Refused(format!(
+                "{devices} of {shown} cannot be detached because it is in use"
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok((!loops.is_empty()).then(|| format!("detached {} of {shown}", loops.join(", "))))
+}
+
+/// Wipes a device that was being formatted: an incomplete file system must not look complete.
+fn wipe(place: &Path, dir: &Path) -> Result<Option<String>, HostError> {
+    let shown = place.display();
+    let is_device = std::fs::metadata(place).is_ok_and(|m| {
+        use std::os::unix::fs::FileTypeExt as _;
+        m.file_type().is_block_device()
+    });
+    if !is_device {
+        return Ok(None);
+    }
+    let (good, said) = attempt(&["wipefs".as_ref(), "-a".as_ref(), place.as_os_str()], dir)?;
+    let busy = || {
+        HostError::Refused(format!(
+            "{shown} was being formatted and cannot be wiped: {}",
+            said.trim()
+        ))
+    };
+    good.then_some(()).ok_or_else(busy)?;
+    Ok(Some(format!("wiped {shown}, which was being formatted")))
+}
+
+/// Undoes an entry, if its effect is present. Returns the action taken.
+fn undo(what: LedgerEntry, place: &Path, dir: &Path) -> Result<Option<String>, HostError> {
     let shown = place.display();
     match what {
-        What::Mount => {
+        LedgerEntry::Mount => {
             let mut was = false;
             while mounted_at(place) {
                 was = true;
@@ -219,68 +265,32 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
             }
             Ok(was.then(|| format!("unmounted {shown}")))
         }
-        What::Loop => {
-            let loops = loops_of(place);
-            for device in &loops {
-                let _ = attempt(&["losetup", "-d", device], dir)?;
-            }
-            // Others may be looking at it just now: it goes when they are done.
-            let end = Instant::now() + Duration::from_secs(60);
-            while !loops_of(place).is_empty() {
-                if Instant::now() > end {
-                    let devices = loops_of(place).join(", ");
-                    return Err(HostError::Refused(format!(
-                        "{devices} of {shown} cannot be detached: it is in use"
-                    )));
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Ok((!loops.is_empty()).then(|| format!("detached {} of {shown}", loops.join(", "))))
-        }
-        What::Format => {
-            // Half a file system must not be taken for a whole one.
-            let is_device = std::fs::metadata(place).is_ok_and(|m| {
-                use std::os::unix::fs::FileTypeExt as _;
-                m.file_type().is_block_device()
-            });
-            if !is_device {
-                return Ok(None);
-            }
-            let (good, said) =
-                attempt(&["wipefs".as_ref(), "-a".as_ref(), place.as_os_str()], dir)?;
-            let busy = || {
-                HostError::Refused(format!(
-                    "{shown} was being formatted and cannot be wiped: {}",
-                    said.trim()
-                ))
-            };
-            good.then_some(()).ok_or_else(busy)?;
-            Ok(Some(format!("wiped {shown}, which was being formatted")))
-        }
-        What::Server | What::Over => {
+        LedgerEntry::Loop => detach_loops(place, dir),
+        LedgerEntry::Format => wipe(place, dir),
+        LedgerEntry::Server | LedgerEntry::Over => {
             let servers = marked(what.word(), dir);
             for pid in &servers {
                 end_process(*pid, || !alive(*pid));
             }
-            // A server that was killed leaves its mount behind, dead.
+            // A server that was killed leaves a dead mount.
             while mounted_at(place) {
                 rustix::mount::unmount(place, UnmountFlags::DETACH)
                     .map_err(|e| HostError::io("unmount", place)(e.into()))?;
             }
             Ok((!servers.is_empty()).then(|| format!("ended the server of {shown}")))
         }
-        What::Memory => {
+        LedgerEntry::Memory => {
             Ok(memory::remove(place)?.then(|| format!("removed the control group {shown}")))
         }
-        // Whatever a ledger says, nothing is removed outside the study's own folder.
-        What::Files
+        // Nothing outside the study's own folder is removed, whatever the ledger contains.
+        LedgerEntry::Files
             if place == dir || !place.starts_with(dir) || shown.to_string().contains("..") =>
         {
             Err(HostError::Refused(format!(
-                "{shown} is not in the study's folder: it is not removed"
+                "{shown} is not in the study's folder, so it is not removed"
             )))
         }
-        What::Files => {
+        LedgerEntry::Files => {
             let gone = if place.is_dir() {
                 std::fs::remove_dir_all(place)
             } else {
@@ -295,8 +305,9 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
     }
 }
 
-/// Unmounts, waiting a while where it is in use; then takes it out of sight. Then waits until its device is free: while somebody's
-/// copy of the host's mounts has the file system (a container's that began meanwhile) it is as it was, caches and all, though not here.
+/// Unmounts. If the mount is in use, waits some time and then detaches it lazily. Then waits until
+/// its device is free. A copy of the host's mounts (for example of a container that started
+/// meanwhile) keeps the file system with its caches alive.
 fn unmount(place: &Path) -> Result<(), HostError> {
     let device = source_of(place);
     let end = Instant::now() + Duration::from_secs(10);
@@ -318,8 +329,8 @@ fn unmount(place: &Path) -> Result<(), HostError> {
     while is_held(&device) {
         if Instant::now() > end {
             return Err(HostError::Refused(format!(
-                "{} was unmounted from {}, and is still mounted where mounts were copied before (a container, `unshare -m`): \
-                 `grep -l ' {} ' /proc/[0-9]*/mountinfo` finds who; end it, then the same command goes on",
+                "{} was unmounted from {}, but is still mounted in a copy of the mounts (a container, `unshare -m`): \
+                 `grep -l ' {} ' /proc/[0-9]*/mountinfo` finds the process; end it, then run the same command again",
                 device.display(),
                 place.display(),
                 device.display()
@@ -330,7 +341,7 @@ fn unmount(place: &Path) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Whether a file system, or another that wants it for itself, has the block device.
+/// Whether a file system, or another exclusive user, holds the block device.
 fn is_held(device: &Path) -> bool {
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
     let is_device = std::fs::metadata(device).is_ok_and(|m| m.file_type().is_block_device());
@@ -344,17 +355,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noted_is_undone_by_the_next_and_nothing_else() {
+    fn the_next_process_undoes_the_entries_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let (mut ledger, done) = Ledger::open(dir.path()).unwrap();
         assert!(done.is_empty() && ledger.is_empty());
         let (ours, theirs) = (ledger.dir().join("disk.img"), ledger.dir().join("keep"));
         std::fs::write(&theirs, "x").unwrap();
-        ledger.note(What::Files, &ours).unwrap();
+        ledger.note(LedgerEntry::Files, &ours).unwrap();
         std::fs::write(&ours, "x").unwrap();
-        ledger.note(What::Mount, &ledger.dir().join("mnt")).unwrap();
+        ledger.note(LedgerEntry::Mount, &ledger.dir().join("mnt")).unwrap();
         assert!(matches!(Ledger::open(dir.path()), Err(HostError::Refused(_))), "one at a time");
-        // As if killed, in the middle of a line.
+        // As if killed in the middle of a line.
         drop(ledger);
         let path = dir.path().join("attached");
         let mut text = std::fs::read_to_string(&path).unwrap();
@@ -378,14 +389,17 @@ mod tests {
         assert!(other.path().is_dir() && theirs.exists());
         std::fs::write(&path, format!("memory\t{}\n", other.path().display())).unwrap();
         let error = Ledger::open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("no control group of a study") && other.path().is_dir(), "{error}");
+        assert!(
+            error.contains("not a control group of a study") && other.path().is_dir(),
+            "{error}"
+        );
         std::fs::write(&path, "junk\n").unwrap();
         let error = Ledger::open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("'junk' is no entry"), "{error}");
+        assert!(error.contains("'junk' is not an entry"), "{error}");
     }
 
     #[test]
-    fn programs_that_outlive_us_are_found_by_their_mark() {
+    fn programs_of_a_killed_process_are_found_by_their_mark() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().canonicalize().unwrap();
         let mut child = std::process::Command::new("sleep")
@@ -407,15 +421,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unmounted_is_so_wherever_mounts_were_copied() {
+    fn an_unmount_waits_for_copies_of_the_mounts() {
         let dir = tempfile::tempdir().unwrap();
         let (mut ledger, _) = Ledger::open(dir.path()).unwrap();
         let (image, point) = (ledger.dir().join("disk.img"), ledger.dir().join("mnt"));
         File::create(&image).unwrap().set_len(8 << 20).unwrap();
         std::fs::create_dir(&point).unwrap();
         let image = image.to_str().unwrap().to_owned();
-        ledger.note(What::Loop, Path::new(&image)).unwrap();
-        ledger.note(What::Mount, &point).unwrap();
+        ledger.note(LedgerEntry::Loop, Path::new(&image)).unwrap();
+        ledger.note(LedgerEntry::Mount, &point).unwrap();
         let made = || -> Result<bool, HostError> {
             let dir = dir.path();
             Ok(attempt(&["mkfs.ext4", "-q", &image], dir)?.0
@@ -447,7 +461,7 @@ mod tests {
             while mounted_at(&point) && !undone.is_finished() {
                 std::thread::yield_now();
             }
-            // Time for one that does not wait to show it.
+            // Enough time for a process that does not wait.
             std::thread::sleep(Duration::from_millis(100));
             drop(holder.stdin.take());
             holder.wait().unwrap();

@@ -1,17 +1,18 @@
-//! Less RAM than the host has: a memory control group of our own (version 1 or 2 of the kernel's interface), whose limit
-//! counts the page cache too. So a small set of files meets the disk as a large one on a whole host does.
+//! Limits the RAM of this process by its own memory control group (version 1 or 2 of the kernel's
+//! interface). The limit includes the page cache. With it, a small set of files loads the disk as a
+//! large set does on the whole host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::program::HostError;
 
-/// Where the kernel's control groups are mounted.
+/// Mount point of the kernel's control groups.
 const ROOT: &str = "/sys/fs/cgroup";
-/// How the names of ours begin.
+/// Prefix of the names of our groups.
 const NAME: &str = "seekless-study-";
 
-/// This process within a limit; it leaves it when this is dropped.
+/// The limit of this process; dropping it ends the limit.
 #[derive(Debug)]
 pub struct MemoryLimit {
     group: PathBuf,
@@ -19,14 +20,14 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Where the group of this process would be: to be noted before it is made.
+    /// The path of this process's group; it must be recorded before it is created.
     ///
     /// # Errors
-    /// The kernel has no control group of memory here.
+    /// The kernel has no memory control group here.
     pub fn place() -> Result<PathBuf, HostError> {
         let none = || {
             HostError::Refused(format!(
-                "memory cannot be limited: no control group of memory is mounted at {ROOT}; leave out 'memory'"
+                "memory cannot be limited: no memory control group is mounted at {ROOT}; remove 'memory' from the specification"
             ))
         };
         let ours = fs::read_to_string("/proc/self/cgroup").map_err(|_| none())?;
@@ -41,7 +42,8 @@ impl MemoryLimit {
         let parent = match of("memory") {
             Some(path) if first.join(path).is_dir() => first.join(path),
             Some(_) if first.is_dir() => first,
-            // In version 2 a group with processes has no groups within: ours stands at the top.
+            // In version 2 a group with processes cannot contain groups, so ours is at the top
+            // level.
             None if fs::read_to_string(Path::new(ROOT).join("cgroup.subtree_control"))
                 .is_ok_and(|c| c.split_whitespace().any(|c| c == "memory")) =>
             {
@@ -52,10 +54,10 @@ impl MemoryLimit {
         Ok(parent.join(format!("{NAME}{}", std::process::id())))
     }
 
-    /// Puts this process into a group of so many bytes at `group`.
+    /// Moves this process into a group of `bytes` bytes at `group`.
     ///
     /// # Errors
-    /// It cannot be made, limited, or entered.
+    /// The group cannot be created, limited, or entered.
     pub fn enter(group: &Path, bytes: u64) -> Result<Self, HostError> {
         let parent = match fs::read_to_string("/proc/self/cgroup") {
             Ok(text) if !text.lines().any(|l| l.contains(":memory:")) => {
@@ -87,20 +89,20 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // What cannot be left is removed by the ledger when the process is gone.
+        // If the group cannot be removed now, the ledger removes it after this process has ended.
         let _ = self.go(&self.parent);
         let _ = fs::remove_dir(&self.group);
     }
 }
 
-/// Removes a group that a killed process left; whether there was one.
+/// Removes a group of a killed process. Returns whether there was one.
 pub(super) fn remove(group: &Path) -> Result<bool, HostError> {
     let ours = group.starts_with(ROOT)
         && group.file_name().is_some_and(|n| n.to_string_lossy().starts_with(NAME))
         && !group.to_string_lossy().contains("..");
     if !ours {
         return Err(HostError::Refused(format!(
-            "{} is no control group of a study: it is not removed",
+            "{} is not a control group of a study, so it is not removed",
             group.display()
         )));
     }
@@ -132,7 +134,7 @@ mod tests {
         assert!(told.into_iter().flatten().any(|t| t.trim() == (1u64 << 30).to_string()));
         drop(limit);
         assert!(!inside() && !place.exists());
-        assert!(matches!(remove(&place), Ok(false)), "it is gone already");
+        assert!(matches!(remove(&place), Ok(false)), "it is already removed");
         fs::create_dir(&place).unwrap();
         assert!(matches!(remove(&place), Ok(true)), "a killed process left it");
         let foreign = place.with_file_name("not-ours");

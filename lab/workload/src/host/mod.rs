@@ -1,5 +1,6 @@
-//! The host: devices attached, formatted and mounted, and all of it taken away again, whatever happens. What was
-//! attached stands in a [`Ledger`] on disk before it is, so that a later process can clean up after one that was killed.
+//! The host: devices are attached, formatted and mounted, and always removed again. A [`Ledger`] on
+//! disk records each of them before it is attached, so that a later process can clean up after a
+//! killed one.
 
 mod device;
 mod facts;
@@ -8,9 +9,9 @@ mod ledger;
 mod memory;
 mod program;
 
-pub use device::{Attached, BlockDevice, Loop, Mounted};
+pub use device::{Attached, BlockDevice, LoopDevice, Mounted};
 pub use facts::{Facts, drop_caches};
-pub use filesystem::{BUILT_IN, FsKind, FsTable};
-pub use ledger::{Ledger, What};
+pub use filesystem::{FsKind, FsTable};
+pub use ledger::{Ledger, LedgerEntry};
 pub use memory::MemoryLimit;
-pub use program::{HostError, Server, attempt, run_program};
+pub use program::{HostError, Server, attempt};

@@ -1,5 +1,5 @@
-//! Other programs: run to their end with a time they must not pass, or kept running beside us. Each carries a mark in
-//! its environment, by which it is found again should we be killed.
+//! Runs other programs: to their end with a time limit, or as servers beside this process. Each has
+//! a mark in its environment, so that it can be found if this process is killed.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The mark: `tool:`, `server:` or `over:` and the folder of the study.
+/// The mark: `tool:`, `server:` or `over:`, then the folder of the study.
 pub(super) const MARK: &str = "SEEKLESS_STUDY_OF";
-/// The longest that a program may take.
+/// Time limit of a program.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What the host would not do.
+/// An operation that the host refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
@@ -24,20 +24,20 @@ pub enum HostError {
     Program {
         /// The command line.
         program: String,
-        /// What it said last.
+        /// Its last output.
         said: String,
     },
     /// A call failed.
     #[error("cannot {what} {place}")]
     Io {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// To what.
+        /// The object of the operation.
         place: String,
-        /// Why.
+        /// The error from the host.
         source: std::io::Error,
     },
-    /// Something stands in the way.
+    /// A conflict.
     #[error("{0}")]
     Refused(String),
 }
@@ -58,10 +58,10 @@ fn command(args: &[OsString], mark: &str) -> Command {
     command
 }
 
-/// Runs a program to its end: whether it went well, and what it wrote to standard output and error.
+/// Runs a program to its end. Returns whether it succeeded, and its standard output and error.
 ///
 /// # Errors
-/// It cannot be started, or took too long and was ended.
+/// It cannot be started, or it exceeded the time limit and was ended.
 pub fn attempt<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<(bool, String), HostError> {
     let args: Vec<OsString> = args.iter().map(|a| a.as_ref().to_owned()).collect();
     let name = || args.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ");
@@ -97,11 +97,11 @@ pub fn attempt<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<(bool, String)
     Ok((status.success(), said))
 }
 
-/// Runs a program that must go well; what it wrote.
+/// Runs a program that must succeed. Returns its output.
 ///
 /// # Errors
-/// With the last lines that it wrote.
-pub fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<String, HostError> {
+/// The program failed; the error contains its last lines.
+pub(crate) fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<String, HostError> {
     let (good, said) = attempt(args, dir)?;
     if good {
         return Ok(said);
@@ -112,17 +112,19 @@ pub fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<String, Ho
     Err(HostError::Program { program, said })
 }
 
-/// A server of this project beside us: an emulated disk, or a volume. Dropping it ends it.
+/// A server of this project beside this process: an emulated disk, or a volume. Dropping it ends
+/// it.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
 }
 
 impl Server {
-    /// Starts it, and waits until it says `serving` or `mounted`. `kind` is its mark: `server`, or `over`.
+    /// Starts the server, and waits until it prints `serving` or `mounted`. `kind` is its mark:
+    /// `server` or `over`.
     ///
     /// # Errors
-    /// It ended, or said nothing for half a minute.
+    /// It ended, or printed nothing for half a minute.
     pub fn start<S: AsRef<OsStr>>(args: &[S], kind: &str, dir: &Path) -> Result<Self, HostError> {
         let args: Vec<OsString> = args.iter().map(|a| a.as_ref().to_owned()).collect();
         let name = args.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ");
@@ -153,14 +155,14 @@ impl Server {
                     server.end();
                     let words = std::fs::read_to_string(&log).unwrap_or_default();
                     let late = e == RecvTimeoutError::Timeout;
-                    let said = if late { "it did not begin to serve".to_owned() } else { words };
+                    let said = if late { "it did not start to serve".to_owned() } else { words };
                     return Err(HostError::Program { program: name, said: said.trim().to_owned() });
                 }
             }
         }
     }
 
-    /// Ends it: asked twice, then by force.
+    /// Ends it: two requests, then by force.
     pub fn end(&mut self) {
         end_process(Pid::from_child(&self.child), || {
             matches!(self.child.try_wait(), Ok(Some(_)) | Err(_))
@@ -176,8 +178,8 @@ impl Drop for Server {
     }
 }
 
-/// Asks a process to end, again after five seconds (which has a server leave a mount that is in use), and by force
-/// after five more.
+/// Asks a process to end, again after five seconds (then a server leaves a mount that is in use),
+/// and ends it by force after five more.
 pub(super) fn end_process(pid: Pid, mut gone: impl FnMut() -> bool) {
     for signal in [Signal::TERM, Signal::TERM, Signal::KILL] {
         if gone() {
@@ -191,7 +193,7 @@ pub(super) fn end_process(pid: Pid, mut gone: impl FnMut() -> bool) {
     }
 }
 
-/// Processes that carry the mark of a study in `dir`; `kind` is `tool`, `server` or `over`.
+/// Processes with the mark of a study in `dir`; `kind` is `tool`, `server` or `over`.
 pub(super) fn marked(kind: &str, dir: &Path) -> Vec<Pid> {
     let needle = format!("{MARK}={kind}:{}\0", dir.display());
     let ours = std::process::id();
@@ -207,7 +209,7 @@ pub(super) fn marked(kind: &str, dir: &Path) -> Vec<Pid> {
         .collect()
 }
 
-/// Whether a process is there, and no mere remainder of one.
+/// Whether a process exists and is not a zombie.
 pub(super) fn alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     stat.is_ok_and(|s| s.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X'])))

@@ -1,54 +1,54 @@
-//! A workload as data: sets of files, and flows of operations over them. It knows what is to be done, not how it
-//! is done nor how fast.
+//! A workload as data: sets of files, and flows of operations over them. The execution is
+//! elsewhere.
 
+mod from_toml;
 mod presets;
-mod read;
 
-/// Limits that both readers share.
+/// Limits common to both parsers.
 pub(crate) mod read_limits {
-    pub(crate) use super::read::{FILES_MAX, IO_MAX, SECONDS_MAX, STEPS_MAX, THREADS_MAX};
+    pub(crate) use super::from_toml::{FILES_MAX, IO_MAX, SECONDS_MAX, STEPS_MAX, THREADS_MAX};
 }
 
 pub use presets::{Preset, preset, presets};
 
-/// Most descriptors that a flow may name.
+/// Maximum number of descriptors in a flow.
 pub(crate) const FDS: usize = 64;
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Personality {
-    /// Its name, with the variant's after a colon.
+    /// Its name; the name of a variant follows after a colon.
     pub name: String,
-    /// One line.
+    /// A title of one line.
     pub title: String,
-    /// What it imitates and where its numbers come from.
+    /// The system that it imitates, and the source of its numbers.
     pub about: String,
     /// Sets of files.
     pub sets: Vec<FileSetSpec>,
-    /// Flows, each run by threads of its own.
+    /// Flows; each is run by its own threads.
     pub flows: Vec<Flow>,
-    /// Names of the gates that steps wait at and post to, and how many posts each holds.
+    /// The gates of the steps: name, and maximum number of posts.
     pub gates: Vec<(String, u64)>,
-    /// What [`Act::Pace`] allows a second over all threads; none: as fast as it goes.
+    /// The rate per second, over all threads, that [`StepAction::Pace`] allows; `None` means no limit.
     pub rate: Option<f64>,
 }
 
-/// How large the files of a set are. A file's size is drawn once and is its own for life.
+/// The sizes of the files in a set. The size of a file is drawn once and never changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SizeSpec {
-    /// All of this size.
+    /// All files have this size.
     Fixed(u64),
-    /// Gamma distributed.
+    /// Gamma-distributed sizes.
     Gamma {
-        /// In bytes.
+        /// Mean in bytes.
         mean: u64,
-        /// The distribution's shape; 1.5 in Filebench.
+        /// Shape of the distribution; 1.5 in Filebench.
         shape: f64,
     },
 }
 
 impl SizeSpec {
-    /// In bytes.
+    /// The mean in bytes.
     #[must_use]
     pub const fn mean(self) -> u64 {
         match self {
@@ -68,23 +68,23 @@ impl SizeSpec {
 /// A set of files in a tree of directories.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileSetSpec {
-    /// Its name, and that of its directory.
+    /// Its name, which is also the name of its directory.
     pub name: String,
-    /// How many files it has places for.
+    /// Number of places for files.
     pub files: u64,
-    /// Their sizes.
+    /// The sizes of its files.
     pub size: SizeSpec,
-    /// Mean number of entries of a directory.
+    /// Mean number of entries per directory.
     pub width: f64,
-    /// Shape of the gamma distribution of widths and depths.
+    /// Shape of the gamma distributions of widths and depths.
     pub width_shape: f64,
-    /// Share of the files that are there when the run begins.
+    /// Fraction of the files that exist at the beginning of the run.
     pub prealloc: f64,
-    /// Opened for reading only.
+    /// Whether files are opened for reading only.
     pub read_only: bool,
 }
 
-/// Sets with fewer files than this are scaled by the size of their files.
+/// A set with fewer files than this is scaled by the size of its files.
 const FEW: u64 = 200;
 
 impl FileSetSpec {
@@ -94,92 +94,95 @@ impl FileSetSpec {
         (self.files.max(1) as f64).ln() / self.width.max(2.0).ln()
     }
 
-    /// Bytes when it is filled, in the mean.
+    /// Mean total size in bytes after filling.
     #[must_use]
     pub fn mean_bytes(&self) -> f64 {
         self.files as f64 * self.prealloc * self.size.mean() as f64
     }
 }
 
-/// What some threads do, over and over.
+/// Steps that some threads repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
     /// Its name.
     pub name: String,
-    /// How many threads do it.
+    /// Number of threads.
     pub threads: u32,
-    /// In order; then from the beginning.
-    pub steps: Vec<Step>,
+    /// The steps in order, repeated without end.
+    pub steps: Vec<FlowStep>,
 }
 
 /// One operation of a flow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// What its counts and latencies stand under; steps may share it.
+pub struct FlowStep {
+    /// The name for its counts and latencies; several steps can have the same name.
     pub name: String,
-    /// What is done.
-    pub act: Act,
-    /// How often in a row.
+    /// The operation.
+    pub act: StepAction,
+    /// Number of repetitions in a row.
     pub times: u32,
 }
 
-/// The file of an operation: a descriptor of the thread. Where it is not open and a set is named, a file of that
-/// set is opened first, which counts as no operation and is never closed.
+/// The file of an operation: a descriptor of the thread. If it is not open and a set is given, a
+/// file of that set is opened first. That open does not count as an operation, and the file stays
+/// open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct FileSlot {
     /// Number of the descriptor.
     pub fd: usize,
     /// Index into [`Personality::sets`].
     pub set: Option<usize>,
-    /// The next file of the set at each operation, each with a descriptor of its own.
+    /// Each operation uses the next file of the set, each with its own descriptor.
     pub rotate: bool,
 }
 
-/// What a step does. Sets and gates are indices; sizes are bytes.
+/// The operation of a step. Sets and gates are indices; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "fields are named as in the variant's text, and said there")]
-pub enum Act {
-    /// Opens the set's next file that exists.
+#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
+pub enum StepAction {
+    /// Opens the next existing file of the set.
     Open { set: usize, fd: usize },
-    /// Creates the set's next file that does not exist.
+    /// Creates the next absent file of the set.
     Create { set: usize, fd: usize },
-    /// Closes.
+    /// Closes the descriptor.
     Close { fd: usize },
-    /// Deletes the set's next file that no one has open.
+    /// Deletes the next file of the set that no thread has open.
     Delete { set: usize },
-    /// Asks for the attributes of the set's next file.
+    /// Reads the attributes of the next file of the set.
     Stat { set: usize },
-    /// Makes durable.
+    /// Makes the file durable.
     Fsync { fd: usize },
-    /// Reads from the beginning to the end, `io` bytes at a time: one operation.
-    ReadWhole { slot: Slot, io: u64 },
-    /// Writes the file's size from the beginning, `io` bytes at a time: one operation. The last write is whole, too.
-    WriteWhole { slot: Slot, io: u64 },
-    /// Writes at the end: `io` bytes, or evenly from 0 to less than `io`.
-    Append { slot: Slot, io: u64, random: bool },
-    /// Reads `io` bytes: the next, from the beginning again at the end; or at a random multiple of `io`.
-    Read { slot: Slot, io: u64, random: bool, direct: bool },
-    /// Writes `io` bytes: the next, or at a random multiple of `io`. `sync`: each durable when it ends.
-    /// `background`: the thread goes on at once.
-    Write { slot: Slot, io: u64, random: bool, direct: bool, sync: bool, background: bool },
+    /// Reads the whole file, `io` bytes at a time; counts as one operation.
+    ReadWhole { slot: FileSlot, io: u64 },
+    /// Writes the file's size from the beginning, `io` bytes at a time; counts as one operation.
+    /// The last write has `io` bytes, too.
+    WriteWhole { slot: FileSlot, io: u64 },
+    /// Appends `io` bytes, or a random number of bytes below `io`.
+    Append { slot: FileSlot, io: u64, random: bool },
+    /// Reads `io` bytes: the next ones, or at a random multiple of `io`. At the end of the file,
+    /// reading starts again at the beginning.
+    Read { slot: FileSlot, io: u64, random: bool, direct: bool },
+    /// Writes `io` bytes: the next ones, or at a random multiple of `io`. With `sync`, each write
+    /// is durable when it ends. With `background`, the thread continues at once.
+    Write { slot: FileSlot, io: u64, random: bool, direct: bool, sync: bool, background: bool },
     /// Waits for the thread's background writes.
     Await,
-    /// Waits for some time.
+    /// Waits `seconds`.
     Think { seconds: f64 },
-    /// Computes, so many rounds of a short loop.
+    /// Computes: `loops` rounds of a short loop.
     Burn { loops: u64 },
-    /// Waits until so many posts have come, and takes them.
+    /// Waits for `posts` posts, and takes them.
     Wait { gate: usize, posts: u64 },
     /// Posts; waits while the gate is full.
     Post { gate: usize, posts: u64 },
-    /// Waits until the rate allows what was done since the last time.
-    Pace { by: Pace },
+    /// Waits until the rate allows the operations since the last pace.
+    Pace { by: PaceUnit },
 }
 
-/// What a rate counts.
+/// The unit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Times the step is come by.
+pub enum PaceUnit {
+    /// Number of times the step is reached.
     Turns,
     /// Operations.
     Operations,
@@ -189,9 +192,9 @@ pub enum Pace {
     Mebibytes,
 }
 
-impl Act {
-    /// Whether it counts as an operation, as Filebench counts: I/O, open, create, close, delete, stat, fsync and
-    /// waiting for asynchronous I/O do, computing, gates and pauses do not.
+impl StepAction {
+    /// Whether the step counts as an operation, as in Filebench: I/O, open, create, close, delete,
+    /// stat, fsync and waiting for asynchronous I/O do. Computing, gates and pauses do not.
     #[must_use]
     pub const fn counts(&self) -> bool {
         !matches!(
@@ -204,7 +207,7 @@ impl Act {
         )
     }
 
-    /// What it is called in a TOML file.
+    /// Its name in a TOML file.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -228,7 +231,7 @@ impl Act {
         }
     }
 
-    /// The descriptor it uses and must find open, if there is one.
+    /// The descriptor that the step needs to be open, if any.
     pub(crate) const fn needs(&self) -> Option<usize> {
         match self {
             Self::Close { fd } | Self::Fsync { fd } => Some(*fd),
@@ -244,7 +247,7 @@ impl Act {
         }
     }
 
-    /// Bytes of one transfer, and whether it reads.
+    /// Bytes of one transfer, and whether it is a read.
     pub(crate) const fn transfer(&self) -> Option<(u64, bool)> {
         match self {
             Self::ReadWhole { io, .. } | Self::Read { io, .. } => Some((*io, true)),
@@ -257,19 +260,19 @@ impl Act {
 }
 
 impl Flow {
-    /// Bytes of its largest read at once.
+    /// Bytes of its largest single read.
     pub(crate) fn largest_read(&self) -> u64 {
         let reads = self.steps.iter().filter_map(|s| s.act.transfer().filter(|t| t.1));
         reads.map(|t| t.0).max().unwrap_or(0)
     }
 
-    /// Whether a step uses a descriptor that nothing in the flow opens: the first, with that descriptor.
+    /// The first step that uses a descriptor that no step of the flow opens, and that descriptor.
     pub(crate) fn unopened(&self) -> Option<(usize, usize)> {
         let opened: Vec<usize> = self
             .steps
             .iter()
             .filter_map(|s| match s.act {
-                Act::Open { fd, .. } | Act::Create { fd, .. } => Some(fd),
+                StepAction::Open { fd, .. } | StepAction::Create { fd, .. } => Some(fd),
                 _ => None,
             })
             .collect();
@@ -279,8 +282,8 @@ impl Flow {
 }
 
 impl Personality {
-    /// Smaller or larger: as many times the files of each set, or, where there are fewer than 200, as many times
-    /// their size. Threads and I/O sizes stay.
+    /// Scales the workload by the number of files in each set; sets with fewer than 200 files are
+    /// scaled by file size. Threads and I/O sizes stay.
     #[must_use]
     pub fn scaled(mut self, scale: f64) -> Self {
         let times = |n: u64| ((n as f64 * scale).round() as u64).max(1);
@@ -294,7 +297,7 @@ impl Personality {
         self
     }
 
-    /// So many threads in each flow, at least one, as multiples of what they are.
+    /// Multiplies the number of threads in each flow; at least one thread remains.
     #[must_use]
     pub fn with_threads(mut self, times: f64) -> Self {
         for flow in &mut self.flows {
@@ -303,27 +306,27 @@ impl Personality {
         self
     }
 
-    /// Operations that one turn of each flow counts.
+    /// Number of counted operations in one turn of each flow.
     #[must_use]
-    pub fn operations_per_turn(&self) -> Vec<u64> {
+    pub(crate) fn operations_per_turn(&self) -> Vec<u64> {
         let of =
             |f: &Flow| f.steps.iter().filter(|s| s.act.counts()).map(|s| u64::from(s.times)).sum();
         self.flows.iter().map(of).collect()
     }
 
-    /// All threads.
+    /// Total number of threads.
     #[must_use]
     pub fn threads(&self) -> u32 {
         self.flows.iter().map(|f| f.threads).sum()
     }
 
-    /// Bytes of all threads' buffers for reading.
+    /// Bytes of all threads' read buffers.
     #[must_use]
     pub fn buffers(&self) -> u64 {
         self.flows.iter().map(|f| u64::from(f.threads) * f.largest_read()).sum()
     }
 
-    /// Bytes of all sets when they are filled, in the mean.
+    /// Mean total size in bytes of all sets after filling.
     #[must_use]
     pub fn mean_bytes(&self) -> f64 {
         self.sets.iter().map(FileSetSpec::mean_bytes).sum()

@@ -1,9 +1,9 @@
-//! The workloads that are built in.
+//! The built-in workloads.
 
 use super::Personality;
-use crate::text::TextError;
+use crate::config_text::TextError;
 
-/// A workload that is built in, as its file.
+/// A built-in workload as a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
     /// Its name.
@@ -21,16 +21,17 @@ macro_rules! presets {
 const ALL: &[Preset] =
     presets!("webserver", "fileserver", "varmail", "oltp", "webproxy", "videoserver", "postmark");
 
-/// All of them.
+/// All built-in workloads.
 #[must_use]
 pub const fn presets() -> &'static [Preset] {
     ALL
 }
 
-/// The workload of this name: `webserver`, or a variant, `webserver:filebench`. None where there is no such.
+/// The workload with this name: `webserver`, or a variant, `webserver:filebench`. `None` if there
+/// is no such workload.
 ///
 /// # Errors
-/// None for what is built in: a test reads all of them.
+/// None for built-in workloads: a test reads all of them.
 pub fn preset(name: &str) -> Option<Result<Personality, TextError>> {
     let (base, variant) = match name.split_once(':') {
         Some((base, variant)) => (base, Some(variant)),
@@ -43,11 +44,11 @@ pub fn preset(name: &str) -> Option<Result<Personality, TextError>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Act;
+    use crate::StepAction;
 
     /// The paper's Table 1: files, mean size, mean depth, threads; and the counts of one turn.
     #[test]
-    fn the_four_are_the_papers_table_1() {
+    fn the_four_workloads_agree_with_the_papers_table_1() {
         for (name, set, files, size, depth, threads) in [
             ("webserver", "pages", 20_000, 32 << 10, 3.3, 100),
             ("fileserver", "homes", 50_000, 256 << 10, 3.6, 100),
@@ -61,9 +62,9 @@ mod tests {
         }
     }
 
-    /// Reads against writes of one turn, as Table 1 prints them; whole files are one of either.
+    /// Reads and writes of one turn, as in Table 1; a whole file counts as one.
     #[test]
-    fn reads_against_writes_are_the_papers() {
+    fn reads_and_writes_agree_with_the_paper() {
         let ratio = |name: &str| {
             let p = preset(name).unwrap().unwrap();
             let of = |reads: bool| {
@@ -76,14 +77,14 @@ mod tests {
         assert_eq!(ratio("webserver"), (10, 1));
         assert_eq!(ratio("fileserver"), (1, 2));
         assert_eq!(ratio("varmail"), (2, 2));
-        // For the database it is that of the threads: 200 readers, 10 writers.
+        // For the database the ratio is that of the threads: 200 readers, 10 writers.
         let p = preset("oltp").unwrap().unwrap();
         let threads: Vec<_> = p.flows.iter().map(|f| (f.name.as_str(), f.threads)).collect();
         assert_eq!(threads, [("log-writer", 1), ("writer", 10), ("reader", 200)]);
     }
 
     #[test]
-    fn every_preset_and_every_variant_reads() {
+    fn every_preset_and_every_variant_can_be_parsed() {
         for p in presets() {
             let base = preset(p.name).unwrap().unwrap();
             assert!(!base.about.is_empty() && !base.title.is_empty(), "{}", p.name);
@@ -96,7 +97,7 @@ mod tests {
         assert!(preset("nosuch").is_none());
         assert!(preset("webserver:nosuch").unwrap().is_err());
         let mail = preset("varmail").unwrap().unwrap();
-        let syncs = |s: &&crate::Step| matches!(s.act, Act::Fsync { .. });
+        let syncs = |s: &&crate::FlowStep| matches!(s.act, StepAction::Fsync { .. });
         assert_eq!(mail.flows[0].steps.iter().filter(syncs).count(), 2);
     }
 }

@@ -1,31 +1,31 @@
-//! What work costs in power. Every number says whether it was measured or comes from a model, and by what; what the
-//! same machine takes at rest is kept apart.
+//! Power and energy of a workload. Every number has a label, measured or modelled, and its source.
+//! The energy that the idle machine would have needed is reported separately.
 
-mod models;
-mod readers;
+mod cpu_model;
+mod instruments;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-pub use models::CpuModel;
-pub use readers::{Battery, CommandMeter, Hwmon, Rapl};
+pub use cpu_model::CpuModel;
+use instruments::{Battery, CommandMeter, Hwmon, Rapl};
 
-/// Where a number comes from.
+/// The origin of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// An instrument's reading.
+    /// The reading of an instrument.
     Measured,
-    /// Computed from something else that was measured.
+    /// Computed from another measured quantity.
     Modelled,
 }
 
-/// What a meter reads, and by what.
+/// The name and the origin of a meter's numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Such as `rapl:package-0`.
+    /// A name such as `rapl:package-0`.
     pub name: String,
     /// Measured or modelled.
     pub basis: Basis,
@@ -36,51 +36,50 @@ pub struct Source {
 /// A reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading {
-    /// Joules since some time; never fewer than before.
+    /// Joules since a fixed time; never decreases.
     Joules(f64),
-    /// Watts, just now.
+    /// Watts at this moment.
     Watts(f64),
 }
 
-/// Something that tells power or energy.
+/// A meter of power or energy.
 pub trait Meter: Send {
-    /// What it reads.
+    /// The name and the origin of its numbers.
     fn source(&self) -> Source;
-    /// Reads it. None where it says nothing at present.
+    /// Takes a reading; `None` if there is none at present.
     fn read(&mut self) -> Option<Reading>;
 }
 
-/// Energy of a run by one source.
+/// The energy of a run, from one source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
-    /// By what.
+    /// The source.
     #[serde(flatten)]
     pub source: Source,
-    /// Over the time measured, all of it.
+    /// Energy in the measured time, in joules.
     pub joules: f64,
-    /// Of these, what rest would have taken; none where it is not known.
+    /// The part that the idle machine would have needed; `None` if not known.
     pub idle_joules: Option<f64>,
     /// Mean power.
     pub watts: f64,
 }
 
 impl Energy {
-    /// From a source, joules over some seconds, and the watts at rest.
+    /// Creates it from a source, joules over a time in seconds, and the idle power in watts.
     #[must_use]
     pub fn new(source: Source, joules: f64, seconds: f64, idle_watts: Option<f64>) -> Self {
         let idle_joules = idle_watts.map(|w| w * seconds);
         Self { source, joules, idle_joules, watts: joules / seconds.max(1e-9) }
     }
 
-    /// In words, with operations for each joule.
+    /// As text, with operations per joule.
     #[must_use]
     pub fn told(&self, operations: u64) -> String {
         let basis = match self.source.basis {
             Basis::Measured => "measured",
             Basis::Modelled => "modelled",
         };
-        let idle =
-            self.idle_joules.map_or(String::new(), |j| format!(", of which {j:.1} J at rest"));
+        let idle = self.idle_joules.map_or(String::new(), |j| format!(", of which {j:.1} J idle"));
         format!(
             "{}: {:.1} J{idle}, {:.2} W, {:.4} operations/J ({basis}: {})",
             self.source.name,
@@ -92,10 +91,10 @@ impl Energy {
     }
 }
 
-/// A meter and what it has told.
+/// A meter and its readings so far.
 struct Book {
     meter: Box<dyn Meter>,
-    /// Joules at the start, for counters; joules so far, for gauges.
+    /// Joules at the start for counters; joules so far for gauges.
     begin: Option<f64>,
     joules: f64,
     last: Option<(f64, f64)>,
@@ -111,7 +110,8 @@ impl Book {
         (self.begin, self.joules, self.last) = (None, 0.0, None);
     }
 
-    /// Takes a reading at `at` seconds: counters by difference, gauges by the trapezoidal rule.
+    /// Takes a reading at `at` seconds. Counters are subtracted; gauges are integrated by the
+    /// trapezoidal rule.
     fn sample(&mut self, at: f64) {
         match self.meter.read() {
             Some(Reading::Joules(j)) => {
@@ -150,29 +150,29 @@ impl std::fmt::Debug for Meters {
     }
 }
 
-/// How often meters are read.
+/// Interval between readings in seconds.
 const EVERY_S: f64 = 0.2;
 
 impl Meters {
-    /// These, and the model of the processors if there is one.
+    /// These meters, and the processor model if there is one.
     #[must_use]
     pub fn new(meters: Vec<Box<dyn Meter>>, cpu: Option<CpuModel>) -> Self {
         Self { books: meters.into_iter().map(Book::new).collect(), cpu, next_s: 0.0 }
     }
 
-    /// Those that a list names: `auto`, `none`, `rapl`, `hwmon`, `battery`, `cpu-model`, `cpu-model=IDLE-PEAK`,
-    /// `command=COMMAND`, with commas between. `auto` is what there is of RAPL, hwmon and batteries, the first
-    /// that tells anything, else the model.
+    /// The meters of a list: `auto`, `none`, `rapl`, `hwmon`, `battery`, `cpu-model`,
+    /// `cpu-model=IDLE-PEAK`, `command=COMMAND`, separated by commas. `auto` means the first of
+    /// RAPL, hwmon and batteries that gives readings, otherwise the model.
     ///
     /// # Errors
-    /// What cannot be, or is not there.
+    /// An invalid word, or a meter that does not exist here.
     pub fn parse(list: &str) -> Result<Self, String> {
         let (mut meters, mut cpu): (Vec<Box<dyn Meter>>, _) = (Vec::new(), None);
         for word in list.split(',').map(str::trim) {
             let found = match word {
                 "none" => continue,
                 "auto" => {
-                    let found = readers::auto();
+                    let found = instruments::auto();
                     if found.is_empty() {
                         cpu = Some(CpuModel::default());
                     }
@@ -183,9 +183,9 @@ impl Meters {
                     cpu = Some(CpuModel::default());
                     continue;
                 }
-                "rapl" => readers::boxed(Rapl::all()),
-                "hwmon" => readers::boxed(Hwmon::all()),
-                "battery" => readers::boxed(Battery::all()),
+                "rapl" => instruments::boxed(Rapl::all()),
+                "hwmon" => instruments::boxed(Hwmon::all()),
+                "battery" => instruments::boxed(Battery::all()),
                 _ => match word.split_once('=') {
                     Some(("cpu-model", range)) => {
                         cpu = Some(CpuModel::parse(range)?);
@@ -198,21 +198,21 @@ impl Meters {
                     }
                     _ => {
                         return Err(format!(
-                            "'{word}' is no power meter; allowed: auto, none, rapl, hwmon, battery, cpu-model, \
+                            "'{word}' is not a power meter; allowed: auto, none, rapl, hwmon, battery, cpu-model, \
                              cpu-model=IDLE-PEAK, command=COMMAND"
                         ));
                     }
                 },
             };
             if found.is_empty() {
-                return Err(format!("this host has nothing that '{word}' could read"));
+                return Err(format!("this host has no instrument for '{word}'"));
             }
             meters.extend(found);
         }
         Ok(Self::new(meters, cpu))
     }
 
-    /// Takes the power at rest, for so long: nothing should run meanwhile.
+    /// Measures the idle power for `time`; no work should run meanwhile.
     pub fn measure_idle(&mut self, time: Duration, stop: &AtomicBool) {
         let begin = Instant::now();
         self.books.iter_mut().for_each(Book::reset);
@@ -229,7 +229,7 @@ impl Meters {
         }
     }
 
-    /// Looks at the meters; to be called several times a second, first at zero.
+    /// Takes readings. Call it several times a second, the first time at zero.
     pub fn sample(&mut self, at: Duration) {
         let at = at.as_secs_f64();
         if at == 0.0 {
@@ -241,8 +241,8 @@ impl Meters {
         self.books.iter_mut().for_each(|b| b.sample(at));
     }
 
-    /// The energy of a run that took `seconds` with the processors `busy`, a share. Meters that told nothing are
-    /// left out.
+    /// The energy of a run of `seconds` with the processors `busy` (a fraction). Meters without
+    /// readings are left out.
     pub fn finish(&mut self, seconds: f64, busy: f64) -> Vec<Energy> {
         self.next_s = 0.0;
         let mut all = Vec::new();
@@ -287,11 +287,11 @@ mod tests {
         assert!((counter[0].joules - 6.0).abs() < 1e-12 && (counter[0].watts - 2.0).abs() < 1e-12);
         let gauge = measured([10.0, 20.0, 20.0, 10.0].map(Reading::Watts).to_vec());
         assert!((gauge[0].joules - 50.0).abs() < 1e-12, "{gauge:?}");
-        assert_eq!(measured(vec![]), [], "what tells nothing is left out");
+        assert_eq!(measured(vec![]), [], "a meter without readings is left out");
     }
 
     #[test]
-    fn rest_is_told_apart() {
+    fn idle_energy_is_separate() {
         let readings = std::iter::repeat_n(Reading::Watts(4.0), 100).collect();
         let mut meters = Meters::new(vec![Box::new(Fake(readings))], None);
         meters.measure_idle(Duration::from_millis(120), &AtomicBool::new(false));

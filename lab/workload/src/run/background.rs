@@ -1,5 +1,5 @@
-//! Asynchronous writes of one thread: helpers that write while it goes on, as the C library's asynchronous I/O has
-//! them. Each write is counted when it has ended.
+//! Asynchronous writes of one thread: helper threads write while the thread continues, as in the C
+//! library's asynchronous I/O. Each write is counted when it ends.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::files::{ALIGN, PATTERN};
-use crate::measure::Tally;
+use crate::file_set::{ALIGN, PATTERN};
+use crate::run_counts::Tally;
 
-/// Helpers of one thread.
+/// Number of helpers per thread.
 const HELPERS: usize = 8;
-/// Writes under way at most; then the thread waits.
+/// Maximum number of writes in progress; at this number the thread waits.
 const MOST: u64 = 4096;
 
 struct Job {
@@ -32,14 +32,14 @@ struct Helper {
     thread: JoinHandle<(Vec<Tally>, u64)>,
 }
 
-/// The helpers, started when they are first needed.
+/// The helpers; started when they are first needed.
 pub(super) struct Background {
     helpers: Vec<Helper>,
     next: usize,
     pending: Arc<AtomicU64>,
     failed: Arc<AtomicU64>,
     steps: usize,
-    /// What is written, made when it is first needed.
+    /// The data to write; created when it is first needed.
     pattern: Option<Arc<Vec<u8>>>,
 }
 
@@ -55,7 +55,7 @@ impl Background {
         }
     }
 
-    /// Writes `len` bytes at `at`, some time.
+    /// Starts a write of `len` bytes at `at`.
     pub(super) fn write(
         &mut self,
         fd: &Arc<OwnedFd>,
@@ -74,7 +74,7 @@ impl Background {
         self.helpers[self.next].jobs.send(job).map_err(|_| Errno::IO)
     }
 
-    /// Waits until all are done.
+    /// Waits until all writes have ended.
     pub(super) fn wait(&self, left: u64) -> Result<(), Errno> {
         while self.pending.load(Ordering::Acquire) > left && self.error().is_none() {
             std::thread::park_timeout(Duration::from_millis(50));
@@ -124,7 +124,7 @@ impl Background {
         Ok(())
     }
 
-    /// Ends the helpers; what they did, step by step, and the bytes written.
+    /// Ends the helpers. Returns their counts by step, and the bytes written.
     pub(super) fn end(&mut self) -> (Vec<Tally>, u64) {
         let (mut all, mut bytes) = (vec![Tally::default(); self.steps], 0);
         for Helper { jobs, thread } in self.helpers.drain(..) {
@@ -138,7 +138,7 @@ impl Background {
     }
 }
 
-/// Writes all of it: `len` bytes of the pattern, repeated.
+/// Writes `len` bytes of the repeated pattern.
 pub(super) fn write_at(fd: &OwnedFd, pattern: &[u8], at: u64, len: usize) -> Result<(), Errno> {
     let mut done = 0;
     while done < len {

@@ -1,5 +1,5 @@
-//! Threads at work: each goes through its flow's steps, over and over, until the time is up. What a step does is
-//! `worker`'s part; here are beginning, end, and adding up.
+//! Runs a workload: each thread repeats its flow's steps until the time is over. `worker` executes
+//! the steps; this file starts and stops the threads and adds up their counts.
 
 mod background;
 mod worker;
@@ -7,43 +7,44 @@ mod worker;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::WorkloadError;
-use crate::files::FileSet;
+use crate::file_set::FileSet;
 use crate::gate::Gate;
-use crate::measure::{CpuUse, Outcome, Tally, cpu_ticks, cpu_use};
-use crate::personality::{Act, Personality};
+use crate::personality::{Personality, StepAction};
+use crate::run_counts::{CpuUse, Outcome, Tally, cpu_ticks, cpu_use};
 use worker::Worker;
 
-/// When the next operation comes.
+/// The arrival of operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// As soon as the one before has ended.
+    /// Closed load: each operation starts when the one before has ended.
     Closed,
-    /// At its time, whether or not those before have ended: so many operations a second. Turns of the flow with the
-    /// most threads are due at even distances, and how long they take is counted from then on; its threads are as
-    /// many as can be late at once.
+    /// Open load: operations arrive at fixed times, also if earlier ones have not ended. The turns
+    /// of the flow with the most threads are due at equal intervals, and their durations start at
+    /// the due time. The flow's threads limit the number of turns that can be late at once.
     Open {
-        /// Of that flow.
+        /// Operations per second of that flow.
         ops_per_s: f64,
     },
 }
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunOptions {
-    /// Before anything is counted.
+    /// Time before counting starts.
     pub warm_up: Duration,
-    /// What is counted.
+    /// Time with counting.
     pub measured: Duration,
-    /// Closed or open.
+    /// Closed or open load.
     pub load: Load,
-    /// Of what is drawn: offsets and lengths.
+    /// Seed for random offsets and lengths.
     pub seed: u64,
 }
 
-/// What all threads share. The counters stand in cache lines of their own.
+/// The data common to all threads. Each counter has its own cache line.
 pub(crate) struct Shared<'a> {
     pub(crate) personality: &'a Personality,
     pub(crate) files: &'a FileSet,
@@ -61,7 +62,7 @@ pub(crate) struct Shared<'a> {
 #[repr(align(128))]
 pub(crate) struct Live(pub(crate) AtomicU64);
 
-/// Tickets and when each is due: number `n`, `n / rate` seconds after the start.
+/// Tickets and their due times: number `n` is due `n / rate` seconds after the start.
 pub(crate) struct Schedule {
     rate: f64,
     given: Live,
@@ -72,7 +73,8 @@ impl Schedule {
         Self { rate, given: Live(AtomicU64::new(0)) }
     }
 
-    /// Takes `n` tickets; when the last is due, after the start. None where nothing is held back.
+    /// Takes `n` tickets. Returns the due time of the last one after the start, or `None` without a
+    /// rate.
     pub(crate) fn take(&self, n: u64) -> Option<Duration> {
         if self.rate <= 0.0 {
             return None;
@@ -83,7 +85,7 @@ impl Schedule {
 }
 
 impl Shared<'_> {
-    /// The first failure ends the run.
+    /// Records a failure. The first failure ends the run.
     pub(crate) fn fail(&self, error: WorkloadError) {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.get_or_insert(error);
@@ -96,7 +98,8 @@ impl Shared<'_> {
         self.gates.iter().for_each(Gate::wake);
     }
 
-    /// Waits until a time, in slices, so that a stop is heard. False where it was stopped.
+    /// Waits until a time, in short slices, so that a stop is noticed. Returns false if the run was
+    /// stopped.
     pub(crate) fn wait_until(&self, at: Instant) -> bool {
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -111,17 +114,17 @@ impl Shared<'_> {
     }
 }
 
-/// How often the run is looked at; not by its threads.
+/// Interval between observations of the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A thread's stack: its buffers are not on it.
+/// Stack size of a thread; its buffers are on the heap.
 const STACK: usize = 256 << 10;
 
-/// Works through the personality's flows on files that were laid for it, and counts. `watch` is called several
-/// times a second with the time since the start of what is measured, below zero during the warm-up as none, and the
-/// operations so far; `stop` ends the run early.
+/// Runs the personality's flows on files that were created for it, and counts. `watch` is called
+/// several times a second with the operations so far and the time since the start of the
+/// measurement (`None` during the warm-up). Setting `stop` ends the run early.
 ///
 /// # Errors
-/// The first operation that failed; [`WorkloadError::Stopped`].
+/// The first operation that failed, or [`WorkloadError::Stopped`].
 pub fn run(
     personality: &Personality,
     files: &FileSet,
@@ -152,38 +155,7 @@ pub fn run(
     };
     let barrier = Barrier::new(threads + 1);
     std::thread::scope(|scope| {
-        let mut handles = Vec::with_capacity(threads);
-        let flows = personality.flows.iter().enumerate();
-        let each = flows.flat_map(|(i, f)| (0..f.threads).map(move |_| i)).enumerate();
-        for (number, flow) in each {
-            let (shared, barrier) = (&shared, &barrier);
-            let paced = flow == busiest && turns_per_s > 0.0;
-            let work = move || {
-                let mut worker = Worker::new(shared, flow, number, options.seed);
-                barrier.wait();
-                let result = worker.work(&shared.live[number].0, paced);
-                if let Err(error) = result {
-                    shared.fail(error);
-                }
-                worker.counts()
-            };
-            let name = format!("flow-{number}");
-            let spawned =
-                std::thread::Builder::new().name(name).stack_size(STACK).spawn_scoped(scope, work);
-            match spawned {
-                Ok(handle) => handles.push(handle),
-                Err(source) => {
-                    shared.fail(WorkloadError::Io {
-                        what: "start a thread of",
-                        path: "the flow".into(),
-                        source,
-                    });
-                    // Those that wait at the barrier would wait for ever.
-                    (number..threads).for_each(|_| drop(scope.spawn(|| barrier.wait())));
-                    break;
-                }
-            }
-        }
+        let handles = spawn_workers(scope, &shared, &barrier, (busiest, turns_per_s), options.seed);
         barrier.wait();
         let span = observe(&shared, options, stop, watch);
         shared.end();
@@ -203,14 +175,58 @@ pub fn run(
     })
 }
 
-/// What was seen from outside.
+/// Starts the threads of all flows. Turns of flow `busiest` begin at their due times if
+/// `turns_per_s` is above 0.
+fn spawn_workers<'scope, 'a: 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    shared: &'scope Shared<'a>,
+    barrier: &'scope Barrier,
+    (busiest, turns_per_s): (usize, f64),
+    seed: u64,
+) -> Vec<ScopedJoinHandle<'scope, Counts>> {
+    let threads = shared.live.len();
+    let mut handles = Vec::with_capacity(threads);
+    let flows = shared.personality.flows.iter().enumerate();
+    let each = flows.flat_map(|(i, f)| (0..f.threads).map(move |_| i)).enumerate();
+    for (number, flow) in each {
+        let paced = flow == busiest && turns_per_s > 0.0;
+        let work = move || {
+            let mut worker = Worker::new(shared, flow, number, seed);
+            barrier.wait();
+            let result = worker.work(&shared.live[number].0, paced);
+            if let Err(error) = result {
+                shared.fail(error);
+            }
+            worker.counts()
+        };
+        let name = format!("flow-{number}");
+        let spawned =
+            std::thread::Builder::new().name(name).stack_size(STACK).spawn_scoped(scope, work);
+        match spawned {
+            Ok(handle) => handles.push(handle),
+            Err(source) => {
+                shared.fail(WorkloadError::Io {
+                    what: "start a thread of",
+                    path: "the flow".into(),
+                    source,
+                });
+                // Without these, threads at the barrier would wait forever.
+                (number..threads).for_each(|_| drop(scope.spawn(|| barrier.wait())));
+                break;
+            }
+        }
+    }
+    handles
+}
+
+/// Observations from outside the threads.
 struct Span {
     seconds: f64,
     each_second: Vec<u64>,
     cpu: CpuUse,
 }
 
-/// Lets the time pass. None where it was ended early.
+/// Waits for the end of the run. Returns `None` if it ended early.
 fn observe(
     shared: &Shared<'_>,
     options: &RunOptions,
@@ -262,7 +278,7 @@ fn read_cpu() -> Option<[u64; 5]> {
     cpu_ticks(&std::fs::read_to_string(Path::new("/proc/stat")).ok()?)
 }
 
-/// Names of all steps, each once, in order.
+/// The names of all steps, each once, in order.
 fn names(personality: &Personality) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for step in personality.flows.iter().flat_map(|f| &f.steps) {
@@ -273,7 +289,7 @@ fn names(personality: &Personality) -> Vec<String> {
     names
 }
 
-/// Counts of one thread.
+/// The counts of one thread.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) flow: usize,
@@ -329,15 +345,15 @@ impl<'a> Totals<'a> {
     }
 }
 
-/// Whether the step's file must be opened for durable or direct writes.
-pub(crate) fn open_flags(act: &Act) -> rustix::fs::OFlags {
+/// The flags for opening the step's file: durable or direct writes.
+pub(crate) fn open_flags(act: &StepAction) -> rustix::fs::OFlags {
     let mut flags = rustix::fs::OFlags::empty();
     match act {
-        Act::Write { sync, direct, .. } => {
+        StepAction::Write { sync, direct, .. } => {
             flags.set(rustix::fs::OFlags::SYNC, *sync);
             flags.set(rustix::fs::OFlags::DIRECT, *direct);
         }
-        Act::Read { direct, .. } => flags.set(rustix::fs::OFlags::DIRECT, *direct),
+        StepAction::Read { direct, .. } => flags.set(rustix::fs::OFlags::DIRECT, *direct),
         _ => {}
     }
     flags

@@ -1,4 +1,4 @@
-//! Runs of the built-in workloads, small, in memory: their mix, their loads, and what ends them.
+//! Small runs of the built-in workloads, in memory: their mix, their loads, and their ends.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn options(ms: u64) -> RunOptions {
     RunOptions { warm_up: Duration::from_millis(50), measured, load: Load::Closed, seed: 1 }
 }
 
-/// In memory where the host has that.
+/// A folder in memory, if the host has one.
 fn folder() -> tempfile::TempDir {
     let shm = Path::new("/dev/shm");
     if shm.is_dir() { tempfile::tempdir_in(shm).unwrap() } else { tempfile::tempdir().unwrap() }
@@ -23,7 +23,8 @@ fn ran(p: &Personality, options: &RunOptions) -> Outcome {
     run(p, &files, options, &stop, &mut |_, _| ()).unwrap()
 }
 
-/// Every built-in workload runs, small, and does its steps as often as its flow says.
+/// Every built-in workload runs, at a small scale, and executes its steps in the proportions of its
+/// flow.
 #[test]
 fn all_run_and_keep_their_mix() {
     for preset in crate::presets() {
@@ -40,7 +41,8 @@ fn all_run_and_keep_their_mix() {
         assert_eq!(out.operations, out.steps.iter().map(|s| s.count).sum::<u64>());
         let threads = f64::from(p.threads());
         for (flow, turns) in p.flows.iter().zip(&out.turns).filter(|f| f.0.name != "writer") {
-            for step in flow.steps.iter().filter(|s| s.act.counts() && !matches!(s.act, Act::Await))
+            for step in
+                flow.steps.iter().filter(|s| s.act.counts() && !matches!(s.act, StepAction::Await))
             {
                 let same = flow.steps.iter().filter(|s| s.name == step.name);
                 let each = same.map(|s| f64::from(s.times)).sum::<f64>();
@@ -58,32 +60,32 @@ fn all_run_and_keep_their_mix() {
 }
 
 #[test]
-fn an_open_load_comes_at_its_rate_and_is_counted_from_when_it_was_due() {
+fn an_open_load_arrives_at_its_rate_and_counts_from_its_due_time() {
     let p = preset("webserver").unwrap().unwrap().scaled(0.005).with_threads(0.1);
     let load = Load::Open { ops_per_s: 620.0 };
     let out = ran(&p, &RunOptions { load, ..options(1000) });
     assert!((310.0..700.0).contains(&out.ops_per_s), "{}", out.ops_per_s);
-    // More than can be done: what waits is late, and that is told.
+    // More than is possible: waiting turns are late, and the result shows it.
     let load = Load::Open { ops_per_s: 1e9 };
     let out = ran(&p, &RunOptions { load, ..options(500) });
     assert!(out.turns[0].latency.max_s > 0.2, "{:?}", out.turns);
 }
 
 #[test]
-fn a_rate_is_kept() {
+fn a_rate_limit_is_kept() {
     let mut p = preset("webproxy").unwrap().unwrap().scaled(0.02).with_threads(0.1);
     p.rate = Some(500.0);
     let out = ran(&p, &options(1000));
-    // Never more; less only where the host has no time for us.
+    // Never more; less only if the host is busy.
     assert!((250.0..560.0).contains(&out.ops_per_s), "{}", out.ops_per_s);
 }
 
 #[test]
-fn what_fails_is_told_with_its_step_and_a_stop_is_heard() {
+fn errors_name_their_step_and_a_stop_is_noticed() {
     let mut p = preset("fileserver").unwrap().unwrap().scaled(0.002);
-    // Nothing is ever deleted: soon there is no file left to make.
+    // Without deletions there is soon no file left to create.
     for flow in &mut p.flows {
-        flow.steps.retain(|s| !matches!(s.act, Act::Delete { .. }));
+        flow.steps.retain(|s| !matches!(s.act, StepAction::Delete { .. }));
     }
     let (dir, stop) = (folder(), AtomicBool::new(false));
     let files = FileSet::fill(dir.path(), &p, 1, &stop, &mut |_, _| ()).unwrap();

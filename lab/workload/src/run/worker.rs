@@ -1,5 +1,5 @@
-//! One thread of a flow: its descriptors, its buffer, its dice, its counts. Between two operations it reads the
-//! clock once and takes no lock.
+//! One thread of a flow: its descriptors, its buffer, its random numbers, its counts. Between two
+//! operations it reads the clock once and takes no lock.
 
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
@@ -12,13 +12,13 @@ use rustix::io::Errno;
 
 use super::background::{Background, write_at};
 use super::{Counts, Shared, open_flags};
-use crate::chance::Chance;
 use crate::error::WorkloadError;
-use crate::files::ALIGN;
-use crate::measure::Tally;
-use crate::personality::{Act, FDS, Pace, Slot};
+use crate::file_set::ALIGN;
+use crate::personality::{FDS, FileSlot, PaceUnit, StepAction};
+use crate::run_counts::Tally;
+use crate::seeded_random::SeededRandom;
 
-/// A descriptor.
+/// An open descriptor.
 struct Open {
     fd: Arc<OwnedFd>,
     set: usize,
@@ -28,20 +28,21 @@ struct Open {
 pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
     flow: usize,
-    /// Which tally each step counts into.
+    /// The index of the count for each step.
     tally_of: Vec<usize>,
     slots: Vec<Option<Open>>,
-    /// How files of each slot are opened.
+    /// The open flags of each descriptor.
     flags: Vec<OFlags>,
-    /// For steps that take the files of a set in turn: descriptors by set and file, and whose turn it is.
+    /// For steps that use the files of a set in turn: descriptors by set and file, and the next
+    /// file.
     rotating: Vec<Vec<Option<Arc<OwnedFd>>>>,
     turn: Vec<usize>,
     buffer: Vec<u8>,
     buffer_from: usize,
-    chance: Chance,
+    chance: SeededRandom,
     background: Background,
     counts: Counts,
-    /// Since the last pace.
+    /// Operations since the last pace.
     paced_ops: u64,
     paced_transfers: u64,
     paced_bytes: u64,
@@ -49,7 +50,7 @@ pub(super) struct Worker<'a> {
     begun: Instant,
 }
 
-/// What an operation moved; none where it came to nothing and is not counted.
+/// The bytes that an operation transferred; `None` if it had no effect and is not counted.
 type Done = Option<u64>;
 
 impl<'a> Worker<'a> {
@@ -57,7 +58,8 @@ impl<'a> Worker<'a> {
         let steps = &shared.personality.flows[flow].steps;
         let largest = shared.personality.flows[flow].largest_read();
         let buffer = vec![0; largest as usize + ALIGN];
-        let name = |s: &crate::Step| shared.names.iter().position(|n| *n == s.name).unwrap_or(0);
+        let name =
+            |s: &crate::FlowStep| shared.names.iter().position(|n| *n == s.name).unwrap_or(0);
         let mut flags = vec![OFlags::empty(); FDS];
         for step in steps {
             if let Some(fd) = fd_of(&step.act) {
@@ -76,7 +78,7 @@ impl<'a> Worker<'a> {
             turn: sets.iter().map(|s| number % s.tree.len().max(1)).collect(),
             buffer_from: buffer.as_ptr().align_offset(ALIGN).min(ALIGN),
             buffer,
-            chance: Chance::new(seed, 1_000_000 + number as u64),
+            chance: SeededRandom::new(seed, 1_000_000 + number as u64),
             background: Background::new(shared.names.len()),
             counts: Counts {
                 flow,
@@ -91,7 +93,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Goes through the steps until it is stopped. `live` is told every operation; `paced`: turns begin when they are due.
+    /// Repeats the steps until the run is stopped. `live` counts every operation. If `paced`, turns
+    /// begin at their due times.
     pub(super) fn work(&mut self, live: &AtomicU64, paced: bool) -> Result<(), WorkloadError> {
         let shared = self.shared;
         let steps = &shared.personality.flows[self.flow].steps;
@@ -115,7 +118,7 @@ impl<'a> Worker<'a> {
                     let result = self.act(&step.act, i, now);
                     let end = Instant::now();
                     let moved = result.map_err(|e| self.failed(i, e))?;
-                    let background = matches!(step.act, Act::Write { background: true, .. });
+                    let background = matches!(step.act, StepAction::Write { background: true, .. });
                     if step.act.counts()
                         && let Some(bytes) = moved
                     {
@@ -134,7 +137,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn account(&mut self, act: &Act, step: usize, bytes: u64, took: Duration, background: bool) {
+    fn account(
+        &mut self,
+        act: &StepAction,
+        step: usize,
+        bytes: u64,
+        took: Duration,
+        background: bool,
+    ) {
         let transfer = act.transfer();
         self.paced_transfers += u64::from(transfer.is_some());
         self.paced_bytes += bytes;
@@ -146,7 +156,7 @@ impl<'a> Worker<'a> {
                 self.counts.reads += 1;
                 self.counts.read_bytes += bytes;
             }
-            // Bytes written in the background are counted when they are.
+            // Background writes are counted when they end.
             Some(_) if background => return,
             Some(_) => {
                 self.counts.writes += 1;
@@ -166,12 +176,12 @@ impl<'a> Worker<'a> {
                 WorkloadError::RanOut { step: name, set, what }
             }
             Fault::Host(source) => {
-                WorkloadError::Step { step: name, what: step.act.word(), source }
+                WorkloadError::FlowStep { step: name, what: step.act.word(), source }
             }
         }
     }
 
-    /// What it counted.
+    /// The counts of this thread.
     pub(super) fn counts(mut self) -> Counts {
         let (tallies, written) = self.background.end();
         self.counts.steps.iter_mut().zip(&tallies).for_each(|(a, t)| a.merge(t));
@@ -183,102 +193,127 @@ impl<'a> Worker<'a> {
         self.counts
     }
 
-    fn act(&mut self, act: &Act, step: usize, now: Instant) -> Result<Done, Fault> {
+    /// Executes a step. Returns the bytes transferred, or `None` if it is not counted.
+    fn act(&mut self, act: &StepAction, step: usize, now: Instant) -> Result<Done, Fault> {
         let shared = self.shared;
         let sets = &shared.files.sets;
         match *act {
-            Act::Open { set, fd } => {
+            StepAction::Open { set, fd } => {
                 self.close(fd);
                 let opened = sets[set].open(self.flags[fd])?.ok_or(Fault::None(set, "open"))?;
                 self.slots[fd] = Some(Open { file: opened.0, fd: Arc::new(opened.1), set });
                 Ok(Some(0))
             }
-            Act::Create { set, fd } => {
+            StepAction::Create { set, fd } => {
                 self.close(fd);
                 let made = sets[set].create(self.flags[fd])?.ok_or(Fault::None(set, "create"))?;
                 self.slots[fd] = Some(Open { file: made.0, fd: Arc::new(made.1), set });
                 Ok(Some(0))
             }
-            Act::Close { fd } => {
+            StepAction::Close { fd } => {
                 self.close(fd);
                 Ok(Some(0))
             }
-            Act::Delete { set } => {
+            StepAction::Delete { set } => {
                 let deleted = sets[set].delete()?;
                 deleted.then_some(Some(0)).ok_or(Fault::None(set, "delete"))
             }
-            Act::Stat { set } => {
+            StepAction::Stat { set } => {
                 let found = sets[set].stat()?;
                 found.then_some(Some(0)).ok_or(Fault::None(set, "stat"))
             }
-            Act::Fsync { fd } => {
+            StepAction::Fsync { fd } => {
                 let open = self.slots[fd].as_ref().ok_or(Fault::Host(Errno::BADF.into()))?;
                 rustix::fs::fsync(&open.fd)?;
                 Ok(Some(0))
             }
-            Act::ReadWhole { slot, io } => self.read_whole(slot, io).map(Some),
-            Act::WriteWhole { slot, io } => self.write_whole(slot, io).map(Some),
-            Act::Append { slot, io, random } => {
-                let len = if random { self.chance.below(io) } else { io };
-                let (fd, _) = self.file(slot)?;
-                rustix::fs::seek(&fd, SeekFrom::End(0))?;
-                self.write_on(&fd, len)?;
-                Ok(Some(len))
-            }
-            Act::Read { slot, io, random, .. } => self.read(slot, io, random).map(Some),
-            Act::Write { slot, io, random, background, .. } => {
-                let (fd, size) = self.file(slot)?;
-                if !random {
-                    self.write_on(&fd, io)?;
-                    return Ok(Some(io));
-                }
-                let at = self.chance.below(size / io) * io;
-                if background {
-                    let counted = shared.measuring.load(Ordering::Relaxed);
-                    let into = self.tally_of[step];
-                    let pattern = shared.files.pattern();
-                    self.background.write(&fd, pattern, (at, io as usize), (into, now, counted))?;
+            StepAction::ReadWhole { slot, io } => self.read_whole(slot, io).map(Some),
+            StepAction::WriteWhole { slot, io } => self.write_whole(slot, io).map(Some),
+            StepAction::Append { slot, io, random } => self.append(slot, io, random).map(Some),
+            StepAction::Read { slot, io, random, .. } => self.read(slot, io, random).map(Some),
+            StepAction::Write { slot, io, random, background, .. } => {
+                let written = if random {
+                    self.write_at_random(slot, io, background, (step, now))
                 } else {
-                    write_at(&fd, shared.files.pattern(), at, io as usize)?;
-                }
-                Ok(Some(io))
+                    self.file(slot).and_then(|(fd, _)| self.write_on(&fd, io))
+                };
+                written.map(|()| Some(io))
             }
-            Act::Await => {
+            StepAction::Await => {
                 self.background.wait(0)?;
                 Ok(Some(0))
             }
-            Act::Think { seconds } => {
-                let at = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
-                shared.wait_until(at);
-                Ok(None)
-            }
-            Act::Burn { loops } => {
-                for i in 0..loops {
-                    black_box(i);
-                }
-                Ok(None)
-            }
-            Act::Wait { gate, posts } => {
-                shared.gates[gate].take(posts, &shared.stop);
-                Ok(None)
-            }
-            Act::Post { gate, posts } => {
-                shared.gates[gate].post(posts, &shared.stop);
-                Ok(None)
-            }
-            Act::Pace { by } => {
-                self.pace(by);
+            StepAction::Think { .. }
+            | StepAction::Burn { .. }
+            | StepAction::Wait { .. }
+            | StepAction::Post { .. }
+            | StepAction::Pace { .. } => {
+                self.pause(act);
                 Ok(None)
             }
         }
     }
 
-    fn pace(&mut self, by: Pace) {
+    /// Executes a step that does not count as an operation: waiting, computing, posts and rates.
+    fn pause(&mut self, act: &StepAction) {
+        let shared = self.shared;
+        match *act {
+            StepAction::Think { seconds } => {
+                let at = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
+                shared.wait_until(at);
+            }
+            StepAction::Burn { loops } => {
+                for i in 0..loops {
+                    black_box(i);
+                }
+            }
+            StepAction::Wait { gate, posts } => {
+                shared.gates[gate].take(posts, &shared.stop);
+            }
+            StepAction::Post { gate, posts } => {
+                shared.gates[gate].post(posts, &shared.stop);
+            }
+            StepAction::Pace { by } => self.pace(by),
+            _ => {}
+        }
+    }
+
+    /// Appends `io` bytes, or a random number of bytes below `io`. Returns the number.
+    fn append(&mut self, slot: FileSlot, io: u64, random: bool) -> Result<u64, Fault> {
+        let len = if random { self.chance.below(io) } else { io };
+        let (fd, _) = self.file(slot)?;
+        rustix::fs::seek(&fd, SeekFrom::End(0))?;
+        self.write_on(&fd, len)?;
+        Ok(len)
+    }
+
+    /// Writes `io` bytes at a random multiple of `io`, in the background if asked.
+    fn write_at_random(
+        &mut self,
+        slot: FileSlot,
+        io: u64,
+        background: bool,
+        (step, now): (usize, Instant),
+    ) -> Result<(), Fault> {
+        let (fd, size) = self.file(slot)?;
+        let at = self.chance.below(size / io) * io;
+        let pattern = self.shared.files.pattern();
+        if background {
+            let counted = self.shared.measuring.load(Ordering::Relaxed);
+            let into = self.tally_of[step];
+            self.background.write(&fd, pattern, (at, io as usize), (into, now, counted))?;
+        } else {
+            write_at(&fd, pattern, at, io as usize)?;
+        }
+        Ok(())
+    }
+
+    fn pace(&mut self, by: PaceUnit) {
         let n = match by {
-            Pace::Turns => 1,
-            Pace::Operations => std::mem::take(&mut self.paced_ops),
-            Pace::Transfers => std::mem::take(&mut self.paced_transfers),
-            Pace::Mebibytes => {
+            PaceUnit::Turns => 1,
+            PaceUnit::Operations => std::mem::take(&mut self.paced_ops),
+            PaceUnit::Transfers => std::mem::take(&mut self.paced_transfers),
+            PaceUnit::Mebibytes => {
                 let bytes = self.owed + std::mem::take(&mut self.paced_bytes);
                 self.owed = bytes % (1 << 20);
                 bytes >> 20
@@ -298,8 +333,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The step's file, opened if it is not yet, and the size it was drawn with.
-    fn file(&mut self, slot: Slot) -> Result<(Arc<OwnedFd>, u64), Fault> {
+    /// The step's file, opened if necessary, and its drawn size.
+    fn file(&mut self, slot: FileSlot) -> Result<(Arc<OwnedFd>, u64), Fault> {
         let sets = &self.shared.files.sets;
         if let (true, Some(set)) = (slot.rotate, slot.set) {
             let (all, turn) = (&mut self.rotating[set], &mut self.turn[set]);
@@ -326,7 +361,7 @@ impl<'a> Worker<'a> {
         &mut self.buffer[self.buffer_from..][..len as usize]
     }
 
-    fn read_whole(&mut self, slot: Slot, io: u64) -> Result<u64, Fault> {
+    fn read_whole(&mut self, slot: FileSlot, io: u64) -> Result<u64, Fault> {
         let (fd, _) = self.file(slot)?;
         rustix::fs::seek(&fd, SeekFrom::Start(0))?;
         let mut all = 0;
@@ -340,7 +375,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn write_whole(&mut self, slot: Slot, io: u64) -> Result<u64, Fault> {
+    fn write_whole(&mut self, slot: FileSlot, io: u64) -> Result<u64, Fault> {
         let (fd, size) = self.file(slot)?;
         rustix::fs::seek(&fd, SeekFrom::Start(0))?;
         let len = if size > io { size.next_multiple_of(io) } else { size };
@@ -353,7 +388,7 @@ impl<'a> Worker<'a> {
         Ok(len)
     }
 
-    fn read(&mut self, slot: Slot, io: u64, random: bool) -> Result<u64, Fault> {
+    fn read(&mut self, slot: FileSlot, io: u64, random: bool) -> Result<u64, Fault> {
         let (fd, size) = self.file(slot)?;
         if random {
             let at = self.chance.below(size / io) * io;
@@ -366,7 +401,7 @@ impl<'a> Worker<'a> {
         Ok(n)
     }
 
-    /// Writes at the file's position, in one call where the pattern is long enough.
+    /// Writes at the file's position, in one call if the pattern is long enough.
     fn write_on(&self, fd: &OwnedFd, len: u64) -> Result<(), Fault> {
         let pattern = self.shared.files.pattern();
         let mut left = len as usize;
@@ -382,16 +417,16 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn fd_of(act: &Act) -> Option<usize> {
+fn fd_of(act: &StepAction) -> Option<usize> {
     match act {
-        Act::Open { fd, .. } | Act::Create { fd, .. } => Some(*fd),
-        Act::Read { slot, .. } | Act::Write { slot, .. } => Some(slot.fd),
+        StepAction::Open { fd, .. } | StepAction::Create { fd, .. } => Some(*fd),
+        StepAction::Read { slot, .. } | StepAction::Write { slot, .. } => Some(slot.fd),
         _ => None,
     }
 }
 
 enum Fault {
-    /// No file in the state that was wanted.
+    /// No file was in the requested state.
     None(usize, &'static str),
     Host(std::io::Error),
 }

@@ -1,35 +1,37 @@
-//! Effects that the paper found, looked for again: found, refuted, not to be told, or not run; each with its numbers.
+//! Effects that the paper found, tested again: found again, refuted, undecided, or not run; each
+//! with its numbers.
 
 use serde::Serialize;
 
 use super::sample::Sample;
 use super::tables::{Measured, Relative, Results};
 
-/// How it stands with an effect.
+/// The finding about an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
-    /// Every comparison that says anything says the same as the paper.
+pub(super) enum Finding {
+    /// Every significant comparison agrees with the paper.
     FoundAgain,
-    /// Every comparison that says anything says the contrary, or leaves no room for the difference that the paper has.
+    /// Every significant comparison contradicts the paper, or excludes a difference as large as the
+    /// paper's.
     Refuted,
-    /// Some say this, some that.
+    /// Some comparisons agree, some contradict.
     Mixed,
-    /// What was run cannot tell: too few runs, or too far apart.
+    /// No comparison is significant: too few runs, or too much variation.
     Undecided,
-    /// Nothing was run that could tell.
+    /// No run tests the effect.
     NotRun,
 }
 
 impl Finding {
     /// In words.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::FoundAgain => "found again",
             Self::Refuted => "refuted",
             Self::Mixed => "not everywhere",
-            Self::Undecided => "cannot be told",
+            Self::Undecided => "undecided",
             Self::NotRun => "not run",
         }
     }
@@ -37,25 +39,25 @@ impl Finding {
 
 /// One comparison.
 #[derive(Clone, Debug, Serialize)]
-pub struct Evidence {
-    /// What was compared with what.
+pub(super) struct Evidence {
+    /// The compared systems.
     pub what: String,
-    /// How they differ.
+    /// Their difference.
     pub relative: Relative,
-    /// Whether that is as the paper says; none where it cannot be told.
+    /// Whether the difference agrees with the paper; `None` if it is not significant.
     pub agrees: Option<bool>,
 }
 
-/// An effect and how it stands.
+/// An effect and its finding.
 #[derive(Clone, Debug, Serialize)]
-pub struct Effect {
-    /// What the paper says.
+pub(super) struct Effect {
+    /// The paper's claim.
     pub claim: String,
-    /// Where.
+    /// The section of the paper.
     pub section: String,
-    /// How it stands.
+    /// The finding.
     pub finding: Finding,
-    /// On what grounds.
+    /// The comparisons.
     pub evidence: Vec<Evidence>,
 }
 
@@ -76,7 +78,7 @@ struct Claim {
 
 const CLAIMS: &[Claim] = &[
     Claim {
-        claim: "Not writing access times helps a web server, little but for Reiserfs",
+        claim: "Without writes of access times a web server gains little, except on Reiserfs",
         section: "5.2",
         workload: "webserver",
         pairs: &[
@@ -88,7 +90,7 @@ const CLAIMS: &[Claim] = &[
         ],
     },
     Claim {
-        claim: "A database gains about twice where blocks are as large as its I/O, 2 KiB",
+        claim: "A database is about twice as fast with blocks of the size of its I/O, 2 KiB",
         section: "5.5",
         workload: "oltp",
         pairs: &[
@@ -99,13 +101,13 @@ const CLAIMS: &[Claim] = &[
         ],
     },
     Claim {
-        claim: "Journalling data costs a file server a tenth and more",
+        claim: "Data journalling costs a file server a tenth or more",
         section: "5.3",
         workload: "fileserver",
         pairs: &[("ext3", "dtlg", "", Says::Less), ("ext4", "dtlg", "", Says::Less)],
     },
     Claim {
-        claim: "Write-back journalling costs a file server some per cent",
+        claim: "Write-back journalling costs a file server a few per cent",
         section: "5.3",
         workload: "fileserver",
         pairs: &[("ext3", "wrbck", "", Says::Less), ("ext4", "wrbck", "", Says::Less)],
@@ -127,7 +129,7 @@ const CLAIMS: &[Claim] = &[
         pairs: &[("xfs", "agcnt32", "agcnt8", Says::Same), ("xfs", "agcnt16", "", Says::Same)],
     },
     Claim {
-        claim: "Small blocks cost ext a mail server dearly, and help it on XFS",
+        claim: "Small blocks slow a mail server much on ext, and speed it up on XFS",
         section: "5.4",
         workload: "varmail",
         pairs: &[
@@ -139,10 +141,10 @@ const CLAIMS: &[Claim] = &[
     },
 ];
 
-/// The effects, as far as they were run. The one that compares two file systems is of mail: with an fsync for every
-/// message, the file system without a journal is the slower (section 5.4).
+/// All effects with their findings. The effect between two file systems is about mail: with an
+/// fsync for every message, the file system without a journal is slower (section 5.4).
 #[must_use]
-pub fn effects(results: &Results) -> Vec<Effect> {
+pub(super) fn effects(results: &Results) -> Vec<Effect> {
     let (devices, _) = results.axes();
     let find = |device: &str, workload: &str, fs: &str, options: &str| -> Option<Measured> {
         let wanted: Vec<&str> = options.split('+').filter(|o| !o.is_empty()).collect();
@@ -190,7 +192,8 @@ pub fn effects(results: &Results) -> Vec<Effect> {
 fn compared(one: &Measured, other: &Measured, says: Says) -> Evidence {
     let relative = Relative::of(&one.ops_per_s, &other.ops_per_s);
     let (change, reach) = (relative.change, relative.reach);
-    // No difference was seen; one of 5% and more, that way, is refuted only where the interval leaves no room for it.
+    // No significant difference; a difference of 5% or more is refuted only if the interval
+    // excludes it.
     let none = |towards: f64| reach.filter(|r| towards * change + r < 0.05).map(|_| false);
     let agrees = match says {
         Says::More if relative.differs => Some(change > 0.0),
@@ -200,13 +203,13 @@ fn compared(one: &Measured, other: &Measured, says: Says) -> Evidence {
         Says::Same if relative.differs => Some(change.abs() < 0.05),
         Says::Same => reach.filter(|r| change.abs() + r < 0.1).map(|_| true),
     };
-    let told = |s: &Sample| format!("{:.0} ± {:.0}", s.mean, s.half_width);
+    let shown = |s: &Sample| format!("{:.0} ± {:.0}", s.mean, s.half_width);
     let what = format!(
         "{} ({} operations/s) against {} ({}), {}",
         one.cell.system(),
-        told(&one.ops_per_s),
+        shown(&one.ops_per_s),
         other.cell.system(),
-        told(&other.ops_per_s),
+        shown(&other.ops_per_s),
         one.cell.device
     );
     Evidence { what, relative, agrees }
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_not_called_refuted() {
+    fn an_undecided_effect_is_not_refuted() {
         let base = measured(&[100.0, 101.0, 99.0, 100.0, 100.0]);
         let (more, less) = (
             measured(&[200.0, 201.0, 199.0, 202.0, 198.0]),

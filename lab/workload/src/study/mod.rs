@@ -1,16 +1,21 @@
-//! Server workloads on file systems: what is to be run (`spec`), what was (`record`), how sure it is (`sample`), and what
-//! follows (`tables`, `effects`). Plain data in and out; running is done elsewhere.
+//! A study of file systems under server workloads: the matrix to run (`spec`), the runs (`runner`,
+//! `devices`), their records (`record`, `stored`), their uncertainty (`sample`), and the
+//! conclusions (`tables`, `effects`, `report`, `figures`).
 
+mod devices;
 mod effects;
+mod error;
+mod figures;
 mod record;
+mod report;
+mod runner;
 mod sample;
 mod spec;
+mod stored;
 mod tables;
 
-pub use effects::{Effect, Evidence, Finding, effects};
-pub use record::{RunRecord, read_records};
-pub use sample::{Sample, Welch, student_t, welch};
-pub use spec::{Cell, Combine, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
-pub use tables::{
-    Best, Compared, Linearity, Measured, Quantity, Relative, Results, Row, advice_sentence,
-};
+pub use error::StudyError;
+pub use report::StudyReport;
+pub use runner::{Ended, Event, RunSettings, run};
+pub use spec::{Cell, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
+pub use stored::Stored;

@@ -1,5 +1,5 @@
-//! What was run: one line of JSON for each run, as it ended. A line that was being written when its process died is left
-//! out, and so is run again.
+//! Records of runs: one line of JSON for each finished run. An incomplete last line, after a crash,
+//! is ignored; its run repeats.
 
 use crate::power::Energy;
 use crate::{Filled, Outcome};
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunRecord {
+pub(super) struct RunRecord {
     /// `seekless.study-run/1`.
     pub schema: String,
-    /// The cell, as [`super::Cell::id`] has it.
+    /// The cell, by [`super::Cell::id`].
     pub cell: String,
-    /// Which run of it, from 0.
+    /// Number of the run of this cell, from 0.
     pub run: u32,
-    /// What was drawn from.
+    /// Seed of the run.
     pub seed: u64,
-    /// When it began, in seconds since 1970.
+    /// Start of the run, in seconds since 1970.
     pub started_unix_s: u64,
     /// The driver that served the file system.
     #[serde(default)]
@@ -24,13 +24,13 @@ pub struct RunRecord {
     /// Mount options in force.
     #[serde(default)]
     pub mount_options: String,
-    /// What was laid.
+    /// The files that were written.
     #[serde(default)]
     pub filled: Option<Filled>,
-    /// What was counted; none where it failed.
+    /// The counts; `None` if the run failed.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// What it took.
+    /// Energy of the run.
     #[serde(default)]
     pub energy: Vec<Energy>,
     /// Why it failed.
@@ -41,13 +41,13 @@ pub struct RunRecord {
 impl RunRecord {
     /// Operations a second.
     #[must_use]
-    pub fn ops_per_s(&self) -> Option<f64> {
+    pub(super) fn ops_per_s(&self) -> Option<f64> {
         self.outcome.as_ref().map(|o| o.ops_per_s)
     }
 
     /// Operations for each joule, of all sources together.
     #[must_use]
-    pub fn ops_per_joule(&self) -> Option<f64> {
+    pub(super) fn ops_per_joule(&self) -> Option<f64> {
         let joules: f64 = self.energy.iter().map(|e| e.joules).sum();
         let outcome = self.outcome.as_ref().filter(|_| joules > 0.0)?;
         Some(outcome.operations as f64 / joules)
@@ -55,17 +55,17 @@ impl RunRecord {
 
     /// Mean power in W, of all sources together.
     #[must_use]
-    pub fn watts(&self) -> Option<f64> {
+    pub(super) fn watts(&self) -> Option<f64> {
         let watts: f64 = self.energy.iter().map(|e| e.watts).sum();
         (watts > 0.0).then_some(watts)
     }
 }
 
-/// Reads lines of records; how many bytes of the text are whole lines.
+/// Reads lines of records. The number is the bytes of all whole lines.
 ///
 /// # Errors
-/// The number of the line that is no record, from 1, and why.
-pub fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize, String)> {
+/// The number of a line that is no record, from 1, and the reason.
+pub(super) fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize, String)> {
     let mut records = Vec::new();
     let whole = text.rfind('\n').map_or(0, |i| i + 1);
     for (n, line) in text[..whole].lines().enumerate().filter(|l| !l.1.trim().is_empty()) {

@@ -1,12 +1,13 @@
-//! A few numbers that should be one: mean, Student's t interval, spread, outliers; and whether two such differ (Welch,
-//! 1947). Nothing is left out of a mean, whatever it looks like.
+//! Repeated measurements of one quantity: mean, Student's t interval, deviation, outliers; and the
+//! difference of two samples (Welch, 1947). A mean includes all values, outliers too.
 
+use crate::seeded_random::ln_gamma;
 use serde::Serialize;
 
-/// Several measurements of one thing.
+/// Several measurements of one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sample {
-    /// In the order they were taken.
+pub(super) struct Sample {
+    /// The values in order of measurement.
     pub values: Vec<f64>,
     /// Mean.
     pub mean: f64,
@@ -14,14 +15,15 @@ pub struct Sample {
     pub deviation: f64,
     /// Half the width of the 95% interval of the mean; infinite for one value.
     pub half_width: f64,
-    /// Values further than one and a half interquartile ranges outside the middle half (Tukey, 1977): shown, never dropped.
+    /// Values further than one and a half interquartile ranges outside the middle half (Tukey,
+    /// 1977): shown, never dropped.
     pub outliers: Vec<f64>,
 }
 
 impl Sample {
-    /// Of these values; none where there are none.
+    /// The sample of these values; `None` if there are none.
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         if values.is_empty() {
             return None;
@@ -42,13 +44,13 @@ impl Sample {
 
     /// Half the width of the interval as a share of the mean.
     #[must_use]
-    pub fn relative_half_width(&self) -> f64 {
+    pub(super) fn relative_half_width(&self) -> f64 {
         if self.mean == 0.0 { f64::INFINITY } else { self.half_width / self.mean.abs() }
     }
 
     /// The deviation as a share of the mean.
     #[must_use]
-    pub fn variation(&self) -> f64 {
+    pub(super) fn variation(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { self.deviation / self.mean.abs() }
     }
 }
@@ -61,28 +63,28 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[low] + part * (high - sorted[low])
 }
 
-/// Whether two means differ.
+/// The difference of two means.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Welch {
-    /// Probability of a difference this large, or larger, if there were none.
+pub(super) struct Welch {
+    /// Probability of a difference this large or larger between equal means.
     pub p: f64,
-    /// Degrees of freedom, as Welch and Satterthwaite estimate them.
+    /// Degrees of freedom, by Welch and Satterthwaite.
     pub freedom: f64,
     /// Half the width of the 95% interval of the difference.
     pub reach: f64,
 }
 
 impl Welch {
-    /// Whether the difference counts: p below 5%.
+    /// Whether the difference is significant: p below 5%.
     #[must_use]
-    pub fn differs(&self) -> bool {
+    pub(super) fn differs(&self) -> bool {
         self.p < 0.05
     }
 }
 
-/// Welch's test. None where either has fewer than two values.
+/// Welch's test; `None` if a sample has fewer than two values.
 #[must_use]
-pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
+pub(super) fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     if a.values.len() < 2 || b.values.len() < 2 {
         return None;
     }
@@ -99,9 +101,9 @@ pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     Some(Welch { p: 2.0 * t_above(t, freedom), freedom, reach })
 }
 
-/// Student's t that a share `q` of values, above one half, does not exceed.
+/// The quantile `q`, above one half, of Student's t.
 #[must_use]
-pub fn student_t(freedom: f64, q: f64) -> f64 {
+pub(super) fn student_t(freedom: f64, q: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
     for _ in 0..200 {
         let middle = f64::midpoint(low, high);
@@ -110,12 +112,14 @@ pub fn student_t(freedom: f64, q: f64) -> f64 {
     low
 }
 
-/// The probability that Student's t exceeds `t`, at least 0: half the regularized incomplete beta function.
+/// The probability that Student's t exceeds `t`, at least 0: half the regularized incomplete beta
+/// function.
 fn t_above(t: f64, freedom: f64) -> f64 {
     0.5 * incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// The regularized incomplete beta function by its continued fraction (Abramowitz and Stegun 26.5.8; Lentz, 1976).
+/// The regularized incomplete beta function by its continued fraction (Abramowitz and Stegun
+/// 26.5.8; Lentz, 1976).
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -149,24 +153,12 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     (front * f).clamp(0.0, 1.0)
 }
 
-/// The logarithm of the gamma function above 0, by Stirling's series after raising the argument.
-fn ln_gamma(z: f64) -> f64 {
-    let (mut z, mut lowered) = (z, 0.0);
-    while z < 12.0 {
-        lowered -= z.ln();
-        z += 1.0;
-    }
-    let inv = 1.0 / z;
-    let tail = inv * (1.0 / 12.0 - inv * inv * (1.0 / 360.0 - inv * inv / 1260.0));
-    lowered + (z - 0.5) * z.ln() - z + 0.5 * std::f64::consts::TAU.ln() + tail
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn t_is_that_of_the_tables() {
+    fn t_agrees_with_printed_tables() {
         for (freedom, q, t) in [
             (1.0, 0.975, 12.706),
             (4.0, 0.975, 2.776),
@@ -197,7 +189,8 @@ mod tests {
 
     #[test]
     fn welch_as_printed() {
-        // Welch's test of a textbook: means 20.82 and 22.98... two samples with t = -2.8352, df = 27.713, p = 0.008453.
+        // Welch's test of a textbook: means 20.82 and 22.98... two samples with t = -2.8352, df =
+        // 27.713, p = 0.008453.
         let a = [
             27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7,
             21.4,
@@ -215,9 +208,10 @@ mod tests {
         assert!(welch(&one, &two).unwrap().differs() && !welch(&one, &one).unwrap().differs());
     }
 
-    /// Of samples from one distribution about one in twenty differs; seeds are printed on failure.
+    /// About one in twenty pairs of samples from one distribution differs significantly; failures
+    /// print the seed.
     #[test]
-    fn one_in_twenty_is_wrongly_told_apart() {
+    fn one_in_twenty_equal_pairs_differs_significantly() {
         for seed in 1..=2u64 {
             let mut state = seed;
             let mut normal = || {

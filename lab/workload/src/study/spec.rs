@@ -1,34 +1,38 @@
-//! What a study is to run, from TOML: devices, file systems with their options, workloads; and all cells of that matrix.
+//! The specification of a study: devices, file systems with their options, workloads; and all cells
+//! of this matrix.
+
+mod read;
+#[cfg(test)]
+mod tests;
+
+use serde::Deserialize;
 
 use crate::host::{FsKind, FsTable};
-use crate::{Amount, TextError, at};
-use serde::Deserialize;
-use toml::Spanned;
 
 /// A study's specification.
 #[derive(Clone, Debug)]
 pub struct StudySpec {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub about: String,
-    /// Of all that is drawn; run number `n` draws from seed + n.
+    /// Seed of all draws; run number `n` draws from seed + n.
     pub seed: u64,
-    /// Runs of each cell at least.
+    /// Least runs of each cell.
     pub least_runs: u32,
-    /// And at most, where the interval is wider than wished.
+    /// Most runs of each cell, if the interval is too wide.
     pub most_runs: u32,
-    /// The half-width of the 95% interval, as a share of the mean, that is enough.
+    /// Sufficient half-width of the 95% interval, as a share of the mean.
     pub half_width: f64,
-    /// In seconds, before what is measured.
+    /// Seconds before measurement.
     pub warm_up_s: f64,
-    /// In seconds, measured.
+    /// Seconds of measurement.
     pub seconds: f64,
-    /// In seconds: the power at rest is taken for so long, once.
+    /// Seconds of measuring power at rest, once.
     pub idle_s: f64,
-    /// Meters, as `seekless-lab workload run --power` takes them.
+    /// Power meters, as for `seekless-lab workload run --power`.
     pub power: String,
-    /// Bytes of RAM that a workload and its page cache have; none: the host's.
+    /// Bytes of RAM for a workload and its page cache; `None` is the host's RAM.
     pub memory: Option<u64>,
     /// Whether file systems are checked after each run.
     pub check: bool,
@@ -36,40 +40,40 @@ pub struct StudySpec {
     pub devices: Vec<DeviceSpec>,
     /// Workloads.
     pub workloads: Vec<WorkloadSpec>,
-    /// File systems, as tables have them.
+    /// File systems by name.
     pub kinds: FsTable,
     /// All cells, in order.
     pub cells: Vec<Cell>,
 }
 
-/// How options are put together.
+/// Combination of options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Combine {
+pub(super) enum Combine {
     /// The default, and each option by itself: the paper's Table 2.
     #[default]
     OneAtATime,
-    /// Every way of making one with every way of mounting it.
+    /// Every format option with every mount option.
     All,
 }
 
-/// What a file system is made on.
+/// A device of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceSpec {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
-    /// Its size; of a block device, its own.
+    /// Its size; unused for a block device.
     pub bytes: u64,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceKind {
     /// A sparse file of the study's folder behind a loop device.
     Loop {
-        /// Past the host's page cache.
+        /// Whether to bypass the host's page cache.
         direct_io: bool,
     },
     /// A block device, whose content is lost.
@@ -79,7 +83,7 @@ pub enum DeviceKind {
     },
     /// A modelled disk in real time (`seekless disk emulate`).
     Emulated {
-        /// Its name or file.
+        /// Name of a disk, or path of its file.
         disk: String,
         /// Its scheduler.
         scheduler: String,
@@ -88,7 +92,7 @@ pub enum DeviceKind {
     },
     /// A volume of this project (`seekless serve`), with more arguments.
     Served {
-        /// Of `seekless serve`.
+        /// Arguments of `seekless serve`.
         arguments: Vec<String>,
     },
 }
@@ -98,17 +102,17 @@ pub enum DeviceKind {
 pub struct WorkloadSpec {
     /// Its name in tables.
     pub name: String,
-    /// A built-in one's name, or a file's.
+    /// Name of a built-in workload, or path of a file.
     pub personality: String,
-    /// As of `seekless-lab workload run`.
+    /// As for `seekless-lab workload run`.
     pub scale: f64,
-    /// As of `seekless-lab workload run`.
+    /// As for `seekless-lab workload run`.
     pub threads: f64,
-    /// Loads in operations a second, for file systems as they come: power over load.
+    /// Open loads in operations a second, for file systems with default options: power over load.
     pub rates: Vec<f64>,
 }
 
-/// One combination: what is run several times.
+/// One combination of the matrix, with several runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Device by name.
@@ -117,25 +121,25 @@ pub struct Cell {
     pub filesystem: String,
     /// Its short name.
     pub short: String,
-    /// Options for making it, by name.
+    /// Format options by name.
     pub format: Vec<String>,
-    /// Options for mounting it, by name.
+    /// Mount options by name.
     pub mount: Vec<String>,
     /// Workload by name.
     pub workload: String,
-    /// Open load in operations a second; none: as fast as it goes.
+    /// Open load in operations a second; `None` is a closed load.
     pub rate: Option<f64>,
 }
 
 impl Cell {
-    /// What tells it from all others of its study.
+    /// Its unique name within a study.
     #[must_use]
     pub fn id(&self) -> String {
         let rate = self.rate.map_or(String::new(), |r| format!("@{r}"));
         format!("{}/{}/{}{rate}", self.device, self.system(), self.workload)
     }
 
-    /// File system and options, as the paper writes them: `x-isz1k`, `e3-def`.
+    /// File system and options in the paper's notation: `x-isz1k`, `e3-def`.
     #[must_use]
     pub fn system(&self) -> String {
         let options: Vec<_> = self.format.iter().chain(&self.mount).map(String::as_str).collect();
@@ -143,175 +147,14 @@ impl Cell {
         format!("{}-{options}", self.short)
     }
 
-    /// Whether it is the file system as it comes.
+    /// Whether the file system has default options.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.format.is_empty() && self.mount.is_empty()
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    name: Spanned<String>,
-    #[serde(default)]
-    about: String,
-    #[serde(default)]
-    seed: u64,
-    least_runs: Option<Spanned<u32>>,
-    most_runs: Option<Spanned<u32>>,
-    half_width: Option<Spanned<f64>>,
-    warm_up: Option<Spanned<f64>>,
-    seconds: Spanned<f64>,
-    idle: Option<Spanned<f64>>,
-    power: Option<String>,
-    memory: Option<Spanned<Amount>>,
-    #[serde(default)]
-    check: bool,
-    #[serde(default)]
-    combine: Combine,
-    device: Vec<Spanned<RawDevice>>,
-    workload: Vec<RawWorkload>,
-    system: Vec<RawSystem>,
-    #[serde(default)]
-    filesystem: Vec<FsKind>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RawKind {
-    Loop,
-    Block,
-    Emulated,
-    Served,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawDevice {
-    name: Spanned<String>,
-    kind: RawKind,
-    size: Option<Spanned<Amount>>,
-    direct_io: Option<bool>,
-    path: Option<String>,
-    disk: Option<String>,
-    scheduler: Option<String>,
-    speed: Option<Spanned<f64>>,
-    arguments: Option<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawWorkload {
-    personality: Spanned<String>,
-    name: Option<Spanned<String>>,
-    scale: Option<Spanned<f64>>,
-    threads: Option<Spanned<f64>>,
-    #[serde(default)]
-    rates: Vec<Spanned<f64>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawSystem {
-    filesystem: Spanned<String>,
-    #[serde(default)]
-    format: Vec<Spanned<String>>,
-    #[serde(default)]
-    mount: Vec<Spanned<String>>,
-    #[serde(default)]
-    default: Option<bool>,
-    workloads: Option<Vec<Spanned<String>>>,
-}
-
-struct Reader<'a> {
-    file: &'a str,
-    text: &'a str,
-}
-
 impl StudySpec {
-    /// Reads a specification.
-    ///
-    /// # Errors
-    /// Line and column of what cannot be, the field, and what is allowed there.
-    pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
-        let r = Reader { file, text };
-        let raw: Raw = toml::from_str(text).map_err(|e| {
-            r.error(e.span().map_or(0, |s| s.start), e.message().replace('\n', " "))
-        })?;
-        let least_runs = r.runs("least_runs", raw.least_runs, 5)?;
-        let most_runs = r.runs("most_runs", raw.most_runs, least_runs.max(5))?;
-        if most_runs < least_runs {
-            return Err(r.error(
-                0,
-                format!("most_runs = {most_runs} is less than least_runs = {least_runs}"),
-            ));
-        }
-        let mut kinds = FsTable::built_in()?;
-        kinds.add(raw.filesystem);
-        let name = r.name(&raw.name)?;
-        let mut spec = Self {
-            name,
-            about: raw.about,
-            seed: raw.seed,
-            least_runs,
-            most_runs,
-            half_width: r.within("half_width", raw.half_width, 0.05, 0.0001, 10.0)?,
-            warm_up_s: r.within("warm_up", raw.warm_up, 5.0, 0.0, 86_400.0)?,
-            seconds: r.within("seconds", Some(raw.seconds), 0.0, 0.05, 604_800.0)?,
-            idle_s: r.within("idle", raw.idle, 0.0, 0.0, 3600.0)?,
-            power: raw.power.unwrap_or_else(|| "auto".to_owned()),
-            memory: r.bytes("memory", raw.memory, 16 << 20)?,
-            check: raw.check,
-            devices: Vec::new(),
-            workloads: Vec::new(),
-            kinds,
-            cells: Vec::new(),
-        };
-        for device in raw.device {
-            let device = r.device(device, &spec.devices)?;
-            spec.devices.push(device);
-        }
-        for workload in raw.workload {
-            let workload = r.workload(workload, &spec.workloads)?;
-            spec.workloads.push(workload);
-        }
-        let mut systems = Vec::new();
-        for system in raw.system {
-            let only = r.only(system.workloads.as_deref(), &spec.workloads)?;
-            let cells = r.systems(system, raw.combine, &spec.kinds)?;
-            systems.extend(cells.into_iter().map(|c| (c, only.clone())));
-        }
-        for device in &spec.devices {
-            for workload in &spec.workloads {
-                for (system, only) in &systems {
-                    if only.as_ref().is_some_and(|o| !o.contains(&workload.name)) {
-                        continue;
-                    }
-                    let cell = |rate| Cell {
-                        device: device.name.clone(),
-                        workload: workload.name.clone(),
-                        rate,
-                        ..system.clone()
-                    };
-                    spec.cells.push(cell(None));
-                    if system.is_default() {
-                        spec.cells.extend(workload.rates.iter().map(|rate| cell(Some(*rate))));
-                    }
-                }
-            }
-        }
-        if spec.cells.is_empty() {
-            return Err(r.error(0, "the matrix is empty: a study has at least one [[device]], [[workload]] and [[system]]"));
-        }
-        let mut ids: Vec<_> = spec.cells.iter().map(Cell::id).collect();
-        ids.sort();
-        if let Some(twice) = ids.windows(2).find(|w| w[0] == w[1]) {
-            return Err(r.error(0, format!("'{}' is in the matrix twice", twice[0])));
-        }
-        Ok(spec)
-    }
-
     /// The file system of a cell.
     #[must_use]
     pub fn kind(&self, cell: &Cell) -> Option<&FsKind> {
@@ -328,307 +171,5 @@ impl StudySpec {
     #[must_use]
     pub fn workload(&self, cell: &Cell) -> Option<&WorkloadSpec> {
         self.workloads.iter().find(|w| w.name == cell.workload)
-    }
-}
-
-impl Reader<'_> {
-    fn error(&self, offset: usize, what: impl Into<String>) -> TextError {
-        at(self.file, self.text, offset, what)
-    }
-
-    fn within(
-        &self,
-        field: &str,
-        value: Option<Spanned<f64>>,
-        default: f64,
-        low: f64,
-        high: f64,
-    ) -> Result<f64, TextError> {
-        let Some(value) = value else { return Ok(default) };
-        let (offset, value) = (value.span().start, value.into_inner());
-        let what = || format!("{field} = {value} is out of range; allowed: {low} to {high}");
-        (low..=high).contains(&value).then_some(value).ok_or_else(|| self.error(offset, what()))
-    }
-
-    fn runs(
-        &self,
-        field: &str,
-        value: Option<Spanned<u32>>,
-        default: u32,
-    ) -> Result<u32, TextError> {
-        let Some(value) = value else { return Ok(default) };
-        let (offset, value) = (value.span().start, value.into_inner());
-        let what = || format!("{field} = {value} is out of range; allowed: 1 to 1000");
-        (1..=1000).contains(&value).then_some(value).ok_or_else(|| self.error(offset, what()))
-    }
-
-    fn bytes(
-        &self,
-        field: &str,
-        value: Option<Spanned<Amount>>,
-        least: u64,
-    ) -> Result<Option<u64>, TextError> {
-        let Some(value) = value else { return Ok(None) };
-        let (offset, bytes) = (value.span().start, value.into_inner().0);
-        let what = || format!("{field} is out of range; allowed: {} MiB to 64 TiB", least >> 20);
-        (least..=1 << 46)
-            .contains(&bytes)
-            .then_some(Some(bytes))
-            .ok_or_else(|| self.error(offset, what()))
-    }
-
-    /// The workloads that a system is run with; none: all.
-    fn only(
-        &self,
-        names: Option<&[Spanned<String>]>,
-        workloads: &[WorkloadSpec],
-    ) -> Result<Option<Vec<String>>, TextError> {
-        let Some(names) = names else { return Ok(None) };
-        let known: Vec<_> = workloads.iter().map(|w| w.name.as_str()).collect();
-        match names.iter().find(|n| !known.contains(&n.get_ref().as_str())) {
-            None => Ok(Some(names.iter().map(|n| n.get_ref().clone()).collect())),
-            Some(bad) => Err(self.error(
-                bad.span().start,
-                format!("there is no workload '{}'; allowed: {}", bad.get_ref(), known.join(", ")),
-            )),
-        }
-    }
-
-    fn name(&self, name: &Spanned<String>) -> Result<String, TextError> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-        let text = name.get_ref();
-        if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
-            return Err(self.error(
-                name.span().start,
-                format!("'{text}': a name is letters, digits, -, _ and :"),
-            ));
-        }
-        Ok(text.clone())
-    }
-
-    fn device(
-        &self,
-        raw: Spanned<RawDevice>,
-        others: &[DeviceSpec],
-    ) -> Result<DeviceSpec, TextError> {
-        let (offset, raw) = (raw.span().start, raw.into_inner());
-        let name = self.name(&raw.name)?;
-        if others.iter().any(|d| d.name == name) {
-            return Err(
-                self.error(raw.name.span().start, format!("there are two devices '{name}'"))
-            );
-        }
-        let given = [
-            ("size", raw.size.is_some()),
-            ("direct_io", raw.direct_io.is_some()),
-            ("path", raw.path.is_some()),
-            ("disk", raw.disk.is_some()),
-            ("scheduler", raw.scheduler.is_some()),
-            ("speed", raw.speed.is_some()),
-            ("arguments", raw.arguments.is_some()),
-        ];
-        let (must, may): (&[&str], &[&str]) = match raw.kind {
-            RawKind::Loop => (&["size"], &["direct_io"]),
-            RawKind::Block => (&["path"], &[]),
-            RawKind::Emulated => (&["disk", "size"], &["scheduler", "speed"]),
-            RawKind::Served => (&["size"], &["arguments"]),
-        };
-        let allowed = || must.iter().chain(may).copied().collect::<Vec<_>>().join(", ");
-        for (field, is_given) in given {
-            if is_given && !must.contains(&field) && !may.contains(&field) {
-                return Err(self.error(
-                    offset,
-                    format!(
-                        "this kind of device takes no '{field}'; allowed: name, kind, {}",
-                        allowed()
-                    ),
-                ));
-            }
-            if !is_given && must.contains(&field) {
-                return Err(self.error(
-                    offset,
-                    format!(
-                        "this kind of device needs '{field}'; its fields: name, kind, {}",
-                        allowed()
-                    ),
-                ));
-            }
-        }
-        let bytes = self.bytes("size", raw.size, 1 << 20)?.unwrap_or(0);
-        let kind = match raw.kind {
-            RawKind::Loop => DeviceKind::Loop { direct_io: raw.direct_io.unwrap_or(true) },
-            RawKind::Block => DeviceKind::Block { path: raw.path.unwrap_or_default() },
-            RawKind::Emulated => DeviceKind::Emulated {
-                disk: raw.disk.unwrap_or_default(),
-                scheduler: raw.scheduler.unwrap_or_else(|| "fcfs".to_owned()),
-                speed: self.within("speed", raw.speed, 1.0, 0.001, 1e6)?,
-            },
-            RawKind::Served => DeviceKind::Served { arguments: raw.arguments.unwrap_or_default() },
-        };
-        Ok(DeviceSpec { name, kind, bytes })
-    }
-
-    fn workload(
-        &self,
-        raw: RawWorkload,
-        others: &[WorkloadSpec],
-    ) -> Result<WorkloadSpec, TextError> {
-        let name = match &raw.name {
-            Some(name) => self.name(name)?,
-            None => {
-                let text = raw.personality.get_ref();
-                text.rsplit('/')
-                    .next()
-                    .unwrap_or(text)
-                    .trim_end_matches(".toml")
-                    .trim_end_matches(".f")
-                    .to_owned()
-            }
-        };
-        let offset = raw.personality.span().start;
-        if others.iter().any(|w| w.name == name) {
-            return Err(
-                self.error(offset, format!("there are two workloads '{name}'; give one a 'name'"))
-            );
-        }
-        let mut rates = Vec::new();
-        for rate in raw.rates {
-            rates.push(self.within("rates", Some(rate), 0.0, 0.001, 1e9)?);
-        }
-        Ok(WorkloadSpec {
-            name,
-            personality: raw.personality.into_inner(),
-            scale: self.within("scale", raw.scale, 1.0, 1e-6, 1e6)?,
-            threads: self.within("threads", raw.threads, 1.0, 1e-6, 1e6)?,
-            rates,
-        })
-    }
-
-    fn systems(
-        &self,
-        raw: RawSystem,
-        combine: Combine,
-        kinds: &FsTable,
-    ) -> Result<Vec<Cell>, TextError> {
-        let name = raw.filesystem.get_ref();
-        let kind = kinds.get(name).ok_or_else(|| {
-            let known: Vec<_> = kinds.filesystem.iter().map(|k| k.name.as_str()).collect();
-            let what = format!("there is no file system '{name}'; allowed: {}, or one of your own as [[filesystem]]", known.join(", "));
-            self.error(raw.filesystem.span().start, what)
-        })?;
-        let options =
-            |given: &[Spanned<String>], known: Vec<&str>| -> Result<Vec<Vec<String>>, TextError> {
-                given
-                .iter()
-                .map(|text| {
-                    let names: Vec<String> =
-                        text.get_ref().split('+').map(|n| n.trim().to_owned()).collect();
-                    match names.iter().find(|n| !known.contains(&n.as_str())) {
-                        None => Ok(names),
-                        Some(bad) => {
-                            let what = format!(
-                                "{name} has no option '{bad}'; allowed: {}, several with + between",
-                                known.join(", ")
-                            );
-                            Err(self.error(text.span().start, what))
-                        }
-                    }
-                })
-                .collect()
-            };
-        let format = options(&raw.format, kind.format.keys().map(String::as_str).collect())?;
-        let mount = options(&raw.mount, kind.mount.keys().map(String::as_str).collect())?;
-        let cell = |format: &[String], mount: &[String]| Cell {
-            device: String::new(),
-            filesystem: kind.name.clone(),
-            short: kind.short.clone(),
-            format: format.to_vec(),
-            mount: mount.to_vec(),
-            workload: String::new(),
-            rate: None,
-        };
-        let mut all = Vec::new();
-        if raw.default.unwrap_or(true) {
-            all.push(cell(&[], &[]));
-        }
-        all.extend(mount.iter().map(|m| cell(&[], m)));
-        all.extend(format.iter().map(|f| cell(f, &[])));
-        if combine == Combine::All {
-            all.extend(format.iter().flat_map(|f| mount.iter().map(|m| cell(f, m))));
-        }
-        Ok(all)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SPEC: &str = r#"
-name = "t"
-seconds = 3
-[[device]]
-name = "file"
-kind = "loop"
-size = "1GiB"
-[[workload]]
-personality = "webserver"
-scale = 0.01
-rates = [100, 200]
-[[workload]]
-personality = "my/oltp.f"
-[[system]]
-filesystem = "ext4"
-format = ["blk1k"]
-mount = ["noatime"]
-[[system]]
-filesystem = "xfs"
-format = ["blk2k+agcnt64"]
-"#;
-
-    #[test]
-    fn the_matrix_is_every_combination_once() {
-        let spec = StudySpec::toml("t.toml", SPEC).unwrap();
-        let ids: Vec<_> = spec.cells.iter().map(Cell::id).collect();
-        assert_eq!(spec.cells.len(), 2 * 5 + 2 * 2, "{ids:?}");
-        assert!(ids.contains(&"file/x-blk2k+agcnt64/oltp".to_owned()));
-        assert!(ids.contains(&"file/e4-def/webserver@200".to_owned()));
-        assert_eq!((spec.least_runs, spec.most_runs), (5, 5));
-        let all =
-            StudySpec::toml("t.toml", &format!("combine = 'all'\n{}", SPEC.trim_start())).unwrap();
-        assert_eq!(all.cells.len(), 2 * 6 + 2 * 2);
-        let one = SPEC.replace("\"xfs\"", "\"xfs\"\nworkloads = [\"oltp\"]");
-        let one = StudySpec::toml("t.toml", &format!("memory = '64MiB'\n{}", one.trim_start()));
-        let one = one.unwrap();
-        assert_eq!((one.cells.len(), one.memory), (2 * 3 + 2 + 2, Some(64 << 20)));
-        assert!(one.cells.iter().all(|c| c.filesystem != "xfs" || c.workload == "oltp"));
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_with_its_place_and_what_is_allowed() {
-        for (old, new, place, words) in [
-            (
-                "kind = \"loop\"",
-                "kind = \"lop\"",
-                "6:8",
-                "expected one of `loop`, `block`, `emulated`, `served`",
-            ),
-            ("\"noatime\"", "\"noatimes\"", "17:10", "allowed: dtlg"),
-            ("\"xfs\"", "\"xfss\"", "19:14", "allowed: ext2"),
-            ("seconds = 3", "seconds = -3", "3:11", "seconds = -3 is out of range; allowed: 0.05"),
-            ("scale", "scael", "10:1", "unknown field `scael`"),
-            ("size = \"1GiB\"", "size = \"1 gib of it\"", "7:8", "is no size"),
-            ("size = \"1GiB\"", "path = \"/dev/sdz\"", "4:1", "needs 'size'"),
-            ("name = \"t\"", "name = \"t/../x\"", "2:8", "a name is"),
-            ("\"blk2k+agcnt64\"", "\"blk2k\", \"blk2k\"", "1:1", "twice"),
-            ("\"xfs\"", "\"xfs\"\nworkloads = [\"web\"]", "20:14", "allowed: webserver, oltp"),
-            ("[[device]]", "memory = \"1MiB\"\n[[device]]", "4:10", "16 MiB to 64 TiB"),
-            ("[[device]]", "least_runs = 0\n[[device]]", "4:14", "1 to 1000"),
-        ] {
-            let text = SPEC.replacen(old, new, 1);
-            assert_ne!(text, SPEC, "{old}");
-            let e = StudySpec::toml("t.toml", &text).unwrap_err().to_string();
-            assert!(e.starts_with(&format!("t.toml:{place}")) && e.contains(words), "{new}: {e}");
-        }
     }
 }

@@ -1,4 +1,5 @@
-//! The paper's Tables 2 and 3 from what was run, and the sentence that an administrator would act on.
+//! The paper's Tables 2 and 3 from the runs of a study, and a sentence of advice for an
+//! administrator.
 
 use serde::Serialize;
 
@@ -6,26 +7,26 @@ use super::record::RunRecord;
 use super::sample::{Sample, welch};
 use super::spec::Cell;
 
-/// What is compared.
+/// The compared quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Quantity {
+pub(super) enum Quantity {
     /// Operations a second.
     Performance,
     /// Operations for each joule.
     Efficiency,
 }
 
-/// A cell and what was measured of it.
+/// A cell and its measurements.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub(super) struct Measured {
     /// `device/system/workload`.
     pub id: String,
-    /// What it is.
+    /// The cell.
     #[serde(skip)]
     pub cell: Cell,
     /// Operations a second.
     pub ops_per_s: Sample,
-    /// Operations for each joule; none where nothing told the power.
+    /// Operations for each joule; `None` without a power meter.
     pub ops_per_joule: Option<Sample>,
     /// Mean power in W.
     pub watts: Option<Sample>,
@@ -34,9 +35,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What is compared; none where it was not measured.
+    /// The sample of this quantity; `None` if it was not measured.
     #[must_use]
-    pub fn sample(&self, quantity: Quantity) -> Option<&Sample> {
+    pub(super) fn sample(&self, quantity: Quantity) -> Option<&Sample> {
         match quantity {
             Quantity::Performance => Some(&self.ops_per_s),
             Quantity::Efficiency => self.ops_per_joule.as_ref(),
@@ -44,25 +45,25 @@ impl Measured {
     }
 }
 
-/// One against another.
+/// One system against another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Relative {
-    /// Its mean over the other's, less one.
+pub(super) struct Relative {
+    /// Its mean over the other system's, less one.
     pub change: f64,
-    /// Probability of such a difference if there were none; none where there are too few runs.
+    /// Probability of this difference between equal systems; `None` with too few runs.
     pub p: Option<f64>,
     /// Half the width of the 95% interval of `change`.
     pub reach: Option<f64>,
-    /// Whether they differ at 5%.
+    /// Whether the difference is significant at 5%.
     pub differs: bool,
-    /// Whether either's coefficient of variation passes 40%.
+    /// Whether a coefficient of variation exceeds 40%.
     pub varies: bool,
 }
 
 impl Relative {
-    /// Of two samples.
+    /// The comparison of two samples.
     #[must_use]
-    pub fn of(one: &Sample, base: &Sample) -> Self {
+    pub(super) fn of(one: &Sample, base: &Sample) -> Self {
         let test = welch(one, base);
         Self {
             change: one.mean / base.mean - 1.0,
@@ -73,9 +74,10 @@ impl Relative {
         }
     }
 
-    /// As the paper prints it: per cent, a dash where they cannot be told apart, a dagger where runs vary much.
+    /// In the paper's notation: per cent, a dash for no significant difference, a dagger for
+    /// strongly varying runs.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let dagger = if self.varies { " †" } else { "" };
         if !self.differs {
             return format!("–{dagger}");
@@ -86,9 +88,9 @@ impl Relative {
     }
 }
 
-/// A file system with an option against the same as it comes.
+/// A file system with an option against the same with default options.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
+pub(super) struct Compared {
     /// Device.
     pub device: String,
     /// Workload.
@@ -101,7 +103,7 @@ pub struct Compared {
 
 /// A row of Table 2.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(super) struct Row {
     /// Device.
     pub device: String,
     /// File system.
@@ -110,57 +112,60 @@ pub struct Row {
     pub kind: String,
     /// The options.
     pub option: String,
-    /// One for each workload, in order; none where it was not run.
+    /// One for each workload, in order; `None` if it was not run.
     pub cells: Vec<Option<Compared>>,
 }
 
 /// A row of Table 3.
 #[derive(Clone, Debug, Serialize)]
-pub struct Best {
+pub(super) struct Best {
     /// Device.
     pub device: String,
     /// Workload.
     pub workload: String,
     /// The file system and options with the most operations a second.
     pub system: String,
-    /// The one with the most for each joule, where that is another and they differ.
+    /// The system with the most operations for each joule, if it is another one with a significant
+    /// difference.
     pub most_efficient: Option<String>,
-    /// Times the best and the worst file system as it comes, in operations a second.
+    /// Operations a second as a multiple of the best and of the worst file system with default
+    /// options.
     pub ops_per_s: Option<(f64, f64)>,
-    /// The same for each joule.
+    /// The same for operations for each joule.
     pub ops_per_joule: Option<(f64, f64)>,
-    /// The best and the worst as they come.
+    /// The best and the worst with default options.
     pub defaults: Option<(String, String)>,
-    /// Whether these two can be told apart.
+    /// Whether these two differ significantly.
     pub defaults_differ: bool,
-    /// Others that cannot be told from the best.
+    /// Systems without a significant difference from the best.
     pub as_good: Vec<String>,
 }
 
-/// How straight the line is from operations a second to operations for each joule, over all systems of a workload.
+/// Linear relation of operations for each joule to operations a second, over all systems of a
+/// workload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Linearity {
+pub(super) struct Linearity {
     /// Pearson's coefficient of correlation.
     pub correlation: f64,
-    /// Slope of a line through logarithms: 1 where efficiency goes with performance.
+    /// Slope of a line through logarithms; 1 if efficiency is proportional to performance.
     pub exponent: f64,
-    /// How many systems.
+    /// Number of systems.
     pub systems: usize,
 }
 
-/// Everything measured, and what it says.
+/// All measurements of a study.
 #[derive(Clone, Debug)]
-pub struct Results {
-    /// In the order of the matrix; cells without a good run are left out.
+pub(super) struct Results {
+    /// Cells in the order of the matrix; cells without a successful run are left out.
     pub measured: Vec<Measured>,
-    /// Cells that failed, with why.
+    /// Failed cells, with reasons.
     pub failed: Vec<(String, String)>,
 }
 
 impl Results {
-    /// From a matrix and what was run of it.
+    /// From a matrix and the records of its runs.
     #[must_use]
-    pub fn new(cells: &[Cell], records: &[RunRecord]) -> Self {
+    pub(super) fn new(cells: &[Cell], records: &[RunRecord]) -> Self {
         let (mut measured, mut failed) = (Vec::new(), Vec::new());
         for cell in cells {
             let id = cell.id();
@@ -190,8 +195,8 @@ impl Results {
         Self { measured, failed }
     }
 
-    /// Those as fast as they go: of one device and workload.
-    pub fn of<'a>(
+    /// The cells of one device and workload with a closed load.
+    pub(super) fn of<'a>(
         &'a self,
         device: &'a str,
         workload: &'a str,
@@ -203,7 +208,7 @@ impl Results {
 
     /// Devices and workloads, in order.
     #[must_use]
-    pub fn axes(&self) -> (Vec<String>, Vec<String>) {
+    pub(super) fn axes(&self) -> (Vec<String>, Vec<String>) {
         let (mut devices, mut workloads) = (Vec::new(), Vec::new());
         for m in &self.measured {
             for (list, name) in [(&mut devices, &m.cell.device), (&mut workloads, &m.cell.workload)]
@@ -221,9 +226,9 @@ impl Results {
             .find(|m| m.cell.is_default() && m.cell.filesystem == cell.filesystem)
     }
 
-    /// Table 2: each option against the file system as it comes.
+    /// Table 2: each option against the file system with default options.
     #[must_use]
-    pub fn table_2(&self) -> Vec<Row> {
+    pub(super) fn table_2(&self) -> Vec<Row> {
         let (_, workloads) = self.axes();
         let mut rows: Vec<Row> = Vec::new();
         for m in self.measured.iter().filter(|m| m.cell.rate.is_none() && !m.cell.is_default()) {
@@ -268,9 +273,9 @@ impl Results {
         rows
     }
 
-    /// Table 3: the best of each workload, against the best and the worst that come without a thought.
+    /// Table 3: the best of each workload, against the best and the worst with default options.
     #[must_use]
-    pub fn table_3(&self) -> Vec<Best> {
+    pub(super) fn table_3(&self) -> Vec<Best> {
         let (devices, workloads) = self.axes();
         let mut all = Vec::new();
         for (device, workload) in devices.iter().flat_map(|d| workloads.iter().map(move |w| (d, w)))
@@ -323,9 +328,10 @@ impl Results {
         all
     }
 
-    /// How performance and efficiency go together, over the systems of one device and workload; none for fewer than three.
+    /// The relation of performance and efficiency over the systems of one device and workload;
+    /// `None` for fewer than three.
     #[must_use]
-    pub fn linearity(&self, device: &str, workload: &str) -> Option<Linearity> {
+    pub(super) fn linearity(&self, device: &str, workload: &str) -> Option<Linearity> {
         let pair = |m: &Measured| Some((m.ops_per_s.mean, m.ops_per_joule.as_ref()?.mean));
         let points: Vec<(f64, f64)> =
             self.of(device, workload).filter_map(pair).filter(|p| p.0 > 0.0 && p.1 > 0.0).collect();
@@ -338,7 +344,7 @@ impl Results {
     }
 }
 
-/// Slope and correlation of a line; none where all stand at one place.
+/// Slope and correlation of a line; `None` if all points coincide.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let n = points.len() as f64;
     let (mx, my) =
@@ -352,20 +358,20 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     (xx > 0.0 && yy > 0.0).then(|| (xy / xx, xy / (xx * yy).sqrt()))
 }
 
-/// What an administrator would do about one workload.
+/// Advice for one workload.
 #[must_use]
-pub fn advice_sentence(best: &Best) -> String {
+pub(super) fn advice_sentence(best: &Best) -> String {
     let Best { workload, device, system, .. } = best;
     let Some((first, last)) = best.ops_per_s else {
         return format!(
-            "{workload} on {device}: {system} was fastest; no file system was run as it comes, so nothing is known of what that gains."
+            "{workload} on {device}: {system} was fastest; no file system ran with default options, so the gain is unknown."
         );
     };
     let (best_default, worst_default) = best.defaults.clone().unwrap_or_default();
     let ties = |list: &[String]| match list {
         [] => String::new(),
-        list if list.len() > 3 => format!(" ({} others cannot be told from it)", list.len()),
-        list => format!(" ({} cannot be told from it)", list.join(", ")),
+        list if list.len() > 3 => format!(" ({} others do not differ significantly)", list.len()),
+        list => format!(" ({} do not differ significantly)", list.join(", ")),
     };
     let gain = (first - 1.0) * 100.0;
     let spread = (last / first - 1.0) * 100.0;
@@ -374,25 +380,27 @@ pub fn advice_sentence(best: &Best) -> String {
         let others = if worst_default == best_default {
             String::new()
         } else if best.defaults_differ {
-            format!(" It does {spread:.0} % more than {worst_default}, the slowest as it comes.")
+            format!(
+                " It does {spread:.0} % more than {worst_default}, the slowest with default options."
+            )
         } else {
-            format!(" {worst_default} as it comes cannot be told from it.")
+            format!(" {worst_default} with default options does not differ significantly.")
         };
         format!(
-            "{workload} on {device}: take {choice} as it comes; no option measured here is surely better.{others}"
+            "{workload} on {device}: take {choice} with default options; no measured option is significantly better.{others}"
         )
     } else {
         let joules = best.ops_per_joule.map_or_else(String::new, |(a, b)| {
-            format!(" For each joule: {a:.2} and {b:.2} times as many.")
+            format!(" For each joule: {a:.2} and {b:.2} times as many operations.")
         });
         format!(
-            "{workload} on {device}: take {system}{}; it does {gain:.0} % more operations a second than the best as it comes ({best_default}), and {last:.1} times as many as the worst ({worst_default}).{joules}",
+            "{workload} on {device}: take {system}{}; it does {gain:.0} % more operations a second than the best with default options ({best_default}), and {last:.1} times as many as the worst ({worst_default}).{joules}",
             ties(&best.as_good)
         )
     };
     if let Some(other) = &best.most_efficient {
         text.push_str(&format!(
-            " Where joules count more than speed, {other} is surely thriftier."
+            " If energy matters more than speed, {other} uses significantly less."
         ));
     }
     text
@@ -476,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn table_3_has_the_best_and_how_far_it_is_from_what_comes() {
+    fn table_3_compares_the_best_with_default_options() {
         let best = &results().table_3()[0];
         assert_eq!(
             (best.system.as_str(), best.defaults.clone().unwrap()),
@@ -502,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_kept_where_nothing_is_surely_better() {
+    fn default_options_stay_unless_an_option_is_significantly_better() {
         let cells = [cell("ext4", &[]), cell("ext4", &["blk1k"])];
         let records: Vec<_> = [
             runs(&cells[0], &[100.0, 90.0, 110.0], 1.0),
@@ -511,7 +519,7 @@ mod tests {
         .concat();
         let results = Results::new(&cells, &records);
         let text = advice_sentence(&results.table_3()[0]);
-        assert!(text.contains("take e-def as it comes"), "{text}");
+        assert!(text.contains("take e-def with default options"), "{text}");
         let mut failed = runs(&cells[1], &[1.0], 1.0);
         failed[0].outcome = None;
         failed[0].error = Some("no".to_owned());

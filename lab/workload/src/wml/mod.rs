@@ -1,5 +1,6 @@
-//! Filebench's language, as far as its shipped personalities use it, as a [`Personality`]. What it cannot say here is
-//! refused by line and column, not passed over.
+//! Filebench's language, as far as its shipped personalities use it, parsed as a [`Personality`].
+//! Other parts of the language are refused with line and column.
 
-mod read;
-mod words;
+mod flowop;
+mod lexer;
+mod parser;

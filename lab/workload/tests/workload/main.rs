@@ -1,4 +1,5 @@
-//! Workloads as others see them: what strace sees of their system calls, and what any bytes do to the readers.
+//! Workloads seen from outside: their system calls as seen by strace, and any bytes given to the
+//! parsers.
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
 mod replay;

@@ -1,4 +1,4 @@
-//! What was once found by fuzzing, and seeds of it, read again; and pieces of sound files in any order.
+//! Parses the inputs found by fuzzing and its seeds again, and pieces of valid files in any order.
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use seekless_block::{PAGE_BYTES, Sectors, format_size};
 
 use super::field::{Layout, Part};
 use super::{
-    CHECKSUM_AT, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, FIELDS_AT,
+    CHECKSUM_AT, CheckpointHeader, CheckpointPage, Content, Contents, ENTRIES_PER_PAGE, FIELDS_AT,
     FreeMapPage, GUARD_PAGES, GUARD_REGION_PAGES, Geometry, GuardHeader, GuardPage, Header,
     KIND_AT, LOG_SEGMENTS_MIN, PLAN_PER_PAGE, PlanHeader, PlanPage, RUNS_PER_PAGE,
     SEGMENT_PAGES_DEFAULT, State, Superblock, VERSION, VERSION_AT, value::AreaFlags,
@@ -181,7 +181,8 @@ fn regions(out: &mut String) -> std::fmt::Result {
          as well: `R` for reading, one at least, and behind them `L` of log, {LOG_SEGMENTS_MIN} at least. The example is an area of\n\
          1 GiB, a tenth of it log.\n"
     )?;
-    let example = Geometry::fit(Sectors(1 << 21), SEGMENT_PAGES_DEFAULT, 10);
+    let example =
+        Geometry::fit(Sectors(1 << 21), SEGMENT_PAGES_DEFAULT, Contents::new(10, Sectors(0)));
     table_head(out, &["region", "pages", "example: from page"])?;
     if let Ok(g) = example {
         let rows = [

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use seekless_block::{Extent, PAGE_SECTORS, Sectors};
+use seekless_block::{Bytes, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use super::pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE, RUNS_PER_PAGE};
 
@@ -13,6 +13,35 @@ pub const LOG_SEGMENTS_MIN: u32 = 2;
 const SEGMENT_PAGES: Range<u32> = 8..257;
 /// Pages of the two superblocks.
 const SUPERBLOCKS: u64 = 2;
+
+/// The log, which is the write buffer as well, of an area beside replicas, unless its size is named.
+const LOG_BESIDE_REPLICAS: Bytes = Bytes(32 << 20);
+
+/// What an area is divided for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Copies in the area itself, and a write buffer.
+    Copies {
+        /// Share of the segments that are the write buffer. A few are always: they hold the log.
+        write_buffer_percent: u8,
+    },
+    /// Copies in free pages of home (FS2, SOSP'05): all that their maps leave of the area is the write buffer.
+    Replicas {
+        /// How much they may take.
+        most: Sectors,
+    },
+}
+
+impl Contents {
+    /// Replicas where they may take anything, else copies in the area.
+    #[must_use]
+    pub const fn new(write_buffer_percent: u8, replicas: Sectors) -> Self {
+        match replicas.0 {
+            0 => Self::Copies { write_buffer_percent },
+            _ => Self::Replicas { most: replicas },
+        }
+    }
+}
 
 /// Why an area cannot be divided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,11 +125,66 @@ impl Geometry {
         Self { free_map_pages, ..self }
     }
 
-    /// An area beside replicas of `replicas` sectors at most: their maps, what is free, and a log in all the rest.
+    /// How an area of `area` sectors is divided for `contents`: all sizes follow from here.
     ///
     /// # Errors
-    /// Where a number is out of its limits, or the area too small.
-    pub fn fit_replicas(
+    /// Where a number is out of its limits, or the area too small or too large.
+    pub fn fit(
+        area: Sectors,
+        segment_pages: u32,
+        contents: Contents,
+    ) -> Result<Self, GeometryError> {
+        match contents {
+            Contents::Copies { write_buffer_percent } => {
+                Self::fit_copies(area, segment_pages, write_buffer_percent)
+            }
+            Contents::Replicas { most } => Self::fit_replicas(area, segment_pages, most),
+        }
+    }
+
+    /// The same with segments of at most `segment_pages` pages, halved until the area is large enough; `None` where it is too
+    /// small for any.
+    #[must_use]
+    pub fn fit_smaller(area: Sectors, segment_pages: u32, contents: Contents) -> Option<Self> {
+        std::iter::successors(Some(segment_pages), |pages| Some(pages / 2))
+            .take_while(|pages| *pages >= SEGMENT_PAGES.start)
+            .find_map(|pages| Self::fit(area, pages, contents).ok())
+    }
+
+    /// How large an area beside `replicas` sectors of replicas is by default: their maps, what is free, and a log of 32 MiB,
+    /// with a sixteenth more, since a log makes checkpoints longer.
+    #[must_use]
+    pub fn area_beside(replicas: Sectors) -> Sectors {
+        let contents = Contents::Replicas { most: replicas };
+        let needed = match Self::fit(Sectors(0), SEGMENT_PAGES_DEFAULT, contents) {
+            Err(GeometryError::TooSmall { needed, .. }) => needed,
+            _ => Sectors(0),
+        };
+        let bytes = needed.bytes().0 / 16 * 17 + LOG_BESIDE_REPLICAS.0;
+        Sectors(bytes / PAGE_BYTES * PAGE_SECTORS)
+    }
+
+    /// What stands in an area that is divided like this, and is of `area` sectors: dividing such an area for it gives these
+    /// numbers. Of shares that divide alike, the smallest; 0 where none does.
+    #[must_use]
+    pub fn contents(&self, area: Sectors) -> Contents {
+        if self.free_map_pages > 0 {
+            return Contents::Replicas { most: self.capacity() };
+        }
+        let share = |percent| Contents::Copies { write_buffer_percent: percent };
+        let alike = |&p: &u8| Self::fit(area, self.segment_pages, share(p)).as_ref() == Ok(self);
+        share((0..=100).find(alike).unwrap_or(0))
+    }
+
+    /// How much a plan, or replicas, may fill: the segments for reading without their maps.
+    #[must_use]
+    pub const fn capacity(&self) -> Sectors {
+        let held = self.segment_pages as u64 - 1;
+        Sectors(self.read_segments as u64 * held * PAGE_SECTORS)
+    }
+
+    /// An area beside replicas of `replicas` sectors at most: their maps, what is free, and a log in all the rest.
+    fn fit_replicas(
         area: Sectors,
         segment_pages: u32,
         replicas: Sectors,
@@ -131,10 +215,11 @@ impl Geometry {
 
     /// As many segments as an area of this size has room for, `log_percent` of them (rounded up) for the
     /// write buffer, which gets [`LOG_SEGMENTS_MIN`] at least and leaves one segment for reading.
-    ///
-    /// # Errors
-    /// Where a number is out of its limits, or the area too small or too large.
-    pub fn fit(area: Sectors, segment_pages: u32, log_percent: u8) -> Result<Self, GeometryError> {
+    fn fit_copies(
+        area: Sectors,
+        segment_pages: u32,
+        log_percent: u8,
+    ) -> Result<Self, GeometryError> {
         if log_percent > 100 {
             return Err(GeometryError::Percent { found: log_percent });
         }
@@ -285,20 +370,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn fit(area: Sectors, segment: u32, percent: u8) -> Result<Geometry, GeometryError> {
+        Geometry::fit(area, segment, Contents::new(percent, Sectors(0)))
+    }
+
+    /// Divided anew for what it is divided for.
+    fn fit_like(area: Sectors, g: &Geometry) -> Result<Geometry, GeometryError> {
+        Geometry::fit(area, g.segment_pages(), g.contents(area))
+    }
+
     proptest! {
         #[test]
         fn an_area_is_divided_without_waste(pages in 1u64..100_000, power in 3u32..9, percent in 0u8..=100) {
             let segment = 1 << power;
             let area = Sectors(pages * 8 + pages % 8);
-            match Geometry::fit(area, segment, percent) {
+            match fit(area, segment, percent) {
                 Err(GeometryError::TooSmall { needed, .. }) => {
                     prop_assert!(needed.0 > area.0);
-                    prop_assert!(Geometry::fit(needed, segment, percent).is_ok());
-                    prop_assert!(Geometry::fit(Sectors(needed.0 - 1), segment, percent).is_err());
+                    prop_assert!(fit(needed, segment, percent).is_ok());
+                    prop_assert!(fit(Sectors(needed.0 - 1), segment, percent).is_err());
                 }
                 Err(error) => prop_assert!(false, "{error}"),
                 Ok(g) => {
                     prop_assert!(g.pages() <= pages);
+                    prop_assert_eq!(fit_like(area, &g), Ok(g));
                     let (read, log) = (g.read_segments(), g.log_segments());
                     let all = read + log;
                     let share = (u64::from(all) * u64::from(percent)).div_ceil(100);
@@ -322,9 +417,21 @@ mod tests {
     }
 
     #[test]
+    fn an_area_beside_replicas_is_large_enough_for_them_and_for_a_log() {
+        for mib in [1u64, 100, 10_000, 1_000_000] {
+            let most = Bytes(mib << 20).sectors_ceil();
+            let area = Geometry::area_beside(most);
+            let g =
+                Geometry::fit(area, SEGMENT_PAGES_DEFAULT, Contents::Replicas { most }).unwrap();
+            assert!(g.capacity() >= most && g.log_segments() >= 30, "{g:?}");
+            assert_eq!(fit_like(area, &g), Ok(g));
+        }
+    }
+
+    #[test]
     fn an_area_that_cannot_be_divided_is_refused_in_words() {
         let said = |pages: u64, segment: u32, percent: u8| {
-            Geometry::fit(Sectors(pages * 8), segment, percent).unwrap_err().to_string()
+            fit(Sectors(pages * 8), segment, percent).unwrap_err().to_string()
         };
         assert_eq!(
             said(100, 256, 10),
@@ -347,6 +454,6 @@ mod tests {
             Geometry::new(8, 0, 1).unwrap_err().to_string(),
             "0 segments for reading and 1 of log; expected at least 1 and 2"
         );
-        assert!(Geometry::fit(Sectors(u64::MAX), 8, 0).is_err());
+        assert!(fit(Sectors(u64::MAX), 8, 0).is_err());
     }
 }

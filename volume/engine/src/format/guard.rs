@@ -7,7 +7,7 @@ use super::Page;
 use super::field::{Field, page};
 use super::pages::COUNT_MAX;
 use super::value::{AreaId, Label};
-use crate::pagemap::HOME_PAGES_MAX;
+use crate::core::page_map::HOME_PAGES_MAX;
 
 /// Pages at either end of home that the guard replaces: 128 KiB. There stand the marks of partition tables and file
 /// systems that the kernel and blkid look for, Btrfs' at 64 KiB and RAID's before the end included.

@@ -4,7 +4,7 @@ use super::FormatError;
 use super::field::{Field, page};
 use super::pages::COUNT_MAX;
 use super::value::{AreaId, Entry, Position, Run};
-use crate::pagemap::{HOME_PAGES_MAX, State};
+use crate::core::page_map::{HOME_PAGES_MAX, State};
 
 page! {
     /// The first page of a read segment, its map; or the first page of a record in the log.

@@ -19,9 +19,11 @@ mod value;
 use crc_fast::{CrcAlgorithm, Digest};
 use seekless_block::PAGE_BYTES;
 
-pub use crate::pagemap::{HOME_PAGES_MAX, PageSum, State};
+pub use crate::core::page_map::{HOME_PAGES_MAX, PageSum, State};
 pub use document::document;
-pub use geometry::{Geometry, GeometryError, LOG_SEGMENTS_MIN, SEGMENT_PAGES_DEFAULT, page_extent};
+pub use geometry::{
+    Contents, Geometry, GeometryError, LOG_SEGMENTS_MIN, SEGMENT_PAGES_DEFAULT, page_extent,
+};
 pub use guard::{GUARD_PAGES, GUARD_REGION_PAGES, GUARD_WORDS, GuardHeader, GuardPage, GuardState};
 pub use header::{Content, Header, Tombstone};
 pub use pages::{

@@ -6,7 +6,7 @@ use super::field::page;
 use super::value::{AreaFlags, AreaId, Entry, Label, Position, Run, RunKind};
 use super::{FormatError, Geometry};
 use crate::api::Mode;
-use crate::pagemap::HOME_PAGES_MAX;
+use crate::core::page_map::HOME_PAGES_MAX;
 
 /// Slots that one page of a checkpoint tells of.
 pub const ENTRIES_PER_PAGE: u32 = 337;

@@ -7,7 +7,7 @@ use seekless_block::{Lba, Sectors};
 use super::PageSum;
 use super::field::Field;
 use crate::api::Mode;
-use crate::pagemap::{HOME_PAGES_MAX, State};
+use crate::core::page_map::{HOME_PAGES_MAX, State};
 
 macro_rules! number {
     ($($type:ty),+) => {

@@ -254,7 +254,7 @@ fn replicas_outlive_a_stop_in_order_and_are_proven_after_another() {
     world.settle();
     world.handle(Input::Detach { stamp: [1; 32] });
     world.settle();
-    world.crash([2; 32]);
+    world.crash_with(&open([2; 32]));
     assert_eq!((world.engine.free(), world.engine.copied()), (Sectors(0), Sectors(0)));
     world.read_all();
 }

@@ -1,20 +1,6 @@
-//! The access graph as bytes, so that what was learned outlives the program. It refuses to know where the
-//! bytes are kept.
+//! The access graph as bytes, so that it outlives the program. Where the bytes are kept is not known here.
 //!
-//! Little-endian, version 1:
-//!
-//! | from | bytes | what |
-//! |--:|--:|:--|
-//! | 0 | 8 | `SKLGRAPH` |
-//! | 8 | 4 | version: 1 |
-//! | 12 | 4 | CRC-32C (Castagnoli) of everything from 16 on |
-//! | 16 | 8 | sector of the volume's first page |
-//! | 24 | 8 | first sector behind its last page |
-//! | 32 | 8 | nanoseconds served since weights were last halved |
-//! | 40 | 4 | vertices |
-//! | 44 | 4 | edges |
-//! | 48 | 32 each | vertices by address: first sector (8), sectors (8), reads (4), writes (4), the ports where edges come in (4) and leave (4) |
-//! | | 12 each | edges, ascending: port left (4), port entered (4), weight (4) |
+//! The layout is documented in docs/changing/learned-state-format.md. It is little-endian, version 1.
 //!
 //! Which stream asked last is left out: numbers of processes mean nothing after a restart. So is what RAM held.
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 
 /// What a day's steps are like: per step vanilla's time in ms, how much slower (or faster) copies are in thousandths, how
-/// much better the plan on paper is, and how far the cost of a move is off its price, in hundredths.
+/// much better the plan on trial is, and how far the cost of a move is off its price, in hundredths.
 type Step = (u64, i64, i64, u64);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -38,7 +38,7 @@ fn run(config: JudgeConfig, days: &[Vec<Step>]) -> (Vec<Day>, u32) {
     let mut accounts = Vec::new();
     for (day, steps) in days.iter().enumerate() {
         let mut account = Day::default();
-        for (i, &(vanilla_ms, copies, paper, off)) in steps.iter().enumerate() {
+        for (i, &(vanilla_ms, copies, trial, off)) in steps.iter().enumerate() {
             let vanilla = vanilla_ms * MS;
             let scaled =
                 |thousandths: i64| (vanilla as i64 + vanilla as i64 * thousandths / 1000) as u64;
@@ -48,7 +48,7 @@ fn run(config: JudgeConfig, days: &[Vec<Step>]) -> (Vec<Day>, u32) {
                 vanilla: Duration(vanilla),
                 actual: Duration(actual),
                 moving: Duration(moving),
-                paper: Duration(scaled(paper)),
+                trial: Duration(scaled(trial)),
             };
             account.vanilla += vanilla;
             account.spent += actual + moving;
@@ -58,7 +58,7 @@ fn run(config: JudgeConfig, days: &[Vec<Step>]) -> (Vec<Day>, u32) {
             match judge.look(&look) {
                 Decision::Keep => {}
                 Decision::Replan => {
-                    judge.on_paper(Price { all: Duration(900 * MS), least: Duration(MS) });
+                    judge.candidate_made(Price { all: Duration(900 * MS), least: Duration(MS) });
                 }
                 Decision::Move(means) => {
                     assert!(!last, "what is moved now would be another day's");
@@ -122,7 +122,7 @@ fn days(n: usize, steps: usize, step: Step) -> Vec<Vec<Step>> {
 }
 
 #[test]
-fn what_saves_on_paper_is_moved_and_saves() {
+fn what_saves_candidate_made_is_moved_and_saves() {
     let (accounts, moved) = run(JudgeConfig::default(), &days(10, 1000, (10, -300, -400, 100)));
     assert!(moved > 10, "{moved}");
     let last = accounts[9];
@@ -130,10 +130,10 @@ fn what_saves_on_paper_is_moved_and_saves() {
 }
 
 #[test]
-fn what_does_not_save_on_paper_is_never_moved() {
-    for paper in [0, 1, 300] {
+fn what_does_not_save_candidate_made_is_never_moved() {
+    for trial in [0, 1, 300] {
         let (accounts, moved) =
-            run(JudgeConfig::default(), &days(10, 1000, (10, -300, paper, 100)));
+            run(JudgeConfig::default(), &days(10, 1000, (10, -300, trial, 100)));
         assert_eq!(moved, 0);
         assert!(accounts.iter().all(|a| a.spent == a.vanilla));
     }
@@ -148,12 +148,12 @@ fn a_plan_that_fails_is_withdrawn_and_the_next_must_prove_twice_as_much() {
     for i in 0..200_000u64 {
         let vanilla = Duration(10 * MS);
         let actual = if serving { Duration(11 * MS) } else { vanilla };
-        let costs = Costs { vanilla, actual, paper: Duration(9 * MS), ..Costs::default() };
+        let costs = Costs { vanilla, actual, trial: Duration(9 * MS), ..Costs::default() };
         proof_since += 1;
         let day = i / 1000;
         match judge.look(&Look { day, turn: day, costs, may_move: true }) {
             Decision::Replan => {
-                judge.on_paper(Price { all: Duration(500 * MS), least: Duration(40 * MS) });
+                judge.candidate_made(Price { all: Duration(500 * MS), least: Duration(40 * MS) });
             }
             Decision::Move(means) => {
                 assert!(means.proof > 0.0);
@@ -183,12 +183,12 @@ fn nothing_is_moved_while_it_may_not_be() {
         let costs = Costs {
             vanilla: Duration(10 * MS),
             actual: Duration(10 * MS),
-            paper: Duration(MS),
+            trial: Duration(MS),
             ..Costs::default()
         };
         let decision = judge.look(&Look { day: i / 1000, turn: i / 1000, costs, may_move: false });
         if decision == Decision::Replan {
-            judge.on_paper(Price { all: Duration(5 * MS), least: Duration(MS) });
+            judge.candidate_made(Price { all: Duration(5 * MS), least: Duration(MS) });
         }
         assert!(!matches!(decision, Decision::Move(_)));
     }

@@ -84,7 +84,7 @@ impl ControlAnswers for Steered {
             }
             VolumeCommand::SetMode(mode) => self.volume.set_mode(mode).map_err(words)?,
             VolumeCommand::Replan if !self.learns => {
-                return Err("it learns nothing: --no-learn".to_owned());
+                return Err("it learns nothing: its policy is vanilla".to_owned());
             }
             VolumeCommand::Replan => self.tell(MainThread::Replan)?,
             VolumeCommand::Stop => self.tell(MainThread::Stop)?,

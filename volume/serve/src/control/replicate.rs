@@ -11,7 +11,7 @@ use seekless_host::HostError;
 use seekless_learn::side_by_side;
 use serde::{Deserialize, Serialize};
 
-use crate::{Injector, ServeError, extents};
+use crate::{Injector, extents};
 
 /// The answer to [`super::VolumeCommand::Replicate`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub(super) fn replicate(
         let home = room.pages.touched(*home);
         asked += home.len.0;
         for page in (home.start.0..home.end().0).step_by(PAGE_SECTORS as usize) {
-            if left < PAGE_SECTORS || room.is_placed(Lba(page)) {
+            if left < PAGE_SECTORS || room.has_replica(Lba(page)) {
                 continue;
             }
             left -= PAGE_SECTORS;
@@ -63,7 +63,7 @@ pub(super) fn replicate(
 ///
 /// # Errors
 /// Where the file is no regular file, stands elsewhere, or the kernel does not tell.
-pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, ServeError> {
+pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     let refused = |why: String| HostError::Refused { path: path.to_owned(), why };
     let file = File::open(path).map_err(fail("open it"))?;

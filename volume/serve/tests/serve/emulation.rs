@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_block::{Bytes, Lba};
 use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
-use seekless_engine::Config;
-use seekless_learn::{AccessGraph, Pages, Plan, PlanConfig, Planning, Reach, Strategy, plan};
 use seekless_nbd::{Command, CommandFlags};
-use seekless_serve::{Backing, Builder, Emulation, HostQueue, Learner, ServeError};
+use seekless_serve::{Backing, Builder, Emulation, HostQueue, Learning, ServeError};
 
 use crate::{Random, client};
 
@@ -133,40 +131,12 @@ fn what_the_disk_does_not_take_yet_is_chosen_by_the_host() {
     assert_eq!(order(host(3)), [9, 3, 12, 1, 5, 7]);
 }
 
-struct Borg(AccessGraph);
-
-impl Learner for Borg {
-    fn begin(&mut self, config: &Config, _: Plan) -> Result<(), String> {
-        let pages = Pages::new(config.grid, config.capacity);
-        self.0 = AccessGraph::new(pages, config.cache_bytes, 1 << 16);
-        Ok(())
-    }
-
-    fn observe(&mut self, request: &Request) {
-        self.0.observe(request);
-    }
-
-    fn plan(&mut self) -> Plan {
-        let config = PlanConfig {
-            area: Sectors(8 << 11),
-            min_weight: 1,
-            strategy: Strategy::default(),
-            planning: Planning::Anew,
-            reach: Reach::new(Bytes(0), Bytes(0)),
-        };
-        plan(&self.0, &config)
-    }
-}
-
 #[test]
 fn learning_shortens_the_ways() {
     let server = Builder::new(Backing::Memory(Bytes(SIZE)))
         .area(Bytes(8 << 20))
         .emulate(emulation(50.0))
-        .learner(
-            Box::new(Borg(AccessGraph::new(Pages::new(Sectors(0), Sectors(0)), Bytes(0), 16))),
-            None,
-        )
+        .learning(Learning::default().policy("borg:planning=anew:min-weight=1".parse().unwrap()))
         .spawn()
         .unwrap();
     let mut c = client(&server);

@@ -6,6 +6,7 @@
 
 mod emulation;
 mod ext;
+mod fixtures;
 mod hostile;
 mod http;
 mod model;

@@ -1,29 +1,19 @@
 //! Lives a history, stops the world at each moment at which the devices changed, and looks at what would be there had
 //! the power failed: attach, check, read all, go on for a while, bring all home.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
-use seekless_engine::{Input, Mode, Target};
 
-use super::history::{History, Step, plan_of, replicate};
-use super::machine::{Machine, Refused, Setup, Stamp};
-use super::medium::{Disk, Image, Medium, UNREADABLE};
-use super::mend::{Resize, mend};
-use super::model::{INITIAL, Model, encode};
-use super::world::{Past, World};
+use super::history::History;
+use super::inspect::{go_on, inspect};
+use super::live::{Live, Moment, RESIZING};
+use super::machine::Machine;
 
 /// How a failure says that there was damage.
-const DAMAGED: &str = "of the area was damaged";
-
-/// With a device that fails for good, so many I/Os are waited for.
-const TRIES: usize = 60;
+pub(super) const DAMAGED: &str = "of the area was damaged";
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +34,8 @@ pub struct Tally {
     pub killed: u64,
     /// Of these, those in the midst of a resize.
     pub resized: u64,
+    /// Of these, those in which somebody else wrote home before the engine came back.
+    pub strangers: u64,
     /// Device I/Os that failed, in histories.
     pub failed: u64,
     /// Of the histories: pages that a plan moved, writes absorbed, pages brought home, reads of copies, copies proven.
@@ -69,6 +61,7 @@ impl Tally {
         self.mended += other.mended;
         self.killed += other.killed;
         self.resized += other.resized;
+        self.strangers += other.strangers;
         self.failed += other.failed;
         self.count(other.done);
     }
@@ -117,9 +110,9 @@ pub enum Looks {
 
 /// A state that is looked at.
 #[derive(Clone, Copy, Debug)]
-struct Look {
-    choice: u64,
-    killed: bool,
+pub(super) struct Look {
+    pub(super) choice: u64,
+    pub(super) killed: bool,
 }
 
 impl Looks {
@@ -239,450 +232,4 @@ fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
             .or_else(|| panic.downcast_ref::<&str>().copied());
         Err(format!("panic: {}", words.unwrap_or("no words")))
     })
-}
-
-pub(crate) type Shared = Rc<RefCell<Medium>>;
-
-struct Live<M> {
-    world: World<M>,
-    setup: Setup,
-    stamp: Stamp,
-    /// As [`Tally::done`], of the lives before this one.
-    done: [u64; 5],
-    /// I/Os that failed, in the lives before this one.
-    failed: u64,
-}
-
-/// When the power may fail.
-enum Moment<'a, M> {
-    Live(&'a World<M>),
-    Resize(Resize<'a>),
-}
-
-/// Tells clocks of resizes from those of lives.
-const RESIZING: u64 = 1 << 32;
-
-impl<M: Machine> Live<M> {
-    /// A home with its first content, an area with anything, formatted.
-    fn begin(setup: &Setup) -> Result<Self, String> {
-        let mut image = Image::zeroed(Sectors(setup.home), Sectors(setup.area));
-        for (lba, sector) in (0..).zip(image.sectors_mut(Target::Home)) {
-            *sector = Rc::new(encode(INITIAL, lba));
-        }
-        for sector in image.sectors_mut(Target::Area) {
-            *sector = Rc::new([0xA5; SECTOR_BYTES as usize]);
-        }
-        let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
-        M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area), 1)?;
-        let stamp = [1; 32];
-        let machine =
-            attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
-        let world = World::new(machine, medium, Past::new(setup.home), setup.clone());
-        Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], failed: 0 })
-    }
-
-    fn end_life(&mut self) {
-        self.failed += self.world.faults();
-        let s = self.world.machine().stats();
-        let pages = [
-            s.moved_bytes / PAGE_BYTES,
-            s.absorbed,
-            s.destaged_bytes / PAGE_BYTES,
-            s.copy_reads,
-            s.proven,
-        ];
-        self.done.iter_mut().zip(pages).for_each(|(sum, n)| *sum += n);
-    }
-
-    fn step(
-        &mut self,
-        step: &Step,
-        mut look: impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let world = &mut self.world;
-        match step {
-            &Step::Ask { op, start, len, fua } => {
-                let flags = if fua { Flags::FUA } else { Flags::NONE };
-                // Home may have shrunk.
-                let start = start.min(self.setup.home - 1);
-                let len = len.min(self.setup.home - start);
-                world.issue(op, Extent::new(start, len), flags)?;
-            }
-            &Step::Repeat(back) => world.repeat(back)?,
-            &Step::Execute(which) => drop(world.execute(which)?),
-            &Step::Settle(order) => {
-                for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
-                    // Every moment of it is a moment.
-                    let before = world.medium().borrow().clock();
-                    if !world.advance(order)? {
-                        break;
-                    }
-                    if world.medium().borrow().clock() != before {
-                        look(Moment::Live(world), self.stamp)?;
-                    }
-                }
-            }
-            Step::Install(pieces) => {
-                let plan = plan_of(pieces, self.setup.home, world.machine().room());
-                world.handle(Input::Install(plan))?;
-            }
-            Step::Replicate(sides) => {
-                world.handle(replicate(sides, &self.setup))?;
-            }
-            Step::Withdraw => world.handle(Input::Withdraw)?,
-            &Step::Mode(mode) => world.handle(Input::SetMode(mode))?,
-            Step::Drain => world.handle(Input::Drain)?,
-            Step::Pass => drop(world.pass()?),
-            &Step::Slow(slow) => world.set_slow(slow),
-            &Step::Break(fault) => world.break_down(fault),
-            Step::Heal => {
-                if world.is_broken() {
-                    self.ends_or_says_why(Input::Drain, M::is_drained)?;
-                }
-                self.world.heal(1)?;
-            }
-            Step::Restart(_) if world.is_broken() => {
-                self.ends_or_says_why(Input::Detach { stamp: self.stamp }, M::is_detached)?;
-                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
-            }
-            &Step::Restart(by_another) => {
-                if by_another.is_some() {
-                    // Whoever uses home by itself sees what stands in discarded pages.
-                    world.handle(Input::Withdraw)?;
-                }
-                world.rest(by_another.map_or(0, |b| b.0))?;
-                self.stop(&mut look)?;
-                let world = &mut self.world;
-                if by_another.is_some() && !world.machine().stained().is_empty() {
-                    return Err("all at rest, and replicas are not withdrawn".to_owned());
-                }
-                if !world.machine().is_dirty() {
-                    world.bare_home()?;
-                    if let Some((start, len)) = by_another {
-                        let start = start.min(self.setup.home - 1);
-                        let len = len.min(self.setup.home - start);
-                        world.by_another(Extent::new(start, len))?;
-                        self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
-                    }
-                }
-                // What an orderly stop leaves is on the medium: none of it is lost with the caches.
-                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
-            }
-            // What has replicas is not resized.
-            Step::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
-            &Step::Resize { home, area } => {
-                world.rest(1)?;
-                world.handle(Input::Drain)?;
-                world.rest(1)?;
-                self.stop(&mut look)?;
-                if self.world.machine().is_dirty() {
-                    return Err("drained and detached, and home is not all there is".to_owned());
-                }
-                self.world.bare_home()?;
-                self.resize(home, area, &mut look)?;
-            }
-            Step::Kill { choice } => {
-                let left = self.world.killed(false, &mut Pcg64Mcg::seed_from_u64(*choice));
-                self.begin_anew(left, &mut Pcg64Mcg::seed_from_u64(0), &[])?;
-            }
-            Step::Crash { choice, again } => {
-                self.start_anew(&mut Pcg64Mcg::seed_from_u64(*choice), again)?;
-            }
-        }
-        look(Moment::Live(&self.world), self.stamp)
-    }
-
-    fn stop(
-        &mut self,
-        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
-    ) -> Result<(), String> {
-        self.world.handle(Input::Detach { stamp: self.stamp })?;
-        self.world.rest(1)?;
-        if !self.world.machine().is_detached() {
-            return Err("a stop in order does not end".to_owned());
-        }
-        self.world.stopped();
-        look(Moment::Live(&self.world), self.stamp)
-    }
-
-    /// Stopped and drained: home and area get other sizes.
-    fn resize(
-        &mut self,
-        home: u64,
-        area: u64,
-        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let (image, mut past) = self.world.cut(&mut Pcg64Mcg::seed_from_u64(0));
-        past.resize(home);
-        let new = |lba| Rc::new(encode(INITIAL, lba));
-        let image = image.resized((home, area), new, &Rc::new([0xA5; SECTOR_BYTES as usize]));
-        self.setup = Setup { home, area, ..self.setup.clone() };
-        self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
-        self.end_life();
-        for operations in 1.. {
-            let medium = Medium::new(image.clone(), self.setup.shared);
-            let medium = Rc::new(RefCell::new(medium));
-            medium.borrow_mut().set_power(Some(operations));
-            let done = M::resize(&self.setup, &mut Disk::new(Rc::clone(&medium), Target::Area));
-            if medium.borrow().is_off() {
-                let resize = Resize { setup: &self.setup, medium: &medium, past: &past };
-                look(Moment::Resize(resize), self.stamp)?;
-                continue;
-            }
-            medium.borrow_mut().set_power(None);
-            if !done? {
-                return Err("a resize finds no area".to_owned());
-            }
-            let machine = attach::<M>(&self.setup, &medium, self.stamp)
-                .map_err(|r| format!("after a resize: {r:?}"))?;
-            self.world = World::new(machine, medium, past, self.setup.clone());
-            break;
-        }
-        if self.setup.write_back {
-            self.world.handle(Input::SetMode(Mode::WriteBack))?;
-        }
-        Ok(())
-    }
-
-    /// The next life, from what this one left.
-    fn start_anew(&mut self, rng: &mut Pcg64Mcg, again: &[u64]) -> Result<(), String> {
-        let left = self.world.cut(rng);
-        self.begin_anew(left, rng, again)
-    }
-
-    fn begin_anew(
-        &mut self,
-        (image, past): (Image, Past),
-        rng: &mut Pcg64Mcg,
-        again: &[u64],
-    ) -> Result<(), String> {
-        let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
-            .map_err(|r| format!("the next life: {r:?}"))?;
-        self.end_life();
-        self.world = World::new(machine, medium, past, self.setup.clone());
-        Ok(())
-    }
-
-    /// With a device that fails for good: what is asked comes to its end, or the engine says what keeps it.
-    fn ends_or_says_why(&mut self, input: Input, ended: fn(&M) -> bool) -> Result<(), String> {
-        let asked = format!("{input:?}");
-        self.world.rest(1)?;
-        self.world.handle(input)?;
-        self.world.rest(1)?;
-        let machine = self.world.machine();
-        if ended(machine) || machine.says_why() {
-            Ok(())
-        } else {
-            Err(format!("with a broken device {asked} neither ends nor is it said why"))
-        }
-    }
-}
-
-fn attach<M: Machine>(setup: &Setup, medium: &Shared, stamp: Stamp) -> Result<M, Refused> {
-    let mut area = Disk::new(Rc::clone(medium), Target::Area);
-    let mut home = Disk::new(Rc::clone(medium), Target::Home);
-    M::attach(setup, &mut area, &mut home, stamp)
-}
-
-/// Attaches; at these operations of the recovery the power fails again.
-fn recover<M: Machine>(
-    setup: &Setup,
-    mut image: Image,
-    again: &[u64],
-    stamp: Stamp,
-    rng: &mut Pcg64Mcg,
-) -> Result<(M, Shared), Refused> {
-    for operations in again.iter().map(Some).chain([None]) {
-        let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
-        medium.borrow_mut().set_power(operations.copied());
-        let attached = attach::<M>(setup, &medium, stamp);
-        if !medium.borrow().is_off() {
-            medium.borrow_mut().set_power(None);
-            return attached.map(|machine| (machine, medium));
-        }
-        image = medium.borrow().crash(rng);
-    }
-    unreachable!("without a limit the power does not fail")
-}
-
-/// Looks at one state that a loss of power may leave.
-fn inspect<M: Machine>(
-    history: &History,
-    world: &World<M>,
-    stamp: Stamp,
-    look: Look,
-    tally: &mut Tally,
-) -> Result<(), String> {
-    let setup = world.setup();
-    let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
-    tally.killed += u64::from(look.killed);
-    let left = if look.killed {
-        world.killed(setup.replicas == 0 && never_absorbs(history), &mut rng)
-    } else {
-        world.cut(&mut rng)
-    };
-    let (mut image, past) = left;
-    bare_home_is_complete(history, setup, &image, &past.model)?;
-    let damage = if !look.killed && rng.random_ratio(1, 4) {
-        rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
-    } else {
-        None
-    };
-    let cuts = if rng.random_ratio(1, 3) { rng.random_range(1..3) } else { 0 };
-    let again: Vec<u64> = (0..cuts).map(|_| rng.random_range(1..16)).collect();
-    tally.damaged += u64::from(damage.is_some());
-    tally.cut += u64::from(cuts > 0);
-    go_on::<M>((setup, image, past, stamp), damage.is_some(), &again, &mut rng, tally).map_err(
-        |e| {
-            let damage = damage.map_or(String::new(), |s| format!("; sector {s} {DAMAGED}"));
-            let again = if cuts > 0 {
-                format!("; the power failed again at {again:?}")
-            } else {
-                String::new()
-            };
-            format!("{e}{damage}{again}")
-        },
-    )
-}
-
-/// Recovers from a state, mends it where the engine refuses it or by way of trial, reads all, goes on for a while and
-/// brings all home.
-fn go_on<M: Machine>(
-    (setup, mut image, mut past, stamp): (&Setup, Image, Past, Stamp),
-    mut damage: bool,
-    again: &[u64],
-    rng: &mut Pcg64Mcg,
-    tally: &mut Tally,
-) -> Result<(), String> {
-    let found = check::<M>(setup, &image)?;
-    if !damage && !found.is_empty() {
-        return Err(format!("check finds: {}", found.join("; ")));
-    }
-    let mut repaired = false;
-    if rng.random_ratio(1, if damage { 3 } else { 16 }) {
-        tally.mended += 1;
-        repaired = true;
-        match mend::<M>(setup, image, &mut past, damage, rng)? {
-            Some(mended) => (image, damage) = (mended, false),
-            None => {
-                tally.told += 1;
-                return Ok(());
-            }
-        }
-    }
-    let (machine, medium) = match recover::<M>(setup, image, again, stamp, rng) {
-        Err(Refused::Damaged(_)) if damage => {
-            tally.told += 1;
-            return Ok(());
-        }
-        Err(refused) => {
-            let when = if repaired { "a crash and a repair" } else { "a crash" };
-            return Err(format!("after {when}: {refused:?}"));
-        }
-        Ok(found) => found,
-    };
-    let mut world = World::new(machine, medium, past, setup.clone());
-    world.set_damaged(damage);
-    let order = rng.random();
-    world.read_all(rng.random_range(1..24), order)?;
-    for _ in 0..rng.random_range(0..6) {
-        let op = if setup.replicas > 0 && rng.random_ratio(1, 3) {
-            let pages = (setup.home - setup.grid) / PAGE_SECTORS;
-            let mut page = || rng.random_range(0..pages);
-            let side = (page(), vec![(page(), 1), (page(), 1)]);
-            world.handle(replicate(&[side], setup))?;
-            Op::Discard
-        } else {
-            [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)]
-        };
-        let start = rng.random_range(0..setup.home);
-        let len = if op == Op::Flush { 0 } else { rng.random_range(1..30).min(setup.home - start) };
-        world.issue(
-            op,
-            Extent::new(start, len),
-            if rng.random() { Flags::FUA } else { Flags::NONE },
-        )?;
-    }
-    world.rest(order)?;
-    world.read_all(rng.random_range(1..24), order)?;
-    if world.has_failed() {
-        return if found.is_empty() {
-            Err("a request failed, and check found nothing".to_owned())
-        } else {
-            tally.told += 1;
-            Ok(())
-        };
-    }
-    world.handle(Input::Drain)?;
-    world.rest(order)?;
-    if world.has_failed() || damage && world.machine().is_dirty() {
-        tally.told += 1;
-        return if world.machine().is_dirty() && !world.machine().says_why() {
-            Err("a drain that does not end does not say why".to_owned())
-        } else {
-            Ok(())
-        };
-    }
-    if world.machine().is_dirty() {
-        return Err("all at rest after a drain, and home is not all there is".to_owned());
-    }
-    world.bare_home()
-}
-
-fn never_absorbs(history: &History) -> bool {
-    !history.setup.write_back && !history.steps.contains(&Step::Mode(Mode::WriteBack))
-}
-
-/// Where nothing was ever absorbed, home alone is all there is.
-fn bare_home_is_complete(
-    history: &History,
-    setup: &Setup,
-    image: &Image,
-    model: &Model,
-) -> Result<(), String> {
-    if !never_absorbs(history) {
-        return Ok(());
-    }
-    for (lba, sector) in (0..).zip(image.sectors(Target::Home)) {
-        // Where the client may have discarded, home may hold bytes of replicas.
-        let zeroes = [0; SECTOR_BYTES as usize];
-        if setup.replicas == 0 || model.survives(lba, &zeroes).is_err() {
-            model
-                .survives(lba, &sector[..])
-                .map_err(|what| format!("in write-through, bare home: {what}"))?;
-        }
-    }
-    Ok(())
-}
-
-/// One sector of the area is not what was written there: one bit, or all of them, or it cannot be read. Says which; in
-/// the log only where what was lost can be known.
-fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg) -> Option<usize> {
-    let sectors = image.sectors_mut(Target::Area);
-    // Metadata stands in front.
-    let most = if rng.random_ratio(2, 3) { sectors.len() } else { sectors.len() / 8 };
-    let at = rng.random_range(0..most);
-    if log.contains(&(at as u64)) && !medium.is_vouched(log, at) {
-        return None;
-    }
-    let sector = &mut sectors[at];
-    let mut bytes = **sector;
-    match rng.random_range(0..3u8) {
-        0 => bytes[rng.random_range(0..SECTOR_BYTES as usize)] ^= 1 << rng.random_range(0..8),
-        1 => rng.fill(&mut bytes[..]),
-        _ => bytes = UNREADABLE,
-    }
-    *sector = Rc::new(bytes);
-    Some(at)
-}
-
-/// What a check finds lost. It writes nothing.
-fn check<M: Machine>(setup: &Setup, image: &Image) -> Result<Vec<String>, String> {
-    let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
-    let found = M::check(&mut Disk::new(Rc::clone(&medium), Target::Area));
-    if medium.borrow().clock() == 0 {
-        Ok(found)
-    } else {
-        Err("a check wrote to the device".to_owned())
-    }
 }

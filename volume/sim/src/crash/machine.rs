@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, Sectors, SimTime};
-use seekless_engine::format::{Geometry, read_superblock};
+use seekless_engine::format::{Contents, Geometry, read_superblock};
 use seekless_engine::{
-    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, PageSum, Repair, Stats,
-    examine, format_area, repair, resize_area,
+    AttachError, Config, Engine, FormatOptions, GuardStep, Guarding, HomeGuard, Input, Mode,
+    Output, PageSum, Proof, Repair, Stats, attach, examine, format_area, repair, resize_area,
 };
 
 use super::medium::Disk;
@@ -28,6 +28,10 @@ pub struct Setup {
     pub replicas: u64,
     /// Somebody waits for them.
     pub soon: bool,
+    /// How many replicas a page may have.
+    pub degree: u32,
+    /// Where the area stands.
+    pub placement: Placement,
     /// Whether it begins with write-back.
     pub write_back: bool,
     /// Pages of RAM; 0 is none.
@@ -50,6 +54,30 @@ pub struct Setup {
     pub at_once: bool,
     /// One cache serves home and area.
     pub shared: bool,
+}
+
+/// Where the area stands, and with that what keeps others from writing home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// On home's own device, which nobody can mount without it.
+    SameDevice,
+    /// Elsewhere, with space for a guard: somebody else may write home while that is down.
+    Elsewhere,
+    /// Elsewhere, without space for a guard.
+    ElsewhereUnguarded,
+}
+
+impl Placement {
+    /// How the guard stands for a driver that finds home so.
+    #[must_use]
+    pub(crate) const fn guard(self, up: bool) -> HomeGuard {
+        match self {
+            Self::SameDevice => HomeGuard::SameDevice,
+            Self::ElsewhereUnguarded => HomeGuard::Missing,
+            Self::Elsewhere if up => HomeGuard::Up,
+            Self::Elsewhere => HomeGuard::Down,
+        }
+    }
 }
 
 /// How a repair ended.
@@ -87,7 +115,8 @@ pub trait Machine: Sized {
     /// # Errors
     /// Why it cannot.
     fn repair(area: &mut Disk, lose: bool) -> Result<Mended, String>;
-    /// Takes the devices as they are. `stamp` is another whenever somebody else wrote home.
+    /// Takes the devices as they are, with what is known of home: the stamp is another whenever somebody else wrote there.
+    /// True where the guard must be up before the first request.
     ///
     /// # Errors
     /// Why it does not.
@@ -95,8 +124,24 @@ pub trait Machine: Sized {
         setup: &Setup,
         area: &mut Disk,
         home: &mut Disk,
-        stamp: Stamp,
-    ) -> Result<Self, Refused>;
+        proof: &Proof,
+    ) -> Result<(Self, bool), Refused>;
+    /// What moves home's guard, of a machine that was just attached; none where it needs no guard.
+    fn guarding(&self) -> Option<Guarding> {
+        None
+    }
+    /// See [`Guarding::resumes_drain`].
+    fn resumes_drain(&self, _guarding: Option<&Guarding>, _up: bool) -> bool {
+        false
+    }
+    /// See [`Guarding::step`]; no I/O of home's ends is waited for, as a guard moves in no time here.
+    fn guard_step(&self, _guarding: &mut Guarding, _up: bool) -> GuardStep {
+        GuardStep::Rest
+    }
+    /// Whether home alone may not hold all that clients read: nobody must be able to mount home by itself.
+    fn needs_guard(&self) -> bool {
+        false
+    }
     /// Where the log stands, in sectors of the area.
     fn log(setup: &Setup) -> Range<u64>;
     /// What a check of the area finds lost; it writes nothing.
@@ -180,36 +225,56 @@ impl Machine for Engine {
         setup: &Setup,
         area: &mut Disk,
         _home: &mut Disk,
-        stamp: Stamp,
-    ) -> Result<Self, Refused> {
+        proof: &Proof,
+    ) -> Result<(Self, bool), Refused> {
+        // All that a server can set.
         let config = Config {
             cache_bytes: Bytes(setup.cache_pages * seekless_block::PAGE_BYTES),
             read_ahead: Bytes(setup.read_ahead),
             cluster: Bytes(setup.cluster),
-            buffer_bytes: Bytes(setup.buffer_bytes),
-            stage_bytes: Bytes(setup.stage_bytes),
             background_pause: seekless_block::Duration(setup.background_pause),
             background_rate: Bytes(setup.background_rate),
             gather: seekless_block::Duration(setup.gather),
-            // With several replicas of a page there is more that can go wrong.
-            degree: 2,
+            degree: setup.degree,
+            // Memory as small as the devices are: all of home would fit what a server has.
+            buffer_bytes: Bytes(setup.buffer_bytes),
+            stage_bytes: Bytes(setup.stage_bytes),
+            sweep_bytes: Bytes(setup.stage_bytes),
             ..Config::new(Sectors(setup.home))
         };
-        Self::attach(area, config, stamp).map(|(engine, _)| engine).map_err(|error| match error {
-            AttachError::Geometry(_) | AttachError::Device(_) | AttachError::Capacity { .. } => {
-                Refused::Other(format!("{error:?}"))
-            }
+        let attached = attach(area, config, proof).map_err(|error| match error {
+            AttachError::Geometry(_)
+            | AttachError::Device(_)
+            | AttachError::NoGuard
+            | AttachError::Capacity { .. } => Refused::Other(format!("{error:?}")),
             damaged => Refused::Damaged(format!("{damaged:?}")),
-        })
+        })?;
+        Ok((attached.0, attached.1.needs_guard))
+    }
+
+    fn guarding(&self) -> Option<Guarding> {
+        Some(Guarding::new(self, false))
+    }
+
+    fn resumes_drain(&self, guarding: Option<&Guarding>, up: bool) -> bool {
+        guarding.is_some_and(|guarding| guarding.resumes_drain(self, up))
+    }
+
+    fn guard_step(&self, guarding: &mut Guarding, up: bool) -> GuardStep {
+        guarding.step(self, up, || false)
+    }
+
+    fn needs_guard(&self) -> bool {
+        self.mode() == Mode::WriteBack
+            || self.dirty().0 > 0
+            || self.stained().next().is_some()
+            || self.is_replicating()
     }
 
     fn log(setup: &Setup) -> Range<u64> {
-        let (pages, percent) = (setup.segment_pages, setup.write_buffer_percent);
-        let area = Sectors(setup.area);
-        let geometry = match setup.replicas {
-            0 => Geometry::fit(area, pages, percent),
-            replicas => Geometry::fit_replicas(area, pages, Sectors(replicas)),
-        };
+        let pages = setup.segment_pages;
+        let contents = Contents::new(setup.write_buffer_percent, Sectors(setup.replicas));
+        let geometry = Geometry::fit(Sectors(setup.area), pages, contents);
         let Ok(geometry) = geometry else { return 0..0 };
         let first = geometry.page_of(geometry.read_slots()).unwrap_or_default();
         let log = u64::from(geometry.log_segments()) * u64::from(pages);

@@ -26,6 +26,8 @@ pub(crate) struct Image {
     sectors: Vec<Sector>,
     /// Sectors of home.
     home: usize,
+    /// The guard of home is up: nobody mounts home by itself.
+    pub(crate) guard_up: bool,
 }
 
 impl Image {
@@ -33,7 +35,8 @@ impl Image {
     #[must_use]
     pub(crate) fn zeroed(home: Sectors, area: Sectors) -> Self {
         let zero = Rc::new([0; SECTOR_BYTES as usize]);
-        Self { sectors: vec![zero; (home.0 + area.0) as usize], home: home.0 as usize }
+        let sectors = vec![zero; (home.0 + area.0) as usize];
+        Self { sectors, home: home.0 as usize, guard_up: false }
     }
 
     /// The same on devices of other sizes; `home` and `area` make the sectors that come to be.
@@ -48,7 +51,7 @@ impl Image {
         sectors.extend((sectors.len() as u64..sizes.0).map(home));
         let old = self.sectors(Target::Area).iter().chain(std::iter::repeat(area));
         sectors.extend(old.take(sizes.1 as usize).cloned());
-        Self { sectors, home: sizes.0 as usize }
+        Self { sectors, home: sizes.0 as usize, guard_up: self.guard_up }
     }
 
     /// The sectors of one device.
@@ -299,6 +302,12 @@ impl Medium {
         // What stood there when the engine was attached, its checkpoint knows.
         area[at].0 == 0
             || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
+    }
+
+    /// The guard of home is moved, durably.
+    pub(crate) const fn move_guard(&mut self, up: bool) {
+        self.flushed.guard_up = up;
+        self.current.guard_up = up;
     }
 
     /// What the death of the engine leaves, while the devices live on: all that has ended, and of what was in flight any

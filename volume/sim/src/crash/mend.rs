@@ -7,7 +7,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use seekless_engine::Target;
 
-use super::explore::Shared;
+use super::live::{Shared, attach};
 use super::machine::{Machine, Mended, Setup, Stamp};
 use super::medium::{Disk, Image, Medium};
 use super::world::Past;
@@ -87,9 +87,8 @@ impl Resize<'_> {
             let medium = Rc::new(RefCell::new(Medium::new(image.clone(), self.setup.shared)));
             (Disk::new(Rc::clone(&medium), Target::Area), medium)
         };
-        let (mut area, medium) = again(&image);
-        let mut home = Disk::new(medium, Target::Home);
-        if M::attach(self.setup, &mut area, &mut home, stamp).is_ok() {
+        let (_, medium) = again(&image);
+        if attach::<M>(self.setup, &medium, stamp).is_ok() {
             return Ok((image, past));
         }
         let (mut area, medium) = again(&image);

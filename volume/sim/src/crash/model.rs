@@ -12,7 +12,7 @@ const ZEROES: u64 = 0;
 pub(crate) const INITIAL: u64 = 1 << 63;
 
 /// A moment: counts what the client did and was told.
-type Step = u64;
+type HistoryStep = u64;
 
 /// The content of sector `lba` as the write named `token` left it: the same bytes nowhere else. It ends with its own
 /// CRC-32C, as much of what file systems write does: a CRC of that polynomial calls all versions of a sector the same.
@@ -59,18 +59,18 @@ struct Version {
     token: u64,
     /// Unique among the versions of all time.
     name: u64,
-    issued: Step,
-    done: Option<Step>,
+    issued: HistoryStep,
+    done: Option<HistoryStep>,
     /// When a read that returned it had ended first.
-    seen: Option<Step>,
+    seen: Option<HistoryStep>,
     /// A discard, which may be taken for a hint, or a write that failed: it may never take effect.
     weak: bool,
     /// A write that failed: until something is promised after that, a crash may bring it to light though it was not
     /// seen.
     failed: bool,
     /// Promised to be on stable storage, by this moment at the latest; of a flush, when it was asked.
-    durable: Option<Step>,
-    dead: Option<Step>,
+    durable: Option<HistoryStep>,
+    dead: Option<HistoryStep>,
     /// Names of versions known to have come after it.
     later: Vec<u64>,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Model {
     lax: Vec<bool>,
     /// Reads that have not ended: they may return what is lost since.
     reads: u32,
-    step: Step,
+    step: HistoryStep,
     names: u64,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Issued {
     op: Op,
     extent: Extent,
     flags: Flags,
-    step: Step,
+    step: HistoryStep,
 }
 
 impl Model {
@@ -261,7 +261,7 @@ impl Model {
     }
 
     /// What had ended before `at` is on stable storage.
-    fn promise(&mut self, at: Step) {
+    fn promise(&mut self, at: HistoryStep) {
         for versions in &mut self.sectors {
             if versions.len() > 1 || versions.iter().any(|v| v.durable.is_none()) {
                 for v in versions.iter_mut().filter(|v| v.done.is_some_and(|done| done < at)) {
@@ -324,7 +324,7 @@ impl Model {
 }
 
 impl Version {
-    fn follow(&mut self, by: u64, now: Step) {
+    fn follow(&mut self, by: u64, now: HistoryStep) {
         self.dead.get_or_insert(now);
         if !self.later.contains(&by) {
             self.later.push(by);
@@ -338,7 +338,7 @@ fn forget_lost(versions: &mut Vec<Version>) {
     loop {
         let lost = versions.iter().position(|v| {
             let settles = |k: &Version| {
-                let after = |at: Step| v.done.is_some_and(|done| done < at);
+                let after = |at: HistoryStep| v.done.is_some_and(|done| done < at);
                 k.durable.is_some_and(|at| !v.failed || v.durable.is_some() || after(at))
             };
             let by = |name: u64| versions.iter().find(|k| k.name == name);

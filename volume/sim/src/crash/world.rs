@@ -13,11 +13,12 @@ use seekless_block::{
     Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
 };
 use seekless_engine::{
-    Class, Fault as Told, Input, Io, IoFailed, Memory, Output, RequestId, Target, page_sum,
+    Class, Fault as Told, Guarding, Input, Io, IoFailed, Memory, Mode, Output, RequestId, Target,
+    page_sum,
 };
 
 use super::history::{Fault, Slow};
-use super::machine::{Machine, Setup};
+use super::machine::{Machine, Placement, Setup};
 use super::medium::{Image, Medium};
 use super::model::{Issued, Model, encode};
 
@@ -63,6 +64,31 @@ impl Past {
         self.writes.retain(|(extent, _)| extent.end().0 <= sectors);
     }
 
+    /// Somebody else writes these sectors of home: the bytes.
+    fn by_another(&mut self, extent: Extent) -> Result<Vec<u8>, String> {
+        self.last += 1;
+        let token = self.last;
+        let issued = self.model.issue(Op::Write, extent, Flags::FUA, token);
+        self.model.end(issued, &[])?;
+        Ok((extent.start.0..extent.end().0).flat_map(|lba| encode(token, lba)).collect())
+    }
+
+    /// The same, to devices that nobody uses.
+    pub(crate) fn by_another_on(
+        &mut self,
+        image: &mut Image,
+        extent: Extent,
+    ) -> Result<(), String> {
+        let bytes = self.by_another(extent)?;
+        let sectors = &mut image.sectors_mut(Target::Home)[extent.start.0 as usize..];
+        for (sector, new) in sectors.iter_mut().zip(bytes.chunks_exact(SECTOR_BYTES as usize)) {
+            let mut bytes = [0; SECTOR_BYTES as usize];
+            bytes.copy_from_slice(new);
+            *sector = Rc::new(bytes);
+        }
+        Ok(())
+    }
+
     /// Clients of a new device of so many sectors.
     pub(crate) fn new(sectors: u64) -> Self {
         Self { model: Model::new(sectors), last: 0, writes: Vec::new() }
@@ -71,10 +97,10 @@ impl Past {
 
 /// An engine at work. Errors are findings, in words.
 pub(crate) struct World<M> {
-    machine: M,
-    medium: Rc<RefCell<Medium>>,
+    pub(super) machine: M,
+    pub(super) medium: Rc<RefCell<Medium>>,
     past: Past,
-    setup: Setup,
+    pub(super) setup: Setup,
     clients: BTreeMap<u64, Client>,
     buffers: Vec<Vec<u8>>,
     slots: Vec<u8>,
@@ -90,12 +116,27 @@ pub(crate) struct World<M> {
     faulty: bool,
     /// I/Os that failed.
     faults_met: u64,
+    /// When home's guard is moved; `None` where none can be.
+    pub(super) guarding: Option<Guarding>,
+    /// Where writes were last wanted to go.
+    pub(super) wants: Mode,
 }
 
 impl<M: Machine> World<M> {
     /// `machine` has been attached to `medium`.
-    pub(crate) fn new(machine: M, medium: Rc<RefCell<Medium>>, past: Past, setup: Setup) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Where it breaks a promise before anybody asks for anything.
+    pub(crate) fn new(
+        machine: M,
+        medium: Rc<RefCell<Medium>>,
+        past: Past,
+        setup: Setup,
+    ) -> Result<Self, String> {
+        let guarded = setup.placement == Placement::Elsewhere;
+        let mut world = Self {
+            guarding: machine.guarding().filter(|_| guarded),
+            wants: if setup.write_back { Mode::WriteBack } else { Mode::WriteThrough },
             machine,
             medium,
             past,
@@ -112,7 +153,12 @@ impl<M: Machine> World<M> {
             faults: Vec::new(),
             faulty: false,
             faults_met: 0,
+        };
+        world.is_kept()?;
+        if world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded()) {
+            world.drain()?;
         }
+        Ok(world)
     }
 
     /// Whether the medium was damaged: then a request may fail. A read may not be wrong all the same.
@@ -196,7 +242,7 @@ impl<M: Machine> World<M> {
                 Output::Complete { id, result } => self.complete(id.0, result)?,
             }
         }
-        Ok(())
+        self.move_guard()
     }
 
     /// The engine.
@@ -451,15 +497,11 @@ impl<M: Machine> World<M> {
 
     /// Somebody else writes home, and sees to it that it stays.
     pub(crate) fn by_another(&mut self, extent: Extent) -> Result<(), String> {
-        self.past.last += 1;
-        let token = self.past.last;
-        let issued = self.past.model.issue(Op::Write, extent, Flags::FUA, token);
-        let bytes: Vec<u8> =
-            (extent.start.0..extent.end().0).flat_map(|lba| encode(token, lba)).collect();
+        let bytes = self.past.by_another(extent)?;
         let mut medium = self.medium.borrow_mut();
         let ticket = medium.start_write(Target::Home, extent, Some(&bytes));
         medium.finish_write(ticket, Flags::FUA);
-        self.past.model.end(issued, &[])
+        Ok(())
     }
 
     /// The power fails: what is left on the devices, chosen by `rng`, and what clients may find.

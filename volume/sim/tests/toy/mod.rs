@@ -7,8 +7,10 @@ use std::ops::Range;
 
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
-use seekless_engine::{Class, Fault, Input, Io, IoId, Memory, Output, RequestId, Stats, Target};
-use seekless_sim::crash::{Disk, Machine, Mended, Refused, Setup, Stamp};
+use seekless_engine::{
+    Class, Fault, Input, Io, IoId, Memory, Output, Proof, RequestId, Stats, Target,
+};
+use seekless_sim::crash::{Disk, Machine, Mended, Refused, Setup};
 
 /// What it does wrong.
 #[repr(u8)]
@@ -99,7 +101,12 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
     }
 
     /// The copy is made anew, whatever stood there.
-    fn attach(setup: &Setup, area: &mut Disk, home: &mut Disk, _: Stamp) -> Result<Self, Refused> {
+    fn attach(
+        setup: &Setup,
+        area: &mut Disk,
+        home: &mut Disk,
+        _: &Proof,
+    ) -> Result<(Self, bool), Refused> {
         let mut page = vec![0; COPIED.bytes().0 as usize];
         let mut work = || {
             let sum_at = Extent::new(0, 1);
@@ -124,7 +131,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
             area.flush()
         };
         work().map_err(|e| Refused::Other(e.to_string()))?;
-        Ok(Self {
+        let toy = Self {
             home: setup.home,
             copied: true,
             detached: false,
@@ -133,7 +140,8 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
             flushes: 0,
             next: 0,
             out: VecDeque::new(),
-        })
+        };
+        Ok((toy, false))
     }
 
     fn room(&self) -> u64 {

@@ -1,11 +1,11 @@
-//! How strace writes a line: who and when, a call with its arguments, what it answered. Knows no call's
-//! meaning.
+//! The grammar of strace's lines: process and time, a call with its arguments, and its result. The
+//! meaning of calls is elsewhere.
 
 use std::borrow::Cow;
 
-use crate::text::{Fields, decimal, is_space, number, number32, trim};
+use crate::text_lines::{Fields, decimal, is_space, number, number32, trim};
 
-/// When, in one of the ways strace can be told to print it.
+/// A time, in one of strace's forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stamp {
     /// `-ttt`: nanoseconds since 1970.
@@ -16,15 +16,15 @@ pub(super) enum Stamp {
     Since(u64),
 }
 
-/// What stands before a call.
+/// The text before a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prefix {
-    /// 0 where the line names no process.
+    /// 0 if the line has no process number.
     pub(super) pid: u32,
     pub(super) stamp: Option<Stamp>,
 }
 
-/// Splits off who and when.
+/// Parses process and time. Returns them and the rest of the line.
 pub(super) fn prefix(line: &[u8]) -> (Prefix, &[u8]) {
     let mut prefix = Prefix::default();
     let mut rest = trim(line);
@@ -60,11 +60,11 @@ fn stamp(word: &[u8]) -> Option<Stamp> {
     }
     let dot = memchr::memchr(b'.', word)?;
     let ns = decimal(word, 9)?;
-    // A call that took three years after the one before it is not what `-r` shows.
+    // More than three years after the call before cannot be a time of `-r`.
     Some(if dot >= 9 { Stamp::Epoch(ns) } else { Stamp::Since(ns) })
 }
 
-/// `hours:minutes:seconds[.fraction]` in nanoseconds.
+/// Parses `hours:minutes:seconds[.fraction]` as nanoseconds.
 pub(in crate::formats) fn time_of_day(word: &[u8]) -> Option<u64> {
     let mut parts = word.splitn(3, |&b| b == b':');
     let (hours, minutes) = (number(parts.next()?)?, number(parts.next()?)?);
@@ -79,17 +79,17 @@ pub(in crate::formats) fn time_of_day(word: &[u8]) -> Option<u64> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
     args: [&'a [u8]; ARGUMENTS],
-    /// What it answered, where that is a number that is no error.
+    /// Its result, if the result is a number and not an error.
     pub(super) value: Option<u64>,
-    /// What `-y` says of the descriptor it answered.
+    /// The path that `-y` adds to the returned descriptor.
     pub(super) path: Option<&'a [u8]>,
-    /// `-T`: how long it took, in nanoseconds.
+    /// `-T`: duration in nanoseconds.
     pub(super) latency: Option<u64>,
 }
 
 const ARGUMENTS: usize = 8;
 
-/// The name before the first parenthesis, and what stands behind that.
+/// The name before the first parenthesis, and the text after it.
 pub(super) fn name(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let open = memchr::memchr(b'(', text)?;
     let name = &text[..open];
@@ -98,7 +98,7 @@ pub(super) fn name(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 impl<'a> Call<'a> {
-    /// From what stands behind the opening parenthesis.
+    /// Parses the text after the opening parenthesis.
     pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let mut args: [&[u8]; ARGUMENTS] = [&[]; ARGUMENTS];
         let (mut count, mut from, mut depth, mut i) = (0, 0, 0u32, 0);
@@ -148,7 +148,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Where the string that begins at `at` ends: the place of its closing quote.
+/// The end of the string that begins at `at`: the position of its closing quote.
 fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let mut i = at + 1;
     loop {
@@ -160,14 +160,15 @@ fn string_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Whether the `<` at `i` begins what `-y` says of the descriptor just printed.
+/// Whether the `<` at `i` begins the path that `-y` adds to the descriptor before it.
 fn opens_path(text: &[u8], from: usize, i: usize) -> bool {
     let before = trim(&text[from..i]);
     before == b"AT_FDCWD"
         || (before.last().is_some_and(u8::is_ascii_digit) && text.get(i + 1) != Some(&b'<'))
 }
 
-/// Where what begins with the `<` at `at` ends: the place of its `>`. `-yy` nests them, and has arrows.
+/// The end of the text that begins with the `<` at `at`: the position of its `>`. `-yy` nests them,
+/// and has arrows.
 fn path_end(text: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0;
     for (i, &b) in text.iter().enumerate().skip(at) {
@@ -186,7 +187,7 @@ fn path_end(text: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// What stands in `<...>` at the front, without the kind of device that `-yy` adds.
+/// The text in `<...>` at the front, without the kind of device that `-yy` adds.
 fn annotation(text: &[u8]) -> Option<&[u8]> {
     if text.first() != Some(&b'<') {
         return None;
@@ -195,7 +196,7 @@ fn annotation(text: &[u8]) -> Option<&[u8]> {
     Some(&inside[..memchr::memchr(b'<', inside).unwrap_or(inside.len())])
 }
 
-/// A descriptor, and what `-y` says of it.
+/// A descriptor, and the path that `-y` adds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Descriptor<'a> {
     /// `None` for `AT_FDCWD`.
@@ -224,7 +225,7 @@ pub(super) fn string(arg: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(unescape(&arg[1..string_end(arg, 0)?]))
 }
 
-/// Escapes as in C: letters, octal and hexadecimal.
+/// Replaces escapes as in C: letters, octal and hexadecimal.
 pub(super) fn unescape(s: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', s).is_none() {
         return Cow::Borrowed(s);
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_and_when_in_every_form() {
+    fn process_and_time_in_every_form() {
         let at = |line: &'static str| prefix(line.as_bytes());
         let (epoch, rest) = at("24322 1795213376.415084 read(3) = 0");
         assert_eq!(epoch.pid, 24322);
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_end_where_they_end() {
+    fn arguments_are_split_correctly() {
         let text =
             br#"3</a, b<char 1:3>>, "x\", )\\", {a=[1, 2], b=(3)}, TCP:[1->2]) = 4</c d> <0.5>"#;
         let call = Call::parse(text).unwrap();

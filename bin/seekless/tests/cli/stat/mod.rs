@@ -228,10 +228,10 @@ fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
     std::fs::write(dir.path().join("t"), calls).unwrap();
     let ran = run(&dir, &["t", "--json", "t.json", "--figures", "f"], b"");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(ran.err.contains("note: the trace is of files"), "{}", ran.err);
+    assert!(ran.err.contains("note: this is a trace of files"), "{}", ran.err);
     let v: Value =
         serde_json::from_str(&std::fs::read_to_string(dir.path().join("t.json")).unwrap()).unwrap();
-    assert!(v["notes"][0].as_str().unwrap().contains("the trace is of files"), "{v:#}");
+    assert!(v["notes"][0].as_str().unwrap().contains("this is a trace of files"), "{v:#}");
     let names: Vec<String> = std::fs::read_dir(dir.path().join("f"))
         .unwrap()
         .map(|f| f.unwrap().file_name().into_string().unwrap())

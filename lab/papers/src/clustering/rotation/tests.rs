@@ -1,10 +1,10 @@
-//! Counted costs against brute force, draws and the paper. Knows how a platter is watched, not how costs are counted.
+//! Counted costs against brute force, random draws and the paper.
 
 use super::*;
 use crate::clustering::load::Dice;
 
-/// What one configuration costs, by the words of the paper and by watching the platter; `passing` is the position that
-/// comes next when the head arrives, exactly at its beginning.
+/// The cost of one configuration, by the words of the paper and by turning a platter. The head
+/// arrives exactly at the beginning of the position `passing`.
 fn watched(counts: &[u32], start: Start, passing: usize) -> (u64, u64) {
     let (s, most) = (counts.len() as u64, counts.iter().max().copied().unwrap_or(0));
     let fullest: Vec<u64> =
@@ -12,11 +12,11 @@ fn watched(counts: &[u32], start: Start, passing: usize) -> (u64, u64) {
     match start {
         Start::Paper => {
             let apart = fullest[fullest.len() - 1] - fullest[0] + 1;
-            // Over 2 s: half a revolution, whole ones, the partial one.
+            // In units of 1 / 2 s: half a revolution, the whole revolutions, the partial one.
             (s + 2 * s * u64::from(most - 1) + 2 * apart, 2 * s)
         }
         Start::Arrival => {
-            // Block by block: the platter goes on until nothing is left.
+            // Block by block: the platter turns until every block is read.
             let mut left = counts.to_vec();
             let (mut at, mut slots) = (passing, 0);
             while left.iter().any(|n| *n > 0) {
@@ -30,7 +30,7 @@ fn watched(counts: &[u32], start: Start, passing: usize) -> (u64, u64) {
     }
 }
 
-/// The mean over every set of k blocks, and every place of arrival.
+/// The mean over every set of k blocks and every position of arrival.
 fn brute(s: u32, t: u32, k: u32, start: Start) -> (BigUint, BigUint) {
     let all = s * t;
     let (mut sum, mut ways) = (0u64, 0u64);
@@ -65,7 +65,8 @@ fn counting_is_brute_force_on_tiny_cylinders() {
 
 #[test]
 fn two_blocks_are_the_papers_example() {
-    // Section 5.2: s C(t, 2) ways at 1 + 1/s, and (s - d) t^2 ways at (d + 1)/s; half a revolution before.
+    // Section 5.2: s C(t, 2) ways at 1 + 1/s, and (s - d) t^2 ways at (d + 1)/s; half a revolution
+    // before.
     let (s, t) = (9u64, 15u64);
     let mut sum = BigUint::from(s * t * (t - 1) / 2 * (s + 1));
     sum += (1..s).map(|d| (s - d) * t * t * (d + 1)).sum::<u64>();
@@ -73,21 +74,22 @@ fn two_blocks_are_the_papers_example() {
     let (n, d) = (sum * 2u8 + BigUint::from(ways * s), BigUint::from(2 * s * ways));
     let ours = Rotation::new(9, 15, 2, Start::Paper);
     assert!(ours.exact(2).unwrap().equals(&n, &d));
-    // One block: half a revolution and its transfer, whatever the account.
+    // One block: half a revolution and its transfer, by either account.
     for start in [Start::Paper, Start::Arrival] {
         let one = Rotation::new(9, 15, 1, start);
         assert!((one.ordered(1) - (0.5 + 1.0 / 9.0)).abs() < 1e-15);
         assert_eq!((one.ordered(0), one.ordered(7)), (0.0, one.ordered(1)));
         assert!(one.exact(0).is_none() && one.exact(2).is_none());
     }
-    // All of a cylinder: a revolution for each track, and the wait for the first.
+    // All blocks of a cylinder: a revolution for each track, and the delay before the first block.
     let all = Rotation::new(9, 15, 135, Start::Arrival);
     assert!((all.ordered(135) - (15.0 + 1.0 / 18.0)).abs() < 1e-12);
 }
 
 #[test]
 fn a_monte_carlo_agrees_within_its_error() {
-    // RZ55 with blocks of 2 KiB and of 512 B, and two other geometries. Ten million draws: the example `draws`.
+    // RZ55 with blocks of 2 KiB and of 512 B, and two other geometries. Ten million draws: the
+    // example `draws`.
     for (s, t, k) in [(9, 15, 4), (9, 15, 40), (36, 15, 20), (64, 4, 12), (13, 8, 60)] {
         for start in [Start::Paper, Start::Arrival] {
             let seed = 1990 + u64::from(k);

@@ -1,0 +1,229 @@
+//! One arm with its queue, without a clock: commands and times go in, completions come out.
+//!
+//! A late call gives the same result as a call in time: a command that waited starts when the
+//! command before it ended.
+
+use std::collections::VecDeque;
+
+use seekless_block::{Extent, Flags, Op, SimTime};
+
+use crate::disk::{Access, Disk, DiskError};
+use crate::drive::{Command, Completion};
+use crate::power_meter::{Meter, Usage, Wake};
+use crate::queue::{Entry, Next, Queue};
+use crate::scheduler::Scheduler;
+use crate::spin_down::{SpinDown, SpinDownError};
+
+/// A disk, its queue and its policy, and optionally the host's queue above them.
+#[derive(Clone, Debug)]
+pub(crate) struct Arm {
+    disk: Disk,
+    queue: Queue,
+    host: Option<Host>,
+    meter: Meter,
+    running: Option<Completion>,
+    /// The command in progress.
+    command: Command,
+    /// The disk is idle until this time at the latest, although commands wait.
+    waits_until: Option<SimTime>,
+    done: VecDeque<Completion>,
+    order: u64,
+}
+
+/// Commands that the host has not yet sent to the disk.
+#[derive(Clone, Debug)]
+struct Host {
+    queue: Queue,
+    /// The number of commands the disk takes at once, including the command in progress.
+    depth: usize,
+}
+
+impl Arm {
+    /// An idle arm that takes every command at once.
+    pub(crate) fn new(disk: Disk, scheduler: Scheduler) -> Self {
+        Self {
+            disk,
+            queue: Queue::new(scheduler),
+            host: None,
+            meter: Meter::new(),
+            running: None,
+            command: Command::new(0, Op::Read, Extent::default()),
+            waits_until: None,
+            done: VecDeque::new(),
+            order: 0,
+        }
+    }
+
+    /// An idle arm that takes `depth` commands at once (at least 1), including the command in
+    /// progress. The others wait at the host. When a command ends, the host's policy `host` picks
+    /// the next one. With depth 1, only the host decides.
+    pub(crate) fn with_host(
+        disk: Disk,
+        scheduler: Scheduler,
+        depth: usize,
+        host: Scheduler,
+    ) -> Self {
+        let host = Host { queue: Queue::new(host), depth: depth.max(1) };
+        Self { host: Some(host), ..Self::new(disk, scheduler) }
+    }
+
+    /// Sets the policy for stopping the platters. A new drive never stops them.
+    ///
+    /// # Errors
+    /// The disk's description does not give the costs of spinning down and up. The drive is
+    /// unchanged.
+    pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
+        self.meter.set_policy(self.disk.power(), policy)
+    }
+
+    /// Time and energy by state, from time zero to `now`. Call [`Self::poll`] for that time first.
+    /// The sum of the times is `now`.
+    pub(crate) fn usage(&self, now: SimTime) -> Usage {
+        self.meter.usage(self.disk.power(), now)
+    }
+
+    /// The disk below the queue.
+    pub(crate) const fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Number of waiting commands, without the command in progress.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len() + self.host.as_ref().map_or(0, |h| h.queue.len())
+    }
+
+    /// Whether no command is in progress or waiting, and no completion is left to poll.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_none() && self.done.is_empty() && self.waiting() == 0
+    }
+
+    /// Takes a command at `now`. `now` must not decrease between calls. A discard ends at once. A
+    /// flush also ends at once, except if the disk writes back: then it is served like a command
+    /// without movement. A write with [`Flags::FUA`] ends when the data is on the platter.
+    ///
+    /// # Errors
+    /// The extent ends after the end of the disk. The drive is unchanged.
+    pub(crate) fn submit_with(
+        &mut self,
+        now: SimTime,
+        command: Command,
+        flags: Flags,
+    ) -> Result<(), DiskError> {
+        let target = self.disk.target(command.op, command.extent)?;
+        self.advance(now);
+        let waits = target.moves || (command.op == Op::Flush && self.disk.writes_back());
+        if !waits {
+            self.done.push_back(Completion {
+                tag: command.tag,
+                extent: command.extent,
+                submitted: now,
+                started: now,
+                finished: now,
+                access: Access::default(),
+                seek_distance_sectors: 0,
+                sequential: false,
+            });
+            return Ok(());
+        }
+        let entry = Entry { command, flags, submitted: now, order: self.order, target };
+        self.order += 1;
+        match &mut self.host {
+            Some(host) => host.queue.push(entry),
+            None => self.queue.push(entry),
+        }
+        self.feed(now);
+        Ok(())
+    }
+
+    /// Sends commands to the disk up to its depth, and starts the disk if it is idle.
+    fn feed(&mut self, at: SimTime) {
+        if let Some(host) = &mut self.host {
+            loop {
+                let given = self.queue.len() + usize::from(self.running.is_some());
+                if given >= host.depth {
+                    break;
+                }
+                match host.queue.pop(&self.disk, at, given == 0) {
+                    Next::Serve(entry) => self.queue.push(entry),
+                    Next::Wait(until) => {
+                        self.waits_until = Some(until);
+                        return;
+                    }
+                    Next::Nothing => break,
+                }
+            }
+        }
+        if self.running.is_none() {
+            self.start(at);
+        }
+    }
+
+    /// The time of the next call to [`Self::poll`], if no command is submitted before: the end of a
+    /// command, or of a wait for a better one.
+    pub(crate) fn next_event(&self) -> Option<SimTime> {
+        let ends = self.done.front().or(self.running.as_ref()).map(|c| c.finished);
+        ends.or(self.waits_until)
+    }
+
+    /// The next completion up to `now`; call until `None`. The next command is chosen at the end of
+    /// the command before it, before the caller can answer the completion with a new command.
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Completion> {
+        self.advance(now);
+        self.done.pop_front()
+    }
+
+    /// Advances the drive to `now`.
+    fn advance(&mut self, now: SimTime) {
+        loop {
+            if let Some(c) = self.running.take_if(|c| c.finished <= now) {
+                let at = c.finished;
+                self.done.push_back(c);
+                self.queue.ended(at, &self.command);
+                if let Some(host) = &mut self.host {
+                    host.queue.ended(at, &self.command);
+                }
+                // The disk continues with its own queue before the host learns of the end.
+                self.start(at);
+                self.feed(at);
+            } else if let Some(at) = self.waits_until.filter(|&at| at <= now) {
+                self.feed(at);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Starts the next command at `at`, if one waits.
+    fn start(&mut self, at: SimTime) {
+        self.waits_until = None;
+        let entry = match self.queue.pop(&self.disk, at, true) {
+            Next::Serve(entry) => entry,
+            Next::Wait(until) => {
+                self.waits_until = Some(until);
+                return;
+            }
+            Next::Nothing => return,
+        };
+        self.command = entry.command;
+        let Command { tag, op, extent, background, .. } = entry.command;
+        let from = self.disk.next_sequential();
+        // Only a command that needs the platter ends the standby state.
+        let moves = entry.target.moves;
+        let wake = if moves { self.meter.wake(self.disk.power(), at) } else { Wake::default() };
+        let ready = SimTime(at.0.saturating_add(wake.time().0));
+        let access = self.disk.access_target(ready, op, extent, entry.flags, &entry.target);
+        let access = Access { spin_up: wake.time(), ..access };
+        let written_back = self.disk.written_back_at();
+        self.meter.book(self.disk.power(), at, wake, &access, background, written_back);
+        self.running = Some(Completion {
+            tag,
+            extent,
+            submitted: entry.submitted,
+            started: at,
+            finished: SimTime(at.0.saturating_add(access.total().0)),
+            access,
+            seek_distance_sectors: from.distance(extent.start).0,
+            sequential: from == extent.start,
+        });
+    }
+}

@@ -1,0 +1,117 @@
+//! Arrival times: intervals between requests, and counts in windows of several lengths. A time that
+//! decreases counts as the latest time so far.
+
+use super::summary::{Burst, TimeSummary};
+use super::value_histogram::ValueHistogram;
+
+/// Lengths of windows in nanoseconds: 10 ms to 1,000 s.
+const WINDOWS: [u64; 6] =
+    [10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000, 100_000_000_000, 1_000_000_000_000];
+
+/// Windows of one length.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    length: u64,
+    /// Number of the present window, and its end.
+    index: u64,
+    end: u64,
+    count: u64,
+    squares: f64,
+    peak: u64,
+}
+
+impl Windows {
+    const fn new(length: u64) -> Self {
+        Self { length, index: 0, end: length, count: 0, squares: 0.0, peak: 0 }
+    }
+
+    #[inline]
+    fn add(&mut self, at: u64) {
+        if at >= self.end {
+            self.close();
+            self.index = at / self.length;
+            self.end = (self.index + 1).saturating_mul(self.length);
+        }
+        self.count += 1;
+    }
+
+    fn close(&mut self) {
+        self.squares += (self.count as f64).powi(2);
+        self.peak = self.peak.max(self.count);
+        self.count = 0;
+    }
+
+    /// `None` if there are fewer than two windows.
+    fn finish(mut self, requests: u64) -> Option<Burst> {
+        self.close();
+        let windows = self.index + 1;
+        let mean = requests as f64 / windows as f64;
+        let variance = self.squares / windows as f64 - mean * mean;
+        (windows > 1 && requests > 0).then(|| Burst {
+            window_s: self.length as f64 / 1e9,
+            windows,
+            dispersion: variance.max(0.0) / mean,
+            peak: self.peak,
+            peak_to_mean: self.peak as f64 / mean,
+        })
+    }
+}
+
+/// All arrival-time statistics.
+#[derive(Debug)]
+pub(super) struct Times {
+    between: ValueHistogram,
+    windows: [Windows; WINDOWS.len()],
+    first: Option<u64>,
+    latest: u64,
+    requests: u64,
+    backwards: u64,
+}
+
+impl Times {
+    pub(super) fn new() -> Self {
+        Self {
+            between: ValueHistogram::new(),
+            windows: WINDOWS.map(Windows::new),
+            first: None,
+            latest: 0,
+            requests: 0,
+            backwards: 0,
+        }
+    }
+
+    /// A request at `at` nanoseconds. Returns the time used, from the first request.
+    #[inline]
+    pub(super) fn add(&mut self, at: u64) -> u64 {
+        let first = *self.first.get_or_insert(at);
+        let at = at.saturating_sub(first);
+        if self.requests > 0 {
+            self.backwards += u64::from(at < self.latest);
+            self.between.add(at.saturating_sub(self.latest));
+        }
+        self.latest = self.latest.max(at);
+        self.requests += 1;
+        for windows in &mut self.windows {
+            windows.add(self.latest);
+        }
+        self.latest
+    }
+
+    pub(super) const fn backwards(&self) -> u64 {
+        self.backwards
+    }
+
+    /// Time from the first request to the latest, in seconds.
+    pub(super) fn span_s(&self) -> f64 {
+        self.latest as f64 / 1e9
+    }
+
+    pub(super) fn finish(&self) -> TimeSummary {
+        let span = self.span_s();
+        TimeSummary {
+            interarrival_s: self.between.finish(1e-9),
+            requests_per_s: (span > 0.0).then(|| self.requests as f64 / span),
+            bursts: self.windows.iter().filter_map(|w| w.finish(self.requests)).collect(),
+        }
+    }
+}

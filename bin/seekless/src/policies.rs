@@ -1,0 +1,103 @@
+//! `seekless policies`: the table of policies and their keys, as the learner has it.
+
+use seekless_cli::output;
+use seekless_learn::{KEYS, POLICIES, Policy, PolicyEntry, PolicyKey};
+use seekless_report::{Cell, Column, Table};
+use serde::Serialize;
+
+/// List the policies of simulate, advise and serve, with their keys and defaults
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless policies
+  seekless simulate week.parquet --disk exos-x20 --policy vanilla,borg:training=decaying,fs2:degree=2
+  seekless serve disk.img --fuse /run/disk --policy judged:allowance=5")]
+pub(crate) struct Args {
+    /// As JSON (schema seekless.policies/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// The list: schema `seekless.policies/1`.
+#[derive(Debug, Serialize)]
+struct List {
+    schema: &'static str,
+    policies: Vec<Entry>,
+    keys: Vec<Key>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    /// A served volume can run it.
+    live: bool,
+    /// Its keys with their defaults, as `key=value`.
+    keys: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Key {
+    name: &'static str,
+    values: &'static str,
+    about: &'static str,
+    live: bool,
+}
+
+fn with_default(policy: &PolicyEntry, key: PolicyKey) -> String {
+    format!("{}={}", key.text(), Policy::new(policy.name).value(key))
+}
+
+fn entry(policy: &PolicyEntry) -> Entry {
+    Entry {
+        name: policy.name.text(),
+        about: policy.about,
+        live: policy.live,
+        keys: policy.keys.iter().map(|&key| with_default(policy, key)).collect(),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let list = List {
+        schema: "seekless.policies/1",
+        policies: POLICIES.iter().map(entry).collect(),
+        keys: KEYS
+            .iter()
+            .map(|k| Key { name: k.text, values: k.values, about: k.about, live: k.live })
+            .collect(),
+    };
+    if args.json {
+        return output::print(&serde_json::to_string_pretty(&list)?);
+    }
+    let yes = |live: bool| if live { "yes" } else { "" };
+    let mut policies = Table::new(
+        "Policies",
+        vec![
+            Column::text("policy"),
+            Column::text("serve"),
+            Column::text("what it does"),
+            Column::text("keys and defaults"),
+        ],
+    );
+    for p in &list.policies {
+        policies = policies.row([p.name, yes(p.live), p.about, &p.keys.join(":")].map(Cell::from));
+    }
+    let mut keys = Table::new(
+        "Keys",
+        vec![
+            Column::text("key"),
+            Column::text("serve"),
+            Column::text("what it decides"),
+            Column::text("values"),
+        ],
+    );
+    for k in &list.keys {
+        keys = keys.row([k.name, yes(k.live), k.about, k.values].map(Cell::from));
+    }
+    let text = |table: &Table| table.terminal(output::width(), output::colour());
+    output::print(&format!(
+        "Write a policy as NAME[:key=value:key=value], several with commas between them.\n\n{}\n{}",
+        text(&policies),
+        text(&keys)
+    ))
+}

@@ -1,0 +1,227 @@
+//! What an earlier seekless made, on the command line of this one: `volume check` of areas (those of seekless-serve's tests), and a
+//! directory with its group store (those of seekless-store's), checked, mounted, and brought home.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::grouped::Mounted;
+use crate::host::{self, Loop, Mount, seekless};
+use crate::need;
+
+const PAGE: usize = 4096;
+/// What the file `b3` holds, over and over.
+const LINE: &[u8] = b"b3 1\n";
+
+fn manifest(dir: &str, name: &str) -> (PathBuf, Value) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(dir).join("tests/fixtures");
+    let said = fs::read(dir.join(format!("{name}.json"))).unwrap();
+    (dir, serde_json::from_slice(&said).unwrap())
+}
+
+/// Unpacks one file of a fixture, with holes where it is zeroes.
+fn unpack(from: &Path, bytes: &Value, to: &Path) {
+    let bytes = bytes.as_u64().unwrap();
+    let content = zstd::bulk::decompress(&fs::read(from).unwrap(), bytes as usize).unwrap();
+    // A store that others can read is refused.
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(to);
+    let file = file.unwrap();
+    file.set_len(bytes).unwrap();
+    for (i, page) in content.chunks(PAGE).enumerate() {
+        if page.iter().any(|&b| b != 0) {
+            file.write_all_at(page, (i * PAGE) as u64).unwrap();
+        }
+    }
+}
+
+fn flip(path: &Path, offset: u64) {
+    let (file, mut byte) = (File::options().read(true).write(true).open(path).unwrap(), [0]);
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], offset).unwrap();
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn check_finds_nothing_in_areas_of_an_earlier_seekless_but_what_was_damaged() {
+    for name in [
+        "writethrough-clean",
+        "writethrough-killed",
+        "writeback-clean",
+        "writeback-killed",
+        "writeback-inside-killed",
+        "replicas-clean",
+        "replicas-killed",
+    ] {
+        let (from, said) = manifest("volume/serve", name);
+        let dir = tempfile::tempdir().unwrap();
+        let (home, area) = (dir.path().join("home.img"), dir.path().join("home.area"));
+        let beside = !said["area_bytes"].is_null();
+        let restore = || {
+            unpack(&from.join(format!("{name}.home.zst")), &said["home_bytes"], &home);
+            if beside {
+                unpack(&from.join(format!("{name}.area.zst")), &said["area_bytes"], &area);
+            }
+        };
+        let check = || {
+            let mut command = seekless();
+            command.args(["volume", "check"]).arg(&home).arg("--data");
+            if beside {
+                command.arg("--area").arg(&area);
+            }
+            command.output().unwrap()
+        };
+        restore();
+        let before = fs::read(&home).unwrap();
+        let output = check();
+        let words = text(&output);
+        assert!(output.status.success(), "{name}: {words}");
+        assert!(words.starts_with("sound: "), "{name}: {words}");
+        assert!(fs::read(&home).unwrap() == before, "{name}: checking wrote something");
+        let mut told = 0;
+        for row in said["damage"].as_array().unwrap() {
+            restore();
+            for offset in row[2].as_array().unwrap() {
+                let path = if row[1] == "area" { &area } else { &home };
+                flip(path, offset.as_u64().unwrap());
+            }
+            let (output, what) = (check(), row[0].as_str().unwrap());
+            let words = text(&output);
+            // Where nothing is lost it may still be called harmless.
+            let lost = row[3] != "nothing";
+            assert_eq!(output.status.success(), !lost, "{name}, {what}: {words}");
+            assert!(!words.starts_with("sound: "), "{name}, {what}: {words}");
+            told += 1;
+        }
+        assert!(told >= 2, "{name}");
+    }
+}
+
+fn content(name: &str, version: u64, size: usize) -> Vec<u8> {
+    format!("{name} {version}\n").into_bytes().into_iter().cycle().take(size).collect()
+}
+
+/// A directory of a file system of its own, and its store.
+struct Grouped {
+    said: Value,
+    from: PathBuf,
+    name: &'static str,
+    temp: TempDir,
+}
+
+impl Grouped {
+    fn new(name: &'static str) -> Self {
+        let (from, said) = manifest("files/store", name);
+        let grouped = Self { said, from, name, temp: tempfile::tempdir().unwrap() };
+        fs::create_dir(grouped.path("disk")).unwrap();
+        fs::create_dir(grouped.path("point")).unwrap();
+        let (image, store) = (grouped.path("home.img"), grouped.path("store"));
+        unpack(&grouped.from.join(format!("{name}.home.zst")), &grouped.said["home_bytes"], &image);
+        grouped.restore_store();
+        assert!(store.is_file());
+        grouped
+    }
+
+    fn restore_store(&self) {
+        let packed = self.from.join(format!("{}.store.zst", self.name));
+        unpack(&packed, &self.said["store_bytes"], &self.path("store"));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join(name)
+    }
+
+    fn check(&self) -> Output {
+        let mut command = seekless();
+        command.args(["files", "check"]).arg(self.path("disk/files"));
+        command.arg("--store").arg(self.path("store")).output().unwrap()
+    }
+
+    fn mount(&self) -> Mounted {
+        Mounted::start(&self.path("disk/files"), &self.path("point"), &self.path("store"), &[])
+    }
+
+    /// Every file is there, with bytes of a version that it may have, and no other file.
+    fn compare(&self, dir: &str, when: &str) {
+        let files = self.said["files"].as_array().unwrap();
+        for row in files {
+            let (name, within) = (row[0].as_str().unwrap(), row[3].as_str().unwrap());
+            let had = fs::read(self.path(dir).join(name)).unwrap();
+            let size = row[1].as_u64().unwrap() as usize;
+            let versions = row[2].as_array().unwrap();
+            let fits = versions.iter().any(|v| had == content(within, v.as_u64().unwrap(), size));
+            let begins = String::from_utf8_lossy(&had[..had.len().min(20)]);
+            assert!(fits, "{}, {when}: {name} begins {begins:?}; {versions:?} allowed", self.name);
+        }
+        assert_eq!(fs::read_dir(self.path(dir)).unwrap().count(), files.len(), "{when}");
+    }
+}
+
+fn is_mounted_as_it_was(name: &'static str) {
+    let grouped = Grouped::new(name);
+    let device = Loop::attach(&grouped.path("home.img"), &[]);
+    let disk = Mount::new(device.device(), &grouped.path("disk"), "noatime");
+    let checked = grouped.check();
+    assert!(checked.status.success(), "{}", text(&checked));
+    assert!(text(&checked).contains("sound: "), "{}", text(&checked));
+
+    // Damage first: the directory is not changed by looking at it.
+    let bytes = fs::read(grouped.path("store")).unwrap();
+    // Wherever that file begins, where it stood before too.
+    let begins = |&at: &usize| bytes[at..].starts_with(LINE) && !bytes[..at].ends_with(LINE);
+    for at in (0..bytes.len()).filter(begins) {
+        flip(&grouped.path("store"), (at + LINE.len()) as u64);
+    }
+    let checked = grouped.check();
+    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked));
+    assert!(text(&checked).contains("damaged"), "{}", text(&checked));
+    let mounted = grouped.mount();
+    let failed = fs::read(grouped.path("point/b3")).unwrap_err();
+    assert_ne!(failed.kind(), ErrorKind::NotFound, "{failed}");
+    mounted.unmount(&[]);
+    for superblock in [100, PAGE as u64 + 100] {
+        flip(&grouped.path("store"), superblock);
+    }
+    let checked = grouped.check();
+    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked));
+    drop(disk);
+    drop(device);
+
+    let grouped = Grouped::new(name);
+    let device = Loop::attach(&grouped.path("home.img"), &[]);
+    let disk = Mount::new(device.device(), &grouped.path("disk"), "noatime");
+    let mounted = grouped.mount();
+    grouped.compare("point", "mounted");
+    mounted.unmount(&[]);
+    let checked = grouped.check();
+    assert!(checked.status.success(), "{}", text(&checked));
+    let mounted = grouped.mount();
+    grouped.compare("point", "mounted again");
+    mounted.unmount(&["--return"]);
+    grouped.compare("disk/files", "brought home");
+    disk.unmount();
+}
+
+fn missing() -> Option<String> {
+    let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
+    host.or_else(|| host::programs(&["losetup", "umount", "timeout"]))
+}
+
+#[test]
+fn a_directory_grouped_by_an_earlier_seekless_is_mounted_as_it_was() {
+    need!("a grouped directory", missing());
+    is_mounted_as_it_was("groups-clean");
+}
+
+#[test]
+fn a_directory_whose_earlier_seekless_was_killed_is_mounted_as_it_was() {
+    need!("a killed grouped directory", missing());
+    is_mounted_as_it_was("groups-killed");
+}

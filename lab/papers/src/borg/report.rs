@@ -1,0 +1,364 @@
+//! The results as tables, figures, a report and a document, the paper's numbers beside ours.
+
+use seekless_report::{
+    Axis, BarSeries, Bars, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section,
+    Table, Tile, Unit,
+};
+use serde_json::{Value, json};
+
+use super::archive::Archived;
+use super::claims::{self, Claim, all_s, claims, requests_s};
+use super::experiments::{CurvePoint, O3, Results, cylinder};
+use super::phases::{phase_figure, phase_table};
+use super::plans::{changes, changes_figure, overhead, overhead_figure};
+use super::printed::STARTS;
+use super::replay::BorgPhase;
+use crate::{PaperError, Reproduction};
+
+/// How to read all numbers: the first text of every output.
+const HONEST: &str = "Every trace here is made up: it matches Table 1 of the paper (the trace of the virtual machines matches no \
+printed number). All times are of modelled disks with the mechanics of Table 3. The paper measures real disks. Requests arrive at the \
+trace's own times, in order, at a disk without RAM before it (the traces were recorded below a page cache), for vanilla and for \
+BORG. The paper replays them 168 times as fast. R is moving alone: no request comes meanwhile. N is busy time for requests. Destaging of the \
+write buffer in idle time stands beside it as background (the paper's write buffer is emptied in R). The last row of each figure counts \
+background work too, also the destaging at the end. The write buffer gathers writes in RAM for a second (the paper's disks have write caches). \
+The five normal phases of a week are 1.4 days each; the paper says 1.75.";
+
+/// The results, ready to be shown.
+pub(super) struct Shown<'a> {
+    results: &'a Results,
+    archived: &'a [Archived],
+    claims: Vec<Claim>,
+    /// Sectors of a cylinder of O3's disk.
+    cylinder: f64,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(results: &'a Results, archived: &'a [Archived]) -> Result<Self, PaperError> {
+        let cylinder = cylinder(O3.disk)?;
+        Ok(Self { results, archived, claims: claims(results), cylinder })
+    }
+
+    /// All forms of the results. `command` is the command line, for the report.
+    pub(super) fn reproduction(&self, command: &str) -> Result<Reproduction, PaperError> {
+        let mut tables = vec![self.table1()];
+        for phases in &self.results.phases {
+            tables.push(phase_table(phases)?);
+            if phases.figure == "8" {
+                tables.extend([overhead(phases), changes(phases)]);
+            }
+        }
+        tables.push(self.table4());
+        tables.extend(self.archived.iter().map(archive));
+        tables.push(self.sensitivity());
+        tables.push(claims::table(&self.claims));
+        Ok(Reproduction {
+            opening: format!("BORG (FAST 2009), reproduced. {HONEST}{}\n", self.scaled()),
+            tables,
+            closing: self.lead(),
+            document: self.document(),
+            report: self.report(command),
+        })
+    }
+
+    fn scaled(&self) -> String {
+        if self.results.scale == 1.0 {
+            return String::new();
+        }
+        format!(
+            " Traces, file systems and areas are {} times the paper's, and times shrink about as much.",
+            self.results.scale
+        )
+    }
+
+    fn lead(&self) -> String {
+        let held = self.claims.iter().filter(|c| c.holds).count();
+        let (mut requests, mut all, mut replays) = (0, 0, 0);
+        for p in &self.results.phases {
+            let Some(((_, vanilla), learned)) = p.systems.split_first() else { continue };
+            for (_, run) in learned {
+                replays += 1;
+                requests += usize::from(requests_s(run) < requests_s(vanilla));
+                all += usize::from(all_s(run) < all_s(vanilla));
+            }
+        }
+        format!(
+            "{held} of {} claims of the paper hold here as well. With BORG the disk is less busy with requests in {requests} of \
+             {replays} replays, and less busy in {all} replays with moving and destaging counted. Every trace of ours is made up, \
+             every disk is modelled.",
+            self.claims.len()
+        )
+    }
+
+    fn table1(&self) -> Table {
+        let mut columns = vec![Column::text("")];
+        for (name, _) in &self.results.table1 {
+            let name = name.trim_start_matches("borg-");
+            columns.push(Column::text(format!("{name}: paper")).right());
+            columns.push(Column::text("ours").right());
+        }
+        let mut table = Table::new("Table 1: the traces", columns);
+        let rows = self.results.table1.first().map_or(0, |t| t.1.len());
+        for row in 0..rows {
+            let mut cells = vec![Cell::from(self.results.table1[0].1[row].0)];
+            for (_, all) in &self.results.table1 {
+                let (_, unit, printed, ours) = &all[row];
+                cells.extend([*printed, *ours].map(|v| Cell::from(unit.format(v, 3))));
+            }
+            table = table.row(cells);
+        }
+        table.note(
+            "Matched, not measured: the traces are made to match. Counted as `seekless stat` counts.",
+        )
+    }
+
+    fn table4(&self) -> Table {
+        let right = |name: &str| Column::text(name).right();
+        let columns = vec![
+            Column::text("program"),
+            right("start, V"),
+            right("B paper"),
+            right("B ours"),
+            right("random %, V"),
+            right("ours"),
+            right("B paper"),
+            right("ours"),
+            right("seek cyl, V"),
+            right("ours"),
+            right("B paper"),
+            right("ours"),
+        ];
+        let mut table = Table::new("Table 4: application start-up on O3", columns);
+        for (s, ours) in STARTS.iter().zip(&self.results.starts) {
+            let cell = |v: f64| Cell::from(format!("{v:.2}"));
+            let random =
+                |p: &BorgPhase| Cell::from(format!("{:.1}", p.nonsequential_share() * 100.0));
+            let seek =
+                |p: &BorgPhase| Cell::from(format!("{:.0}", p.seek_mean_sectors() / self.cylinder));
+            let one = |v: f64| Cell::from(format!("{v:.1}"));
+            let none = |v: f64| Cell::from(format!("{v:.0}"));
+            let name =
+                if s.trained { s.name.to_owned() } else { format!("{} (untrained)", s.name) };
+            table = table.row([
+                Cell::from(name),
+                cell(s.seconds[0]),
+                cell(s.seconds[1]),
+                cell(ours.borg.busy_s),
+                one(s.random[0]),
+                random(&ours.vanilla),
+                one(s.random[1]),
+                random(&ours.borg),
+                none(s.seek[0]),
+                seek(&ours.vanilla),
+                none(s.seek[1]),
+                seek(&ours.borg),
+            ]);
+        }
+        table.note(format!(
+            "Seconds. V vanilla, B BORG. The reads are made up: our vanilla start takes the paper's seconds of disk time, with the paper's \
+             random share and seek. Computing takes no time here, so B shows the gain of the disk alone. Moving \
+             kept the disk busy {:.1} s.{}",
+            self.results.starts_moving_s,
+            if self.archived.is_empty() {
+                " benches/startup measures real programs; --started shows its archives here."
+            } else {
+                ""
+            }
+        ))
+    }
+
+    fn sensitivity(&self) -> Table {
+        let columns = vec![
+            Column::text("varied"),
+            Column::text("trace"),
+            Column::text("improvement in disk busy time throughput (moving and destaging counted)"),
+        ];
+        let mut table = Table::new("Figure 12: sensitivity, on O1", columns);
+        for c in &self.results.curves {
+            let points: Vec<String> = c
+                .points
+                .iter()
+                .map(|(n, g, all)| format!("{n}: {:+.0} % ({:+.0} %)", g * 100.0, all * 100.0))
+                .collect();
+            table = table.row([c.varied.into(), c.trace.into(), points.join("  ").into()]);
+        }
+        table.note(
+            "Vanilla's busy time for requests over BORG's, less one, of all normal phases after a base reconfiguration at six hours. Each \
+             plan is learned from the requests since the last plan. The area's sizes are at full scale. The paper prints the curves without \
+             numbers.",
+        )
+    }
+
+    fn report(&self, command: &str) -> Report {
+        let mut report = Report::new("BORG, reproduced", self.lead());
+        for (figure, label) in [("6", "SVN server"), ("7", "developer"), ("8", "web server")] {
+            if let Some(p) = self.results.figure(figure)
+                && let [(_, vanilla), .., (name, borg)] = &p.systems[..]
+            {
+                let signed = |change: f64| format!("{:+.0} %", change * 100.0).replace('-', "−");
+                let all = signed(all_s(borg) / all_s(vanilla) - 1.0);
+                report = report.tile(Tile::new(
+                    format!("{label}: busy for requests"),
+                    signed(requests_s(borg) / requests_s(vanilla) - 1.0),
+                    format!("{name}, modelled; {all} with moving and destaging"),
+                ));
+            }
+        }
+        report = report.section(
+            Section::new("Claims")
+                .text(format!("{HONEST}{}", self.scaled()))
+                .table(claims::table(&self.claims))
+                .table(self.table1()),
+        );
+        for phases in &self.results.phases {
+            let mut section = Section::new(format!("Figure {}: {}", phases.figure, phases.trace))
+                .figure(phase_figure(phases));
+            if let Ok(table) = phase_table(phases) {
+                section = section.table(table);
+            }
+            if phases.figure == "8" {
+                section = section
+                    .figure(overhead_figure(phases))
+                    .table(overhead(phases))
+                    .figure(changes_figure(phases))
+                    .table(changes(phases));
+            }
+            report = report.section(section);
+        }
+        let mut section = Section::new("Table 4").figure(self.starts_figure()).table(self.table4());
+        for a in self.archived {
+            section = section.table(archive(a));
+        }
+        report = report.section(section);
+        let mut section = Section::new("Figure 12");
+        for varied in ["interval", "size of the area", "write buffer"] {
+            section = section.figure(self.sensitivity_figure(varied));
+        }
+        report.section(section.table(self.sensitivity())).provenance(Provenance {
+            command: command.to_owned(),
+            facts: vec![
+                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
+                ("seed".into(), self.results.seed.to_string()),
+                ("scale".into(), self.results.scale.to_string()),
+            ],
+            measured: vec![
+                "The paper's numbers, on its authors' machines.".into(),
+                "Times of analyzer and planner, on this computer, while other replays run.".into(),
+            ],
+            modelled: vec!["Every time of a disk of ours; every trace is made up.".into()],
+        })
+    }
+
+    fn starts_figure(&self) -> Figure {
+        let series = |name: &str, of: &dyn Fn(usize) -> f64| BarSeries {
+            name: name.to_owned(),
+            values: (0..STARTS.len()).map(|i| of(i).into()).collect(),
+        };
+        let bars = Bars {
+            axis: Axis::new("Start-up", Unit::Seconds),
+            categories: STARTS.iter().map(|s| s.name.to_owned()).collect(),
+            series: vec![
+                series("vanilla, the paper's and ours", &|i| STARTS[i].seconds[0]),
+                series("BORG, the paper's", &|i| STARTS[i].seconds[1]),
+                series("BORG, ours: the disk alone", &|i| self.results.starts[i].borg.busy_s),
+            ],
+        };
+        Figure::new("Starting programs", Basis::Mixed, bars)
+            .caption("The paper's are measured; ours are made-up reads on a modelled disk. gimp and oaimpress were not in the training.")
+    }
+
+    fn sensitivity_figure(&self, varied: &str) -> Figure {
+        let of: Vec<_> = self.results.curves.iter().filter(|c| c.varied == varied).collect();
+        let value = |name: &str| -> f64 {
+            name.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(f64::NAN)
+        };
+        let axis = match varied {
+            "interval" => Axis::new("Hours between reconfigurations", Unit::Number),
+            "write buffer" => {
+                Axis::new("Per cent of the area that is the write buffer", Unit::Number)
+            }
+            _ => Axis::new("MiB of the area, at full scale", Unit::Number).log(),
+        };
+        let lines = Lines {
+            x: axis,
+            y: Axis::new("Throughput improvement", Unit::Share),
+            series: of
+                .iter()
+                .flat_map(|c| {
+                    let points = |gain: fn(&CurvePoint) -> f64| -> Vec<_> {
+                        c.points.iter().map(|p| (value(&p.0), gain(p))).collect()
+                    };
+                    let counted = format!("{}, with moving and destaging", c.trace);
+                    [Points::new(c.trace, points(|p| p.1)), Points::new(counted, points(|p| p.2))]
+                })
+                .collect(),
+        };
+        Figure::new(format!("Sensitivity to the {varied}"), Basis::Modelled, lines).caption(
+            "Made-up traces on O1's modelled disk, after a base reconfiguration at six hours. The paper counts requests alone; the other \
+             lines count moving and destaging too.",
+        )
+    }
+
+    fn document(&self) -> Value {
+        let r = self.results;
+        json!({
+            "schema": "seekless.reproduce/1",
+            "what": "borg",
+            "scale": r.scale,
+            "seed": r.seed,
+            "table1": r.table1.iter().map(|(name, rows)| json!({
+                "trace": name,
+                "rows": rows.iter().map(|(what, unit, printed, ours)| json!({
+                    "what": what, "unit": if *unit == Unit::Bytes { "bytes" } else { "share" },
+                    "paper": printed, "ours": ours,
+                })).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+            "phases": r.phases.iter().map(|p| json!({
+                "figure": p.figure, "trace": p.trace, "host": p.host.name, "disk": p.host.disk,
+                "area_gb": p.host.area_gb, "write_buffer_percent": p.write_buffer_percent,
+                "systems": p.systems.iter().map(|(name, run)| json!({
+                    "name": name, "phases": run.phases, "reconfigurations": run.reconfigurations,
+                })).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+            "table4": STARTS.iter().zip(&r.starts).map(|(s, ours)| json!({
+                "program": s.name, "trained": s.trained,
+                "paper": { "seconds": s.seconds, "random_percent": s.random, "seek_cylinders": s.seek },
+                "ours": { "vanilla": ours.vanilla, "borg": ours.borg },
+            })).collect::<Vec<_>>(),
+            "started": self.archived.iter().map(|a| json!({
+                "file": a.path,
+                "means": a.means.iter().map(|(name, system, starts, seconds)| json!({
+                    "name": name, "system": system, "starts": starts, "wall_s": seconds,
+                })).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+            "figure12": r.curves.iter().map(|c| json!({
+                "varied": c.varied, "trace": c.trace,
+                "points": c.points.iter().map(|(setting, gain, all)| json!({
+                    "setting": setting, "improvement": gain, "improvement_all_counted": all,
+                })).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+            "claims": self.claims,
+        })
+    }
+}
+
+/// Real starts.
+fn archive(a: &Archived) -> Table {
+    let columns = vec![
+        Column::text("program"),
+        Column::text("system"),
+        Column::number("starts", Unit::Count),
+        Column::number("mean", Unit::Seconds),
+    ];
+    let title = format!("Real starts on an emulated disk, measured: {}", a.path.display());
+    let mut table = Table::new(title, columns);
+    for (name, system, starts, seconds) in &a.means {
+        table = table.row([
+            name.as_str().into(),
+            system.as_str().into(),
+            (*starts as u64).into(),
+            (*seconds).into(),
+        ]);
+    }
+    table.note("benches/startup says how these were measured.")
+}

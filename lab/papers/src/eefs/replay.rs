@@ -1,0 +1,259 @@
+//! EEFS's replays: the same trace of files under a fast file system, the same with read-ahead of a
+//! cluster, and EEFS beside the same file system; on the same modelled disk, with the same memory.
+//! The costs of moving files count. docs/believing/groups.md explains the results.
+
+use seekless_block::{Bytes, SimTime};
+use seekless_disk::{DiskError, DiskSpec, RangeError, SpinDown, SpinDownError};
+
+use seekless_store::{AttachError, GroupConfig, GroupConfigError};
+use seekless_trace::{FileEvent, FileOp, FileReader, TraceError};
+use serde::Serialize;
+
+use super::simulation::World;
+use crate::ffs::FfsFull;
+
+/// The system under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FileSystem {
+    /// The fast file system.
+    Ffs,
+    /// The fast file system with read-ahead of a cluster.
+    FfsReadAhead,
+    /// EEFS: groups beside the fast file system.
+    Eefs,
+}
+
+/// A file before the trace begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileFacts {
+    /// Its directory.
+    pub directory: u32,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Whether it exists.
+    pub existed: bool,
+}
+
+/// Settings of a replay.
+#[derive(Clone, Debug)]
+pub(super) struct FilesOptions {
+    /// The disk.
+    pub disk: DiskSpec,
+    /// Memory for blocks; under EEFS, for blocks and groups together, least recently used first
+    /// out.
+    pub cache: Bytes,
+    /// Size of the group store, in the middle of the disk.
+    pub store: Bytes,
+    /// Size of a cluster, and of the read-ahead.
+    pub cluster: Bytes,
+    /// Requests from one shuffle to the next.
+    pub shuffle_every: u64,
+    /// Settings of grouping.
+    pub groups: GroupConfig,
+    /// When the platters stop.
+    pub spin_down: SpinDown,
+    /// The file system delays no write, as if mounted with `sync`, alone and beside the group
+    /// store.
+    pub sync: bool,
+}
+
+/// Energy in joules by the disk's activity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct FileEnergy {
+    /// Transfer to the host.
+    pub read: f64,
+    /// Transfer from the host.
+    pub write: f64,
+    /// Rotational delay, and the controller.
+    pub rotation: f64,
+    /// Seeks.
+    pub seek: f64,
+    /// Idle, platters turning.
+    pub idle: f64,
+    /// Standby, spin-down and spin-up.
+    pub standby: f64,
+    /// The sum.
+    pub total: f64,
+}
+
+/// Requests of the disk by cause; each counts once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct FileCauses {
+    /// The file system's reads of inodes.
+    pub inodes_read: u64,
+    /// Its reads of directories.
+    pub names_read: u64,
+    /// Its reads of files, with their indirect blocks.
+    pub data_read: u64,
+    /// Its writes of inodes.
+    pub inodes_written: u64,
+    /// Its writes of directories.
+    pub names_written: u64,
+    /// Its writes of files, with their indirect blocks, and of free-space summaries.
+    pub data_written: u64,
+    /// Groups read.
+    pub groups_read: u64,
+    /// Groups written; adjacent groups share a request.
+    pub groups_written: u64,
+    /// Batches of the group store's log, and checkpoints.
+    pub log_written: u64,
+    /// The file system's reads for shuffles.
+    pub moves_read: u64,
+    /// The file system's writes for shuffles, and its syncs for the group store.
+    pub moves_written: u64,
+}
+
+/// Results of grouping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Grouping {
+    /// Shuffles.
+    pub shuffles: u64,
+    /// Files moved to the store.
+    pub arrived: u64,
+    /// Files moved back.
+    pub returned: u64,
+    /// Share of files in a group, of all opens after the first shuffle.
+    pub grouped_opens: f64,
+    /// Share of the other files of a used group that are used before the next shuffle.
+    pub used_after_first: f64,
+    /// The share used within five minutes of the group's first use.
+    pub within_five_minutes: f64,
+    /// The share used within a second of it.
+    pub at_once: f64,
+    /// Share of the files read with a group for another file that are used before the group is read
+    /// again.
+    pub used_of_fetched: f64,
+    /// Means over all shuffles: groups before, after, and stable; files of a group; shares of files
+    /// that left and that joined. Table 2, which has two "randomly chosen" shuffles.
+    pub changes: [f64; 6],
+}
+
+/// Results of a replay.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct FileOutcome {
+    /// The system.
+    pub system: FileSystem,
+    /// Requests of files.
+    pub requests: u64,
+    /// Opens among them.
+    pub opens: u64,
+    /// Requests of the disk that read.
+    pub disk_reads: u64,
+    /// Requests of the disk that wrote.
+    pub disk_writes: u64,
+    /// Bytes of the disk's requests.
+    pub disk_bytes: u64,
+    /// The disk's requests by cause.
+    pub causes: FileCauses,
+    /// Energy.
+    pub energy: FileEnergy,
+    /// Number of spin-downs.
+    pub spin_downs: u64,
+    /// Mean response time of an open, in milliseconds.
+    pub open_ms: f64,
+    /// Mean response time of a read, in milliseconds.
+    pub read_ms: f64,
+    /// Mean response time of a write, in milliseconds.
+    pub write_ms: f64,
+    /// Hit rate of memory, for blocks and groups.
+    pub hits: f64,
+    /// Idle periods by length: below 10 ms, 100 ms, 1 s, 10 s, 100 s, and above.
+    pub idle_times: [u64; 6],
+    /// Seconds from the first request to the last.
+    pub seconds: f64,
+    /// Results of grouping; `None` except for EEFS.
+    pub grouping: Option<Grouping>,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The disk's description is wrong.
+    #[error("the disk's description is out of range")]
+    Spec(#[from] RangeError),
+    /// The disk refused a request.
+    #[error("the disk refused a request")]
+    Disk(#[from] DiskError),
+    /// The disk cannot spin down.
+    #[error("the disk cannot spin down")]
+    SpinDown(#[from] SpinDownError),
+    /// The files do not fit.
+    #[error(
+        "the files of this trace do not fit the disk beside the group store: choose a larger disk"
+    )]
+    Full(#[from] FfsFull),
+    /// The store cannot be created.
+    #[error("the group store cannot be created")]
+    Store(#[from] AttachError),
+    /// The settings of grouping are invalid.
+    #[error(transparent)]
+    Groups(#[from] GroupConfigError),
+    /// The store failed: a bug.
+    #[error("the group store failed: {0}")]
+    Fault(#[from] seekless_store::Fault),
+}
+
+/// Runs one system over a trace. `events` name files by index into `facts`; a file beyond its end
+/// does not exist before the trace.
+///
+/// # Errors
+/// If the trace cannot be read, or the disk or the options do not fit.
+pub(super) fn run_files(
+    system: FileSystem,
+    facts: &[FileFacts],
+    events: impl Iterator<Item = Result<FileEvent, TraceError>>,
+    options: &FilesOptions,
+) -> Result<FileOutcome, FilesError> {
+    let mut world = World::new(system, facts, options)?;
+    let (mut first, mut last) = (None, SimTime(0));
+    for event in events {
+        let event = event?;
+        // Events of a real trace come as calls end: times never go backwards here.
+        last = last.max(event.time);
+        first.get_or_insert(last);
+        world.advance(last)?;
+        world.request(&FileEvent { time: last, ..event })?;
+    }
+    world.finish(last)?;
+    Ok(world.outcome(first.unwrap_or_default(), last))
+}
+
+/// The files of a trace before the trace begins, from one pass over it. A file exists, up to the
+/// furthest byte touched, unless the trace creates it, or writes it before reading it. Directories
+/// come from file names.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub(super) fn facts_of(reader: &mut FileReader) -> Result<Vec<FileFacts>, TraceError> {
+    let mut facts: Vec<Option<FileFacts>> = Vec::new();
+    while let Some(event) = reader.next_event()? {
+        let at = event.file as usize;
+        if facts.len() <= at {
+            facts.resize(at + 1, None);
+        }
+        let end = event.offset.saturating_add(event.len);
+        let fact = facts[at].get_or_insert(FileFacts {
+            directory: 0,
+            size: 0,
+            existed: !matches!(event.op, FileOp::Create | FileOp::Write | FileOp::Rename),
+        });
+        if event.op == FileOp::Read && fact.existed {
+            fact.size = fact.size.max(end);
+        }
+    }
+    let mut directories = std::collections::BTreeMap::new();
+    let names = reader.files().iter().map(|f| f.path.rsplit_once('/').map_or("", |p| p.0));
+    let found = facts.into_iter().zip(names).map(|(fact, name)| {
+        let next = directories.len() as u32;
+        let directory = *directories.entry(name.to_owned()).or_insert(next);
+        FileFacts { directory, ..fact.unwrap_or(FileFacts { directory, size: 0, existed: false }) }
+    });
+    Ok(found.collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Operations on files: each returns the requests of the disk.
+
+use seekless_block::SimTime;
+
+use super::cache::merge;
+use super::{
+    BLOCK, BLOCK_SECTORS, CLUSTER_BLOCKS, DIRECT, ENTRIES, Ffs, FfsFull, INDIRECT, Part, Work,
+};
+
+impl Ffs {
+    /// Finds a file by name: the directory's inode and block, and the file's inode.
+    pub(crate) fn lookup(&mut self, file: u64) -> Work {
+        let mut work = Work::default();
+        let Some(node) = self.files.get(&file) else { return work };
+        let (inode, here, entry) = (node.inode, node.here, node.entry);
+        let Some(d) = self.directories.get(&node.directory) else { return work };
+        let (own, block) = (d.inode, d.blocks.get((entry / ENTRIES) as usize).copied());
+        self.need(self.inode_block(own), BLOCK_SECTORS as u8, Part::Inode, &mut work);
+        if let Some(block) = block {
+            self.need(block, BLOCK_SECTORS as u8, Part::Directory, &mut work);
+        }
+        if here {
+            self.need(self.inode_block(inode), BLOCK_SECTORS as u8, Part::Inode, &mut work);
+        }
+        work
+    }
+
+    /// Reads bytes of a file that is here, and changes its time of access. A sequential read also
+    /// reads the file's next blocks if they are adjacent on the disk (4.4BSD's `cluster_read`).
+    pub(crate) fn read(&mut self, now: SimTime, file: u64, offset: u64, len: u64) -> Work {
+        let mut work = Work::default();
+        let Some(node) = self.files.get_mut(&file).filter(|f| f.here) else { return work };
+        let end = offset.saturating_add(len).min(node.size);
+        let (inode, size) = (node.inode, node.size);
+        let (from, to) = (offset / BLOCK, end.div_ceil(BLOCK));
+        let mut on = if from > 0 && from == node.next { CLUSTER_BLOCKS } else { 0 };
+        node.next = to;
+        for index in from..size.div_ceil(BLOCK) {
+            if index >= to && (on == 0 || work.wait.is_empty()) {
+                break;
+            }
+            let block_of = |i: u64| {
+                self.files.get(&file).and_then(|f| f.blocks.get(usize::try_from(i).ok()?).copied())
+            };
+            let Some(block) = block_of(index) else { break };
+            if index >= to {
+                let follows = index > 0 && block_of(index - 1).is_some_and(|b| b + 1 == block);
+                if !follows || self.cache.contains_key(&block) {
+                    break;
+                }
+            }
+            self.through_indirect(file, index, &mut work);
+            self.need(block, Self::sectors_of(size, index), Part::Data(file), &mut work);
+            on = on.saturating_sub(1);
+        }
+        self.change(
+            now,
+            self.inode_block(inode),
+            BLOCK_SECTORS as u8,
+            Part::Inode,
+            false,
+            &mut work,
+        );
+        merge(&mut work.wait);
+        work
+    }
+
+    pub(super) fn through_indirect(&mut self, file: u64, index: u64, work: &mut Work) {
+        if index >= DIRECT
+            && let Some(node) = self.files.get(&file)
+            && let Some(&block) = node.indirect.get(((index - DIRECT) / INDIRECT) as usize)
+        {
+            self.need(block, BLOCK_SECTORS as u8, Part::Indirect, work);
+        }
+    }
+
+    /// Writes bytes of a file that is here; a partly written block is read first.
+    ///
+    /// # Errors
+    /// If there is no space.
+    pub(crate) fn write(
+        &mut self,
+        now: SimTime,
+        file: u64,
+        offset: u64,
+        len: u64,
+    ) -> Result<Work, FfsFull> {
+        let mut work = Work::default();
+        let Some(node) = self.files.get(&file).filter(|f| f.here) else { return Ok(work) };
+        let (inode, old) = (node.inode, node.size);
+        let end = offset.saturating_add(len);
+        self.grow(file, end)?;
+        let size = old.max(end);
+        let (part, sync) = (Part::Data(file), self.config.sync);
+        for index in offset / BLOCK..end.div_ceil(BLOCK) {
+            self.through_indirect(file, index, &mut work);
+            let Some(block) =
+                self.files.get(&file).and_then(|f| f.blocks.get(index as usize).copied())
+            else {
+                break;
+            };
+            let sectors = Self::sectors_of(size, index);
+            let (from, to) = (index * BLOCK, (index + 1) * BLOCK);
+            let kept_before = offset > from && old > from;
+            let kept_behind = end < to.min(old);
+            if kept_before || kept_behind {
+                self.need(block, Self::sectors_of(old, index), part, &mut work);
+            }
+            self.change(now, block, sectors, part, sync, &mut work);
+            if old < end {
+                self.change(
+                    now,
+                    self.summary_block(block),
+                    BLOCK_SECTORS as u8,
+                    Part::Summary,
+                    false,
+                    &mut work,
+                );
+            }
+        }
+        self.change(
+            now,
+            self.inode_block(inode),
+            BLOCK_SECTORS as u8,
+            Part::Inode,
+            sync,
+            &mut work,
+        );
+        merge(&mut work.wait);
+        Ok(work)
+    }
+
+    /// Creates a file; the caller waits for the writes of its inode and its entry.
+    ///
+    /// # Errors
+    /// If there is no space.
+    pub(crate) fn create(
+        &mut self,
+        now: SimTime,
+        file: u64,
+        directory: u32,
+    ) -> Result<Work, FfsFull> {
+        let mut work = Work::default();
+        self.enter(file, directory)?;
+        self.sync_names(now, file, &mut work);
+        Ok(work)
+    }
+
+    pub(super) fn sync_names(&mut self, now: SimTime, file: u64, work: &mut Work) {
+        let Some(node) = self.files.get(&file) else { return };
+        let (inode, directory, entry) = (node.inode, node.directory, node.entry);
+        self.change(now, self.inode_block(inode), BLOCK_SECTORS as u8, Part::Inode, true, work);
+        let block = self
+            .directories
+            .get(&directory)
+            .and_then(|d| d.blocks.get((entry / ENTRIES) as usize))
+            .copied();
+        if let Some(block) = block {
+            self.change(now, block, BLOCK_SECTORS as u8, Part::Directory, true, work);
+        }
+    }
+
+    /// Truncates a file that is here; the caller waits for the write of its inode, as with 4.4BSD's
+    /// `ffs_truncate`.
+    pub(crate) fn truncate(&mut self, now: SimTime, file: u64, size: u64) -> Work {
+        let mut work = Work::default();
+        let Some(node) = self.files.get_mut(&file).filter(|f| f.here) else { return work };
+        let inode = node.inode;
+        node.size = node.size.min(size);
+        let keep = size.div_ceil(BLOCK) as usize;
+        let gone = if keep < node.blocks.len() { node.blocks.split_off(keep) } else { Vec::new() };
+        for block in gone {
+            self.change(
+                now,
+                self.summary_block(block),
+                BLOCK_SECTORS as u8,
+                Part::Summary,
+                false,
+                &mut work,
+            );
+            self.free_block(block);
+        }
+        self.change(
+            now,
+            self.inode_block(inode),
+            BLOCK_SECTORS as u8,
+            Part::Inode,
+            true,
+            &mut work,
+        );
+        work
+    }
+
+    /// Removes a file; the caller waits for the writes of its entry and its inode.
+    pub(crate) fn unlink(&mut self, now: SimTime, file: u64) -> Work {
+        let mut work = Work::default();
+        self.sync_names(now, file, &mut work);
+        if let Some(node) = self.files.remove(&file) {
+            self.release(&node);
+        }
+        work
+    }
+
+    /// Moves the file away (EEFS): frees its blocks and its inode, and marks its entry.
+    pub(crate) fn leave(&mut self, now: SimTime, file: u64) -> Work {
+        let mut work = Work::default();
+        self.sync_names(now, file, &mut work);
+        if let Some(node) = self.files.get_mut(&file) {
+            let old = node.clone();
+            (node.here, node.size) = (false, 0);
+            (node.blocks, node.indirect) = (Vec::new(), Vec::new());
+            self.release(&old);
+        }
+        work
+    }
+
+    /// Moves the file back, with `size` bytes.
+    ///
+    /// # Errors
+    /// If there is no space.
+    pub(crate) fn come_back(
+        &mut self,
+        now: SimTime,
+        file: u64,
+        size: u64,
+    ) -> Result<Work, FfsFull> {
+        let Some(node) = self.files.get(&file).filter(|f| !f.here) else {
+            return Ok(Work::default());
+        };
+        let Some(at) = self.directories.get(&node.directory).map(|d| self.group_of_inode(d.inode))
+        else {
+            return Err(FfsFull);
+        };
+        let inode = self.new_inode(at)?;
+        if let Some(node) = self.files.get_mut(&file) {
+            (node.here, node.inode) = (true, inode);
+        }
+        let mut work = self.write(now, file, 0, size)?;
+        self.sync_names(now, file, &mut work);
+        Ok(work)
+    }
+
+    /// Makes a file's blocks and inode durable.
+    pub(crate) fn sync(&mut self, file: u64) -> Work {
+        let mut work = Work::default();
+        let Some(node) = self.files.get(&file).filter(|f| f.here) else { return work };
+        let mut blocks = node.blocks.clone();
+        blocks.extend(&node.indirect);
+        blocks.push(self.inode_block(node.inode));
+        work.wait = self.clean(blocks);
+        work
+    }
+}

@@ -1,0 +1,30 @@
+//! The results of a reproduced experiment, ready to be printed or written.
+
+use seekless_disk::fit::Fit;
+use seekless_report::{Basis, Figure, HeadMove, Report, Table};
+use seekless_sim::HeadPath;
+use serde_json::Value;
+
+/// Reports progress: the work at hand, the parts done, and all parts.
+pub type Progress<'a> = dyn Fn(&str, u64, u64) + Sync + 'a;
+
+/// Makes the points of a figure from a head's path.
+pub type HeadMoves = fn(&HeadPath) -> Vec<HeadMove>;
+
+/// Makes the figure of access time over seek distance. The text says where the accesses come from.
+pub type AccessFigure = fn(&Fit, Basis, &str) -> Figure;
+
+/// The results of a reproduced experiment in each of their forms.
+#[derive(Debug)]
+pub struct Reproduction {
+    /// Text before the tables; empty where there is none.
+    pub opening: String,
+    /// Tables for the terminal.
+    pub tables: Vec<Table>,
+    /// Text after the tables; empty where there is none.
+    pub closing: String,
+    /// The numbers, as schema `seekless.reproduce/1`.
+    pub document: Value,
+    /// The report with figures.
+    pub report: Report,
+}

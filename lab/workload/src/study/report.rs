@@ -1,0 +1,302 @@
+//! The results of a study: tables for the terminal, JSON, and a report with the counterparts of the
+//! paper's figures.
+
+use std::path::Path;
+
+use seekless_report::{Cell as Field, Column, Provenance, Report, Section, Table, Tile, Unit};
+use serde_json::json;
+
+use super::effects::{Effect, Finding, effects};
+use super::stored::Stored;
+use super::tables::{Best, Results, Row, advice_sentence};
+use crate::power;
+
+/// The results of a study.
+#[derive(Debug)]
+pub struct StudyReport<'a> {
+    pub(super) stored: &'a Stored,
+    pub(super) results: Results,
+    rows: Vec<Row>,
+    best: Vec<Best>,
+    effects: Vec<Effect>,
+    workloads: Vec<String>,
+    devices: Vec<String>,
+}
+
+fn times(range: Option<(f64, f64)>) -> String {
+    range.map_or_else(|| "–".to_owned(), |(a, b)| format!("{a:.2}–{b:.2} ×"))
+}
+
+impl<'a> StudyReport<'a> {
+    /// The results that a folder holds.
+    #[must_use]
+    pub fn new(stored: &'a Stored) -> Self {
+        let results = Results::new(&stored.spec.cells, &stored.records);
+        let (devices, workloads) = results.axes();
+        let (rows, best, effects) = (results.table_2(), results.table_3(), effects(&results));
+        Self { stored, rows, best, effects, workloads, devices, results }
+    }
+
+    /// The results, as schema `seekless.study/1`.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        let advice = self.advice();
+        let linear: Vec<_> = self
+            .pairs()
+            .filter_map(|(d, w)| {
+                Some(
+                    json!({"device": d, "workload": w, "linearity": self.results.linearity(d, w)?}),
+                )
+            })
+            .collect();
+        json!({
+            "schema": "seekless.study/1",
+            "version": env!("CARGO_PKG_VERSION"),
+            "name": self.stored.spec.name,
+            "host": self.stored.facts,
+            "runs": self.stored.records.len(),
+            "measured": self.results.measured,
+            "failed": self.results.failed,
+            "workloads": self.workloads,
+            "table_2": self.rows,
+            "table_3": self.best,
+            "linearity": linear,
+            "effects": self.effects,
+            "advice": advice,
+        })
+    }
+
+    /// Each device with each workload.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.devices.iter().flat_map(|d| self.workloads.iter().map(move |w| (d, w)))
+    }
+
+    /// The tables for the terminal.
+    #[must_use]
+    pub fn tables(&self) -> [Table; 4] {
+        [self.measured(), self.table_2(), self.table_3(), self.effects()]
+    }
+
+    /// The cells whose runs failed, and why.
+    #[must_use]
+    pub fn failed(&self) -> &[(String, String)] {
+        &self.results.failed
+    }
+
+    /// Advice, a sentence for each device and workload.
+    #[must_use]
+    pub fn advice(&self) -> Vec<String> {
+        self.best.iter().map(advice_sentence).collect()
+    }
+
+    fn measured(&self) -> Table {
+        let columns = vec![
+            Column::text("cell"),
+            Column::number("runs", Unit::Count),
+            Column::text("operations/s").right(),
+            Column::text("± 95 %").right(),
+            Column::text("variation").right(),
+            Column::text("operations/J").right(),
+            Column::text("power").right(),
+            Column::text("outliers"),
+        ];
+        let mut table = Table::new("Measurements", columns);
+        for m in &self.results.measured {
+            let s = &m.ops_per_s;
+            let share =
+                |v: f64| if v.is_finite() { Unit::Share.format(v, 2) } else { "–".to_owned() };
+            let dagger = if s.variation() > 0.4 { " †" } else { "" };
+            let outliers: Vec<_> = s.outliers.iter().map(|o| Unit::Count.format(*o, 3)).collect();
+            table = table.row([
+                m.id.as_str().into(),
+                (s.values.len() as u64).into(),
+                Unit::Count.format(s.mean, 4).into(),
+                share(s.relative_half_width()).into(),
+                format!("{}{dagger}", share(s.variation())).into(),
+                m.ops_per_joule.as_ref().map_or(Field::Empty, |e| format!("{:.4}", e.mean).into()),
+                m.watts.as_ref().map_or(Field::Empty, |w| Unit::Watts.format(w.mean, 4).into()),
+                outliers.join(", ").into(),
+            ]);
+        }
+        table.note("Means over all runs, with outliers (Tukey). † varies by more than 40 %.")
+    }
+
+    fn table_2(&self) -> Table {
+        let mut columns = vec![
+            Column::text("device"),
+            Column::text("file system"),
+            Column::text("format or mount"),
+            Column::text("option"),
+        ];
+        for w in &self.workloads {
+            columns.push(Column::text(format!("{w}, performance")).right());
+            columns.push(Column::text("per joule").right());
+        }
+        let mut table = Table::new(
+            "Table 2: options, against the same file system with default options",
+            columns,
+        );
+        for r in &self.rows {
+            let mut cells: Vec<Field> =
+                [&r.device, &r.filesystem, &r.kind, &r.option].map(|t| t.as_str().into()).to_vec();
+            for c in &r.cells {
+                let shown = |r: Option<String>| r.map_or(Field::Empty, Field::from);
+                cells.push(shown(c.as_ref().map(|c| c.performance.shown())));
+                cells.push(shown(c.as_ref().and_then(|c| Some(c.efficiency?.shown()))));
+            }
+            table = table.row(cells);
+        }
+        table.note("– no significant difference (Welch, 5 %). † varies by more than 40 %.")
+    }
+
+    fn table_3(&self) -> Table {
+        let names = [
+            "device",
+            "workload",
+            "recommended",
+            "operations/s",
+            "operations/J",
+            "as good",
+            "linearity",
+        ];
+        let mut table = Table::new(
+            "Table 3: the fastest, against the best and the worst file system with default options",
+            names.map(Column::text).to_vec(),
+        );
+        for b in &self.best {
+            let linear = self.results.linearity(&b.device, &b.workload);
+            table = table.row([
+                b.device.as_str().into(),
+                b.workload.as_str().into(),
+                b.system.as_str().into(),
+                times(b.ops_per_s).into(),
+                times(b.ops_per_joule).into(),
+                b.as_good.join(", ").into(),
+                linear.map_or(Field::Empty, |l| {
+                    format!("r = {:.2}, exponent {:.2}", l.correlation, l.exponent).into()
+                }),
+            ]);
+        }
+        table.note(
+            "Linearity of operations for each joule over operations a second, all systems of the workload; exponent 1 is \
+             proportional.",
+        )
+    }
+
+    fn effects(&self) -> Table {
+        let names = ["the paper's finding", "section", "here", "evidence"];
+        let mut table = Table::new("Known effects", names.map(Column::text).to_vec());
+        for e in &self.effects {
+            let evidence: Vec<_> =
+                e.evidence.iter().map(|v| format!("{}: {}", v.what, v.relative.shown())).collect();
+            table = table.row([
+                e.claim.as_str().into(),
+                e.section.as_str().into(),
+                e.finding.word().into(),
+                evidence.join("; ").into(),
+            ]);
+        }
+        table
+    }
+
+    /// The results with figures. `dir` is the folder of the study.
+    #[must_use]
+    pub fn document(&self, dir: &Path) -> Report {
+        let advice = self.advice();
+        let lead = advice.first().cloned().unwrap_or_else(|| "Nothing was measured.".to_owned());
+        let again = self.effects.iter().filter(|e| e.finding == Finding::FoundAgain).count();
+        let ran = self.effects.iter().filter(|e| e.finding != Finding::NotRun).count();
+        let mut report =
+            Report::new(format!("File systems under servers: {}", self.stored.spec.name), lead)
+                .tile(Tile::new(
+                    "Runs",
+                    self.stored.records.len().to_string(),
+                    format!("{} cells", self.results.measured.len()),
+                ))
+                .tile(Tile::new(
+                    "Known effects found again",
+                    format!("{again} of {ran}"),
+                    "effects with runs",
+                ));
+        let mut section = Section::new("Advice").table(self.table_3());
+        for sentence in &advice {
+            section = section.text(sentence.clone());
+        }
+        report = report
+            .section(section)
+            .section(Section::new("Options").table(self.table_2()).table(self.effects()));
+        let mut section = Section::new("The figures");
+        for figure in self.figures() {
+            section = section.figure(figure);
+        }
+        report = report
+            .section(section)
+            .section(Section::new("All measurements").table(self.measured()));
+        if !self.results.failed.is_empty() {
+            let mut table =
+                Table::new("Failed cells", vec![Column::text("cell"), Column::text("why")]);
+            for (cell, why) in &self.results.failed {
+                table = table.row([cell.as_str().into(), why.as_str().into()]);
+            }
+            report = report.section(Section::new("Failed cells").table(table));
+        }
+        report.provenance(self.provenance(dir))
+    }
+
+    fn provenance(&self, dir: &Path) -> Provenance {
+        let (spec, host) = (&self.stored.spec, &self.stored.facts);
+        let mut facts = vec![
+            ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("kernel".to_owned(), host.kernel.clone()),
+            ("processors".to_owned(), host.processors.clone()),
+            ("RAM".to_owned(), Unit::Bytes.format(host.memory_bytes as f64, 3)),
+            ("seed".to_owned(), spec.seed.to_string()),
+            (
+                "time measured".to_owned(),
+                format!("{} s, after {} s of warm-up", spec.seconds, spec.warm_up_s),
+            ),
+        ];
+        facts.extend(host.programs.iter().map(|(p, v)| (p.clone(), v.clone())));
+        let mut drivers: Vec<String> = Vec::new();
+        for r in self.stored.records.iter().filter(|r| !r.driver.is_empty()) {
+            let system =
+                r.cell.split('/').nth(1).and_then(|s| s.split('-').next()).unwrap_or_default();
+            let line = format!("{system} by {}", r.driver);
+            if !drivers.contains(&line) {
+                drivers.push(line);
+            }
+        }
+        facts.push(("drivers".to_owned(), drivers.join(", ")));
+        for w in &spec.workloads {
+            facts.push((
+                format!("workload {}", w.name),
+                format!("{}, scale {}, threads x {}", w.personality, w.scale, w.threads),
+            ));
+        }
+        for d in &spec.devices {
+            facts.push((
+                format!("device {}", d.name),
+                format!("{:?}, {}", d.kind, Unit::Bytes.format(d.bytes as f64, 3)),
+            ));
+        }
+        let (mut measured, mut modelled) =
+            (vec!["operations, latencies and the use of the processors".to_owned()], Vec::new());
+        for e in self.stored.records.iter().flat_map(|r| &r.energy) {
+            let line = format!("power of {}: {}", e.source.name, e.source.by);
+            let list = if e.source.basis == power::Basis::Measured {
+                &mut measured
+            } else {
+                &mut modelled
+            };
+            if !list.contains(&line) {
+                list.push(line);
+            }
+        }
+        Provenance {
+            command: format!("seekless-lab study report {}", dir.display()),
+            facts,
+            measured,
+            modelled,
+        }
+    }
+}

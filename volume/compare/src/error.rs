@@ -1,0 +1,118 @@
+//! Why a comparison failed, in words for the person who asked for it.
+
+use seekless_block::Bytes;
+use seekless_disk::RangeError;
+use seekless_learn::Policy;
+use seekless_sim::SimError;
+use seekless_trace::TraceError;
+
+use crate::scan::ScanError;
+
+/// Why a comparison failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is nothing in the trace.
+    #[error("{path} holds no requests")]
+    Empty {
+        /// The trace.
+        path: String,
+    },
+    /// The device asked for is not in the trace.
+    #[error("{path} has no requests of device '{device}'; its devices: {names}")]
+    NoSuchDevice {
+        /// The trace.
+        path: String,
+        /// What was asked.
+        device: String,
+        /// What there is.
+        names: String,
+    },
+    /// Training takes everything.
+    #[error(
+        "training takes all {requests} requests: nothing is left to measure; lower the share to train"
+    )]
+    NothingMeasured {
+        /// Requests in the trace.
+        requests: u64,
+    },
+    /// There is nothing to cut into folds.
+    #[error("{path} holds too few requests ({requests}) to learn from some and judge by others")]
+    TooShort {
+        /// The trace.
+        path: String,
+        /// Requests in the trace.
+        requests: u64,
+    },
+    /// The disk's description is out of range.
+    #[error(transparent)]
+    Disk(#[from] RangeError),
+    /// The disk is too small for the trace.
+    #[error(
+        "{path} reaches sector {end} with its devices ({devices}) end to end, and with an optimized area of {area} that needs {need}; disk {disk} has {has}. Choose a larger disk, one device of the trace, or a smaller area"
+    )]
+    DiskTooSmall {
+        /// The trace.
+        path: String,
+        /// Its highest sector.
+        end: u64,
+        /// Its devices.
+        devices: u64,
+        /// The area.
+        area: Bytes,
+        /// What both need.
+        need: Bytes,
+        /// The disk's name.
+        disk: String,
+        /// Its size.
+        has: Bytes,
+    },
+    /// The disk has no room beside the trace.
+    #[error(
+        "{path} fills disk {disk}: no room for an optimized area, and nothing to tune; choose a larger disk or one device of the trace"
+    )]
+    NoRoom {
+        /// The trace.
+        path: String,
+        /// The disk's name.
+        disk: String,
+    },
+    /// A policy that the comparison cannot try.
+    #[error("policy {policy} {why}")]
+    Policy {
+        /// The policy.
+        policy: Policy,
+        /// Why not, and what can be tried.
+        why: &'static str,
+    },
+    /// The simulation could not go on.
+    #[error("policy {policy}")]
+    Run {
+        /// Under which policy.
+        policy: String,
+        /// Why.
+        #[source]
+        source: SimError,
+    },
+}
+
+impl StudyError {
+    /// The error of a system's simulation.
+    pub(crate) fn run(system: &str, source: SimError) -> Self {
+        Self::Run { policy: system.to_owned(), source }
+    }
+
+    /// The error of the first pass over the trace at `path`.
+    pub(crate) fn scan(error: ScanError, path: &str) -> Self {
+        let path = path.to_owned();
+        match error {
+            ScanError::Trace(e) => Self::Trace(e),
+            ScanError::Empty { device: None, .. } => Self::Empty { path },
+            ScanError::Empty { device: Some(device), names } => {
+                Self::NoSuchDevice { path, device, names: names.join(", ") }
+            }
+        }
+    }
+}

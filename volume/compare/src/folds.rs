@@ -1,0 +1,200 @@
+//! Where a trace is cut: into folds of days, where it has enough of them, else of requests; or in two, a part to learn from and
+//! a part that is measured.
+
+use std::collections::BTreeMap;
+
+use seekless_learn::DAY;
+use seekless_trace::Record;
+
+use crate::outcome::{Split, TraceFacts};
+
+/// Fewer days than this tell too little of one another: the trace is cut by requests.
+const DAYS_MIN: usize = 4;
+/// Of a measured part with fewer days, so many parts are judged as if they were days.
+const JUDGED_PARTS: u64 = 12;
+
+/// How a trace is to be cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cutting {
+    /// Into so many folds at most, at least 2; every system serves all of them.
+    Folds(u32),
+    /// In two: this share of the days, or of the requests, is learned from and not served; the rest is measured.
+    Train(f64),
+}
+
+/// A stretch of the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fold {
+    /// Requests in it.
+    pub(crate) requests: u64,
+    /// Days in it; 0 where the trace is cut by requests.
+    pub(crate) days: u64,
+}
+
+/// The trace's day number, or 24 hours of its time.
+pub(crate) fn day_of(record: &Record) -> u64 {
+    record.day.map_or(record.request.arrival.0 / DAY.0, u64::from)
+}
+
+/// Requests of each day.
+#[derive(Debug, Default)]
+pub(crate) struct Days(BTreeMap<u64, u64>);
+
+impl Days {
+    pub(crate) fn count(&mut self, record: &Record) {
+        *self.0.entry(day_of(record)).or_insert(0) += 1;
+    }
+
+    /// The first day with a request.
+    pub(crate) fn first(&self) -> u64 {
+        self.0.keys().next().copied().unwrap_or(0)
+    }
+}
+
+/// Where folds begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    pub(crate) folds: Vec<Fold>,
+    by: By,
+    /// The first fold is learned from and not served.
+    pub(crate) trains: bool,
+    /// Whether what is judged is judged by days.
+    judged_by_days: bool,
+}
+
+#[derive(Clone, Debug)]
+enum By {
+    /// First day of each fold.
+    Day(Vec<u64>),
+    /// First request of each fold.
+    Index(Vec<u64>),
+}
+
+impl Cut {
+    /// At most `most` folds of whole days with nearly equally many days each, where there are enough; else of
+    /// nearly equally many requests.
+    pub(crate) fn folds(facts: &TraceFacts, days: &Days, most: u32) -> Self {
+        let most = most.max(2) as usize;
+        if days.0.len() >= DAYS_MIN {
+            let active: Vec<(u64, u64)> = days.0.iter().map(|(&d, &n)| (d, n)).collect();
+            let count = active.len().min(most);
+            let mut folds = Vec::with_capacity(count);
+            let mut starts = Vec::with_capacity(count);
+            for k in 0..count {
+                let run = &active[k * active.len() / count..(k + 1) * active.len() / count];
+                starts.push(if k == 0 { 0 } else { run[0].0 });
+                folds.push(Fold {
+                    requests: run.iter().map(|&(_, n)| n).sum(),
+                    days: run.len() as u64,
+                });
+            }
+            return Self { folds, by: By::Day(starts), trains: false, judged_by_days: true };
+        }
+        let total = facts.requests;
+        let count = (most as u64).min(total);
+        let starts: Vec<u64> = (0..count)
+            .map(|k| (u128::from(k) * u128::from(total) / u128::from(count)) as u64)
+            .collect();
+        let ends = starts.iter().skip(1).copied().chain([total]);
+        let folds =
+            starts.iter().zip(ends).map(|(&s, e)| Fold { requests: e - s, days: 0 }).collect();
+        Self { folds, by: By::Index(starts), trains: false, judged_by_days: false }
+    }
+
+    /// Two folds: the first is `share` of the days, where the trace counts at least two, else of the requests.
+    pub(crate) fn train(facts: &TraceFacts, days: &Days, share: f64) -> (Self, Split) {
+        let (total, counted) = (facts.requests, facts.days as usize);
+        let by_days = counted > 1 && share > 0.0 && share < 1.0;
+        let (by, train, train_days) = if by_days {
+            let take = ((counted as f64 * share).round() as usize).clamp(1, counted - 1);
+            let train = days.0.values().take(take).sum();
+            let first = days.0.keys().nth(take).copied().unwrap_or(u64::MAX);
+            (By::Day(vec![0, first]), train, take as u64)
+        } else {
+            let train = ((total as f64 * share).floor() as u64).min(total);
+            (By::Index(vec![0, train]), train, 0)
+        };
+        let split = Split {
+            by: if by_days { "days" } else { "requests" }.to_owned(),
+            days: facts.days,
+            train_days,
+            train_requests: train,
+            measured_requests: total - train,
+        };
+        let measured = if by_days { facts.days - train_days } else { 0 };
+        let folds = vec![
+            Fold { requests: train, days: train_days },
+            Fold { requests: total - train, days: measured },
+        ];
+        let span_days = facts.span_s.map_or(0.0, |s| s / DAY.as_secs_f64());
+        let judged_by_days = counted >= DAYS_MIN || span_days >= DAYS_MIN as f64;
+        (Self { folds, by, trains: true, judged_by_days }, split)
+    }
+
+    /// The last fold.
+    pub(crate) const fn last(&self) -> usize {
+        self.folds.len().saturating_sub(1)
+    }
+
+    /// The fold of the `index`-th request, which is of `day`.
+    pub(crate) fn fold(&self, index: u64, day: u64) -> usize {
+        let (starts, at) = match &self.by {
+            By::Day(starts) => (starts, day),
+            By::Index(starts) => (starts, index),
+        };
+        starts.partition_point(|&s| s <= at).saturating_sub(1)
+    }
+
+    /// The day, or the part, that the `index`-th request is judged with, which is of `day` and of `fold`. Where the first fold
+    /// trains, they count from one: a plan is made before the first of them.
+    pub(crate) fn judged_day(&self, index: u64, day: u64, fold: usize) -> u64 {
+        if !self.trains {
+            return if self.judged_by_days { day } else { fold as u64 };
+        }
+        let [train, measured] = [0, 1].map(|i| self.folds.get(i).map_or(0, |f| f.requests));
+        let part = index.saturating_sub(train) * JUDGED_PARTS / measured.max(1);
+        1 + if self.judged_by_days { day } else { part }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_never_torn_and_every_request_has_a_fold() {
+        let days = Days(BTreeMap::from([(3, 10), (4, 20), (7, 30), (8, 40), (11, 50)]));
+        let facts = TraceFacts { requests: 150, days: 5, ..TraceFacts::default() };
+        let cut = Cut::folds(&facts, &days, 2);
+        // Five active days in two folds: two and three.
+        assert_eq!(cut.folds, [Fold { requests: 30, days: 2 }, Fold { requests: 120, days: 3 }]);
+        assert_eq!([0, 3, 6, 7, 11, 99].map(|d| cut.fold(0, d)), [0, 0, 0, 1, 1, 1]);
+        assert_eq!(Cut::folds(&facts, &days, 100).folds.len(), 5);
+        // Half of five days is three; of one day, or none, it is one.
+        for (share, requests, days_of) in [(0.5, 60, 3), (0.01, 10, 1), (0.99, 100, 4)] {
+            let (cut, split) = Cut::train(&facts, &days, share);
+            assert_eq!((split.train_requests, split.train_days), (requests, days_of));
+            assert_eq!(cut.fold(0, 3), 0);
+            assert_eq!((cut.fold(0, 11), cut.trains, split.by.as_str()), (1, true, "days"));
+        }
+        let (_, all) = Cut::train(&facts, &days, 1.0);
+        assert_eq!((all.measured_requests, all.by.as_str()), (0, "requests"));
+    }
+
+    #[test]
+    fn a_trace_of_one_day_is_cut_by_requests() {
+        let days = Days(BTreeMap::from([(0, 7)]));
+        let facts = TraceFacts { requests: 7, ..TraceFacts::default() };
+        let cut = Cut::folds(&facts, &days, 3);
+        assert_eq!(cut.folds.iter().map(|f| f.requests).collect::<Vec<_>>(), [2, 2, 3]);
+        assert_eq!([0, 1, 2, 3, 4, 6].map(|i| cut.fold(i, 0)), [0, 0, 1, 1, 2, 2]);
+        let few = TraceFacts { requests: 1, ..TraceFacts::default() };
+        assert_eq!(Cut::folds(&few, &Days::default(), 8).folds.len(), 1);
+        let (cut, split) = Cut::train(&facts, &days, 0.5);
+        assert_eq!((split.train_requests, split.measured_requests), (3, 4));
+        assert_eq!([0, 2, 3, 6].map(|i| cut.fold(i, 0)), [0, 0, 1, 1]);
+        assert_eq!([3, 4, 6].map(|i| cut.judged_day(i, 0, 1)), [1, 4, 10]);
+        let (cut, _) = Cut::train(&facts, &days, 0.0);
+        assert_eq!(cut.fold(0, 0), 1, "nothing is learned from");
+    }
+}

@@ -1,0 +1,113 @@
+//! The pass ahead of the run: where areas lie, the plans of an oracle, and free space are known before the first request.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use seekless_block::{Extent, Lba, SimTime};
+use seekless_learn::{AreaAt, Plan, Policy, PolicyName};
+
+use crate::error::StudyError;
+use crate::replicas::Touched;
+use crate::rolling::{AssumedFree, Learners, RollingStage, Stop, Tell, Trip, area_of, plan_of};
+use crate::system::System;
+
+/// What is known before the first request is served.
+#[derive(Debug, Default)]
+pub(crate) struct Foreseen {
+    /// An oracle's plans, by system and fold.
+    pub(crate) plans: BTreeMap<(usize, usize), Plan>,
+    /// By system, the first sector of its area, where that is learned.
+    pub(crate) area_at: Vec<Option<Lba>>,
+    /// What is free, for systems with replicas.
+    pub(crate) free: Vec<Extent>,
+    /// What a reader should know of it.
+    pub(crate) note: Option<String>,
+}
+
+/// Whether the area of a policy lies where its reads are learned to be.
+fn learns_place(policy: &Policy) -> bool {
+    policy.name() == PolicyName::OuterZone
+        || policy.has_area()
+            && policy.name() != PolicyName::Judged
+            && policy.area_at == AreaAt::Median
+}
+
+/// Goes through the trace once, as far as anything is to be known of it.
+pub(crate) fn foresee(
+    trip: &Trip<'_>,
+    systems: &[System],
+    progress: Tell<'_>,
+) -> Result<Foreseen, StudyError> {
+    let policies = || systems.iter().filter_map(System::policy);
+    let oracles = policies().any(|p| p.name() == PolicyName::Oracle);
+    let replicates = policies().any(|p| p.replicates());
+    let mut foreseen = Foreseen { area_at: vec![None; systems.len()], ..Foreseen::default() };
+    if !oracles && !replicates && !policies().any(|p| learns_place(&p)) {
+        return Ok(foreseen);
+    }
+    let mut learners =
+        Learners::of(trip, systems, |p| p.name() == PolicyName::Oracle || learns_place(p));
+    let mut touched = replicates.then(|| Touched::new(trip.scan.capacity));
+    let (mut fold, mut over) = (0, false);
+    let mut began = SimTime::ZERO;
+    trip.each(|reader, stop| {
+        if stop.fold != fold {
+            foreseen.close(trip, systems, &learners, fold);
+            over = !oracles && !replicates;
+            if over {
+                return Ok(ControlFlow::Break(()));
+            }
+            if trip.cut.trains {
+                // Systems that foresee know the measured part alone.
+                learners.restart(trip);
+            }
+            (fold, began) = (stop.fold, stop.now);
+        }
+        if oracles || stop.fold == 0 {
+            // The measured part is foreseen as a whole: nothing of it is forgotten.
+            let now = if trip.cut.trains && fold > 0 { began } else { stop.now };
+            learners.observe(&Stop { now, ..stop });
+        }
+        if let Some(touched) = &mut touched {
+            touched.observe(&stop.request);
+        }
+        if stop.index.is_multiple_of(65_536) {
+            progress(RollingStage::Foresee, reader.progress());
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if !over {
+        foreseen.close(trip, systems, &learners, fold);
+    }
+    if let Some(touched) = touched.filter(|t| !t.discards()) {
+        let AssumedFree { share, seed } = trip.options.free;
+        let (free, had) = touched.assumed_free(share, seed);
+        foreseen.free = free;
+        foreseen.note = Some(format!(
+            "the trace discards nothing: {:.0}% of the device is assumed to be free, of what the trace never touches (seed {seed}); asked for were {:.0}%",
+            had * 100.0,
+            share * 100.0
+        ));
+    }
+    Ok(foreseen)
+}
+
+impl Foreseen {
+    /// A fold has ended.
+    fn close(&mut self, trip: &Trip<'_>, systems: &[System], learners: &Learners, fold: usize) {
+        for (i, system) in systems.iter().enumerate() {
+            let Some(policy) = system.policy() else { continue };
+            let Some(learner) = learners.by(&policy) else { continue };
+            let oracle = policy.name() == PolicyName::Oracle;
+            if oracle && fold > 0 {
+                let plan = plan_of(system, learner, &trip.scan);
+                self.plans.extend(plan.map(|plan| ((i, fold), plan)));
+            }
+            // Where it lies is learned from the first fold; by an oracle of the measured part alone, from that.
+            let its_fold = usize::from(oracle && trip.cut.trains);
+            if learns_place(&policy) && fold == its_fold {
+                self.area_at[i] = area_of(system, learner, &trip.scan);
+            }
+        }
+    }
+}

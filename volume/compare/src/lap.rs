@@ -1,0 +1,87 @@
+//! What a system's run over one fold cost.
+
+use seekless_disk::DeviceSpec;
+use seekless_sim::Measured;
+use serde::Serialize;
+
+/// What a system's run over one fold cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Lap {
+    /// Client requests.
+    pub requests: u64,
+    /// Foreground device I/Os.
+    pub device_ios: u64,
+    /// Foreground busy time.
+    pub busy_s: f64,
+    /// Of it, moving the arm and waiting for the platter.
+    pub positioning_s: f64,
+    /// Busy time of moving data before the fold, and of writing home what the write buffer held.
+    pub background_busy_s: f64,
+    /// Bytes moved.
+    pub moved_bytes: u64,
+    /// Energy, moving included.
+    pub joules: f64,
+    /// Mean response time.
+    pub response_ms: f64,
+    /// From the first request to the last answer.
+    pub span_s: f64,
+    /// Requests answered from RAM alone.
+    pub cache_hits: u64,
+    /// Reads answered from a copy.
+    pub copy_hits: u64,
+    /// Operations as the provider counts them, those of moving data included; 0 for disks.
+    pub operations: u64,
+    /// What they cost, in US dollars; 0 where nobody sends a bill.
+    pub operations_usd: f64,
+}
+
+impl Lap {
+    pub(crate) fn new(m: &Measured, disk: &DeviceSpec) -> Self {
+        let all = m.energy.total() + m.background_energy;
+        Self {
+            requests: m.requests,
+            device_ios: m.device_ios,
+            busy_s: m.foreground.busy().as_secs_f64(),
+            positioning_s: (m.foreground.seek + m.foreground.rotation).as_secs_f64(),
+            background_busy_s: m.background.busy().as_secs_f64(),
+            moved_bytes: m.engine.moved_bytes,
+            joules: all.as_joules_f64(),
+            response_ms: m.response.mean_ms(),
+            span_s: m.span.as_secs_f64(),
+            cache_hits: m.engine.cache_hits,
+            copy_hits: m.engine.copy_reads,
+            operations: m.operations.map_or(0, |o| o.total()),
+            operations_usd: disk
+                .priced()
+                .zip(m.operations)
+                .map_or(0.0, |(spec, o)| spec.operations_usd(&o)),
+        }
+    }
+
+    /// Laps together; the response time is the mean over all their requests.
+    pub(crate) fn sum(laps: &[Self]) -> Self {
+        let mut all = laps.iter().fold(Self::default(), |sum, lap| Self {
+            requests: sum.requests + lap.requests,
+            device_ios: sum.device_ios + lap.device_ios,
+            busy_s: sum.busy_s + lap.busy_s,
+            positioning_s: sum.positioning_s + lap.positioning_s,
+            background_busy_s: sum.background_busy_s + lap.background_busy_s,
+            moved_bytes: sum.moved_bytes + lap.moved_bytes,
+            joules: sum.joules + lap.joules,
+            response_ms: sum.response_ms + lap.response_ms * lap.requests as f64,
+            span_s: sum.span_s + lap.span_s,
+            cache_hits: sum.cache_hits + lap.cache_hits,
+            copy_hits: sum.copy_hits + lap.copy_hits,
+            operations: sum.operations + lap.operations,
+            operations_usd: sum.operations_usd + lap.operations_usd,
+        });
+        all.response_ms /= all.requests.max(1) as f64;
+        all
+    }
+
+    /// Busy time, moving counted.
+    #[must_use]
+    pub fn all_busy_s(&self) -> f64 {
+        self.busy_s + self.background_busy_s
+    }
+}

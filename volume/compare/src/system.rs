@@ -1,0 +1,124 @@
+//! The systems that are compared: a device, what surrounds it, and how it learns.
+
+use seekless_block::{Bytes, Duration, Sectors};
+use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
+use seekless_engine::Config;
+use seekless_engine::format::Geometry;
+use seekless_learn::{Policy, PolicyName};
+
+/// How a system learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Learning {
+    /// By which policy.
+    pub(crate) policy: Policy,
+    /// Size of the optimized area, or the most that replicas take.
+    pub(crate) optimized: Bytes,
+    /// Share of the area that takes in writes, in percent; 0 writes through.
+    pub(crate) write_buffer: u8,
+    /// How long such writes may stay in RAM.
+    pub(crate) gather: Duration,
+    /// Folds from one plan to the next, at least 1. Not for policies that plan before each fold (`oracle`) or when they
+    /// see fit (`judged`, `fs2`).
+    pub(crate) every: u32,
+}
+
+impl Learning {
+    /// Folds from one plan to the next, where that is fixed.
+    pub(crate) const fn plan_folds(&self) -> Option<u32> {
+        match self.policy.name() {
+            PolicyName::Judged => None,
+            PolicyName::Oracle => Some(1),
+            _ => Some(self.every),
+        }
+    }
+}
+
+/// A system to be tried.
+#[derive(Clone, Debug)]
+pub(crate) struct System {
+    /// Its name, for tables.
+    pub(crate) name: String,
+    /// The device.
+    pub(crate) disk: DeviceSpec,
+    /// The drive's scheduler.
+    pub(crate) scheduler: Scheduler,
+    /// When the drive stops its platters.
+    pub(crate) spin_down: SpinDown,
+    /// RAM.
+    pub(crate) cache: Bytes,
+    /// Read-ahead.
+    pub(crate) read_ahead: Bytes,
+    /// What a read of a copy fetches at least.
+    pub(crate) cluster: Bytes,
+    /// `None` is vanilla.
+    pub(crate) learning: Option<Learning>,
+}
+
+impl System {
+    /// The policy that it learns by.
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        self.learning.map(|l| l.policy)
+    }
+
+    /// Size of its optimized area, that of an area beside replicas included.
+    pub(crate) fn area(&self) -> Sectors {
+        self.learning.map_or(Sectors(0), |l| {
+            let optimized = l.optimized.sectors_ceil();
+            match &l.policy {
+                policy if policy.moves_in_place() => Sectors(0),
+                policy if policy.replicates() => Geometry::area_beside(optimized),
+                _ => optimized,
+            }
+        })
+    }
+
+    /// The engine's configuration for client addresses of `capacity`, with pages from sector `grid` on.
+    pub(crate) fn engine(&self, capacity: Sectors, grid: Sectors) -> Config {
+        let config = Config {
+            area: self.area(),
+            cache_bytes: self.cache,
+            read_ahead: self.read_ahead,
+            cluster: self.cluster,
+            grid,
+            ..Config::new(capacity)
+        };
+        let Some(learning) = self.learning else { return config };
+        let config = match learning.policy.name() {
+            // Writes are no matter of the judge's.
+            PolicyName::Judged => config,
+            _ => config.with_write_buffer(learning.write_buffer, learning.gather),
+        };
+        if !learning.policy.replicates() {
+            return config;
+        }
+        let replicas = learning.optimized.sectors_ceil();
+        Config { replicas, degree: learning.policy.degree, ..config }
+    }
+}
+
+/// What serves a trace, layouts aside.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The device.
+    pub disk: DeviceSpec,
+    /// The drive's scheduler.
+    pub scheduler: Scheduler,
+    /// When the drive stops its platters.
+    pub spin_down: SpinDown,
+    /// RAM.
+    pub cache: Bytes,
+    /// Read-ahead.
+    pub read_ahead: Bytes,
+    /// What a read of a copy fetches at least.
+    pub cluster: Bytes,
+    /// How long writes may stay in RAM, where there is a write buffer.
+    pub gather: Duration,
+}
+
+impl Host {
+    /// A system on it to be tried.
+    pub(crate) fn system(&self, name: String, learning: Option<Learning>) -> System {
+        let Self { disk, scheduler, spin_down, cache, read_ahead, cluster, .. } = self.clone();
+        System { name, disk, scheduler, spin_down, cache, read_ahead, cluster, learning }
+    }
+}

@@ -1,0 +1,273 @@
+//! One system at work: the simulation that serves it, and how it comes by its copies.
+
+use std::time::{Duration as WallTime, Instant};
+
+use seekless_block::{Duration, Extent, Lba, Request, SimTime};
+use seekless_disk::{Device, DeviceSpec};
+use seekless_engine::Config;
+use seekless_learn::{AreaAt, Plan, PlanConfig, Policy, PolicyName};
+use seekless_sim::{
+    Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
+};
+
+use crate::error::StudyError;
+use crate::replicas::Replicating;
+use crate::scan::Scan;
+use crate::shuffle::{self, Shuffle};
+use crate::system::System;
+
+/// In an open loop, data is moved where no request has come for this long: a tenth of a second, some ten requests of a disk.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// What serves a system's requests.
+#[derive(Debug)]
+enum World {
+    /// It is told its plans.
+    Told(Box<Simulation>),
+    /// It judges its own.
+    Judged(Box<Judged>),
+    /// It has replicas in free space.
+    Replicating(Box<Replicating>),
+    /// Data changes places on the disk, once.
+    Shuffled(Box<Simulation>, Option<Shuffle>),
+}
+
+/// One system at work.
+#[derive(Debug)]
+pub(crate) struct Running {
+    world: World,
+    disk: Device,
+    spec: DeviceSpec,
+    pub(crate) name: String,
+    pub(crate) policy: Option<Policy>,
+    /// Folds from one plan to the next, where they are fixed.
+    pub(crate) plan_folds: Option<u32>,
+    /// What its planner may use.
+    pub(crate) plan_config: Option<PlanConfig>,
+    /// The plan that it follows.
+    pub(crate) plan: Plan,
+    /// First sector of its area, where it has one.
+    pub(crate) area_at: Option<Lba>,
+    /// What it cost, fold by fold.
+    pub(crate) laps: Vec<Measured>,
+    /// How long this computer took.
+    pub(crate) wall: WallTime,
+}
+
+/// A request, and when it comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    pub(crate) request: Request,
+    pub(crate) clock: Clock,
+    /// It is learned from, and not served.
+    pub(crate) trains: bool,
+}
+
+/// What a system finds when it begins.
+#[derive(Debug)]
+pub(crate) struct Begin<'a> {
+    pub(crate) scan: &'a Scan,
+    pub(crate) replay: Replay,
+    /// First sector of its area, where that was learned.
+    pub(crate) area_at: Option<Lba>,
+    /// What is free.
+    pub(crate) free: Vec<Extent>,
+}
+
+impl System {
+    /// Whether the trace and the area fit the disk.
+    pub(crate) fn check_fits(&self, scan: &Scan, path: &str) -> Result<(), StudyError> {
+        let (area, has) = (self.area(), Device::new(&self.disk)?.capacity());
+        let need = scan.capacity + area;
+        if need <= has {
+            return Ok(());
+        }
+        Err(StudyError::DiskTooSmall {
+            path: path.to_owned(),
+            end: scan.capacity.0,
+            devices: scan.facts.devices,
+            area: area.bytes(),
+            need: need.bytes(),
+            disk: self.disk.name().to_owned(),
+            has: has.bytes(),
+        })
+    }
+
+    /// The system at work.
+    pub(crate) fn begin(&self, at: Begin<'_>) -> Result<Running, StudyError> {
+        let disk = Device::new(&self.disk)?;
+        let engine = self.engine(at.scan.capacity, at.scan.grid);
+        let policy = self.policy();
+        let behind = Lba(at.scan.capacity.0);
+        let area_at = match &policy {
+            Some(p) if p.name() == PolicyName::OuterZone => at.area_at.unwrap_or(behind),
+            Some(p) if p.has_area() && p.area_at == AreaAt::Median => at.area_at.unwrap_or(behind),
+            _ => behind,
+        };
+        let sim = SimConfig {
+            area_at,
+            engine,
+            scheduler: self.scheduler,
+            spin_down: self.spin_down,
+            replay: at.replay,
+        };
+        let plan_config =
+            policy.map(|p| p.plan_config(engine.room(), self.read_ahead, self.cluster));
+        let world = match policy {
+            Some(policy) if policy.name() == PolicyName::Judged => {
+                let config = JudgedConfig { sim, policy, idle: Some(IDLE), in_flight: u32::MAX };
+                Judged::new(&disk, &config).map(|j| World::Judged(Box::new(j)))
+            }
+            Some(policy) if policy.replicates() => {
+                Replicating::new(disk.clone(), sim, policy, at.free)
+                    .map(|r| World::Replicating(Box::new(r)))
+            }
+            Some(policy) if policy.moves_in_place() => {
+                // Units change places over the whole disk.
+                let engine = Config {
+                    cache_bytes: self.cache,
+                    read_ahead: self.read_ahead,
+                    cluster: self.cluster,
+                    ..Config::new(disk.capacity())
+                };
+                let config = SimConfig { area_at: Lba(0), engine, ..sim };
+                Simulation::new(disk.clone(), config).map(|s| World::Shuffled(Box::new(s), None))
+            }
+            _ => Simulation::new(disk.clone(), sim).map(|s| World::Told(Box::new(s))),
+        };
+        Ok(Running {
+            world: world.map_err(|e| StudyError::run(&self.name, e))?,
+            disk,
+            spec: self.disk.clone(),
+            name: self.name.clone(),
+            policy,
+            plan_folds: self.learning.and_then(|l| l.plan_folds()),
+            plan_config,
+            plan: Plan::default(),
+            area_at: policy.filter(|p| !p.moves_in_place()).map(|_| area_at),
+            laps: Vec::new(),
+            wall: WallTime::ZERO,
+        })
+    }
+}
+
+impl Running {
+    /// Serves requests, or learns from them.
+    pub(crate) fn serve(&mut self, batch: &[Timed]) -> Result<(), StudyError> {
+        let began = Instant::now();
+        let result = batch.iter().try_for_each(|timed| self.take(timed));
+        self.wall += began.elapsed();
+        result.map_err(|e| StudyError::run(&self.name, e))
+    }
+
+    fn take(&mut self, timed: &Timed) -> Result<(), SimError> {
+        let Timed { request, clock, trains } = timed;
+        match &mut self.world {
+            World::Judged(judged) if *trains => judged.learn(clock.now, request),
+            World::Replicating(r) if *trains => r.learn(clock.now, request),
+            _ if *trains => {}
+            World::Told(simulation) => simulation.offer(request)?,
+            World::Judged(judged) => judged.offer(*clock, request)?,
+            World::Replicating(r) => r.offer(clock.now, request)?,
+            World::Shuffled(simulation, shuffle) => {
+                let Some(shuffle) = shuffle else { return simulation.offer(request) };
+                for extent in shuffle.parts(request.extent) {
+                    simulation.offer(&Request { extent, ..*request })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it learns from requests that it does not serve.
+    pub(crate) const fn learns_alone(&self) -> bool {
+        matches!(self.world, World::Judged(_) | World::Replicating(_))
+    }
+
+    /// Whether its data is about to change places.
+    pub(crate) const fn is_to_shuffle(&self) -> bool {
+        matches!(self.world, World::Shuffled(_, None))
+    }
+
+    /// Moves to a plan.
+    pub(crate) fn install(&mut self, plan: Plan) -> Result<(), StudyError> {
+        let began = Instant::now();
+        self.plan.clone_from(&plan);
+        let result = match &mut self.world {
+            World::Told(simulation) => simulation.install(plan),
+            World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => Ok(()),
+        };
+        self.wall += began.elapsed();
+        result.map_err(|e| StudyError::run(&self.name, e))
+    }
+
+    /// Has data change places by what `graph` saw.
+    pub(crate) fn shuffle(&mut self, graph: &seekless_learn::AccessGraph) {
+        if let World::Shuffled(_, shuffle) = &mut self.world {
+            let unit = match self.policy.map(|p| p.name()) {
+                Some(PolicyName::CylindersInPlace) => shuffle::cylinder(&self.spec),
+                _ => shuffle::BLOCK,
+            };
+            *shuffle = Some(Shuffle::new(graph, unit, self.disk.capacity()));
+        }
+    }
+
+    /// Has replicas made of what was learned from.
+    pub(crate) fn replicate(&mut self, now: SimTime) -> Result<(), StudyError> {
+        let began = Instant::now();
+        let result = match &mut self.world {
+            World::Replicating(r) => r.begin(now),
+            World::Told(_) | World::Judged(_) | World::Shuffled(..) => Ok(()),
+        };
+        self.wall += began.elapsed();
+        result.map_err(|e| StudyError::run(&self.name, e))
+    }
+
+    /// What a write buffer still holds goes home, at the cost of the system that put it there.
+    pub(crate) fn drain(&mut self) -> Result<(), StudyError> {
+        match &mut self.world {
+            World::Told(simulation) => {
+                simulation.drain().map_err(|e| StudyError::run(&self.name, e))
+            }
+            World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => Ok(()),
+        }
+    }
+
+    /// A fold has ended.
+    pub(crate) fn lap(&mut self) -> Result<(), StudyError> {
+        let began = Instant::now();
+        let measured = match &mut self.world {
+            World::Told(simulation) => simulation.lap(),
+            World::Judged(judged) => judged.lap(),
+            World::Replicating(r) => r.simulation.lap(),
+            World::Shuffled(simulation, shuffle) => simulation.lap().and_then(|mut m| {
+                if let Some(shuffle) = shuffle {
+                    shuffle.price(&self.disk, &mut m)?;
+                }
+                Ok(m)
+            }),
+        };
+        self.wall += began.elapsed();
+        self.laps.push(measured.map_err(|e| StudyError::run(&self.name, e))?);
+        Ok(())
+    }
+
+    /// The days' accounts, where it judges itself.
+    pub(crate) fn days(&self) -> Vec<DayCosts> {
+        match &self.world {
+            World::Judged(judged) => judged.days(),
+            World::Told(_) | World::Replicating(_) | World::Shuffled(..) => Vec::new(),
+        }
+    }
+
+    /// What a reader should know of it.
+    pub(crate) fn note(&self) -> Option<String> {
+        let World::Shuffled(_, Some(shuffle)) = &self.world else { return None };
+        Some(format!(
+            "{}: {} units of {} sectors changed places; a request that reaches over several that do not lie together counts once for each",
+            self.name,
+            shuffle.moved(),
+            shuffle.unit()
+        ))
+    }
+}

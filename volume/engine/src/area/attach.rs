@@ -1,0 +1,518 @@
+//! Formatting an area, and attaching one: the engine recovers what the area holds from its checkpoint and its log. Nothing
+//! here guesses. Pages that contradict each other are an error that says what to do; the area is then unchanged.
+
+use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
+
+use crate::area::checkpoint_pages::CheckpointPages;
+use crate::area::proof::{HomeGuard, Proof, needs_guard};
+use crate::area::recover::{Recovered, recover};
+use crate::core::page_map::{State, slots};
+use crate::core::shape::Shape;
+use crate::format::{
+    AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
+    Page, Position, Superblock, SuperblockError, Which, page_extent,
+};
+use crate::write_buffer::ring::Ring;
+use crate::{Config, Engine, Mode};
+
+/// What an area is made with.
+#[derive(Clone, Debug)]
+pub struct FormatOptions {
+    /// Drawn at random.
+    pub uuid: [u8; 16],
+    /// Size of the device that clients see.
+    pub capacity: Sectors,
+    /// Where the area begins, where it is a part of the device that holds home.
+    pub inside: Option<Lba>,
+    /// First sector of the first home page, 0 to 7.
+    pub grid: Sectors,
+    /// Where writes are to go.
+    pub mode: Mode,
+    /// Pages of a segment.
+    pub segment_pages: u32,
+    /// Share of the write buffer in percent, where copies stand in the area.
+    pub write_buffer_percent: u8,
+    /// How much replicas may take of home's free pages, with all that is left of the area for the write buffer; zero for
+    /// copies in the area.
+    pub replicas: Sectors,
+    /// Home's name, for people.
+    pub label: String,
+}
+
+impl FormatOptions {
+    /// How an area of this size is divided.
+    ///
+    /// # Errors
+    /// Where it is too small or too large.
+    pub fn geometry(&self, area: Sectors) -> Result<Geometry, GeometryError> {
+        let contents = Contents::new(self.write_buffer_percent, self.replicas);
+        Geometry::fit(area, self.segment_pages, contents)
+    }
+}
+
+/// Why an area cannot be made or attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// It cannot be divided.
+    #[error("the area cannot be formatted")]
+    Geometry(#[from] GeometryError),
+    /// The device failed.
+    #[error("the device of the area failed")]
+    Device(#[from] DeviceError),
+    /// No superblock that counts.
+    #[error("no usable superblock")]
+    Superblock(#[from] SuperblockError),
+    /// A page is damaged, or none of ours.
+    #[error(
+        "{what} (page {page} of the area) is damaged: nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
+    Damaged {
+        /// Which kind of page.
+        what: &'static str,
+        /// Where, from the start of the area.
+        page: u64,
+        /// How.
+        #[source]
+        error: FormatError,
+    },
+    /// Two pages do not belong together.
+    #[error(
+        "{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
+    Stranger {
+        /// Which kind of page.
+        what: &'static str,
+        /// Where.
+        page: u64,
+    },
+    /// The log breaks off before its end.
+    #[error(
+        "the log of the area breaks off at page {page} (record {sequence}), but record {later} says that it was on stable storage: something in between is damaged; nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
+    BrokenLog {
+        /// Where the record should stand.
+        page: u64,
+        /// Which record.
+        sequence: u64,
+        /// Which one knows.
+        later: u64,
+    },
+    /// The device cannot read a page that there is no doing without.
+    #[error(
+        "{what} (page {page} of the area) cannot be read: nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
+    Unreadable {
+        /// What stands there.
+        what: &'static str,
+        /// Where, from the start of the area.
+        page: u64,
+    },
+    /// It has replicas in discarded pages.
+    #[error(
+        "bytes of replicas may stand in {stained} of discarded pages, and the area alone knows where: run `seekless detach` first; nothing was changed"
+    )]
+    HasReplicas {
+        /// How much.
+        stained: Sectors,
+    },
+    /// Where replicas may stand is not known any more.
+    #[error(
+        "what is damaged told where replicas stand: discarded pages may read as other bytes of the same disk, which no repair can tell from data. Nothing was changed: copy the disk and its area, then let the file system's own check look at the disk"
+    )]
+    ReplicasUnknown(#[source] Box<AttachError>),
+    /// What only the area holds would be lost.
+    #[error(
+        "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
+    )]
+    NotDrained,
+    /// Home could be mounted without its newest data.
+    #[error(
+        "the area may hold the only copy of something, and has no space for the guard that keeps the bare disk from being mounted; nothing was changed"
+    )]
+    NoGuard,
+    /// Home is not what it was.
+    #[error(
+        "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless resize`"
+    )]
+    Capacity {
+        /// When it was made.
+        expected: Sectors,
+        /// Now.
+        found: Sectors,
+    },
+    /// The area's device shrank.
+    #[error("the area has {expected}, but its device only {found}: it was cut short; grow it back")]
+    Shrunken {
+        /// What the superblock says.
+        expected: Sectors,
+        /// What there is.
+        found: Sectors,
+    },
+}
+
+/// What was found at attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttachReport {
+    /// It had been detached in order.
+    pub clean: bool,
+    /// Copies are used at once: nobody wrote home meanwhile.
+    pub trusted: bool,
+    /// Records of the log that were read.
+    pub records: u64,
+    /// Pages whose only valid copy stands in the area.
+    pub dirty: u64,
+    /// Copies equal to home.
+    pub copies: u64,
+    /// Copies yet to be proven.
+    pub suspects: u64,
+    /// The guard must be up before the first request: home alone may not hold all that clients read.
+    pub needs_guard: bool,
+}
+
+/// What the superblock says that does not change while the engine runs, and what only checkpoints change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Identity {
+    pub(crate) uuid: AreaId,
+    pub(crate) inside: Option<Lba>,
+    pub(crate) label: String,
+    pub(crate) area_size: Sectors,
+    pub(crate) generation: u64,
+    pub(crate) checkpoint_slot: u8,
+    pub(crate) checkpoint_generation: u64,
+    /// The plan that the plan region holds; 0 for none.
+    pub(crate) plan: u64,
+}
+
+/// What a checkpoint says of its moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) dirty: bool,
+    /// At a detach in order: what the driver can prove.
+    pub(crate) stamp: Option<[u8; 32]>,
+    pub(crate) mode: Mode,
+    pub(crate) checkpoint_slot: u8,
+    pub(crate) checkpoint_generation: u64,
+    /// Segment of the log and page, sequence, checksum of the header before.
+    pub(crate) position: (u32, u32, u64, u32),
+    pub(crate) tail: u32,
+    /// The plan at hand; 0 for none.
+    pub(crate) plan: u64,
+}
+
+impl Identity {
+    /// Of an area that nobody will attach again.
+    pub(crate) fn fresh(config: &Config) -> Self {
+        Self { area_size: config.area, generation: 1, ..Self::default() }
+    }
+
+    /// Of an area that was found; `has_plan` where its plan could be read.
+    fn of(s: &Superblock, has_plan: bool) -> Self {
+        Self {
+            uuid: s.uuid,
+            inside: s.inside.then_some(s.area_at),
+            label: s.label.as_str().to_owned(),
+            area_size: s.area_size,
+            generation: s.generation,
+            checkpoint_slot: s.checkpoint_slot,
+            checkpoint_generation: s.checkpoint_generation,
+            plan: if has_plan { s.plan_generation } else { 0 },
+        }
+    }
+
+    pub(crate) fn superblock(&self, config: &Config, geo: &Shape, at: &Moment) -> Superblock {
+        let (segment, page, next_sequence, previous) = at.position;
+        let mut flags = AreaFlags::NONE;
+        if at.dirty {
+            flags = flags.union(AreaFlags::DIRTY);
+        }
+        if at.stamp.is_some() {
+            flags = flags.union(AreaFlags::CLEAN);
+        }
+        let none = at.checkpoint_generation == 0;
+        Superblock {
+            uuid: self.uuid,
+            generation: self.generation,
+            home_capacity: config.capacity,
+            area_size: self.area_size,
+            area_at: self.inside.unwrap_or_default(),
+            checkpoint_generation: at.checkpoint_generation,
+            checkpoint_entries: if none { 0 } else { geo.slots().into() },
+            next_sequence,
+            plan_generation: at.plan,
+            plan_slots: if at.plan == 0 { 0 } else { geo.read_slots().into() },
+            position: Position { segment: geo.read_segments + segment, page },
+            segment_pages: geo.segment_pages,
+            read_segments: geo.read_segments,
+            log_segments: geo.log_segments,
+            free_map_pages: geo.free_map_pages(),
+            previous,
+            tail: geo.read_segments + at.tail,
+            grid: config.grid.0 as u8,
+            mode: at.mode,
+            flags,
+            inside: self.inside.is_some(),
+            checkpoint_slot: at.checkpoint_slot,
+            stamp: at.stamp.unwrap_or_default(),
+            label: Label::new(&self.label),
+        }
+    }
+
+    pub(crate) fn checkpoint(&self, geo: &Shape, at: &Moment) -> CheckpointHeader {
+        let (segment, page, next_sequence, previous) = at.position;
+        CheckpointHeader {
+            uuid: self.uuid,
+            generation: at.checkpoint_generation,
+            entries: geo.slots().into(),
+            next_sequence,
+            position: Position { segment: geo.read_segments + segment, page },
+            previous,
+            tail: geo.read_segments + at.tail,
+        }
+    }
+}
+
+/// Bytes of a checkpoint that an attach writes at a time.
+const WRITE_BYTES: usize = 1 << 20;
+
+pub(crate) fn write_page(
+    area: &mut dyn Device,
+    at: u64,
+    encode: impl FnOnce(&mut Page),
+) -> Result<(), DeviceError> {
+    let mut page = [0; PAGE_BYTES as usize];
+    encode(&mut page);
+    area.write(page_extent(at, 1), &page)
+}
+
+/// Makes `area`, all of it, an area without copies. What it held is lost; home is not touched.
+///
+/// # Errors
+/// Where it is too small, or fails.
+pub fn format_area(
+    area: &mut dyn Device,
+    options: &FormatOptions,
+) -> Result<Geometry, AttachError> {
+    make(area, options, 1)
+}
+
+/// Divides `area`, all of it as large as it is now, anew: `before` is what its superblock said. Its copies are
+/// dropped; home is complete before, and not touched. A crash before it ends leaves the area as it was or none.
+///
+/// # Errors
+/// Where it was not drained and detached in order, where bytes of replicas may stand in home; as [`format_area`].
+pub fn resize_area(
+    area: &mut dyn Device,
+    options: &FormatOptions,
+    before: &Superblock,
+) -> Result<Geometry, AttachError> {
+    if before.flags.contains(AreaFlags::DIRTY) || !before.flags.contains(AreaFlags::CLEAN) {
+        return Err(AttachError::NotDrained);
+    }
+    if before.free_map_pages > 0 {
+        let stained = Sectors(recover(area)?.stained.pages() * PAGE_SECTORS);
+        if stained.0 > 0 {
+            return Err(AttachError::HasReplicas { stained });
+        }
+    }
+    // It keeps its name, and records of before still stand there: none may be taken for one of the new log.
+    let records = u64::from(before.log_segments) * u64::from(before.segment_pages);
+    make(area, options, before.next_sequence.saturating_add(records))
+}
+
+fn make(
+    area: &mut dyn Device,
+    options: &FormatOptions,
+    sequence: u64,
+) -> Result<Geometry, AttachError> {
+    let geometry = options.geometry(area.capacity())?;
+    let geo = Shape::new(geometry);
+    let identity = Identity {
+        uuid: AreaId(options.uuid),
+        inside: options.inside,
+        label: options.label.clone(),
+        area_size: area.capacity(),
+        generation: 1,
+        ..Identity::default()
+    };
+    let mut config = Config::new(options.capacity);
+    config.grid = options.grid;
+    let moment = Moment {
+        dirty: false,
+        stamp: Some([0; 32]),
+        mode: options.mode,
+        checkpoint_slot: 0,
+        checkpoint_generation: 0,
+        position: (0, 0, sequence, 0),
+        tail: 0,
+        plan: 0,
+    };
+    // No half-made area can be taken for a whole one, nor for the one that was here.
+    area.write_zeroes(page_extent(0, 2))?;
+    area.flush()?;
+    for copy in [1, 0] {
+        let superblock = identity.superblock(&config, &geo, &moment);
+        write_page(area, copy, |page| {
+            superblock.encode(page);
+        })?;
+    }
+    area.flush()?;
+    Ok(geometry)
+}
+
+/// Attaches an area that [`format_area`] made: recovers its contents, and marks the area as in use. The server and the crash
+/// enumerator both call this function. The area itself decides its size, grid, mode and division; `config` decides the rest.
+/// Without a proof, copies are in doubt: each is compared with home before its first use. Without a proof, free pages count
+/// as used, except those that may hold bytes of replicas.
+///
+/// # Errors
+/// Where the area is none, or of a newer version, or damaged, or of another device, or would need a guard that it has no
+/// space for. Nothing was changed then.
+pub fn attach(
+    area: &mut dyn Device,
+    config: Config,
+    proof: &Proof,
+) -> Result<(Engine, AttachReport), AttachError> {
+    let mut recovered = recover(area)?;
+    recovered.doubt_free(proof);
+    let s = &recovered.superblock;
+    if s.home_capacity != config.capacity {
+        return Err(AttachError::Capacity { expected: s.home_capacity, found: config.capacity });
+    }
+    let needs_guard = needs_guard(s, proof);
+    if needs_guard && proof.guard == HomeGuard::Missing && !proof.to_drain {
+        return Err(AttachError::NoGuard);
+    }
+    let (engine, report) = resume(area, recovered, config, proof)?;
+    let needs_guard = proof.guard != HomeGuard::SameDevice && (needs_guard || report.dirty > 0);
+    Ok((engine, AttachReport { needs_guard, ..report }))
+}
+
+/// An engine that goes on with what was recovered; the area is marked as in use.
+pub(crate) fn resume(
+    area: &mut dyn Device,
+    r: Recovered,
+    config: Config,
+    proof: &Proof,
+) -> Result<(Engine, AttachReport), AttachError> {
+    let s = &r.superblock;
+    let identity = Identity::of(s, r.plan.is_some());
+    let plan_generation = s.plan_generation;
+    let (clean, trusted) = (r.is_clean(), r.is_trusted(proof));
+    let mut engine = Engine::with(divided_like(config, s, &r.geo), r.geo, identity);
+    engine.copies.resume(r.map);
+    // After a stop in order somebody else may have written where the client had discarded.
+    if trusted || !clean || proof.keeps_home() {
+        let most = engine.geo.segment_pages - 1;
+        let places = r.places.into_iter();
+        let places = places.map(|(segment, first, pages)| (segment, first, pages.min(most)));
+        engine.free.resume((r.free, r.stained), places);
+    } else {
+        engine.forget_replicas();
+    }
+    engine.doubt_copies(clean, trusted);
+    let ring = Ring { tail_durable: r.ring.tail, replay: r.ring.head, ..r.ring };
+    // Numbers that no record has which a lost one left without its predecessor: were that written again, byte for
+    // byte, what once followed it would follow it again.
+    let sequence = r.sequence + engine.log.pages();
+    engine.log.resume(ring, r.page, sequence, r.previous);
+    engine.sync.home_dirty = true;
+    engine.sync.log_dirty = true;
+    engine.find_suspects();
+    if let Some(wants) = r.plan {
+        engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
+    }
+    // There may be something to do before anybody asks for anything.
+    engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
+    engine.put_down(area, r.which)?;
+    let report = AttachReport {
+        clean,
+        trusted,
+        records: r.records,
+        dirty: engine.copies.count(State::Dirty),
+        copies: engine.copies.count(State::Clean),
+        suspects: engine.copies.count(State::Suspect),
+        needs_guard: false,
+    };
+    Ok((engine, report))
+}
+
+/// What the superblock decides is not the driver's to choose.
+fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
+    let (write_buffer_percent, replicas) = match geo.contents(s.area_size) {
+        Contents::Copies { write_buffer_percent } => (write_buffer_percent, Sectors(0)),
+        Contents::Replicas { most } => (0, most),
+    };
+    Config {
+        area: s.area_size,
+        grid: Sectors(s.grid.into()),
+        segment_pages: s.segment_pages,
+        mode: s.mode,
+        write_buffer_percent,
+        replicas,
+        ..config
+    }
+}
+
+impl Engine {
+    /// What an attach takes for proven of the copies that it found.
+    fn doubt_copies(&mut self, clean: bool, trusted: bool) {
+        for slot in slots(0..self.geo.slots()) {
+            match (self.copies.state(slot), self.copies.is_log(slot)) {
+                (State::Free, _) => {}
+                // Of the log, only what is needed is kept: what is at home could be taken for newer after a crash.
+                (State::Clean | State::Suspect, true) if clean => self.copies.clear(slot),
+                (_, true) => self.copies.set_state(slot, State::Dirty),
+                (_, false) if trusted => {}
+                (_, false) => self.copies.set_state(slot, State::Suspect),
+            }
+        }
+    }
+
+    /// What a checkpoint that begins now says of its moment: the other place, the next generation.
+    pub(crate) fn moment(&self, mode: Mode, stamp: Option<[u8; 32]>) -> Moment {
+        Moment {
+            dirty: mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0,
+            stamp,
+            mode,
+            checkpoint_slot: 1 - self.identity.checkpoint_slot,
+            checkpoint_generation: self.identity.checkpoint_generation + 1,
+            position: self.log.position(),
+            tail: self.log.ring.tail_durable,
+            plan: self.background.todo.plan(),
+        }
+    }
+
+    /// A checkpoint, at once, and a superblock that says that the area is in use: the copy that counts is written
+    /// last.
+    fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
+        let free = self.free_now(std::iter::empty());
+        let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
+        let mut pages = CheckpointPages::new(moment, free);
+        let mut buffer: Vec<u8> = Vec::new();
+        while let Some(start) = pages.place(self) {
+            loop {
+                let mut page: Page = [0; PAGE_BYTES as usize];
+                pages.encode(self, &mut page);
+                buffer.extend_from_slice(&page);
+                if pages.begins_region() || buffer.len() >= WRITE_BYTES {
+                    break;
+                }
+            }
+            area.write(page_extent(start, buffer.len() as u64 / PAGE_BYTES), &buffer)?;
+            buffer.clear();
+        }
+        let moment = pages.moment;
+        area.flush()?;
+        self.identity.generation += 1;
+        let superblock = self.identity.superblock(&self.config, &self.geo, &moment);
+        for copy in [1 - which as u64, which as u64] {
+            write_page(area, copy, |page| {
+                superblock.encode(page);
+            })?;
+            area.flush()?;
+        }
+        self.identity.checkpoint_slot = moment.checkpoint_slot;
+        self.identity.checkpoint_generation = moment.checkpoint_generation;
+        Ok(())
+    }
+}

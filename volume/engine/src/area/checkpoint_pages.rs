@@ -1,0 +1,180 @@
+//! The pages of a checkpoint, one after the other: the map, what is free, the plan. The checkpoint of a volume at work and
+//! the one that an attach writes are both made of these pages.
+
+use crate::Engine;
+use crate::area::attach::Moment;
+use crate::core::page_map::Slot;
+use crate::format::{
+    CheckpointPage, ENTRIES_PER_PAGE, Entry, FreeMapPage, PLAN_PER_PAGE, Page, PlanHeader,
+    PlanPage, RUNS_PER_PAGE, Run,
+};
+
+/// Which page comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    MapHeader,
+    /// The first slot of it.
+    Map(u32),
+    /// Its number.
+    FreeMap(u32),
+    PlanHeader,
+    /// The first slot of it.
+    Plan(u32),
+    End,
+}
+
+/// See the module. What changes while pages are taken is in the log behind the checkpoint's position.
+#[derive(Debug)]
+pub(crate) struct CheckpointPages {
+    pub(crate) moment: Moment,
+    /// What was free at that moment.
+    free: Vec<Run>,
+    next: Next,
+}
+
+impl CheckpointPages {
+    /// All pages of a checkpoint of this moment.
+    pub(crate) fn new(moment: Moment, free: Vec<Run>) -> Self {
+        Self { moment, free, next: Next::MapHeader }
+    }
+
+    /// A checkpoint of which all pages have been written.
+    pub(crate) fn written(moment: Moment) -> Self {
+        Self { moment, free: Vec::new(), next: Next::End }
+    }
+
+    /// The page of the area that the next page goes to; `None` behind the last.
+    pub(crate) fn place(&self, engine: &Engine) -> Option<u64> {
+        let geo = &engine.geo;
+        let map = geo.checkpoint_at(self.moment.checkpoint_slot);
+        match self.next {
+            Next::MapHeader => Some(map),
+            Next::Map(first) => Some(map + 1 + u64::from(first / ENTRIES_PER_PAGE)),
+            Next::FreeMap(number) => {
+                Some(geo.free_map_at(self.moment.checkpoint_slot) + u64::from(number))
+            }
+            Next::PlanHeader => Some(geo.plan_at()),
+            Next::Plan(first) => Some(geo.plan_at() + 1 + u64::from(first / PLAN_PER_PAGE)),
+            Next::End => None,
+        }
+    }
+
+    /// Whether the next page begins a region: pages of two regions do not go into one write.
+    pub(crate) const fn begins_region(&self) -> bool {
+        matches!(self.next, Next::MapHeader | Next::FreeMap(0) | Next::PlanHeader | Next::End)
+    }
+
+    /// Writes the next page into memory, and goes on to the one behind.
+    pub(crate) fn encode(&mut self, engine: &Engine, page: &mut Page) {
+        let (uuid, generation) = (engine.identity.uuid, self.moment.checkpoint_generation);
+        match self.next {
+            Next::MapHeader => {
+                engine.identity.checkpoint(&engine.geo, &self.moment).encode(page);
+                self.next = Next::Map(0);
+            }
+            Next::Map(first) => {
+                let slots = engine.geo.slots();
+                let entry = |i: usize| {
+                    let slot = first + i as u32;
+                    if slot < slots { engine.copies.entry(Slot(slot)) } else { Entry::FREE }
+                };
+                let entries = std::array::from_fn(entry);
+                CheckpointPage { uuid, generation, first, entries }.encode(page);
+                let behind = first.saturating_add(ENTRIES_PER_PAGE);
+                self.next =
+                    if behind < slots { Next::Map(behind) } else { self.behind_the_map(engine) };
+            }
+            Next::FreeMap(number) => {
+                // Behind the last run there is nothing, and a reader must find that.
+                let first = number * RUNS_PER_PAGE;
+                let run =
+                    |i: usize| self.free.get(first as usize + i).copied().unwrap_or(Run::NONE);
+                FreeMapPage { uuid, generation, first, runs: std::array::from_fn(run) }
+                    .encode(page);
+                let last = self.free.len() as u32 / RUNS_PER_PAGE;
+                self.next =
+                    if number < last { Next::FreeMap(number + 1) } else { self.plan(engine) };
+            }
+            Next::PlanHeader => {
+                let slots = engine.geo.read_slots().into();
+                PlanHeader { uuid, generation: self.moment.plan, slots }.encode(page);
+                self.next = Next::Plan(0);
+            }
+            Next::Plan(first) => {
+                let slots = engine.geo.read_slots();
+                let wanted = |i: usize| {
+                    let slot = first + i as u32;
+                    if slot < slots {
+                        engine.background.todo.wanted(Slot(slot)).map(|p| p.0)
+                    } else {
+                        None
+                    }
+                };
+                let wanted = std::array::from_fn(wanted);
+                PlanPage { uuid, generation: self.moment.plan, first, wanted }.encode(page);
+                let behind = first.saturating_add(PLAN_PER_PAGE);
+                self.next = if behind < slots { Next::Plan(behind) } else { Next::End };
+            }
+            Next::End => debug_assert!(false, "behind the last page"),
+        }
+    }
+
+    fn behind_the_map(&self, engine: &Engine) -> Next {
+        if engine.geo.free_map_pages() > 0 { Next::FreeMap(0) } else { self.plan(engine) }
+    }
+
+    /// A plan is written once. What its region held is of no use to anyone: the superblock names another.
+    fn plan(&self, engine: &Engine) -> Next {
+        let new = self.moment.plan != 0 && self.moment.plan != engine.identity.plan;
+        if new { Next::PlanHeader } else { Next::End }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::format::RunKind;
+    use seekless_block::{Bytes, PAGE_BYTES};
+
+    /// Where the pages of a checkpoint go, of an area of a GiB.
+    fn places(replicas: Bytes, plan: u64, runs: usize) -> (Vec<u64>, Engine) {
+        let config = Config {
+            area: Bytes(1 << 30).sectors_ceil(),
+            replicas: replicas.sectors_ceil(),
+            ..Config::new(Bytes(64 << 30).sectors_ceil())
+        };
+        let engine = Engine::new(config);
+        let moment = Moment { plan, ..engine.moment(crate::Mode::WriteThrough, None) };
+        let run = |i: usize| Run { first: 2 * i as u64, pages: 1, kind: RunKind::Free };
+        let mut pages = CheckpointPages::new(moment, (0..runs).map(run).collect());
+        let (mut found, mut page) = (Vec::new(), [0; PAGE_BYTES as usize]);
+        while let Some(at) = pages.place(&engine) {
+            pages.encode(&engine, &mut page);
+            found.push(at);
+        }
+        (found, engine)
+    }
+
+    #[test]
+    fn a_checkpoint_is_all_of_its_pages_in_their_order() {
+        let (found, engine) = places(Bytes(0), 7, 0);
+        let at = engine.geo.checkpoint_at(1);
+        let map = 1 + u64::from(engine.geo.slots().div_ceil(ENTRIES_PER_PAGE));
+        let plan = 1 + u64::from(engine.geo.read_slots().div_ceil(PLAN_PER_PAGE));
+        let plan_at = engine.geo.plan_at();
+        assert!(map > 700 && plan > 300, "several pages of each");
+        assert!(found.iter().copied().eq((at..at + map).chain(plan_at..plan_at + plan)));
+    }
+
+    #[test]
+    fn a_free_map_ends_with_a_run_that_is_none() {
+        for (runs, pages) in [(0, 1), (336, 1), (337, 2), (1000, 3)] {
+            let (found, engine) = places(Bytes(1 << 30), 0, runs);
+            let (at, map) = (engine.geo.checkpoint_at(1), engine.geo.slots());
+            let map = at..at + 1 + u64::from(map.div_ceil(ENTRIES_PER_PAGE));
+            let free = engine.geo.free_map_at(1);
+            assert!(found.iter().copied().eq(map.chain(free..free + pages)), "{runs} runs");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Recovering the map of an area from its checkpoint and from the log behind it. Nothing here guesses, and nothing is
+//! written.
+
+use std::collections::BTreeSet;
+
+use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
+
+use crate::area::attach::AttachError;
+use crate::area::proof::Proof;
+use crate::core::page_map::{HomePage, PageMap, Slot, State, slots};
+use crate::core::shape::Shape;
+use crate::format::{
+    AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
+    Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run,
+    RunKind, Superblock, Which, page_extent, read_superblock,
+};
+use crate::free_space::extents::Extents;
+use crate::write_buffer::ring::Ring;
+
+/// What an area holds.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) superblock: Superblock,
+    /// The copy of the superblock that counts.
+    pub(crate) which: Which,
+    /// What is wrong with the other one.
+    pub(crate) other: Option<Problem>,
+    pub(crate) geo: Shape,
+    pub(crate) map: PageMap,
+    pub(crate) ring: Ring,
+    /// Where the log goes on, within the ring's head.
+    pub(crate) page: u32,
+    pub(crate) sequence: u64,
+    pub(crate) previous: u32,
+    pub(crate) records: u64,
+    /// Runs that the plan at hand wants, as `(slot, home page, pages)`; `None` where there is none that can be read.
+    pub(crate) plan: Option<Vec<(Slot, HomePage, u32)>>,
+    /// What the client has discarded and not written since; of it, what may hold bytes of replicas; and what is open.
+    pub(crate) free: Extents,
+    pub(crate) stained: Extents,
+    open: Extents,
+    /// By segment, the first home page of its replicas, and how many there were.
+    pub(crate) places: Vec<(u32, u64, u32)>,
+    /// Pages of the log that the device could not read.
+    pub(super) unreadable: BTreeSet<u64>,
+}
+
+/// Reads what an area holds, and changes nothing.
+pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
+    let mut r = begin(area)?;
+    if r.superblock.checkpoint_generation > 0 {
+        r.load_checkpoint(area)?;
+        r.load_free_map(area)?;
+    }
+    let log = r.read_log(area);
+    if let Some(broken) = r.broken(&log).or_else(|| log.unreadable()) {
+        return Err(broken);
+    }
+    r.apply(area, log.records)?;
+    r.find_places(area)?;
+    if r.superblock.plan_generation > 0 {
+        r.plan = r.load_plan(area);
+    }
+    Ok(r)
+}
+
+pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
+    let found = read_superblock(area, Lba(0))?;
+    let superblock = found.superblock;
+    if superblock.area_size > area.capacity() {
+        return Err(AttachError::Shrunken {
+            expected: superblock.area_size,
+            found: area.capacity(),
+        });
+    }
+    let geometry = superblock.geometry().map_err(|error| AttachError::Damaged {
+        what: "the superblock",
+        page: found.which as u64,
+        error,
+    })?;
+    let geo = Shape::new(geometry);
+    let mut r = Recovered {
+        map: PageMap::new(geo.slots()),
+        ring: Ring::default(),
+        page: superblock.position.page,
+        sequence: superblock.next_sequence,
+        previous: superblock.previous,
+        records: 0,
+        plan: None,
+        free: Extents::default(),
+        stained: Extents::default(),
+        open: Extents::default(),
+        places: Vec::new(),
+        unreadable: BTreeSet::new(),
+        which: found.which,
+        other: found.other,
+        geo,
+        superblock,
+    };
+    r.ring.segments = r.geo.log_segments;
+    r.ring.head = r.superblock.position.segment - r.geo.read_segments;
+    r.ring.tail = r.superblock.tail - r.geo.read_segments;
+    Ok(r)
+}
+
+impl Recovered {
+    fn home_pages(&self) -> u64 {
+        self.superblock.home_capacity.0.saturating_sub(self.superblock.grid.into()) / PAGE_SECTORS
+    }
+
+    /// It was detached in order, and nothing was written since.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.superblock.flags.contains(AreaFlags::CLEAN) && self.records == 0
+    }
+
+    /// And home is as it was then.
+    pub(crate) fn is_trusted(&self, proof: &Proof) -> bool {
+        self.is_clean() && proof.stamp != [0; 32] && proof.stamp == self.superblock.stamp
+    }
+
+    /// Where somebody else may have written home, only what may hold bytes of replicas counts as free.
+    pub(crate) fn doubt_free(&mut self, proof: &Proof) {
+        if !proof.keeps_home() && !self.is_trusted(proof) {
+            self.free = self.stained.clone();
+        }
+    }
+
+    pub(super) fn load_checkpoint(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
+        let start = self.geo.checkpoint_at(self.superblock.checkpoint_slot);
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        let damaged = |what, page| move |error| AttachError::Damaged { what, page, error };
+        let what = "the checkpoint's header";
+        readable(area, start, &mut page, what)?;
+        let header = CheckpointHeader::decode(&page).map_err(damaged(what, start))?;
+        let s = &self.superblock;
+        if header.uuid != s.uuid
+            || header.generation != s.checkpoint_generation
+            || header.next_sequence != s.next_sequence
+            || header.position != s.position
+            || header.previous != s.previous
+        {
+            return Err(AttachError::Stranger { what, page: start });
+        }
+        let what = "a page of the checkpoint";
+        let slots = self.geo.slots();
+        let pages = u64::from(slots.div_ceil(ENTRIES_PER_PAGE));
+        let mut buffer = vec![0; (pages.min(256) * PAGE_BYTES) as usize];
+        let mut at = 0;
+        while at < pages {
+            let count = (pages - at).min(256);
+            let bytes = (count * PAGE_BYTES) as usize;
+            readable(area, start + 1 + at, &mut buffer[..bytes], "the checkpoint from there on")?;
+            for (i, bytes) in buffer[..bytes].chunks_exact(PAGE_BYTES as usize).enumerate() {
+                let number = start + 1 + at + i as u64;
+                let page = CheckpointPage::decode(bytes).map_err(damaged(what, number))?;
+                let first = (at as u32 + i as u32) * ENTRIES_PER_PAGE;
+                if page.uuid != header.uuid
+                    || page.generation != header.generation
+                    || page.first != first
+                {
+                    return Err(AttachError::Stranger { what, page: number });
+                }
+                for (slot, entry) in (first..slots).zip(&page.entries) {
+                    if !self.take(Slot(slot), *entry) {
+                        return Err(AttachError::Stranger { what, page: number });
+                    }
+                }
+            }
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// What was free at the moment of the checkpoint.
+    pub(super) fn load_free_map(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
+        let start = self.geo.free_map_at(self.superblock.checkpoint_slot);
+        let what = "a page of the free map";
+        let (uuid, generation) = (self.superblock.uuid, self.superblock.checkpoint_generation);
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        for number in 0..self.geo.free_map_pages() {
+            let at = start + u64::from(number);
+            readable(area, at, &mut page, what)?;
+            let read = FreeMapPage::decode(&page).map_err(|error| AttachError::Damaged {
+                what,
+                page: at,
+                error,
+            })?;
+            let first = number * RUNS_PER_PAGE;
+            if (read.uuid, read.generation, read.first) != (uuid, generation, first) {
+                return Err(AttachError::Stranger { what, page: at });
+            }
+            for run in read.runs {
+                if run == Run::NONE {
+                    return Ok(());
+                }
+                if !self.take_run(run) {
+                    return Err(AttachError::Stranger { what, page: at });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A page that stands in the log was written after it was discarded: a discard makes void what stands there.
+    pub(super) fn use_logged(&mut self) {
+        if self.geo.free_map_pages() > 0 {
+            for slot in slots(self.geo.read_slots()..self.geo.slots()) {
+                if let Some(HomePage(first)) = self.map.home(slot) {
+                    self.take_run(Run { first, pages: 1, kind: RunKind::Used });
+                }
+            }
+        }
+    }
+
+    /// Takes what is known of home pages. False where there are no such pages.
+    pub(super) fn take_run(&mut self, run: Run) -> bool {
+        let pages = run.first..run.first + u64::from(run.pages);
+        if pages.end > self.home_pages() {
+            return false;
+        }
+        match run.kind {
+            RunKind::Used => {
+                self.free.remove(pages.clone());
+                self.stained.remove(pages);
+            }
+            RunKind::Free => {
+                self.free.insert(pages.clone());
+                self.stained.remove(pages);
+            }
+            RunKind::Stained => {
+                self.free.insert(pages.clone());
+                self.stained.insert(pages);
+            }
+            RunKind::Open => self.open.insert(pages),
+        }
+        true
+    }
+
+    /// Where replicas stand that the map tells of, and what is free after all.
+    pub(super) fn find_places(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
+        let open: Vec<_> = self.open.iter().collect();
+        open.into_iter().for_each(|part| self.free.remove(part));
+        self.free.extend(self.stained.iter());
+        if self.geo.free_map_pages() == 0 {
+            return Ok(());
+        }
+        let per = self.geo.segment_pages;
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        for segment in 0..self.geo.read_segments {
+            let first = segment * per;
+            if slots(first..first + per).all(|slot| self.map.state(slot) == State::Free) {
+                continue;
+            }
+            // Where it cannot be read, or is damaged, its copies are lost, no more.
+            let read = area.read(page_extent(self.page_of(first), 1), &mut page);
+            let header = read.ok().and_then(|()| Header::decode(&page).ok()).filter(|h| {
+                h.uuid == self.superblock.uuid && h.position == Position { segment, page: 0 }
+            });
+            let Some(Header { durable: place, content: Content::ReadMap(entries), .. }) = header
+            else {
+                self.clear_segment(segment);
+                continue;
+            };
+            for slot in slots(first..first + per) {
+                let at = u64::from(slot.0 - first).wrapping_sub(1);
+                let stands = place.wrapping_add(at);
+                let named = entries.get(at as usize).map(|e| e.home);
+                let good = self.map.home(slot).is_some_and(|HomePage(home)| {
+                    named == Some(home)
+                        && self.stained.contains(stands)
+                        && !self.free.contains(home)
+                });
+                if !good {
+                    self.map.clear(slot);
+                }
+            }
+            self.places.push((segment, place, entries.len() as u32));
+        }
+        Ok(())
+    }
+
+    /// What the plan at hand wants. A damaged plan costs its copies, no more.
+    pub(super) fn load_plan(&self, area: &mut dyn Device) -> Option<Vec<(Slot, HomePage, u32)>> {
+        let (start, read_slots) = (self.geo.plan_at(), self.geo.read_slots());
+        let (uuid, generation) = (self.superblock.uuid, self.superblock.plan_generation);
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        area.read(page_extent(start, 1), &mut page).ok()?;
+        let header = PlanHeader::decode(&page).ok()?;
+        if (header.uuid, header.generation, header.slots) != (uuid, generation, read_slots.into()) {
+            return None;
+        }
+        let mut wants: Vec<(Slot, HomePage, u32)> = Vec::new();
+        let mut first = 0;
+        while first < read_slots {
+            area.read(page_extent(start + 1 + u64::from(first / PLAN_PER_PAGE), 1), &mut page)
+                .ok()?;
+            let read = PlanPage::decode(&page).ok()?;
+            if (read.uuid, read.generation, read.first) != (uuid, generation, first) {
+                return None;
+            }
+            for (slot, home) in (first..read_slots).zip(read.wanted) {
+                let Some(home) = home else { continue };
+                if home >= self.home_pages() || slot.is_multiple_of(self.geo.segment_pages) {
+                    return None;
+                }
+                match wants.last_mut() {
+                    Some((s, p, n)) if s.0 + *n == slot && p.0 + u64::from(*n) == home => *n += 1,
+                    _ => wants.push((Slot(slot), HomePage(home), 1)),
+                }
+            }
+            first = first.saturating_add(PLAN_PER_PAGE);
+        }
+        Some(wants)
+    }
+
+    /// Takes an entry into the map. False where no such home page exists.
+    pub(super) fn take(&mut self, slot: Slot, entry: Entry) -> bool {
+        if entry.state != State::Free {
+            if entry.home >= self.home_pages() {
+                return false;
+            }
+            // Replicas stand beside each other; what is in the log stands alone.
+            let log = slot.0 >= self.geo.read_segments * self.geo.segment_pages;
+            if log || self.geo.free_map_pages() == 0 {
+                self.map.set(slot, HomePage(entry.home), entry.state, entry.sum);
+            } else {
+                self.map.add(slot, HomePage(entry.home), entry.state, entry.sum);
+            }
+        }
+        true
+    }
+
+    /// The page of the area that a slot of the log or of a map is.
+    pub(super) fn page_of(&self, slot: u32) -> u64 {
+        self.geo.page_of(Slot(slot)).unwrap_or_default()
+    }
+
+    pub(super) fn log_slot(&self, segment: u32) -> u32 {
+        (self.geo.read_segments + segment) * self.geo.segment_pages
+    }
+
+    pub(super) fn clear_segment(&mut self, segment: u32) {
+        let first = segment * self.geo.segment_pages;
+        slots(first..first + self.geo.segment_pages).for_each(|slot| self.map.clear(slot));
+    }
+
+    /// A segment of the log. Pages that the device cannot read are zeroes, and noted down: neither a header nor, but where
+    /// that is what stood there, data.
+    pub(super) fn read_segment(&mut self, area: &mut dyn Device, segment: u32, buffer: &mut [u8]) {
+        let at = self.page_of(self.log_slot(segment));
+        if area.read(page_extent(at, self.geo.segment_pages.into()), buffer).is_ok() {
+            return;
+        }
+        for (page, bytes) in (at..).zip(buffer.chunks_exact_mut(PAGE_BYTES as usize)) {
+            if area.read(page_extent(page, 1), bytes).is_err() {
+                bytes.fill(0);
+                self.unreadable.insert(page);
+            }
+        }
+    }
+
+    /// The map of a read segment that was written after the checkpoint. A damaged one costs its copies, no more.
+    pub(super) fn load_read_segment(&mut self, area: &mut dyn Device, segment: u32) {
+        let first = segment * self.geo.segment_pages;
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        let read = area.read(page_extent(self.page_of(first), 1), &mut page);
+        let Some(header) = read.ok().and_then(|()| Header::decode(&page).ok()) else { return };
+        let ours =
+            header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
+        if let (Content::ReadMap(entries), true) = (header.content, ours) {
+            for (slot, entry) in (first + 1..first + self.geo.segment_pages).zip(entries) {
+                let most = if self.geo.free_map_pages() > 0 { u32::MAX } else { 0 };
+                let log = self.geo.read_segments * self.geo.segment_pages;
+                let free = entry.state != State::Free
+                    && self
+                        .map
+                        .find_all(HomePage(entry.home))
+                        .zip(0..)
+                        .all(|(s, n)| s.0 < log && n < most);
+                if free {
+                    self.take(Slot(slot), entry);
+                }
+            }
+        }
+    }
+}
+
+/// Reads pages that there is no doing without.
+fn readable(
+    area: &mut dyn Device,
+    page: u64,
+    bytes: &mut [u8],
+    what: &'static str,
+) -> Result<(), AttachError> {
+    let pages = bytes.len() as u64 / PAGE_BYTES;
+    area.read(page_extent(page, pages), bytes).map_err(|_| AttachError::Unreadable { what, page })
+}

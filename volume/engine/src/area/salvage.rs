@@ -1,0 +1,85 @@
+//! As much as can be had of an area whose log is broken or whose checkpoint is damaged, and what is lost of it.
+
+use seekless_block::Device;
+
+use crate::area::attach::AttachError;
+use crate::area::recover::{Recovered, begin};
+use crate::area::recover_log::LogFound;
+use crate::core::page_map::slots;
+
+/// The same from an area whose log is broken or whose checkpoint is damaged: as much as can be had. What is lost of
+/// the log is said by how its records are numbered.
+pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), AttachError> {
+    let mut r = begin(area)?;
+    let mut salvage = Salvage::default();
+    let checkpoint = match r.superblock.checkpoint_generation {
+        0 => Ok(()),
+        _ => r.load_checkpoint(area).and_then(|()| r.load_free_map(area)),
+    };
+    let log = match checkpoint {
+        Ok(()) => {
+            let log = r.read_log(area);
+            let broken = r.broken(&log).or_else(|| log.unreadable());
+            if let Some(broken) = broken.filter(|_| r.geo.free_map_pages() > 0) {
+                return Err(AttachError::ReplicasUnknown(Box::new(broken)));
+            }
+            salvage.cut(&mut r, &log);
+            log
+        }
+        // Nothing else tells where replicas may stand in discarded pages: they would be served as what the client wrote.
+        Err(error) if r.geo.free_map_pages() > 0 => {
+            return Err(AttachError::ReplicasUnknown(Box::new(error)));
+        }
+        Err(error) => {
+            salvage.rebuilt = Some(error.to_string());
+            r = begin(area)?;
+            for segment in 0..r.geo.read_segments {
+                r.load_read_segment(area, segment);
+            }
+            let (before, complete) = r.log_before(area);
+            let log = r.read_log(area);
+            let at = (r.ring.head, r.page);
+            salvage.incomplete = !complete;
+            if let Some(first) = before.first() {
+                r.ring.head = first.slot / r.geo.segment_pages - r.geo.read_segments;
+                r.apply(area, before)?;
+            }
+            (r.ring.head, r.page) = at;
+            salvage.doubtful = slots(r.log_slot(0)..r.geo.slots())
+                .filter_map(|slot| Some(r.map.home(slot)?.0))
+                .collect();
+            salvage.cut(&mut r, &log);
+            log
+        }
+    };
+    r.apply(area, log.records)?;
+    r.find_places(area)?;
+    Ok((r, salvage))
+}
+
+/// What [`salvage`] had to do without.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Salvage {
+    /// The first record that is missing, and one that knows of it.
+    pub(crate) lost_records: Option<(u64, u64)>,
+    /// Why the map was rebuilt from the segments.
+    pub(crate) rebuilt: Option<String>,
+    /// Then: home pages that the log before the lost checkpoint holds; the checkpoint may have known of newer ones at home.
+    pub(crate) doubtful: Vec<u64>,
+    /// And whether the log before it breaks off.
+    pub(crate) incomplete: bool,
+    /// Pages at which the log may go on, which cannot be read.
+    pub(crate) unreadable: Vec<u64>,
+}
+
+impl Salvage {
+    /// The log ends where it ends, and not where it should.
+    fn cut(&mut self, r: &mut Recovered, log: &LogFound) {
+        self.unreadable.clone_from(&log.unreadable);
+        if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(log) {
+            self.lost_records = Some((sequence, later));
+            // What stands behind the cut must never be taken for what comes after it.
+            r.sequence = later + 1;
+        }
+    }
+}

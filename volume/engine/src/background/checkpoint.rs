@@ -1,0 +1,277 @@
+//! Saving the whole map in one piece, so that recovery need not read the log from its beginning. There are two places for a
+//! checkpoint; a new one goes to the place that the superblock does not name. Then the two copies of the superblock are
+//! written, one after the other. The log behind the checkpoint's position has all changes made meanwhile.
+
+use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
+
+use crate::area::checkpoint_pages::CheckpointPages;
+use crate::background::{BackgroundIo, JobStep, RETRY};
+use crate::core::page_map::State;
+use crate::format::{ENTRIES_PER_PAGE, Page};
+use crate::{Engine, Memory, Mode, Output, Target, Trouble};
+
+/// The log grows by so many times the checkpoint's size before the next one: an eighth of what is written.
+const LOG_PER_CHECKPOINT: u64 = 8;
+/// And by this many pages, 64 MiB, at least: small areas need no more.
+const LOG_AT_LEAST: u64 = 16 << 10;
+
+/// Buffers that are given back together: saving a large map does not need a second copy of the map in RAM.
+const BUFFERS: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CheckpointPhase {
+    Pages,
+    Sync,
+    /// Which write or flush of the superblock comes next.
+    Superblock(u8),
+}
+
+/// A checkpoint on its way.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    pages: CheckpointPages,
+    phase: CheckpointPhase,
+    /// The log goes on behind a record that could not be written.
+    restarts: bool,
+    /// What is given back once the I/Os are over: buffers and pages of metadata.
+    buffers: Vec<u32>,
+    pages_taken: Vec<u32>,
+}
+
+impl Engine {
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
+        let log = &self.log;
+        if log.failed {
+            return log.is_idle();
+        }
+        let rest = || {
+            self.writes_open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle()
+        };
+        // Most often there was nothing at all, and how much there may be need not be known.
+        log.since_checkpoint > 0 && log.since_checkpoint > self.checkpoint_after()
+            || self.background.superblock_due
+            || log.starved && self.would_make_room()
+            || self.state.is_leaving() && rest()
+    }
+
+    /// Pages of the log until the next checkpoint.
+    fn checkpoint_after(&self) -> u64 {
+        let map = u64::from(self.geo.slots()).div_ceil(ENTRIES_PER_PAGE.into());
+        // A log smaller than that makes room for itself before it is full.
+        (map * LOG_PER_CHECKPOINT).max(LOG_AT_LEAST).min(self.log.pages() / 4)
+    }
+
+    /// Whether a checkpoint gives the log a segment to go on in.
+    fn would_make_room(&self) -> bool {
+        let ring = &self.log.ring;
+        let to_head = |from| ring.distance(from, ring.head);
+        let by_replay =
+            to_head(ring.replay) >= to_head(ring.tail) && ring.replay != self.log.position().0;
+        ring.free() == 0
+            && (by_replay || ring.tail != ring.tail_durable || ring.tail != self.next_tail())
+    }
+
+    pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {
+        self.background.failed = false;
+        if let Some(job) = self.background.unfinished.take() {
+            return Checkpoint { phase: CheckpointPhase::Superblock(0), ..job };
+        }
+        self.background.superblock_due = false;
+        let restarts = self.log.failed && self.log.is_idle();
+        if restarts {
+            self.log.leave_behind();
+        }
+        let under_way = self.pages_under_way();
+        let free = self.free_now(under_way.into_iter());
+        let moment = self.moment(self.state.wanted_mode(), self.state.stamp());
+        Checkpoint {
+            pages: CheckpointPages::new(moment, free),
+            phase: CheckpointPhase::Pages,
+            restarts,
+            buffers: Vec::new(),
+            pages_taken: Vec::new(),
+        }
+    }
+
+    pub(crate) fn step_checkpoint(&mut self, job: &mut Checkpoint) -> JobStep {
+        if self.background.failed {
+            if self.background.in_flight > 0 {
+                return JobStep::Wait;
+            }
+            return self.checkpoint_failed(job);
+        }
+        match job.phase {
+            CheckpointPhase::Pages if job.pages.place(self).is_some() => {
+                if !self.may_put(job) {
+                    return JobStep::Wait;
+                }
+                self.put_pages(job);
+                JobStep::Again
+            }
+            _ if self.background.in_flight > 0 => JobStep::Wait,
+            CheckpointPhase::Pages => {
+                // What was dropped from the map because home has it newer must be durable at home before the old
+                // map goes; and so must the pages just written. And the tail may pass only what these flushes cover.
+                job.pages.moment.tail = self.next_tail();
+                for target in [Target::Home, Target::Area] {
+                    self.flush_for_checkpoint(target);
+                }
+                job.phase = CheckpointPhase::Sync;
+                JobStep::Wait
+            }
+            CheckpointPhase::Sync => {
+                self.log.ring.tail = job.pages.moment.tail;
+                job.phase = CheckpointPhase::Superblock(0);
+                JobStep::Again
+            }
+            CheckpointPhase::Superblock(step @ 0..4) => {
+                job.phase = CheckpointPhase::Superblock(step + 1);
+                if step == 0 {
+                    self.identity.generation += 1;
+                }
+                if step % 2 == 0 {
+                    self.put_superblock(job, u64::from(step) / 2);
+                } else {
+                    self.flush_for_checkpoint(Target::Area);
+                }
+                JobStep::Wait
+            }
+            CheckpointPhase::Superblock(_) => self.checkpoint_done(job),
+        }
+    }
+
+    fn flush_for_checkpoint(&mut self, target: Target) {
+        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+        self.submit_background(what, target, Op::Flush, Extent::default(), None);
+    }
+
+    /// Both superblocks name it.
+    fn checkpoint_done(&mut self, job: &mut Checkpoint) -> JobStep {
+        let moment = job.pages.moment;
+        self.identity.checkpoint_slot = moment.checkpoint_slot;
+        self.identity.checkpoint_generation = moment.checkpoint_generation;
+        self.identity.plan = moment.plan;
+        self.log.begins_at(moment.position.0, moment.position.2);
+        self.log.ring.tail_is_durable(moment.tail);
+        self.log.failed &= !job.restarts;
+        self.background.trouble = self.background.trouble.filter(|t| !t.is_of_area());
+        self.state.announced(moment.mode);
+        if moment.stamp.is_some() {
+            self.state.detached();
+        }
+        self.pump_log();
+        self.pump_sync();
+        self.give_back(job, JobStep::Over)
+    }
+
+    /// Whether another buffer may be filled and written.
+    fn may_put(&mut self, job: &Checkpoint) -> bool {
+        let full = job.buffers.len() >= BUFFERS && self.background.in_flight > 0;
+        !full && self.may_submit(job.pages.moment.stamp.is_some())
+    }
+
+    /// The old checkpoint stays valid, and the job is tried again later. If a superblock may name the new checkpoint, the next
+    /// try begins with the superblocks, and overwrites neither checkpoint.
+    fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> JobStep {
+        let step = self.give_back(job, JobStep::Over);
+        let b = &mut self.background;
+        b.superblock_due |= job.pages.moment.stamp.is_none();
+        b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
+        b.trouble = Some(Trouble::Area);
+        if matches!(job.phase, CheckpointPhase::Superblock(_)) {
+            let pages = CheckpointPages::written(job.pages.moment);
+            let (buffers, pages_taken) = (Vec::new(), Vec::new());
+            b.unfinished = Some(Checkpoint { pages, buffers, pages_taken, ..*job });
+        }
+        // Nor does the log go on where it is full: nobody waits for that.
+        if self.log.failed || self.log.starved && self.log.ring.free() == 0 {
+            self.fail_controls();
+            self.fail_waiters();
+        }
+        step
+    }
+
+    fn give_back(&mut self, job: &mut Checkpoint, step: JobStep) -> JobStep {
+        self.buffers_free.append(&mut job.buffers);
+        self.pages_free.append(&mut job.pages_taken);
+        step
+    }
+
+    /// One buffer's worth of pages.
+    fn put_pages(&mut self, job: &mut Checkpoint) {
+        let Some(start) = job.pages.place(self) else { return };
+        if self.background.in_flight == 0 {
+            // The buffers of the I/Os before are free again.
+            self.give_back(job, JobStep::Again);
+        }
+        let index = self.take_buffer();
+        job.buffers.push(index);
+        let mut count = 0;
+        loop {
+            let page = self.take_page();
+            let mut bytes: Page = [0; PAGE_BYTES as usize];
+            job.pages.encode(self, &mut bytes);
+            *self.pages[page as usize] = bytes;
+            self.put_page(job, page, index, count);
+            count += 1;
+            if job.pages.begins_region() || count >= u64::from(self.geo.segment_pages) {
+                break;
+            }
+        }
+        self.write_meta(index, start, count);
+    }
+
+    /// Writes pages of metadata from a buffer's start.
+    fn write_meta(&mut self, index: u32, start: u64, pages: u64) {
+        self.stats.metadata_bytes += pages * PAGE_BYTES;
+        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+        let extent = Extent::new(start * PAGE_SECTORS, pages * PAGE_SECTORS);
+        let memory = Memory::Buffer { index, offset: Sectors(0) };
+        self.submit_background(what, Target::Area, Op::Write, extent, Some(memory));
+    }
+
+    fn put_page(&mut self, job: &mut Checkpoint, page: u32, index: u32, at: u64) {
+        job.pages_taken.push(page);
+        let to = Memory::Buffer { index, offset: Sectors(at * PAGE_SECTORS) };
+        self.out.push_back(Output::Put { page, to });
+    }
+
+    fn put_superblock(&mut self, job: &mut Checkpoint, copy: u64) {
+        let moment = &mut job.pages.moment;
+        moment.dirty = moment.mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0;
+        let superblock = self.identity.superblock(&self.config, &self.geo, moment);
+        let page = self.take_page();
+        superblock.encode(&mut self.pages[page as usize]);
+        let index = self.take_buffer();
+        job.buffers.push(index);
+        self.put_page(job, page, index, 0);
+        self.write_meta(index, copy, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Input};
+    use seekless_block::Bytes;
+
+    #[test]
+    fn a_large_map_is_put_down_through_a_few_buffers() {
+        let sectors = |gib: u64| Bytes(gib << 30).sectors_ceil();
+        let config = Config { area: sectors(1), replicas: sectors(8), ..Config::new(sectors(64)) };
+        let mut engine = Engine::new(config);
+        engine.handle(SimTime(0), Input::SetMode(Mode::WriteBack));
+        let mut writes = 0;
+        // One I/O ends after the other, and another is always on its way.
+        while let Some(output) = engine.poll() {
+            if let Output::Submit(io) = output {
+                writes += usize::from(io.op == Op::Write);
+                engine.handle(SimTime(0), Input::Done { io: io.id, result: Ok(()) });
+            }
+        }
+        assert_eq!(engine.mode(), Mode::WriteBack, "it is down");
+        assert!(writes > 3 * BUFFERS, "{writes}");
+        let most = BUFFERS * engine.geo.segment_pages as usize;
+        assert!(engine.pages.len() <= most + 2, "{} of {most}", engine.pages.len());
+    }
+}

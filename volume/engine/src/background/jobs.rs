@@ -1,0 +1,260 @@
+//! The table of background jobs, in order of priority. A row says when its job is due, and begins the job. One job runs at a
+//! time. When the job ends, the search begins again at the first row.
+
+use seekless_block::SimTime;
+
+use super::{Job, READ_PAGES, RETRY};
+use crate::core::page_map::State;
+use crate::format::Content;
+use crate::write_buffer::destage::Which;
+use crate::write_buffer::durability::Waiter;
+use crate::{Engine, Trouble};
+
+/// What came of a row.
+enum Begun {
+    /// A job.
+    Job(Job),
+    /// None, or none now: the rows behind are looked at.
+    Nothing,
+    /// None, and the rows behind have to wait.
+    Stop,
+}
+
+impl From<Option<Job>> for Begun {
+    fn from(job: Option<Job>) -> Self {
+        job.map_or(Self::Nothing, Self::Job)
+    }
+}
+
+/// A row of the table.
+struct JobRow {
+    due: fn(&Engine) -> bool,
+    begin: fn(&mut Engine) -> Begun,
+}
+
+/// Order: jobs that clients wait for, jobs that make space in the log, checkpoints, layouts.
+const JOBS: [JobRow; 13] = [
+    // Pages that a client waits for go home.
+    JobRow { due: |e| !e.background.urgent.is_empty(), begin: Engine::begin_urgent },
+    // How full the log is.
+    JobRow { due: |_| true, begin: Engine::note_pressure },
+    // Pages that clients read out of the write buffer go home.
+    JobRow { due: Engine::is_much_read, begin: Engine::begin_destage_of_read },
+    // The log is emptied from its tail.
+    JobRow { due: Engine::is_dirty, begin: Engine::begin_destage_of_oldest },
+    // A drain is noted down.
+    JobRow { due: Engine::is_emptied, begin: Engine::end_drain },
+    JobRow { due: Engine::checkpoint_is_due, begin: Engine::begin_due_checkpoint },
+    // A new plan is taken up.
+    JobRow { due: |e| e.background.asked.is_some(), begin: Engine::take_up_plan },
+    // Copies move to where the plan wants them.
+    JobRow { due: Engine::may_move, begin: Engine::begin_window },
+    // Copies in doubt are compared with home.
+    JobRow { due: |_| true, begin: |e| e.begin_prove().map(Job::Prove).into() },
+    // Replicas are written, and zeroes where they stood.
+    JobRow { due: |_| true, begin: |e| e.next_for_replicas().into() },
+    // The area is told what is free.
+    JobRow { due: |e| e.tells_at().is_some(), begin: Engine::tell_of_free_pages },
+    // A superblock that is out of date.
+    JobRow { due: Engine::is_superblock_late, begin: |e| Begun::Job(e.checkpoint_job()) },
+    // A mark behind what was flushed last.
+    JobRow { due: |e| e.marks_at().is_some(), begin: Engine::write_mark },
+];
+
+impl Engine {
+    /// Chooses what to do. False where there is nothing, or not yet.
+    pub(super) fn next_job(&mut self) -> bool {
+        if self.state.is_detached() {
+            return false;
+        }
+        for row in &JOBS {
+            if (row.due)(self) {
+                match (row.begin)(self) {
+                    Begun::Job(job) => {
+                        self.background.job = job;
+                        return true;
+                    }
+                    Begun::Nothing => {}
+                    Begun::Stop => return false,
+                }
+            }
+        }
+        false
+    }
+
+    fn begin_urgent(&mut self) -> Begun {
+        let urgent = std::mem::take(&mut self.background.urgent);
+        if let Some(job) = self.begin_destage(Which::Urgent(&urgent)) {
+            return Begun::Job(Job::Destage(job));
+        }
+        // They came home by themselves.
+        self.retry_blocked();
+        self.pump_log();
+        Begun::Nothing
+    }
+
+    /// How much of the log is used, in segments, and how many there are.
+    fn log_used(&self) -> (u64, u64) {
+        (u64::from(self.log.ring.used()), u64::from(self.log.ring.segments))
+    }
+
+    fn is_log_full(&self) -> bool {
+        self.log.starved && self.log.ring.free() == 0
+    }
+
+    /// As late as can be: what is written again meanwhile need not go home, and a long sweep is a dense one. Past nine tenths of
+    /// the log, down to eight; and to eight when nobody asks for anything.
+    fn note_pressure(&mut self) -> Begun {
+        if !self.is_dirty() && !self.free.is_withdrawing() {
+            self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
+        }
+        let (used, all) = self.log_used();
+        if used * 10 > all * 9 || self.is_log_full() || self.state.is_draining() {
+            self.background.destaging = true;
+        } else if used * 10 <= all * 8 {
+            self.background.destaging = false;
+        }
+        Begun::Nothing
+    }
+
+    fn is_dirty(&self) -> bool {
+        self.copies.count(State::Dirty) > 0
+    }
+
+    fn destage_may(&self) -> bool {
+        self.background.now >= self.background.destage_not_before
+    }
+
+    fn is_much_read(&self) -> bool {
+        self.background.read.len() >= READ_PAGES && self.destage_may()
+    }
+
+    fn begin_destage_of_read(&mut self) -> Begun {
+        let pages = std::mem::take(&mut self.background.read);
+        self.begin_destage(Which::Read(&pages)).map(Job::Destage).into()
+    }
+
+    fn begin_destage_of_oldest(&mut self) -> Begun {
+        let (used, all) = self.log_used();
+        let (idle_at, spare) = (self.idle_at(), used * 10 > all * 8);
+        let idle = self.background.now >= idle_at;
+        if !self.background.destaging && !(idle && spare) {
+            if spare {
+                self.background.wake_at(idle_at);
+            }
+            return Begun::Nothing;
+        }
+        if self.destage_may() {
+            if let Some(job) = self.begin_destage(Which::Oldest) {
+                return Begun::Job(Job::Destage(job));
+            }
+            self.destage_came_to_nothing();
+            if self.is_log_full() && self.next_tail() == self.log.ring.tail {
+                // Something in the tail can be neither read nor written home: nobody shall wait for ever.
+                self.fail_controls();
+            }
+        }
+        let at = self.background.destage_not_before;
+        self.background.wake_at(at);
+        Begun::Nothing
+    }
+
+    /// Whether a drain has nothing left to bring home.
+    fn is_emptied(&self) -> bool {
+        let absorbs_at_rest =
+            self.log.is_idle() && self.absorbs.free.len() == self.absorbs.all.len();
+        !self.is_dirty() && self.state.is_draining() && absorbs_at_rest && !self.log.failed
+    }
+
+    /// Nothing is dirty any more: the log begins anew, so that recovery finds nothing in it.
+    fn end_drain(&mut self) -> Begun {
+        if self.sync.has_voids() || !self.sync.is_idle() {
+            let at = self.background.tail_not_before;
+            if self.background.now < at {
+                self.background.wake_at(at);
+            } else if self.sync.is_idle() {
+                self.sync.wait(Waiter::Tail);
+                self.pump_sync();
+            }
+            return Begun::Stop;
+        }
+        self.state.drained();
+        self.background.superblock_due = true;
+        // What recovery would find before it is void; where the next segment is not free, it is at least equal. An empty one is
+        // not left out: recovery looks for the next record in two segments, and may not hear of this one yet.
+        if !self.log.begins_segment() {
+            self.next_segment();
+        }
+        Begun::Job(self.checkpoint_job())
+    }
+
+    fn checkpoint_job(&mut self) -> Job {
+        Job::Checkpoint(self.begin_checkpoint())
+    }
+
+    fn begin_due_checkpoint(&mut self) -> Begun {
+        let at = self.background.checkpoint_not_before;
+        if self.background.now >= at {
+            return Begun::Job(self.checkpoint_job());
+        }
+        self.background.wake_at(at);
+        Begun::Nothing
+    }
+
+    fn take_up_plan(&mut self) -> Begun {
+        if let Some(plan) = self.background.asked.take() {
+            self.adopt(&plan);
+        }
+        Begun::Nothing
+    }
+
+    /// Whether a window may begin. It needs the log; where that is full, a row above makes space.
+    const fn may_move(&self) -> bool {
+        !self.background.todo.is_over() && !self.log.starved && !self.log.failed
+    }
+
+    fn begin_window(&mut self) -> Begun {
+        let job = self.begin_move();
+        if job.is_none() && !self.background.todo.is_over() {
+            // A large area is looked through a part at a time: clients come between.
+            self.background.wake_at(self.background.now);
+        }
+        job.map(Job::Move).into()
+    }
+
+    fn tell_of_free_pages(&mut self) -> Begun {
+        let now = self.background.now;
+        let Some(at) = self.tells_at() else { return Begun::Nothing };
+        if self.free.is_overfull() {
+            self.background.superblock_due = true;
+        } else if now >= at {
+            self.background.clean_not_before = SimTime(now.0 + RETRY.0);
+            self.sync.wait(Waiter::Tail);
+            self.pump_sync();
+        } else {
+            self.background.wake_at(at);
+        }
+        Begun::Nothing
+    }
+
+    /// Whether the superblock does not say what it should. A plan without any motion is to be noted down all the same.
+    fn is_superblock_late(&self) -> bool {
+        let b = &self.background;
+        b.superblock_due && b.now >= b.checkpoint_not_before
+    }
+
+    fn write_mark(&mut self) -> Begun {
+        let Some(at) = self.marks_at() else { return Begun::Nothing };
+        if self.background.now >= at {
+            self.log.control(Content::Data(Vec::new()), false);
+            self.pump_log();
+        } else {
+            self.background.wake_at(at);
+        }
+        Begun::Nothing
+    }
+
+    pub(crate) fn destage_came_to_nothing(&mut self) {
+        self.background.destage_not_before = SimTime(self.background.now.0 + RETRY.0);
+    }
+}

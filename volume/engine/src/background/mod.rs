@@ -1,0 +1,414 @@
+//! Background work: one job at a time, a few I/Os at a time, within a budget. The table in `jobs` chooses the next job. Each
+//! job is a small state machine.
+
+pub(crate) mod checkpoint;
+mod jobs;
+pub(crate) mod move_plan;
+pub(crate) mod prove;
+
+use seekless_block::{
+    Bytes, Duration, Extent, Flags, Op, PAGE_SECTORS, Sectors, SimTime, StreamId,
+};
+use seekless_learn::Plan;
+
+use crate::background::checkpoint::Checkpoint;
+use crate::background::move_plan::{Todo, Window};
+use crate::background::prove::Prove;
+use crate::core::page_map::{HomePage, Slot, State};
+use crate::core::write_order::Mark;
+use crate::format::PageSum;
+use crate::free_space::interference::Interference;
+use crate::free_space::replicate::{Clean, Replicate};
+use crate::write_buffer::destage::Destage;
+use crate::{Class, Engine, Io, Memory, Output, Pending, Sum, SumFor, Target, Trouble};
+
+/// Background I/Os in flight.
+const DEPTH: u32 = 2;
+/// Longest background I/O: 1 MiB, so that a client never waits behind more.
+pub(crate) const PIECE_PAGES: u32 = 256;
+/// So many pages that clients have read out of the write buffer go home together.
+const READ_PAGES: usize = 64;
+/// Nothing asked for so long is an idle volume.
+const IDLE: Duration = Duration(500_000_000);
+/// After a job that came to nothing, the same is not tried before.
+pub(crate) const RETRY: Duration = Duration(1_000_000_000);
+
+/// How far a reconfiguration has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// In place, or given up because they were written meanwhile.
+    pub done: Sectors,
+    /// What the plan places.
+    pub total: Sectors,
+}
+
+/// A background I/O in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackgroundIo {
+    /// Page of the staging memory, and how many.
+    pub(crate) stage: u32,
+    pub(crate) pages: u32,
+    /// A destage: its first home page and its mark among the writes.
+    pub(crate) destage: Option<(u64, Mark)>,
+    /// A buffer and its metadata pages to be given back are the job's.
+    pub(crate) meta: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) enum Job {
+    #[default]
+    None,
+    Move(Window),
+    Destage(Destage),
+    Prove(Prove),
+    Checkpoint(Checkpoint),
+    Replicate(Replicate),
+    Clean(Clean),
+}
+
+/// What a job did when it was its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobStep {
+    /// Something: its turn again.
+    Again,
+    /// Nothing, until something ends.
+    Wait,
+    /// Its last.
+    Over,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Background {
+    asked: Option<Plan>,
+    pub(crate) todo: Todo,
+    pub(crate) job: Job,
+    pub(crate) in_flight: u32,
+    /// By page of the staging memory: checksums, and whether it must not be used.
+    pub(crate) sums: Vec<PageSum>,
+    pub(crate) bad: Vec<bool>,
+    pub(crate) sums_awaited: bool,
+    /// The last round of making things durable that a window waited for: the window's number, and how it ended.
+    pub(crate) synced: Option<(u64, bool)>,
+    /// A window can go on once nobody reads what it overwrites.
+    pub(crate) awaits_readers: bool,
+    /// Windows so far.
+    pub(crate) windows: u64,
+    pub(crate) failed: bool,
+    /// Home pages that a client waits for to come to rest.
+    urgent: Vec<HomePage>,
+    /// Home pages that clients have read out of the write buffer: the log is no place to read from.
+    read: Vec<HomePage>,
+    /// Home pages that are just being written home: first and number.
+    pub(crate) locked: Vec<(u64, u64)>,
+    /// Slots of copies in doubt, in order of home, and how far they have been looked at.
+    pub(crate) suspects: Vec<Slot>,
+    pub(crate) next_suspect: usize,
+    /// A checkpoint that the superblocks could not be made to name.
+    pub(crate) unfinished: Option<Checkpoint>,
+    /// What the last attempt came to grief over.
+    pub(crate) trouble: Option<Trouble>,
+    tail_not_before: SimTime,
+    /// The superblock does not say what it should.
+    pub(crate) superblock_due: bool,
+    destaging: bool,
+    pub(crate) destage_not_before: SimTime,
+    pub(crate) checkpoint_not_before: SimTime,
+    pub(crate) clean_not_before: SimTime,
+    not_before: SimTime,
+    pub(crate) now: SimTime,
+    pub(crate) wakeup: Option<SimTime>,
+    pub(crate) foreground_at: SimTime,
+    /// What replicating costs clients.
+    pub(crate) interference: Interference,
+}
+
+impl Background {
+    pub(crate) fn ask(&mut self, plan: Plan) {
+        self.asked = Some(plan);
+    }
+
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let moving =
+            matches!(self.job, Job::Move(_)) || self.asked.is_some() || !self.todo.is_over();
+        moving.then(|| self.todo.progress())
+    }
+
+    pub(crate) const fn plan_generation(&self) -> u64 {
+        self.todo.generation
+    }
+
+    pub(crate) fn urgent(&mut self, page: HomePage) {
+        self.urgent.push(page);
+        self.destage_not_before = SimTime::ZERO;
+    }
+
+    /// A client has read this page out of the write buffer.
+    pub(crate) fn was_read(&mut self, page: HomePage) {
+        if self.read.len() < 2 * READ_PAGES {
+            self.read.push(page);
+        }
+    }
+
+    /// Whether any of these pages is just being written home.
+    pub(crate) fn locks(&self, pages: std::ops::Range<u64>) -> bool {
+        self.locked.iter().any(|&(first, n)| first < pages.end && pages.start < first + n)
+    }
+
+    /// A client writes these pages: what a move has read of them is old.
+    pub(crate) fn overtake(&mut self, pages: std::ops::Range<u64>) {
+        match &self.job {
+            Job::Move(job) => job.overtake(pages, &mut self.bad),
+            Job::Replicate(job) => job.overtake(pages, &mut self.bad),
+            _ => {}
+        }
+    }
+
+    /// A client takes these pages, where a replica may be about to be written.
+    pub(crate) fn overtake_places(&mut self, pages: std::ops::Range<u64>) {
+        if let Job::Replicate(job) = &self.job {
+            job.overtake_places(pages, &mut self.bad);
+        }
+    }
+
+    /// The segment whose replicas are just being written.
+    pub(crate) const fn replicating(&self) -> Option<u32> {
+        match &self.job {
+            Job::Replicate(job) => Some(job.segment),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn summed(&mut self, page: u32, sums: &[PageSum]) {
+        let page = page as usize;
+        self.sums[page..page + sums.len()].copy_from_slice(sums);
+        self.sums_awaited = false;
+    }
+
+    /// Whether no job is under way, and none is asked for.
+    const fn is_at_rest(&self) -> bool {
+        matches!(self.job, Job::None)
+            && self.asked.is_none()
+            && self.todo.is_over()
+            && self.urgent.is_empty()
+            && self.suspects.is_empty()
+            && !self.superblock_due
+            // What it was about may be gone.
+            && self.trouble.is_none()
+    }
+
+    /// Begins a job's use of the staging memory.
+    pub(crate) fn clear_stage(&mut self, pages: u32) {
+        self.sums.clear();
+        self.sums.resize(pages as usize, 0);
+        self.bad.clear();
+        self.bad.resize(pages as usize, false);
+        self.failed = false;
+    }
+
+    /// The log and the flushes of the area are at work.
+    pub(crate) fn tail_noted(&mut self) {
+        if !self.superblock_due {
+            self.trouble = self.trouble.filter(|t| !t.is_of_area());
+        }
+    }
+
+    /// What home has newer could not be noted down.
+    pub(crate) fn tail_failed(&mut self) {
+        self.tail_not_before = SimTime(self.now.0 + RETRY.0);
+        self.trouble = Some(Trouble::Area);
+    }
+
+    pub(crate) fn wake_at(&mut self, at: SimTime) {
+        self.wakeup = Some(self.wakeup.map_or(at, |w| w.min(at)));
+    }
+}
+
+impl Engine {
+    /// Why the last attempt to go on failed, where nothing that did not need the same has succeeded since: a drain, a
+    /// change of the mode and a detach wait for it. They are tried again every second. Where nothing does: what was lost.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.background.trouble.or_else(|| self.sync.lost.then_some(Trouble::Lost))
+    }
+
+    /// True if no background work can run now; schedules a wake-up for idle work. Most requests find the engine so, and skip
+    /// the full search for a job.
+    pub(crate) fn is_at_rest(&mut self, now: SimTime) -> bool {
+        let b = &mut self.background;
+        b.now = now;
+        b.wakeup = None;
+        let rest = b.is_at_rest()
+            && !self.state.is_draining()
+            && self.state.stamp().is_none()
+            && self.log.is_idle()
+            // A record that is in a hurry is sent, and the hurry over, on the long way.
+            && !self.log.hurry
+            && self.sync.is_idle()
+            && self.copies.count(State::Dirty) == 0
+            && !self.checkpoint_is_due()
+            && self.replicas_are_at_rest();
+        let waits = self.free.has_news() || self.log.wants_mark();
+        if !rest || !waits || self.state.is_detached() {
+            return rest;
+        }
+        for at in [self.tells_at(), self.marks_at()].into_iter().flatten() {
+            if at <= now {
+                return false;
+            }
+            self.background.wake_at(at);
+        }
+        true
+    }
+
+    /// The long way, which is to find nothing either where all is said to be at rest.
+    pub(crate) fn find_nothing(&mut self, now: SimTime) {
+        let seen = |e: &Self| {
+            let b = &e.background;
+            let log = (e.log.hurry, e.log.is_idle(), e.sync.is_idle());
+            (e.out.len(), e.stats, b.wakeup, b.trouble, b.in_flight, log, e.blocked.len())
+        };
+        let before = seen(self);
+        self.pump_log();
+        self.pump_sync();
+        self.run_background(now);
+        assert_eq!(seen(self), before, "it is not at rest");
+        assert!(matches!(self.background.job, Job::None), "a job was left");
+    }
+
+    /// When clients will have asked for nothing for long enough.
+    const fn idle_at(&self) -> SimTime {
+        SimTime(self.background.foreground_at.0 + IDLE.0)
+    }
+
+    /// When the area is told what is newly free, although nobody asked it to know, where there is such a thing.
+    fn tells_at(&self) -> Option<SimTime> {
+        let tells = self.free.has_news() && !self.log.failed && self.sync.is_idle();
+        let overfull = tells && self.free.is_overfull();
+        let quiet = self.background.clean_not_before.max(self.idle_at());
+        tells.then_some(if overfull { SimTime::ZERO } else { quiet })
+    }
+
+    /// When a mark is written behind what was flushed last, so that it is known to have been: else a damaged record looks
+    /// like a torn one.
+    fn marks_at(&self) -> Option<SimTime> {
+        (self.log.wants_mark() && self.sync.is_idle()).then_some(self.idle_at())
+    }
+
+    pub(crate) fn run_background(&mut self, now: SimTime) {
+        self.background.now = now;
+        self.background.wakeup = None;
+        if let Some(at) = self.gathers_until().filter(|_| self.log.may_send()) {
+            self.background.wake_at(at);
+        }
+        loop {
+            if matches!(self.background.job, Job::None) && !self.next_job() {
+                return;
+            }
+            let mut job = std::mem::take(&mut self.background.job);
+            let step = match &mut job {
+                Job::None => JobStep::Over,
+                Job::Move(job) => self.step_move(job),
+                Job::Destage(job) => self.step_destage(job),
+                Job::Prove(job) => self.step_prove(job),
+                Job::Checkpoint(job) => self.step_checkpoint(job),
+                Job::Replicate(job) => self.step_replicate(job),
+                Job::Clean(job) => self.step_clean(job),
+            };
+            if step != JobStep::Over {
+                self.background.job = job;
+            }
+            if step == JobStep::Wait {
+                return;
+            }
+        }
+    }
+
+    /// Whether another background I/O may be sent now; if not because of the budget, asks to be woken.
+    pub(crate) fn may_submit(&mut self, urgent: bool) -> bool {
+        let b = &mut self.background;
+        if b.in_flight >= DEPTH {
+            return false;
+        }
+        let pause = SimTime(b.foreground_at.0.saturating_add(self.config.background_pause.0));
+        let at = if urgent { SimTime::ZERO } else { b.not_before.max(pause) };
+        // Before the first request there is nobody to make room for.
+        let waits = b.now < at && (b.now < b.not_before || b.foreground_at > SimTime::ZERO);
+        if waits {
+            b.wake_at(at);
+        }
+        !waits
+    }
+
+    /// The same, for what clients must hardly feel.
+    pub(crate) fn may_interfere(&mut self) -> bool {
+        let b = &mut self.background;
+        let at = SimTime(b.foreground_at.0.saturating_add(b.interference.pause().0));
+        if b.now < at {
+            b.wake_at(at);
+            return false;
+        }
+        self.may_submit(false)
+    }
+
+    pub(crate) fn submit_background(
+        &mut self,
+        what: BackgroundIo,
+        target: Target,
+        op: Op,
+        extent: Extent,
+        memory: Option<Memory>,
+    ) {
+        let id = self.start(Pending::Background(what));
+        let b = &mut self.background;
+        b.interference.sent(b.in_flight);
+        b.in_flight += 1;
+        let rate = u128::from(self.config.background_rate.0);
+        if let Some(ns) = (u128::from(extent.bytes().0) * 1_000_000_000).checked_div(rate) {
+            b.not_before.0 = b.not_before.max(b.now).0.saturating_add(ns as u64);
+        }
+        let (class, flags, stream) = (Class::Background, Flags::NONE, StreamId(0));
+        self.out.push_back(Output::Submit(Io {
+            id,
+            target,
+            op,
+            extent,
+            flags,
+            class,
+            stream,
+            memory,
+        }));
+    }
+
+    pub(crate) fn background_done(&mut self, what: BackgroundIo, ok: bool) {
+        self.background.in_flight -= 1;
+        if !ok {
+            self.background.failed = true;
+            if !what.meta {
+                let pages = what.stage as usize..(what.stage + what.pages) as usize;
+                self.background.bad[pages].fill(true);
+            }
+        }
+        if let Some((first, mark)) = what.destage {
+            self.destage_written(first, what.pages, mark, ok);
+        }
+    }
+
+    /// Has pages of the staging memory checksummed.
+    pub(crate) fn sum_stage(&mut self, page: u32, pages: u32) {
+        self.background.sums_awaited = true;
+        self.sums.push_back(SumFor::Stage { page });
+        let from = stage(page);
+        self.out.push_back(Output::Sum(Sum { from, pages }));
+    }
+}
+
+/// A page of the staging memory.
+pub(crate) const fn stage(page: u32) -> Memory {
+    Memory::Stage { offset: Sectors(page as u64 * PAGE_SECTORS) }
+}
+
+/// Whole pages that so many bytes are.
+pub(crate) const fn pages_in(bytes: Bytes) -> u32 {
+    (bytes.0 / seekless_block::PAGE_BYTES) as u32
+}

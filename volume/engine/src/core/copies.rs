@@ -1,0 +1,174 @@
+//! The copies: which page of home has one, what is known of it, where it stands, and who is reading there. All else asks here
+//! where a copy is, and drops one here.
+
+use std::ops::{Deref, DerefMut};
+
+use seekless_block::{Extent, PAGE_SECTORS};
+
+use super::page_map::{HomePage, PageMap, Slot, State, pages, slots};
+use super::shape::Shape;
+use super::write_order::Mark;
+use crate::format::{Entry, PageSum};
+use crate::{Engine, Target};
+
+/// The map of copies, and the reads that are under way in the area.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    map: PageMap,
+    /// Reads of the area in flight, by segment: what is being read is not overwritten.
+    readers: Vec<u32>,
+    segment_pages: u32,
+    /// The first slot of the log.
+    log: u32,
+}
+
+impl Deref for Copies {
+    type Target = PageMap;
+    fn deref(&self) -> &PageMap {
+        &self.map
+    }
+}
+
+impl DerefMut for Copies {
+    fn deref_mut(&mut self) -> &mut PageMap {
+        &mut self.map
+    }
+}
+
+impl Copies {
+    /// None at all, in an area of this shape.
+    pub(crate) fn new(geo: &Shape) -> Self {
+        Self {
+            map: PageMap::new(geo.slots()),
+            readers: vec![0; (geo.read_segments + geo.log_segments) as usize],
+            segment_pages: geo.segment_pages,
+            log: geo.read_slots(),
+        }
+    }
+
+    /// What an area was found to hold.
+    pub(crate) fn resume(&mut self, map: PageMap) {
+        self.map = map;
+    }
+
+    pub(crate) const fn segment_of(&self, slot: Slot) -> u32 {
+        slot.0 / self.segment_pages
+    }
+
+    /// Whether a slot is one of the write buffer.
+    pub(crate) const fn is_log(&self, slot: Slot) -> bool {
+        slot.0 >= self.log
+    }
+
+    /// A read begins in the segment of this slot.
+    pub(crate) fn begin_read(&mut self, slot: Slot) {
+        self.readers[(slot.0 / self.segment_pages) as usize] += 1;
+    }
+
+    /// A read that began there has ended.
+    pub(crate) fn end_read(&mut self, slot: Slot) {
+        self.readers[(slot.0 / self.segment_pages) as usize] -= 1;
+    }
+
+    /// Whether anything reads in this segment.
+    pub(crate) fn is_read(&self, segment: u32) -> bool {
+        self.readers[segment as usize] > 0
+    }
+
+    /// What is known of a copy of this home page, where there is one.
+    pub(crate) fn state_of(&self, page: HomePage) -> Option<State> {
+        self.map.find(page).map(|slot| self.map.state(slot))
+    }
+
+    /// What the map says of a slot, as it is written down.
+    pub(crate) fn entry(&self, slot: Slot) -> Entry {
+        let whole =
+            |HomePage(home)| Entry { home, state: self.map.state(slot), sum: self.map.sum(slot) };
+        self.map.home(slot).map_or(Entry::FREE, whole)
+    }
+}
+
+impl Engine {
+    /// The sectors of slots within the area; none of them is a replica's.
+    pub(crate) fn place_of(&self, slot: Slot, pages: u64) -> Extent {
+        let page = self.geo.page_of(slot);
+        debug_assert!(page.is_some(), "{slot:?} does not stand in the area");
+        Extent::new(page.unwrap_or_default() * PAGE_SECTORS, pages * PAGE_SECTORS)
+    }
+
+    /// Where slots stand that follow each other in one segment.
+    pub(crate) fn stand(&self, slot: Slot, pages: u64) -> (Target, Extent) {
+        match self.free.place(slot) {
+            Some(page) => (Target::Home, self.home_of(page, pages)),
+            None => (Target::Area, self.place_of(slot, pages)),
+        }
+    }
+
+    /// The slots of the copies of the pages an extent touches, in `scratch`.
+    pub(super) fn copies_of(&mut self, extent: Extent) -> Vec<Slot> {
+        let mut found = std::mem::take(&mut self.scratch);
+        found.clear();
+        let touched = self.pages_of(extent);
+        // A discard may span the whole device: walk whichever is shorter.
+        if touched.end - touched.start > u64::from(self.geo.slots()) {
+            let holds = |home: HomePage| touched.contains(&home.0);
+            found.extend(
+                slots(0..self.geo.slots()).filter(|&s| self.copies.home(s).is_some_and(holds)),
+            );
+        } else {
+            found.extend(pages(touched).flat_map(|page| self.copies.find_all(page)));
+        }
+        found
+    }
+
+    /// The copies of the pages an extent touches, those in such a state, are not to be used any more.
+    pub(crate) fn drop_copies(&mut self, extent: Extent, these: impl Fn(State) -> bool) {
+        let slots = self.copies_of(extent);
+        for &slot in &slots {
+            if these(self.copies.state(slot)) {
+                self.drop_copy(slot);
+            }
+        }
+        self.scratch = slots;
+    }
+
+    /// The copy in a slot is not to be used any more.
+    pub(crate) fn drop_copy(&mut self, slot: Slot) {
+        if let Some(page) = self.copies.home(slot)
+            && self.is_live(slot)
+        {
+            self.sync.void(page);
+        }
+        self.copies.clear(slot);
+    }
+
+    /// A slot's bytes do not match their checksum. True where they were the only copy.
+    pub(crate) fn damaged(&mut self, slot: Slot) -> bool {
+        self.stats.damaged += 1;
+        match self.copies.state(slot) {
+            State::Dirty => true,
+            _ => {
+                self.drop_copy(slot);
+                false
+            }
+        }
+    }
+
+    /// A page of home was read whole since `mark`: its copy, if in doubt, is proven or dropped.
+    pub(crate) fn judge(&mut self, page: HomePage, sum: PageSum, mark: Mark) {
+        let suspect = |engine: &Self| {
+            engine.copies.find_all(page).find(|&slot| engine.copies.state(slot) == State::Suspect)
+        };
+        if suspect(self).is_none() || self.writes.touched(mark, self.home_of(page, 1), None) {
+            return;
+        }
+        while let Some(slot) = suspect(self) {
+            if self.copies.sum(slot) == sum {
+                self.copies.set_state(slot, State::Clean);
+                self.stats.proven += 1;
+            } else {
+                self.drop_copy(slot);
+            }
+        }
+    }
+}

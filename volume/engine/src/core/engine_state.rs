@@ -1,0 +1,201 @@
+//! What state the volume is in. Legal are the combinations that [`EngineState`] can hold, and no others:
+//!
+//! | state | writes | what goes on |
+//! |:--|:--|:--|
+//! | `Serving` | `Home` | write-through, or no area |
+//! | `Serving` | `Draining` | write-through; what the write buffer holds goes home, and the superblock is to say so |
+//! | `Serving` | `Announcing` | write-through, until the superblock says that home may not be complete |
+//! | `Serving` | `Buffered` | write-back |
+//! | `Detaching` | any of these | the last checkpoint is on its way, or is tried again |
+//! | `Detached` | any of these | it stands; no request may follow |
+//!
+//! Three things hold in each of these states, and change none of them. Reads may bypass copies. Replicas may be suspended, as
+//! too little is free, and may be on their way out, both at a time. The log may have failed, until a checkpoint leaves that
+//! record behind.
+
+use seekless_block::SimTime;
+
+use super::page_map::State;
+use crate::background::Job;
+use crate::{Engine, Mode};
+
+/// Where writes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// Home.
+    Home,
+    /// Home, while what the write buffer holds is brought there.
+    Draining,
+    /// Home, until the superblock says that the write buffer is in use.
+    Announcing,
+    /// Into the write buffer.
+    Buffered,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EngineState {
+    Serving(Writes),
+    Detaching {
+        writes: Writes,
+        /// What the driver can prove of home.
+        stamp: [u8; 32],
+    },
+    Detached(Writes),
+}
+
+impl EngineState {
+    /// As it begins.
+    pub(crate) const fn new(mode: Mode) -> Self {
+        Self::Serving(match mode {
+            Mode::WriteThrough => Writes::Home,
+            Mode::WriteBack => Writes::Buffered,
+        })
+    }
+
+    const fn writes(&self) -> Writes {
+        match *self {
+            Self::Serving(writes) | Self::Detaching { writes, .. } | Self::Detached(writes) => {
+                writes
+            }
+        }
+    }
+
+    const fn set_writes(&mut self, to: Writes) {
+        match self {
+            Self::Serving(writes) | Self::Detaching { writes, .. } | Self::Detached(writes) => {
+                *writes = to;
+            }
+        }
+    }
+
+    /// Where writes go now.
+    pub(crate) const fn mode(&self) -> Mode {
+        match self.writes() {
+            Writes::Buffered => Mode::WriteBack,
+            _ => Mode::WriteThrough,
+        }
+    }
+
+    /// Where writes are meant to go.
+    pub(crate) const fn wanted_mode(&self) -> Mode {
+        match self.writes() {
+            Writes::Buffered | Writes::Announcing => Mode::WriteBack,
+            Writes::Home | Writes::Draining => Mode::WriteThrough,
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.writes() == Writes::Draining
+    }
+
+    /// The write buffer is empty.
+    pub(crate) const fn drained(&mut self) {
+        self.set_writes(Writes::Home);
+    }
+
+    /// A superblock counts that names this mode.
+    pub(crate) fn announced(&mut self, mode: Mode) {
+        if self.writes() == Writes::Announcing && mode == Mode::WriteBack {
+            self.set_writes(Writes::Buffered);
+        }
+    }
+
+    pub(crate) const fn detach(&mut self, stamp: [u8; 32]) {
+        if let Self::Serving(writes) | Self::Detaching { writes, .. } = *self {
+            *self = Self::Detaching { writes, stamp };
+        }
+    }
+
+    pub(crate) const fn detached(&mut self) {
+        *self = Self::Detached(self.writes());
+    }
+
+    /// What the last checkpoint is to say of home, where that is on its way.
+    pub(crate) const fn stamp(&self) -> Option<[u8; 32]> {
+        match *self {
+            Self::Detaching { stamp, .. } => Some(stamp),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn is_detached(&self) -> bool {
+        matches!(self, Self::Detached(_))
+    }
+
+    /// No request follows.
+    pub(crate) const fn is_leaving(&self) -> bool {
+        matches!(self, Self::Detaching { .. } | Self::Detached(_))
+    }
+}
+
+impl Engine {
+    /// Whether the last checkpoint stands after [`crate::Input::Detach`].
+    #[must_use]
+    pub const fn is_detached(&self) -> bool {
+        self.state.is_detached()
+    }
+
+    /// Whether everything is at home, and nothing more goes into the write buffer.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.state.mode() == Mode::WriteThrough
+            && !self.state.is_draining()
+            && self.copies.count(State::Dirty) == 0
+            && self.log.is_idle()
+            && matches!(self.background.job, Job::None)
+            && !self.background.superblock_due
+    }
+
+    pub(crate) fn set_mode(&mut self, mode: Mode) {
+        if self.geo.log_segments == 0 || mode == self.state.wanted_mode() {
+            return;
+        }
+        match mode {
+            Mode::WriteThrough => self.drain(),
+            Mode::WriteBack => {
+                // Only once the superblock says that home may not be complete.
+                self.state.set_writes(Writes::Announcing);
+                self.background.superblock_due = true;
+            }
+        }
+    }
+
+    pub(crate) fn drain(&mut self) {
+        let has_log = self.geo.log_segments > 0;
+        self.state.set_writes(if has_log { Writes::Draining } else { Writes::Home });
+        self.background.destage_not_before = SimTime::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A superblock that was on its way when the administrator thought better of it.
+    #[test]
+    fn only_what_is_still_wanted_is_announced() {
+        let mut state = EngineState::new(Mode::WriteThrough);
+        state.set_writes(Writes::Announcing);
+        state.announced(Mode::WriteThrough);
+        assert_eq!((state.mode(), state.wanted_mode()), (Mode::WriteThrough, Mode::WriteBack));
+        state.announced(Mode::WriteBack);
+        assert_eq!(state.mode(), Mode::WriteBack);
+        state.set_writes(Writes::Draining);
+        state.announced(Mode::WriteBack);
+        assert!(state.is_draining() && state.mode() == Mode::WriteThrough);
+        state.drained();
+        assert_eq!(state, EngineState::new(Mode::WriteThrough));
+    }
+
+    #[test]
+    fn a_volume_that_is_detached_stays_so() {
+        let mut state = EngineState::new(Mode::WriteBack);
+        state.detach([1; 32]);
+        assert_eq!((state.stamp(), state.is_detached()), (Some([1; 32]), false));
+        state.detached();
+        state.detach([2; 32]);
+        assert!(state.is_detached() && state.is_leaving() && state.stamp().is_none());
+        assert_eq!(state.mode(), Mode::WriteBack, "what is dirty stays so");
+    }
+}

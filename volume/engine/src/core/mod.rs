@@ -1,0 +1,443 @@
+//! The small core, to be read first: the RAM cache, the read path, the write path and the map of copies. A request
+//! enters by [`Engine::handle`]; what is to be done about it leaves by [`Engine::poll`].
+//!
+//! - [`read`]: from RAM, from a copy, or from home.
+//! - [`write`]: home, or into the write buffer.
+//! - [`ram_cache`]: which page stands in RAM.
+//! - [`copies`]: which copies there are, where they stand, who reads them. [`page_map`] is their table.
+//! - [`write_order`]: which writes are in flight, and which came since a read began.
+
+pub(crate) mod copies;
+pub(crate) mod engine_state;
+pub(crate) mod page_map;
+pub(crate) mod ram_cache;
+pub(crate) mod read;
+mod read_end;
+pub(crate) mod shape;
+mod status;
+pub(crate) mod write;
+pub(crate) mod write_order;
+
+use std::collections::VecDeque;
+
+use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SimTime, StreamId};
+
+use crate::area::attach::Identity;
+use crate::background::{Background, BackgroundIo};
+use crate::free_space::FreeSpace;
+use crate::write_buffer::durability::Sync;
+use crate::write_buffer::log::{Homeward, Log};
+use crate::{
+    Class, Config, Fault, Input, Io, IoId, Memory, Mode, Output, PageSum, RequestId, Stats, Target,
+};
+use copies::Copies;
+use engine_state::EngineState;
+use page_map::Slot;
+use ram_cache::RamCache;
+use read::{Join, Read, Waiting};
+use shape::Shape;
+use write::{Absorbed, Blocked, HomeWrite};
+use write_order::WriteLog;
+
+/// The engine of one volume.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) config: Config,
+    pub(crate) geo: Shape,
+    pub(crate) identity: Identity,
+    pub(crate) cache: RamCache,
+    pub(crate) copies: Copies,
+    pub(crate) writes: WriteLog,
+    pub(crate) writes_open: usize,
+    pub(crate) state: EngineState,
+    pub(crate) pending: Vec<Option<Pending>>,
+    pub(crate) pending_free: Vec<u32>,
+    pub(crate) buffers_free: Vec<u32>,
+    pub(crate) buffers_made: u32,
+    pub(crate) pages: Vec<Box<[u8; PAGE_BYTES as usize]>>,
+    pub(crate) pages_free: Vec<u32>,
+    /// What the sums that the driver has been asked for are for, in order.
+    pub(crate) sums: VecDeque<SumFor>,
+    /// Reads in flight that will fill RAM.
+    pub(crate) fills: Vec<IoId>,
+    /// Reads that wait for one of them.
+    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) joins: Pool<Join>,
+    pub(crate) absorbs: Pool<Absorbed>,
+    /// Writes that wait for another to end, or for a page to come to rest.
+    pub(crate) blocked: VecDeque<Blocked>,
+    pub(crate) retry_blocked: bool,
+    /// Reads go home although clean copies stand.
+    pub(crate) bypass: bool,
+    pub(crate) log: Log,
+    pub(crate) sync: Sync,
+    pub(crate) background: Background,
+    pub(crate) free: FreeSpace,
+    pub(crate) out: VecDeque<Output>,
+    pub(crate) stats: Stats,
+    pub(crate) scratch: Vec<Slot>,
+    pub(crate) now: SimTime,
+}
+
+/// An I/O that has been submitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pending {
+    Read(Read),
+    /// It is read; its checksums are being computed.
+    Summing(Read),
+    HomeWrite(HomeWrite),
+    /// Zeroes beside a write of a part of a free page.
+    Edge(u32),
+    Flush {
+        id: RequestId,
+    },
+    /// A record of the log, by its number.
+    Record(u64),
+    /// A piece of a record that the area did not take.
+    Homeward(Homeward),
+    SyncHome,
+    SyncArea,
+    Background(BackgroundIo),
+}
+
+/// What a sum is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SumFor {
+    /// The read with this name.
+    Read(IoId),
+    /// The record with this number.
+    Record(u64),
+    /// The job in the background: pages of the staging memory from this one.
+    Stage { page: u32 },
+}
+
+/// How an I/O is asked for, and by whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) flags: Flags,
+    pub(crate) stream: StreamId,
+}
+
+/// Things by small numbers that are reused.
+#[derive(Debug)]
+pub(crate) struct Pool<T> {
+    pub(crate) all: Vec<T>,
+    pub(crate) free: Vec<u32>,
+}
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Pool<T> {
+    pub(crate) fn put(&mut self, value: T) -> u32 {
+        if let Some(at) = self.free.pop() {
+            self.all[at as usize] = value;
+            return at;
+        }
+        self.all.push(value);
+        self.all.len() as u32 - 1
+    }
+
+    pub(crate) fn get(&mut self, at: u32) -> &mut T {
+        &mut self.all[at as usize]
+    }
+
+    pub(crate) fn give(&mut self, at: u32) {
+        self.free.push(at);
+    }
+}
+
+impl Engine {
+    /// An engine whose area has just been formatted: no copies, an empty log. What [`format_area`] would have
+    /// written is taken as written.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self::with(config, Shape::of(&config), Identity::fresh(&config))
+    }
+
+    pub(crate) fn with(mut config: Config, geo: Shape, identity: Identity) -> Self {
+        let pages = u32::try_from(config.cache_bytes.0 / PAGE_BYTES).unwrap_or(u32::MAX - 1);
+        if geo.log_segments == 0 {
+            config.mode = Mode::WriteThrough;
+        }
+        config.buffer_bytes.0 =
+            config.buffer_bytes.0.max(u64::from(geo.segment_pages) * PAGE_BYTES);
+        config.stage_bytes.0 =
+            config.stage_bytes.0.max(2 * u64::from(geo.segment_pages) * PAGE_BYTES);
+        if config.mode == Mode::WriteBack {
+            config.stage_bytes = config.stage_bytes.max(config.sweep_bytes);
+        }
+        Self {
+            cache: RamCache::new(pages),
+            copies: Copies::new(&geo),
+            writes: WriteLog::new(),
+            writes_open: 0,
+            state: EngineState::new(config.mode),
+            pending: Vec::with_capacity(256),
+            pending_free: Vec::with_capacity(256),
+            buffers_free: Vec::with_capacity(256),
+            buffers_made: 0,
+            pages: Vec::new(),
+            pages_free: Vec::new(),
+            sums: VecDeque::with_capacity(64),
+            fills: Vec::with_capacity(256),
+            waiting: Vec::with_capacity(256),
+            joins: Pool::default(),
+            absorbs: Pool::default(),
+            blocked: VecDeque::new(),
+            retry_blocked: false,
+            bypass: false,
+            log: Log::new(&geo),
+            sync: Sync::default(),
+            background: Background::default(),
+            free: FreeSpace::new(&geo, &config),
+            out: VecDeque::with_capacity(1024),
+            stats: Stats::default(),
+            scratch: Vec::new(),
+            now: SimTime::ZERO,
+            identity,
+            geo,
+            config,
+        }
+    }
+
+    /// Takes one input at time `now`, which never runs backwards. Afterwards call [`Self::poll`] until it
+    /// is empty; an I/O may be answered with [`Input::Done`] between two polls.
+    ///
+    /// # Panics
+    /// If `Done` names an I/O that is not in flight: a bug of the driver.
+    pub fn handle(&mut self, now: SimTime, input: Input) {
+        self.now = now;
+        let clients = self.clients_to_spare();
+        self.background.interference.pass(now, clients);
+        match input {
+            Input::Request { id, request } => {
+                self.background.foreground_at = now;
+                self.background.interference.asked(clients);
+                self.request(id, &request);
+            }
+            Input::Done { io, result } => self.done(io, result.is_ok()),
+            Input::Install(plan) if self.geo.log_segments > 0 && self.free.takes_plans() => {
+                self.background.ask(plan);
+            }
+            Input::Replicate(replicas) => self.ask_for_replicas(&replicas, false),
+            Input::ReplicateSoon(replicas) => self.ask_for_replicas(&replicas, true),
+            Input::Withdraw => self.withdraw(),
+            Input::Install(plan) => self.stats.plans_refused += u64::from(!plan.copies.is_empty()),
+            Input::Bypass(on) => self.bypass = on,
+            Input::SetMode(mode) => self.set_mode(mode),
+            Input::Drain => self.drain(),
+            Input::Detach { stamp } => self.state.detach(stamp),
+            Input::Tick => {}
+        }
+        loop {
+            if self.retry_blocked {
+                self.retry_blocked();
+            }
+            self.yield_space();
+            if self.geo.log_segments > 0 {
+                if !self.is_at_rest(now) {
+                    self.pump_log();
+                    self.pump_sync();
+                    self.run_background(now);
+                } else if cfg!(debug_assertions) {
+                    self.find_nothing(now);
+                }
+            }
+            if !self.made_way() {
+                break;
+            }
+        }
+    }
+
+    /// The checksums that the [`Output::Sum`] just polled asked for, one a page.
+    ///
+    /// # Panics
+    /// If none was asked for: a bug of the driver.
+    pub fn summed(&mut self, sums: &[PageSum]) {
+        match self.sums.pop_front() {
+            Some(SumFor::Read(io)) => {
+                self.read_summed(io, sums);
+                // It no longer reads a segment that someone may want to write.
+                if self.retry_blocked {
+                    self.retry_blocked();
+                }
+                if self.log.starved || self.background.awaits_readers {
+                    self.pump_log();
+                    self.run_background(self.background.now);
+                }
+            }
+            Some(SumFor::Record(number)) => self.record_summed(number, sums),
+            Some(SumFor::Stage { page }) => {
+                self.background.summed(page, sums);
+                self.run_background(self.background.now);
+            }
+            None => panic!("sums that nobody asked for"),
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// A page of metadata that [`Output::Put`] names. It stands until the next [`Self::handle`].
+    #[must_use]
+    pub fn page(&self, page: u32) -> &[u8; PAGE_BYTES as usize] {
+        &self.pages[page as usize]
+    }
+
+    pub(crate) fn request(&mut self, id: RequestId, request: &Request) {
+        self.stats.requests += 1;
+        let extent = request.extent;
+        let asked = Asked { flags: request.flags, stream: request.stream };
+        if request.op == Op::Flush {
+            self.flush(id, asked);
+        } else if extent.end().0 > self.config.capacity.0 {
+            let fault = Fault::OutOfRange { extent, capacity: self.config.capacity };
+            self.out.push_back(Output::Complete { id, result: Err(fault) });
+        } else if extent.is_empty() {
+            self.out.push_back(Output::Complete { id, result: Ok(()) });
+        } else if request.op == Op::Read {
+            self.read(id, extent, asked, read::WAITS);
+        } else {
+            self.write(id, request);
+        }
+    }
+
+    pub(crate) fn done(&mut self, io: IoId, ok: bool) {
+        let pending = self.pending[io.0 as usize].take();
+        if let Some(ended) = &pending {
+            self.note_end(ended);
+        }
+        match pending {
+            Some(Pending::Read(read)) => {
+                if self.read_done(io, read, ok) {
+                    return; // its name is still in use
+                }
+            }
+            Some(Pending::HomeWrite(write)) => self.home_write_done(write, ok),
+            Some(Pending::Edge(edges)) => self.edge_done(edges, ok),
+            Some(Pending::Flush { id }) => self.complete(id, Extent::default(), ok),
+            Some(Pending::Record(number)) => self.record_done(number, ok),
+            Some(Pending::Homeward(piece)) => self.piece_home_done(piece, ok),
+            Some(Pending::SyncHome) => self.sync_home_done(ok),
+            Some(Pending::SyncArea) => self.sync_area_done(ok),
+            Some(Pending::Background(what)) => self.background_done(what, ok),
+            Some(Pending::Summing(_)) | None => {
+                panic!("I/O {} was answered, but is not in flight", io.0)
+            }
+        }
+        self.pending_free.push(io.0);
+    }
+
+    /// I/Os under way that clients asked for: neither the background's nor, in write-through, what the area is told.
+    pub(crate) fn clients_io(&self) -> u32 {
+        let all = (self.pending.len() - self.pending_free.len()) as u32;
+        let told = match self.state.mode() {
+            Mode::WriteThrough => self.log.in_flight + self.sync.in_flight(),
+            Mode::WriteBack => 0,
+        };
+        all.saturating_sub(self.background.in_flight + told)
+    }
+
+    /// An I/O has ended that a client asked for, or nobody.
+    pub(crate) fn note_end(&mut self, ended: &Pending) {
+        if self.free.takes_plans() {
+            return;
+        }
+        let background = match ended {
+            Pending::Background(_) => true,
+            Pending::Record(_) | Pending::SyncHome | Pending::SyncArea => {
+                self.state.mode() == Mode::WriteThrough
+            }
+            _ => false,
+        };
+        let clients = self.clients_to_spare().saturating_sub(u32::from(!background));
+        self.background.interference.ended(background, clients);
+    }
+
+    pub(crate) fn complete(&mut self, id: RequestId, extent: Extent, ok: bool) {
+        let result = if ok { Ok(()) } else { Err(Fault::Device(extent)) };
+        self.out.push_back(Output::Complete { id, result });
+    }
+
+    pub(crate) fn start(&mut self, pending: Pending) -> IoId {
+        if let Some(at) = self.pending_free.pop() {
+            self.pending[at as usize] = Some(pending);
+            IoId(at)
+        } else {
+            self.pending.push(Some(pending));
+            IoId(self.pending.len() as u32 - 1)
+        }
+    }
+
+    pub(crate) fn submit(
+        &mut self,
+        id: IoId,
+        target: Target,
+        op: Op,
+        extent: Extent,
+        Asked { flags, stream }: Asked,
+        memory: Option<Memory>,
+    ) {
+        self.submit_as(Class::Foreground, id, target, op, extent, Asked { flags, stream }, memory);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "an I/O has that many parts")]
+    pub(crate) fn submit_as(
+        &mut self,
+        class: Class,
+        id: IoId,
+        target: Target,
+        op: Op,
+        extent: Extent,
+        Asked { flags, stream }: Asked,
+        memory: Option<Memory>,
+    ) {
+        if target == Target::Home && op != Op::Flush {
+            self.free.head_moves(extent.end());
+        }
+        self.out.push_back(Output::Submit(Io {
+            id,
+            target,
+            op,
+            extent,
+            flags,
+            class,
+            stream,
+            memory,
+        }));
+    }
+
+    pub(crate) fn take_buffer(&mut self) -> u32 {
+        self.buffers_free.pop().unwrap_or_else(|| {
+            self.buffers_made += 1;
+            self.buffers_made - 1
+        })
+    }
+
+    /// The home pages that an extent touches, first to one past the last; sectors before the grid belong to none.
+    pub(crate) fn pages_of(&self, extent: Extent) -> std::ops::Range<u64> {
+        let grid = self.config.grid.0;
+        let first = extent.start.0.saturating_sub(grid) / PAGE_SECTORS;
+        let end = extent.end().0.saturating_sub(grid).div_ceil(PAGE_SECTORS);
+        first..end.max(first)
+    }
+
+    /// The home pages that an extent covers wholly.
+    pub(crate) fn whole_pages_of(&self, extent: Extent) -> std::ops::Range<u64> {
+        let grid = self.config.grid.0;
+        let first = extent.start.0.max(grid).saturating_sub(grid).div_ceil(PAGE_SECTORS);
+        let end = extent.end().0.saturating_sub(grid) / PAGE_SECTORS;
+        first..end.max(first)
+    }
+
+    /// The sectors of home pages.
+    pub(crate) fn home_of(&self, first: impl Into<u64>, pages: u64) -> Extent {
+        Extent::new(self.config.grid.0 + first.into() * PAGE_SECTORS, pages * PAGE_SECTORS)
+    }
+}

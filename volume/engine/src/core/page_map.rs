@@ -1,0 +1,495 @@
+//! Which page of home stands in which slot of the area, and what is known of it: an array by slot, and a
+//! hash table back from home. It holds no bytes of data and refuses to know what a segment is.
+//!
+//! Nine bytes a slot for home, state and the entry of the table, one more for the table's room to breathe,
+//! six for the checksum. All memory is taken at construction: a server that has started cannot run out of
+//! it for lack of a map.
+
+use std::ops::{Add, Range, Sub};
+
+/// A whole page of home, counted from the first sector of the grid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HomePage(pub u64);
+
+/// A place for one page: slots of the segments for reading first, then those of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot(pub u32);
+
+impl From<HomePage> for u64 {
+    fn from(page: HomePage) -> Self {
+        page.0
+    }
+}
+
+impl Add<u64> for HomePage {
+    type Output = Self;
+    fn add(self, pages: u64) -> Self {
+        Self(self.0 + pages)
+    }
+}
+
+impl Add<u32> for Slot {
+    type Output = Self;
+    fn add(self, slots: u32) -> Self {
+        Self(self.0 + slots)
+    }
+}
+
+impl Sub for Slot {
+    type Output = u32;
+    /// Slots from the other one to this.
+    fn sub(self, from: Self) -> u32 {
+        self.0 - from.0
+    }
+}
+
+/// The slots of a range of numbers.
+pub(crate) fn slots(numbers: Range<u32>) -> impl DoubleEndedIterator<Item = Slot> + Clone {
+    numbers.map(Slot)
+}
+
+/// The pages of a range of numbers.
+pub(crate) fn pages(numbers: Range<u64>) -> impl DoubleEndedIterator<Item = HomePage> + Clone {
+    numbers.map(HomePage)
+}
+
+/// Home pages are numbered below this: 2^38 pages of 4 KiB are 1 PiB.
+pub const HOME_PAGES_MAX: u64 = 1 << 38;
+
+/// What tells that two pages hold the same bytes, or that one is not what was written there: 48 bits.
+pub type PageSum = u64;
+
+const EMPTY: u32 = u32::MAX;
+
+/// What is known of a slot's copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum State {
+    /// No copy stands here.
+    Free = 0,
+    /// A copy that has not been proven equal to home since the area was attached.
+    Suspect = 1,
+    /// A copy that equals home.
+    Clean = 2,
+    /// A copy newer than home: the only one there is.
+    Dirty = 3,
+}
+
+impl State {
+    /// Every state, in the order of its two bits.
+    pub const ALL: [Self; 4] = [Self::Free, Self::Suspect, Self::Clean, Self::Dirty];
+
+    /// The state whose number stands in the two lowest bits.
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self::ALL[(bits & 3) as usize]
+    }
+
+    /// Whether a read may be answered from the slot.
+    const fn is_served(self) -> bool {
+        matches!(self, Self::Clean | Self::Dirty)
+    }
+}
+
+/// The map between slots of the area and pages of home. A home page stands in one slot, but for what was added.
+#[derive(Debug)]
+pub(crate) struct PageMap {
+    /// By slot, little endian: home page in the upper 38 bits, state in the lower 2. Zero where free.
+    homes: Box<[[u8; 5]]>,
+    /// By slot, little endian: the sum of the page's bytes. Of no meaning where free.
+    sums: Box<[[u8; 6]]>,
+    /// Open addressing, linear probing. An entry is the slot in the low bits and, in what bits the
+    /// largest slot leaves over, a part of the hash: most strangers are passed over without a look at
+    /// `homes`, which would be a miss of the processor's cache each.
+    table: Box<[u32]>,
+    /// Bits of an entry that are the slot.
+    slot_bits: u32,
+    counts: [u64; 4],
+}
+
+impl PageMap {
+    /// A map of free slots, none of which is numbered `slots` or higher.
+    pub(crate) fn new(slots: u32) -> Self {
+        // A load of 0.8 at most, and one empty entry at least: a search always ends.
+        let entries = (slots as usize + (slots as usize).div_ceil(4)).max(1);
+        Self {
+            homes: vec![[0; 5]; slots as usize].into(),
+            sums: vec![[0; 6]; slots as usize].into(),
+            table: vec![EMPTY; entries].into(),
+            // All ones is no slot, so that no entry equals `EMPTY`.
+            slot_bits: u32::BITS - slots.leading_zeros(),
+            counts: [u64::from(slots), 0, 0, 0],
+        }
+    }
+
+    /// What is known of a slot.
+    pub(crate) fn state(&self, slot: Slot) -> State {
+        State::from_bits(self.word(slot))
+    }
+
+    /// The home page whose copy stands in a slot; `None` where it is free.
+    pub(crate) fn home(&self, slot: Slot) -> Option<HomePage> {
+        let word = self.word(slot);
+        (State::from_bits(word) != State::Free).then_some(HomePage(word >> 2))
+    }
+
+    /// The sum of the bytes in a slot.
+    pub(crate) fn sum(&self, slot: Slot) -> PageSum {
+        let [a, b, c, d, e, f] = self.sums[slot.0 as usize];
+        PageSum::from_le_bytes([a, b, c, d, e, f, 0, 0])
+    }
+
+    /// A slot in which a copy of a home page stands, whatever its state.
+    pub(crate) fn find(&self, home: HomePage) -> Option<Slot> {
+        self.find_all(home).next()
+    }
+
+    /// All slots in which copies of a home page stand.
+    pub(crate) fn find_all(&self, home: HomePage) -> impl Iterator<Item = Slot> + '_ {
+        let hash = mix(home);
+        let tag = self.tag(hash as u32);
+        let mut at = self.start(hash);
+        std::iter::from_fn(move || {
+            loop {
+                let entry = self.table[at];
+                if entry == EMPTY {
+                    return None;
+                }
+                at = self.next(at);
+                // What the table names is never free.
+                if self.tag(entry) == tag && self.word(self.slot_of(entry)) >> 2 == home.0 {
+                    return Some(self.slot_of(entry));
+                }
+            }
+        })
+    }
+
+    /// The slots of `home` where copies of `pages` home pages in a row, from `home` on, stand in as many
+    /// slots in a row, each of them clean or dirty.
+    pub(crate) fn runs(&self, home: HomePage, pages: u32) -> impl Iterator<Item = Slot> + '_ {
+        self.find_all(home).filter(move |&first| {
+            let end = first.0.checked_add(pages).filter(|&end| end as usize <= self.homes.len());
+            end.is_some_and(|end| {
+                (first.0..end).zip(home.0..).all(|(slot, home)| {
+                    let word = self.word(Slot(slot));
+                    word >> 2 == home && State::from_bits(word).is_served()
+                })
+            })
+        })
+    }
+
+    /// Lets a slot hold a copy of a home page. What the slot held is forgotten, and so is every slot that
+    /// held this home page before.
+    ///
+    /// # Panics
+    /// If `state` is free or `home` is not below [`HOME_PAGES_MAX`].
+    pub(crate) fn set(&mut self, slot: Slot, home: HomePage, state: State, sum: PageSum) {
+        let another = |map: &Self| map.find_all(home).find(|&other| other != slot);
+        while let Some(other) = another(self) {
+            self.clear(other);
+        }
+        self.add(slot, home, state, sum);
+    }
+
+    /// As [`Self::set`], but the slots that hold this home page already go on to.
+    ///
+    /// # Panics
+    /// As it does.
+    pub(crate) fn add(&mut self, slot: Slot, home: HomePage, state: State, sum: PageSum) {
+        assert!(state != State::Free, "a copy of {home:?} in {slot:?} cannot be free");
+        assert!(home.0 < HOME_PAGES_MAX, "home page {home:?} is past the last that can be mapped");
+        if self.home(slot) != Some(home) {
+            self.clear(slot);
+            let hash = mix(home);
+            let mut at = self.start(hash);
+            while self.table[at] != EMPTY {
+                at = self.next(at);
+            }
+            self.table[at] = self.entry(slot, hash);
+        }
+        self.put(slot, home.0 << 2 | state as u64);
+        let [a, b, c, d, e, f, ..] = sum.to_le_bytes();
+        self.sums[slot.0 as usize] = [a, b, c, d, e, f];
+    }
+
+    /// Changes what is known of a slot that holds a copy.
+    ///
+    /// # Panics
+    /// If the slot is free, or `state` is: [`Self::clear`] frees it.
+    pub(crate) fn set_state(&mut self, slot: Slot, state: State) {
+        let word = self.word(slot);
+        assert!(
+            State::from_bits(word) != State::Free && state != State::Free,
+            "{slot:?} cannot become {state:?} from {:?}",
+            State::from_bits(word)
+        );
+        self.put(slot, word & !3 | state as u64);
+    }
+
+    /// Frees a slot; one that is free stays so.
+    pub(crate) fn clear(&mut self, slot: Slot) {
+        let Some(home) = self.home(slot) else { return };
+        self.remove(self.search(slot, home));
+        self.put(slot, 0);
+    }
+
+    /// Slots that hold a copy.
+    pub(crate) fn len(&self) -> u64 {
+        self.homes.len() as u64 - self.count(State::Free)
+    }
+
+    /// Slots in a state.
+    pub(crate) const fn count(&self, state: State) -> u64 {
+        self.counts[state as usize]
+    }
+
+    /// Bytes of RAM that the map holds, from the first copy to the last.
+    #[cfg(test)]
+    pub(crate) const fn bytes(&self) -> u64 {
+        let arrays =
+            size_of_val(&*self.homes) + size_of_val(&*self.sums) + size_of_val(&*self.table);
+        (arrays + size_of::<Self>()) as u64
+    }
+
+    fn word(&self, slot: Slot) -> u64 {
+        let [a, b, c, d, e] = self.homes[slot.0 as usize];
+        u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+    }
+
+    /// Writes home and state, and keeps count.
+    fn put(&mut self, slot: Slot, word: u64) {
+        self.counts[self.state(slot) as usize] -= 1;
+        self.counts[State::from_bits(word) as usize] += 1;
+        let [a, b, c, d, e, ..] = word.to_le_bytes();
+        self.homes[slot.0 as usize] = [a, b, c, d, e];
+    }
+
+    const fn slot_of(&self, entry: u32) -> Slot {
+        Slot(entry & !self.tag(u32::MAX))
+    }
+
+    /// The bits of an entry that are not the slot.
+    const fn tag(&self, entry: u32) -> u32 {
+        (entry as u64 >> self.slot_bits << self.slot_bits) as u32
+    }
+
+    const fn entry(&self, slot: Slot, hash: u64) -> u32 {
+        slot.0 | self.tag(hash as u32)
+    }
+
+    /// Where a search for a hash begins: its upper bits, scaled to the table (a multiplication where a
+    /// table of a power of two would waste up to half of it).
+    fn start(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.table.len() as u128) >> 64) as usize
+    }
+
+    const fn next(&self, at: usize) -> usize {
+        if at + 1 == self.table.len() { 0 } else { at + 1 }
+    }
+
+    /// The entry of a slot that holds a home page.
+    fn search(&self, slot: Slot, home: HomePage) -> usize {
+        let hash = mix(home);
+        let mut at = self.start(hash);
+        while self.table[at] != self.entry(slot, hash) {
+            at = self.next(at);
+        }
+        at
+    }
+
+    /// Empties an entry, and moves back those behind it that its place kept from their own: no marks of
+    /// the removed stay behind to make searches longer.
+    fn remove(&mut self, at: usize) {
+        let len = self.table.len();
+        let behind = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
+        let mut hole = at;
+        let mut at = self.next(at);
+        while self.table[at] != EMPTY {
+            let wants = self.start(mix(HomePage(self.word(self.slot_of(self.table[at])) >> 2)));
+            if behind(wants, at) >= behind(hole, at) {
+                self.table[hole] = self.table[at];
+                hole = at;
+            }
+            at = self.next(at);
+        }
+        self.table[hole] = EMPTY;
+    }
+}
+
+/// Spreads neighbouring numbers, and those a power of two apart, over all 64 bits: the finalizer of
+/// MurmurHash3 (Appleby), each bit of the input changing each bit of the output in half of all cases.
+const fn mix(home: HomePage) -> u64 {
+    let mut x = home.0 ^ 0x9E37_79B9_7F4A_7C15;
+    x = (x ^ (x >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    x = (x ^ (x >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    x ^ (x >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Set(u32, u64, State, PageSum),
+        Add(u32, u64, State, PageSum),
+        State(u32, State),
+        Clear(u32),
+    }
+
+    fn held() -> impl Strategy<Value = State> {
+        prop_oneof![Just(State::Suspect), Just(State::Clean), Just(State::Dirty)]
+    }
+
+    /// Runs are made likely: home follows the slot, give or take little.
+    fn home() -> impl Strategy<Value = u64> {
+        prop_oneof![4 => 0u64..40, 1 => HOME_PAGES_MAX - 10..HOME_PAGES_MAX]
+    }
+
+    fn step(slots: u32) -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..slots, home(), held(), 0..1u64 << 48).prop_map(|(s, h, t, c)| Step::Set(s, h, t, c)),
+            4 => (0..slots, held(), 0..1u64 << 48).prop_map(|(s, t, c)| Step::Set(s, u64::from(s) + 3, t, c)),
+            4 => (0..slots, held(), 0..1u64 << 48).prop_map(|(s, t, c)| Step::Add(s, u64::from(s % 12) + 3, t, c)),
+            1 => (0..slots, held()).prop_map(|(s, t)| Step::State(s, t)),
+            2 => (0..slots).prop_map(Step::Clear),
+        ]
+    }
+
+    type Twin = BTreeMap<u32, (u64, State, PageSum)>;
+
+    fn twin_find(twin: &Twin, home: u64) -> Vec<u32> {
+        twin.iter().filter(|(_, held)| held.0 == home).map(|(&slot, _)| slot).collect()
+    }
+
+    fn twin_runs(twin: &Twin, home: u64, pages: u32) -> Vec<u32> {
+        let whole = |first: &u32| {
+            (0..pages).all(|i| {
+                twin.get(&(first + i)).is_some_and(|&(h, state, _)| {
+                    h == home + u64::from(i) && matches!(state, State::Clean | State::Dirty)
+                })
+            })
+        };
+        twin_find(twin, home).into_iter().filter(whole).collect()
+    }
+
+    fn sorted(slots: impl Iterator<Item = Slot>) -> Vec<u32> {
+        let mut slots: Vec<u32> = slots.map(|s| s.0).collect();
+        slots.sort_unstable();
+        slots
+    }
+
+    proptest! {
+        #[test]
+        fn the_map_is_a_list_of_slots((slots, steps) in (1u32..34).prop_flat_map(|slots|
+                                      (Just(slots), prop::collection::vec(step(slots), 1..120)))) {
+            let mut map = PageMap::new(slots);
+            let mut twin = Twin::new();
+            for step in steps {
+                match step {
+                    Step::Set(slot, home, state, sum) => {
+                        map.set(Slot(slot), HomePage(home), state, sum);
+                        twin.retain(|_, held| held.0 != home);
+                        twin.insert(slot, (home, state, sum));
+                    }
+                    Step::Add(slot, home, state, sum) => {
+                        map.add(Slot(slot), HomePage(home), state, sum);
+                        twin.insert(slot, (home, state, sum));
+                    }
+                    Step::State(slot, state) => if let Some(held) = twin.get_mut(&slot) {
+                        map.set_state(Slot(slot), state);
+                        held.1 = state;
+                    },
+                    Step::Clear(slot) => {
+                        map.clear(Slot(slot));
+                        twin.remove(&slot);
+                    }
+                }
+                for slot in 0..slots {
+                    let held = twin.get(&slot);
+                    prop_assert_eq!(map.home(Slot(slot)), held.map(|h| HomePage(h.0)));
+                    prop_assert_eq!(map.state(Slot(slot)), held.map_or(State::Free, |h| h.1));
+                    prop_assert!(held.is_none_or(|h| map.sum(Slot(slot)) == h.2));
+                }
+                for home in (0..44).chain(HOME_PAGES_MAX - 12..HOME_PAGES_MAX + 2) {
+                    prop_assert_eq!(sorted(map.find_all(HomePage(home))), twin_find(&twin, home));
+                    prop_assert_eq!(map.find(HomePage(home)), map.find_all(HomePage(home)).next());
+                    for pages in 1..5 {
+                        prop_assert_eq!(sorted(map.runs(HomePage(home), pages)), twin_runs(&twin, home, pages));
+                    }
+                }
+                prop_assert_eq!(map.len(), twin.len() as u64);
+                for state in State::ALL {
+                    let counted = (0..slots).filter(|&s| map.state(Slot(s)) == state).count() as u64;
+                    prop_assert_eq!(map.count(state), counted);
+                }
+            }
+        }
+    }
+
+    /// Full of single pages, `stride` apart. Deterministic.
+    fn full(slots: u32, stride: u64) -> PageMap {
+        let mut map = PageMap::new(slots);
+        for slot in 0..slots {
+            let home = HomePage(u64::from(slot) * stride % HOME_PAGES_MAX);
+            map.set(Slot(slot), home, State::Clean, slot.into());
+        }
+        map
+    }
+
+    #[test]
+    fn a_full_map_of_single_pages_takes_a_quarter_of_a_percent_of_the_area() {
+        for slots in [1_000u32, 4_095, 4_096, 65_537, 300_000] {
+            let map = full(slots, 977);
+            assert_eq!(map.len(), u64::from(slots));
+            let without_sums = map.bytes() - 6 * u64::from(slots);
+            assert!(without_sums <= u64::from(slots) * 4096 / 400, "{slots} slots: {without_sums}");
+            assert_eq!(map.bytes(), PageMap::new(slots).bytes(), "nothing was allocated meanwhile");
+            assert_eq!(map.find(HomePage(HOME_PAGES_MAX - 1)), None, "a search of a full map ends");
+        }
+    }
+
+    /// Knuth (6.4): linear probing at a load of 0.8 looks at 3 entries where it finds, on average.
+    #[test]
+    fn a_full_map_finds_in_three_looks_whatever_the_homes() {
+        for stride in [1, 8, 255, 256, 4096, 1 << 18, 1 << 20] {
+            let map = full(50_000, stride);
+            let looks: usize = (0..50_000)
+                .map(|slot| {
+                    let slot = Slot(slot);
+                    let home = map.home(slot).unwrap();
+                    let (at, start) = (map.search(slot, home), map.start(mix(home)));
+                    1 + (at + map.table.len() - start) % map.table.len()
+                })
+                .sum();
+            let mean = looks as f64 / 50_000.0;
+            assert!((2.0..3.5).contains(&mean), "stride {stride}: {mean} looks");
+        }
+    }
+
+    #[test]
+    fn maps_of_no_slot_and_of_one_work() {
+        let none = PageMap::new(0);
+        assert_eq!(
+            (none.find(HomePage(7)), none.runs(HomePage(7), 1).next(), none.len()),
+            (None, None, 0)
+        );
+        let mut one = PageMap::new(1);
+        let (only, seven, eight) = (Slot(0), HomePage(7), HomePage(8));
+        one.set(only, seven, State::Dirty, 1);
+        one.set(only, eight, State::Clean, 2);
+        assert_eq!((one.find(seven), one.find(eight), one.sum(only)), (None, Some(only), 2));
+        let run = |pages| one.runs(eight, pages).next();
+        assert_eq!((run(1), run(2), run(u32::MAX)), (Some(only), None, None));
+        one.clear(only);
+        assert_eq!((one.find(eight), one.count(State::Free)), (None, 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot become Clean from Free")]
+    fn a_free_slot_has_no_state_to_change() {
+        PageMap::new(2).set_state(Slot(1), State::Clean);
+    }
+}

@@ -1,0 +1,398 @@
+//! The read path. A read is served from RAM if RAM has all of it; else from a copy that is complete and contiguous; else from
+//! home. Where the write buffer holds the newest bytes, the read is served in pieces. BORG (FAST'09) 4.5: a read that is only
+//! partly copied goes home, because one access at home is cheaper than several in the area. If a read in flight will fill RAM
+//! with the same page, a second read waits for it. Bytes from the area are used only after their checksum matched.
+
+use seekless_block::{
+    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
+    StreamId,
+};
+
+use crate::core::page_map::{HomePage, Slot, State};
+use crate::core::ram_cache::pieces;
+use crate::core::write_order::Mark;
+use crate::{Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Target};
+
+/// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
+pub(crate) const WAITS: u8 = 4;
+/// Belongs to no join.
+pub(super) const ALONE: u32 = u32::MAX;
+
+/// A client's read, or a piece of one, in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Read {
+    pub(super) id: RequestId,
+    /// The part of the client's extent that this I/O is for.
+    pub(super) wanted: Extent,
+    /// Where it starts in the client's buffer.
+    pub(super) offset: Sectors,
+    /// The join it is a piece of, or [`ALONE`].
+    pub(super) join: u32,
+    pub(super) target: Target,
+    /// The slot in which it begins, of a read of a copy.
+    pub(super) from: Option<Slot>,
+    /// What is read, in the target's addresses.
+    pub(super) io: Extent,
+    /// Where `wanted` starts within `io`.
+    pub(super) skip: Sectors,
+    /// The buffer it lands in; none where it goes to the client directly.
+    pub(super) buffer: Option<u32>,
+    /// Of a read from home whose pages are to prove copies in doubt: the first whole page and how many.
+    pub(super) proves: (u64, u32),
+    /// A page that came along is damaged, and its copy is the only one: nothing of this goes to RAM.
+    pub(super) spoiled: bool,
+    pub(super) mark: Mark,
+    pub(super) stream: StreamId,
+}
+
+/// A part of a client's read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    id: RequestId,
+    wanted: Extent,
+    offset: Sectors,
+    join: u32,
+}
+
+/// A client's read in pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Join {
+    pub(super) id: RequestId,
+    pub(super) left: u32,
+    pub(super) fault: Option<Fault>,
+}
+
+/// A client's read of what is on its way to RAM already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(super) fill: IoId,
+    pub(super) id: RequestId,
+    pub(super) extent: Extent,
+    pub(super) asked: Asked,
+    /// How often it may wait again.
+    pub(super) waits: u8,
+}
+
+/// Where the newest bytes of an extent stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Home,
+    /// All of it, from this slot on.
+    Copy(Slot),
+    /// Nowhere: the client has discarded all of it.
+    Zeroes,
+    Pieces,
+}
+
+/// Where a piece of a read comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Home,
+    /// A slot, and those behind it.
+    Copy(Slot),
+    Zeroes,
+}
+
+impl Read {
+    /// How it is asked for once more.
+    pub(super) const fn again(&self) -> Asked {
+        Asked { flags: Flags::NONE, stream: self.stream }
+    }
+
+    /// Whether it reads any of these sectors of the target.
+    pub(crate) fn reads(&self, target: Target, extent: Extent) -> bool {
+        self.target == target && self.io.overlaps(extent)
+    }
+
+    /// Whether it reads a replica in any of these sectors of home.
+    pub(crate) fn reads_replica(&self, home: Extent) -> bool {
+        self.from.is_some() && self.reads(Target::Home, home)
+    }
+
+    pub(super) const fn part(&self) -> Part {
+        Part { id: self.id, wanted: self.wanted, offset: self.offset, join: self.join }
+    }
+}
+
+impl Engine {
+    pub(crate) fn read(&mut self, id: RequestId, extent: Extent, asked: Asked, waits: u8) {
+        let mut wanted = extent;
+        if !self.cache.is_off() {
+            let front = self.cache.prefix(extent);
+            self.serve_from_ram(id, extent, Extent { start: extent.start, len: front });
+            if front == extent.len {
+                self.stats.cache_hits += 1;
+                self.out.push_back(Output::Complete { id, result: Ok(()) });
+                return;
+            }
+            wanted = Extent::span(extent.start.0 + front.0, extent.end().0);
+            let back = self.cache.suffix(wanted);
+            let tail = Extent::span(wanted.end().0 - back.0, wanted.end().0);
+            self.serve_from_ram(id, extent, tail);
+            wanted.len -= back;
+        }
+        let Asked { flags, stream } = asked;
+        let request = Request { flags, stream, ..Request::new(SimTime::ZERO, Op::Read, extent) };
+        if self.waits_for_log(id, wanted, request) {
+            return;
+        }
+        let found = self.locate(wanted);
+        if waits > 0
+            && let Some(fill) = self.on_its_way(wanted.start, found)
+        {
+            self.waiting.push(Waiting { fill, id, extent, asked, waits: waits - 1 });
+            return;
+        }
+        let part = Part { id, wanted, offset: wanted.start - extent.start, join: ALONE };
+        self.read_part(part, found, asked);
+    }
+
+    pub(super) fn read_part(&mut self, part: Part, found: Found, asked: Asked) {
+        match found {
+            Found::Copy(slot) => self.read_copy(part, slot, asked),
+            Found::Home => self.read_home(part, asked),
+            Found::Zeroes => self.read_zeroes(part),
+            Found::Pieces => self.read_pieces(part, asked),
+        }
+    }
+
+    pub(super) fn locate(&self, wanted: Extent) -> Found {
+        let pages = self.pages_of(wanted);
+        if self.free.overlaps(pages.clone()) {
+            let all = self.free.covers(pages.clone())
+                && self.home_of(pages.start, pages.end - pages.start).contains(wanted);
+            return if all { Found::Zeroes } else { Found::Pieces };
+        }
+        if self.copies.len() == 0 || pages.is_empty() {
+            return Found::Home;
+        }
+        let before_grid = wanted.start < Lba(0) + self.config.grid;
+        let copy = if before_grid {
+            None
+        } else {
+            // Of several the nearest.
+            let runs = self.copies.runs(HomePage(pages.start), (pages.end - pages.start) as u32);
+            runs.min_by_key(|&slot| self.way_to(slot))
+        };
+        // What the log has of pages that are at home too lies in no order of reading; and a replica pays only where it is nearer.
+        let copy = copy.filter(|&slot| {
+            !self.bypass && !self.copies.is_log(slot) && self.is_worth_reading(slot, wanted.start)
+        });
+        if let Some(slot) = copy {
+            return Found::Copy(slot);
+        }
+        let dirty = self.copies.count(State::Dirty) > 0
+            && pages
+                .into_iter()
+                .any(|page| self.copies.state_of(HomePage(page)) == Some(State::Dirty));
+        match copy {
+            Some(slot) if dirty => Found::Copy(slot),
+            _ if dirty => Found::Pieces,
+            _ => Found::Home,
+        }
+    }
+
+    /// A read in flight that will bring this sector to RAM, unless it is overtaken by a write.
+    fn on_its_way(&self, sector: Lba, found: Found) -> Option<IoId> {
+        let holds = |io: Extent, at: Lba| io.start <= at && at < io.end();
+        let slot = match found {
+            Found::Copy(slot) => Some(slot),
+            Found::Home | Found::Pieces | Found::Zeroes => None,
+        };
+        let reads = |f: &Read, slot: Slot| {
+            f.from.is_some_and(|first| {
+                first <= slot && u64::from(slot - first) < f.io.len.0 / PAGE_SECTORS
+            })
+        };
+        self.fills.iter().copied().find(|io| match self.pending[io.0 as usize] {
+            Some(Pending::Read(f)) if f.from.is_none() => {
+                !matches!(found, Found::Pieces | Found::Zeroes) && holds(f.io, sector)
+            }
+            Some(Pending::Read(f)) => slot.is_some_and(|slot| reads(&f, slot)),
+            _ => false,
+        })
+    }
+
+    fn serve_from_ram(&mut self, id: RequestId, extent: Extent, part: Extent) {
+        let mut offset = part.start - extent.start;
+        for piece in pieces(part) {
+            let Some(index) = self.cache.find(piece) else { continue };
+            self.cache.touch(index);
+            let len = Sectors(piece.len);
+            self.out.push_back(Output::Move(Move {
+                from: Memory::Slot { index, offset: Sectors(piece.offset) },
+                to: Memory::Client { id, offset },
+                len,
+            }));
+            offset += len;
+        }
+    }
+
+    fn read_home(&mut self, part: Part, asked: Asked) {
+        self.stats.home_reads += 1;
+        let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
+        let mut end = (part.wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
+        if end > part.wanted.end().0 {
+            // What is discarded is not what home holds.
+            let behind = self.pages_of(part.wanted).end;
+            if let Some(page) = self.free.next(behind) {
+                end = end.min(self.home_of(page, 1).start.0);
+            }
+        }
+        let io = Extent::span(part.wanted.start.0, end.max(part.wanted.end().0));
+        self.submit_read(Self::new_read(part, (Target::Home, io), None, Sectors(0)), asked);
+    }
+
+    /// All of it was discarded by the client: home is not asked.
+    fn read_zeroes(&mut self, part: Part) {
+        self.stats.zero_reads += 1;
+        let to = Memory::Client { id: part.id, offset: part.offset };
+        self.out.push_back(Output::Zero { to, len: part.wanted.len });
+        let Part { id, wanted, offset, join } = part;
+        self.finish_read(&Read { id, wanted, offset, join, ..Read::default() }, Ok(()));
+    }
+
+    fn new_read(
+        part: Part,
+        (target, io): (Target, Extent),
+        from: Option<Slot>,
+        skip: Sectors,
+    ) -> Read {
+        let Part { id, wanted, offset, join } = part;
+        Read { id, wanted, offset, join, target, from, io, skip, ..Read::default() }
+    }
+
+    /// Reads whole pages, as checksums are a page's, and with RAM to put them the whole aligned cluster.
+    fn read_copy(&mut self, part: Part, slot: Slot, asked: Asked) {
+        let pages = self.pages_of(part.wanted);
+        let (mut from, mut to) = (slot.0, slot.0 + (pages.end - pages.start) as u32);
+        let cluster = (self.config.cluster.0 / PAGE_BYTES) as u32;
+        if cluster > 0 && !self.cache.is_off() {
+            // Only pages that stand there now: one that comes while the read is in flight may have been read before
+            // it was written.
+            let usable = |s: u32| matches!(self.copies.state(Slot(s)), State::Clean | State::Dirty);
+            while from > slot.0 / cluster * cluster && usable(from - 1) {
+                from -= 1;
+            }
+            let end = (to.div_ceil(cluster) * cluster).min(self.geo.slots());
+            while to < end && usable(to) {
+                to += 1;
+            }
+        }
+        self.note_read(slot, pages.clone());
+        let stand = self.stand(Slot(from), u64::from(to - from));
+        let skip = Sectors(u64::from(slot.0 - from) * PAGE_SECTORS)
+            + (part.wanted.start - self.home_of(pages.start, 1).start);
+        let whole = self.whole_pages_of(part.wanted) == pages;
+        if !whole && stand.1.bytes() > self.config.buffer_bytes {
+            self.read_pieces(part, asked);
+        } else {
+            self.stats.copy_reads += 1;
+            self.free.was_read(slot);
+            self.submit_read(Self::new_read(part, stand, Some(Slot(from)), skip), asked);
+        }
+    }
+
+    /// Pages are read from this slot on: the log is no place to read from.
+    fn note_read(&mut self, slot: Slot, pages: std::ops::Range<u64>) {
+        if self.copies.is_log(slot) {
+            pages.for_each(|page| self.background.was_read(HomePage(page)));
+        }
+    }
+
+    /// Each run of pages from where its newest bytes stand; a page that is asked for in part by itself.
+    pub(super) fn read_pieces(&mut self, part: Part, asked: Asked) {
+        let mut runs: Vec<(Extent, Piece)> = Vec::new();
+        let wanted = part.wanted;
+        let whole = self.whole_pages_of(wanted);
+        let mut at = wanted.start;
+        for page in self.pages_of(wanted) {
+            let home = self.home_of(page, 1);
+            if at < home.start {
+                runs.push((Extent::span(at.0, home.start.0), Piece::Home));
+            }
+            let Some(this) = home.intersection(wanted) else { continue };
+            at = this.end();
+            // A clean copy is passed by: home is as good, and what stands beside it there comes along.
+            let slot =
+                self.copies.find(HomePage(page)).filter(|&s| self.copies.state(s) == State::Dirty);
+            let from = match slot {
+                Some(slot) => Piece::Copy(slot),
+                None if self.free.overlaps(page..page + 1) => Piece::Zeroes,
+                None => Piece::Home,
+            };
+            match (runs.last_mut(), from) {
+                (Some((run, Piece::Home)), Piece::Home)
+                | (Some((run, Piece::Zeroes)), Piece::Zeroes) => run.len += this.len,
+                (Some((run, Piece::Copy(first))), Piece::Copy(slot))
+                    if whole.contains(&page)
+                        && whole.contains(&(page - 1))
+                        && u64::from(slot.0) == u64::from(first.0) + run.len.0 / PAGE_SECTORS
+                        && run.bytes() < self.config.buffer_bytes =>
+                {
+                    run.len += this.len;
+                }
+                _ => runs.push((this, from)),
+            }
+        }
+        let join = match part.join {
+            ALONE => self.joins.put(Join { id: part.id, left: runs.len() as u32, fault: None }),
+            join => {
+                self.joins.get(join).left += runs.len() as u32 - 1;
+                join
+            }
+        };
+        for (run, from) in runs {
+            let piece = Part {
+                wanted: run,
+                offset: part.offset + (run.start - wanted.start),
+                join,
+                ..part
+            };
+            match from {
+                Piece::Copy(slot) => {
+                    self.stats.copy_reads += 1;
+                    let pages = self.pages_of(run);
+                    self.note_read(slot, pages.clone());
+                    let stand = self.stand(slot, pages.end - pages.start);
+                    let skip = run.start - self.home_of(pages.start, 1).start;
+                    let read = Self::new_read(piece, stand, Some(slot), skip);
+                    self.submit_read(read, asked);
+                }
+                Piece::Zeroes => self.read_zeroes(piece),
+                Piece::Home => {
+                    self.stats.home_reads += 1;
+                    let at = (Target::Home, run);
+                    self.submit_read(Self::new_read(piece, at, None, Sectors(0)), asked);
+                }
+            }
+        }
+    }
+
+    /// Sends a read through a buffer, so that RAM can keep what it brings; past RAM, and then only what is
+    /// wanted, where RAM is off or the buffer too short. Pages of the area asked for in part need the buffer.
+    fn submit_read(&mut self, mut read: Read, asked: Asked) {
+        let fits = read.io.bytes() <= self.config.buffer_bytes;
+        let in_part = read.from.is_some() && read.io.len != read.wanted.len;
+        let memory = if fits && (!self.cache.is_off() || in_part) {
+            let index = self.take_buffer();
+            read.buffer = Some(index);
+            Memory::Buffer { index, offset: Sectors(0) }
+        } else {
+            read.io = Extent { start: read.io.start + read.skip, len: read.wanted.len };
+            read.from = read.from.map(|slot| slot + (read.skip.0 / PAGE_SECTORS) as u32);
+            read.skip = Sectors(0);
+            Memory::Client { id: read.id, offset: read.offset }
+        };
+        read.mark = self.writes.mark(self.writes_open);
+        read.stream = asked.stream;
+        if let Some(slot) = read.from {
+            self.copies.begin_read(slot);
+        }
+        let name = self.start(Pending::Read(read));
+        if read.buffer.is_some() && !self.cache.is_off() {
+            self.fills.push(name);
+        }
+        self.submit(name, read.target, Op::Read, read.io, asked, Some(memory));
+    }
+}

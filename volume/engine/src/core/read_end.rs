@@ -1,0 +1,256 @@
+//! How a read ends: its checksums are compared, its bytes go to the client and to RAM, and who waited for them goes on.
+
+use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
+
+use super::page_map::{HomePage, State, pages, slots};
+use super::ram_cache::pieces;
+use super::read::{ALONE, Join, Read, Waiting};
+use super::write_order::Mark;
+use crate::format::PageSum;
+use crate::{Engine, Fault, IoId, Memory, Move, Output, Pending, Sum, SumFor, Target};
+
+impl Engine {
+    /// A read ended at the device. True where its checksums are awaited now, and its name is still in use.
+    pub(crate) fn read_done(&mut self, io: IoId, mut read: Read, ok: bool) -> bool {
+        if ok {
+            let (offset, pages) = match read.from {
+                Some(_) => (Sectors(0), (read.io.len.0 / PAGE_SECTORS) as u32),
+                None => {
+                    let (first, pages) = self.provable(read.io);
+                    read.proves = (first, pages);
+                    let start = self.home_of(first, 1).start;
+                    (Sectors(start.0.saturating_sub(read.io.start.0)), pages)
+                }
+            };
+            if pages > 0 {
+                let from = match read.buffer {
+                    Some(index) => Memory::Buffer { index, offset },
+                    None => Memory::Client { id: read.id, offset: read.offset + offset },
+                };
+                self.sums.push_back(SumFor::Read(io));
+                self.out.push_back(Output::Sum(Sum { from, pages }));
+                self.pending[io.0 as usize] = Some(Pending::Summing(read));
+                return true;
+            }
+        }
+        self.read_ended(io, &read, ok);
+        false
+    }
+
+    /// The whole pages of a run read from home, where any of them has a copy in doubt.
+    fn provable(&self, io: Extent) -> (u64, u32) {
+        if self.copies.count(State::Suspect) == 0 {
+            return (0, 0);
+        }
+        let pages = self.whole_pages_of(io);
+        let any =
+            pages.clone().any(|page| self.copies.state_of(HomePage(page)) == Some(State::Suspect));
+        if any { (pages.start, (pages.end - pages.start) as u32) } else { (0, 0) }
+    }
+
+    pub(crate) fn read_summed(&mut self, io: IoId, sums: &[PageSum]) {
+        let Some(Pending::Summing(mut read)) = self.pending[io.0 as usize].take() else {
+            unreachable!("only a read that waits for its sums is named")
+        };
+        match read.from {
+            Some(slot) => {
+                let wanted = Extent::new(read.io.start.0 + read.skip.0, read.wanted.len.0);
+                let mut fault = false;
+                let mut again = false;
+                for ((slot, &sum), at) in slots(slot.0..u32::MAX).zip(sums).zip(0..) {
+                    if sum != self.copies.sum(slot) {
+                        let lost = self.damaged(slot);
+                        let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
+                        let asked_for = page.overlaps(wanted);
+                        fault |= lost && asked_for;
+                        read.spoiled |= lost;
+                        again |= asked_for;
+                    }
+                }
+                if again {
+                    self.release(&read);
+                    if fault {
+                        self.finish_read(&read, Err(Fault::Damaged(read.wanted)));
+                    } else {
+                        let found = self.locate(read.wanted);
+                        self.read_part(read.part(), found, read.again());
+                    }
+                    self.wake(io, &read);
+                    self.pending_free.push(io.0);
+                    return;
+                }
+            }
+            None => {
+                let (first, _) = read.proves;
+                for (page, &sum) in pages(first..u64::MAX).zip(sums) {
+                    self.judge(page, sum, read.mark);
+                }
+            }
+        }
+        self.read_ended(io, &read, true);
+        self.pending_free.push(io.0);
+    }
+
+    /// The read no longer holds its part of the area, nor its buffer.
+    fn release(&mut self, read: &Read) {
+        if let Some(slot) = read.from {
+            self.copies.end_read(slot);
+            self.place_was_read();
+        }
+        if let Some(index) = read.buffer {
+            self.buffers_free.push(index);
+        }
+    }
+
+    fn read_ended(&mut self, io: IoId, read: &Read, ok: bool) {
+        self.release(read);
+        if ok {
+            if let Some(index) = read.buffer {
+                self.out.push_back(Output::Move(Move {
+                    from: Memory::Buffer { index, offset: read.skip },
+                    to: Memory::Client { id: read.id, offset: read.offset },
+                    len: read.wanted.len,
+                }));
+            }
+            self.finish_read(read, Ok(()));
+            if let Some(index) = read.buffer
+                && !self.cache.is_off()
+                && !read.spoiled
+            {
+                self.fill_from(read, index);
+            }
+        } else {
+            self.read_failed(read);
+        }
+        self.wake(io, read);
+    }
+
+    fn read_failed(&mut self, read: &Read) {
+        let asked = read.again();
+        match read.from {
+            None if read.io.len > read.wanted.len => {
+                // The fault may lie in what nobody asked for: again, without read-ahead and past RAM.
+                let mut exact = *read;
+                (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
+                exact.mark = self.writes.mark(self.writes_open);
+                let name = self.start(Pending::Read(exact));
+                let memory = Memory::Client { id: read.id, offset: read.offset };
+                self.submit(name, Target::Home, Op::Read, exact.io, asked, Some(memory));
+            }
+            None => self.finish_read(read, Err(Fault::Device(read.wanted))),
+            Some(slot) => {
+                let first = slot + (read.skip.0 / PAGE_SECTORS) as u32;
+                let pages = self.pages_of(read.wanted);
+                let count = pages.end - pages.start;
+                let exact = read.io.len.0 == count * PAGE_SECTORS;
+                let (mut lost, mut spare) = (false, !exact);
+                for slot in slots(first.0..first.0 + count as u32) {
+                    if self.copies.state(slot) == State::Dirty {
+                        lost = true;
+                    } else {
+                        // Home is still whole.
+                        self.drop_copy(slot);
+                        spare = true;
+                    }
+                }
+                if !lost {
+                    let found = self.locate(read.wanted);
+                    self.read_part(read.part(), found, asked);
+                } else if spare {
+                    self.read_pieces(read.part(), asked);
+                } else {
+                    self.finish_read(read, Err(Fault::Device(read.wanted)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish_read(&mut self, read: &Read, result: Result<(), Fault>) {
+        if read.join == ALONE {
+            self.out.push_back(Output::Complete { id: read.id, result });
+            return;
+        }
+        let join = self.joins.get(read.join);
+        join.left -= 1;
+        join.fault = join.fault.or(result.err());
+        if join.left == 0 {
+            let Join { id, fault, .. } = *join;
+            self.out.push_back(Output::Complete { id, result: fault.map_or(Ok(()), Err) });
+            self.joins.give(read.join);
+        }
+    }
+
+    /// Puts what a buffer brought into RAM, but for what was written since the read began, and but for what home
+    /// no longer has the newest bytes of.
+    fn fill_from(&mut self, read: &Read, index: u32) {
+        match read.from {
+            None => self.fill(read.io, index, Sectors(0), read.mark),
+            Some(first) => {
+                let pages = (read.io.len.0 / PAGE_SECTORS) as u32;
+                for i in 0..pages {
+                    let slot = first + i;
+                    if !matches!(self.copies.state(slot), State::Clean | State::Dirty) {
+                        continue;
+                    }
+                    let Some(page) = self.copies.home(slot) else { continue };
+                    let home = self.home_of(page, 1);
+                    let mut from = Sectors(u64::from(i) * PAGE_SECTORS);
+                    for piece in pieces(home) {
+                        let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
+                        self.fill_piece(part, index, from, read.mark);
+                        from += part.len;
+                    }
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self, home: Extent, buffer: u32, from: Sectors, mark: Mark) {
+        let logged = self.copies.count(State::Dirty) > 0;
+        for piece in pieces(home) {
+            let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
+            let stale = logged
+                && self
+                    .pages_of(part)
+                    .any(|p| self.copies.state_of(HomePage(p)) == Some(State::Dirty));
+            if !stale {
+                self.fill_piece(part, buffer, from + (part.start - home.start), mark);
+            }
+        }
+    }
+
+    /// Puts a part of a RAM page that stands in a buffer into RAM, unless it was overtaken by a write since `mark`.
+    fn fill_piece(&mut self, part: Extent, buffer: u32, offset: Sectors, mark: Mark) {
+        if self.writes.touched(mark, part, None) {
+            return;
+        }
+        for piece in pieces(part) {
+            let index = self.cache.insert(piece);
+            self.out.push_back(Output::Move(Move {
+                from: Memory::Buffer { index: buffer, offset },
+                to: Memory::Slot { index, offset: Sectors(piece.offset) },
+                len: part.len,
+            }));
+        }
+    }
+
+    /// Serves the reads that waited for a fill: from RAM, or, where a write or a fault came between, by
+    /// themselves.
+    fn wake(&mut self, fill: IoId, read: &Read) {
+        if read.buffer.is_none() {
+            return;
+        }
+        self.fills.retain(|&f| f != fill);
+        let mut at = 0;
+        while let Some(&Waiting { fill: waits_for, id, extent, asked, waits }) =
+            self.waiting.get(at)
+        {
+            if waits_for == fill {
+                self.waiting.remove(at);
+                self.read(id, extent, asked, waits);
+            } else {
+                at += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What the engine tells of itself: progress, counters, what stands where.
+
+use seekless_block::{Lba, PAGE_SECTORS, Sectors, SimTime};
+use seekless_learn::{Copy, Plan};
+
+use super::page_map::State;
+use crate::background::Progress;
+use crate::{Config, Engine, Mode, Stats};
+
+impl Engine {
+    /// When to call [`Self::handle`] with [`Input::Tick`], if ever: background work waits for its budget, or
+    /// for the clients to be idle.
+    #[must_use]
+    pub const fn wakeup(&self) -> Option<SimTime> {
+        self.background.wakeup
+    }
+
+    /// How far the move to the installed plan has come; `None` when there is nothing to move.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        if self.state.is_detached() { None } else { self.background.progress() }
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub const fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Sectors that have a copy that may be used.
+    #[must_use]
+    pub fn copied(&self) -> Sectors {
+        Sectors((self.copies.count(State::Clean) + self.copies.count(State::Dirty)) * PAGE_SECTORS)
+    }
+
+    /// The clean copies that stand where a plan may place them, in order of place: what is left of the plans that were
+    /// installed.
+    #[must_use]
+    pub fn standing(&self) -> Plan {
+        let mut copies: Vec<Copy> = Vec::new();
+        for place in 0..self.geo.room().0 / PAGE_SECTORS {
+            let slot = self.geo.slot_of_place(place);
+            if self.copies.state(slot) != State::Clean {
+                continue;
+            }
+            let Some(page) = self.copies.home(slot) else { continue };
+            let (home, place) = (self.home_of(page, 1), Lba(place * PAGE_SECTORS));
+            match copies.last_mut() {
+                Some(c) if c.home.end() == home.start && c.placed().end() == place => {
+                    c.home.len += home.len;
+                }
+                _ => copies.push(Copy { home, place }),
+            }
+        }
+        Plan { copies }
+    }
+
+    /// Sectors whose only valid copy stands in the area.
+    #[must_use]
+    pub fn dirty(&self) -> Sectors {
+        Sectors(self.copies.count(State::Dirty) * PAGE_SECTORS)
+    }
+
+    /// Sectors whose copies have yet to be proven equal to their homes.
+    #[must_use]
+    pub fn in_doubt(&self) -> Sectors {
+        Sectors(self.copies.count(State::Suspect) * PAGE_SECTORS)
+    }
+
+    /// Where writes go now.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.state.mode()
+    }
+
+    /// The settings that it began with (where writes go now says [`Self::mode`]): memory is at least what the area's division needs.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The plan at hand: what a better one should begin with.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let copies = self.background.todo.wants().iter().map(|&(slot, page, pages)| Copy {
+            home: self.home_of(page, pages.into()),
+            place: Lba(self.geo.place_of_slot(slot) * PAGE_SECTORS),
+        });
+        Plan { copies: copies.collect() }
+    }
+
+    /// How much a plan may place.
+    #[must_use]
+    pub const fn room(&self) -> Sectors {
+        self.geo.room()
+    }
+}

@@ -1,0 +1,362 @@
+//! The write path. In write-through, each write goes home. In write-back, whole pages go into the write buffer while it has
+//! space (BORG, FAST'09, 4.5); a write that is not aligned, or too large, goes home. A write waits for a write in flight to the
+//! same sectors, and for a page that is being destaged, and for nothing else.
+
+use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
+
+use crate::core::page_map::{HomePage, State};
+use crate::core::ram_cache::pieces;
+use crate::core::read::WAITS;
+use crate::core::write_order::Mark;
+use crate::write_buffer::durability::Waiter;
+use crate::{Asked, Engine, Fault, Memory, Mode, Move, Output, Pending, RequestId, Target};
+
+/// A write on its way home.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HomeWrite {
+    id: RequestId,
+    extent: Extent,
+    mark: Mark,
+    since: Mark,
+    /// RAM keeps what it wrote.
+    keep: bool,
+    fua: bool,
+    /// It gives its pages back.
+    frees: bool,
+    /// It makes something in the write buffer void.
+    voids: bool,
+}
+
+/// A write on its way into the write buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Absorbed {
+    id: RequestId,
+    extent: Extent,
+    mark: Mark,
+    since: Mark,
+    fua: bool,
+    /// Its client has been told.
+    told: bool,
+    /// Records it is part of that have not ended.
+    left: u32,
+    failed: bool,
+}
+
+/// A write that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocked {
+    id: RequestId,
+    request: Request,
+}
+
+impl Blocked {
+    pub(crate) const fn id(&self) -> RequestId {
+        self.id
+    }
+
+    pub(crate) const fn extent(&self) -> Extent {
+        self.request.extent
+    }
+
+    pub(crate) fn is_read(&self) -> bool {
+        self.request.op == Op::Read
+    }
+}
+
+/// Whether the client gives pages back: a discard, or zeroes of which it keeps no space. A loop device writes both as
+/// holes in its file, and cannot be asked which of them was meant: home gets the zeroes either way.
+const fn frees(request: &Request) -> bool {
+    match request.op {
+        Op::Discard => true,
+        Op::WriteZeroes => !request.flags.contains(Flags::NO_HOLE),
+        _ => false,
+    }
+}
+
+impl Engine {
+    pub(crate) fn write(&mut self, id: RequestId, request: &Request) {
+        let on_free = self.touches_free(request.extent);
+        if self.must_wait_for_free(request.extent, on_free) {
+            self.blocked.push_back(Blocked { id, request: *request });
+            return;
+        }
+        if on_free && !frees(request) && self.must_open(request.extent) {
+            self.blocked.push_back(Blocked { id, request: *request });
+            return;
+        }
+        if self.rewrite(id, request) {
+            return;
+        }
+        // Without a write buffer in use, writes to the same sectors meet at the device, as they always did.
+        if self.log_in_use() && self.must_wait(request.extent) {
+            self.blocked.push_back(Blocked { id, request: *request });
+            return;
+        }
+        let extent = request.extent;
+        let pages = self.whole_pages_of(extent);
+        let aligned = (pages.end - pages.start) * PAGE_SECTORS == extent.len.0;
+        if self.state.mode() == Mode::WriteBack
+            && request.op == Op::Write
+            && aligned
+            && !self.sync.is_void(pages.clone())
+            && !on_free
+            && !self.free.is_uncertain(pages.clone())
+            && self.log_has_room(pages.end - pages.start)
+        {
+            self.absorb(id, request);
+        } else if frees(request) || !on_free || !self.zero_edges(id, request) {
+            self.write_home(id, request);
+        }
+    }
+
+    /// Whether a write to these sectors has to wait for another write, or for a page to come to rest at home: one
+    /// that it covers in part while the write buffer holds all of it, or one that is on its way home.
+    fn must_wait(&mut self, extent: Extent) -> bool {
+        if self.writes.open_overlaps(extent, self.writes_open)
+            || self.background.locks(self.pages_of(extent))
+        {
+            self.log.hurry = true;
+            return true;
+        }
+        if self.copies.count(State::Dirty) == 0 {
+            return false;
+        }
+        let (touched, whole) = (self.pages_of(extent), self.whole_pages_of(extent));
+        let mut wait = false;
+        for page in [touched.start, touched.end.saturating_sub(1)] {
+            if touched.contains(&page)
+                && !whole.contains(&page)
+                && self.copies.state_of(HomePage(page)) == Some(State::Dirty)
+            {
+                self.background.urgent(HomePage(page));
+                wait = true;
+            }
+        }
+        wait
+    }
+
+    /// Tries the writes that waited, in order.
+    pub(crate) fn retry_blocked(&mut self) {
+        self.retry_blocked = false;
+        for _ in 0..self.blocked.len() {
+            match self.blocked.pop_front() {
+                Some(Blocked { id, request }) if request.op == Op::Read => {
+                    let asked = Asked { flags: request.flags, stream: request.stream };
+                    self.read(id, request.extent, asked, WAITS);
+                }
+                Some(Blocked { id, request }) => self.write(id, &request),
+                None => {}
+            }
+        }
+    }
+
+    /// A page of the write buffer cannot be brought home: writes of a part of it, which wait for that, fail.
+    pub(crate) fn fail_blocked(&mut self, page: HomePage, fault: fn(Extent) -> Fault) {
+        let blocked = std::mem::take(&mut self.blocked);
+        for waits in blocked {
+            let extent = waits.request.extent;
+            let in_part = !waits.is_read()
+                && self.pages_of(extent).contains(&page.0)
+                && !self.whole_pages_of(extent).contains(&page.0);
+            if in_part {
+                self.out.push_back(Output::Complete { id: waits.id, result: Err(fault(extent)) });
+            } else {
+                self.blocked.push_back(waits);
+            }
+        }
+    }
+
+    pub(crate) fn write_home(&mut self, id: RequestId, request: &Request) {
+        let extent = request.extent;
+        // Before anything later can look: no copy and no page in RAM may be used from here on, but for dirty ones:
+        // should this write fail, they are what is left.
+        let mut voids = false;
+        if self.copies.count(State::Clean)
+            + self.copies.count(State::Suspect)
+            + self.copies.count(State::Dirty)
+            > 0
+        {
+            let slots = self.copies_of(extent);
+            for &slot in &slots {
+                if self.copies.state(slot) == State::Dirty {
+                    voids = true;
+                } else {
+                    voids |= self.is_live(slot);
+                    self.drop_copy(slot);
+                }
+            }
+            self.scratch = slots;
+        }
+        self.cache.invalidate(extent);
+        self.background.overtake(self.pages_of(extent));
+        let payload = request.op == Op::Write;
+        let keep = payload && !self.cache.is_off();
+        let frees = frees(request);
+        let since = keep || frees;
+        let since = self.writes.mark(if since { self.writes_open } else { 0 });
+        let mark = self.writes.begin(extent);
+        self.writes_open += 1;
+        let fua = request.flags.contains(Flags::FUA);
+        let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
+        let io = self.start(Pending::HomeWrite(write));
+        let memory = payload.then_some(Memory::Client { id, offset: Sectors(0) });
+        let asked = Asked { flags: request.flags, stream: request.stream };
+        self.submit(io, Target::Home, request.op, extent, asked, memory);
+    }
+
+    pub(crate) fn home_write_done(&mut self, write: HomeWrite, ok: bool) {
+        let HomeWrite { id, extent, mark, since, keep, fua, frees, voids } = write;
+        self.writes.end(mark);
+        self.writes_open -= 1;
+        self.retry_blocked |= !self.blocked.is_empty();
+        self.sync.home_dirty = true;
+        if ok && voids {
+            // No other write to these pages was let through meanwhile: what stands there is older.
+            self.drop_copies(extent, |_| true);
+        }
+        if ok && keep {
+            self.keep_written(id, extent, mark, since);
+        }
+        if !ok && !frees {
+            self.free_write_failed(extent);
+        }
+        let uncertain = ok && self.free_written(frees, extent, mark, since);
+        let void = voids || self.sync.is_void(self.pages_of(extent));
+        if ok && fua && (uncertain || void || self.log.failed) {
+            // What it, or a write before it, made void must not come back either; nor what failed.
+            self.sync.wait(Waiter::Write(id, extent));
+        } else {
+            self.complete(id, extent, ok);
+        }
+    }
+
+    /// Into the write buffer; there is room.
+    fn absorb(&mut self, id: RequestId, request: &Request) {
+        let extent = request.extent;
+        self.stats.absorbed += 1;
+        self.cache.invalidate(extent);
+        self.background.overtake(self.pages_of(extent));
+        let since = self.writes.mark(self.writes_open);
+        let mark = self.writes.begin(extent);
+        self.writes_open += 1;
+        let fua = request.flags.contains(Flags::FUA);
+        let told = self.config.gather > Duration::ZERO && !fua;
+        let absorbed = Absorbed { id, extent, mark, since, fua, told, left: 0, failed: false };
+        let write = self.absorbs.put(absorbed);
+        let pages = self.whole_pages_of(extent);
+        let mut page = pages.start;
+        while page < pages.end {
+            let offset = Sectors((page - pages.start) * PAGE_SECTORS);
+            let taken =
+                self.log_append(write, page, pages.end - page, Memory::Client { id, offset });
+            self.absorbs.get(write).left += 1;
+            page += taken;
+        }
+        if told {
+            // No other write to these sectors is on its way: the log's order is theirs.
+            self.keep(id, extent);
+            self.complete(id, extent, true);
+        } else {
+            self.log.hurry = true;
+        }
+    }
+
+    /// A write of pages that all stand in the record that is being gathered takes their places there.
+    fn rewrite(&mut self, id: RequestId, request: &Request) -> bool {
+        let extent = request.extent;
+        let pages = self.whole_pages_of(extent);
+        let aligned = (pages.end - pages.start) * PAGE_SECTORS == extent.len.0;
+        let held = self.config.gather > Duration::ZERO
+            && request.op == Op::Write
+            && aligned
+            && !request.flags.contains(Flags::FUA)
+            && self.log.gathers(&pages);
+        if held {
+            self.stats.absorbed += 1;
+            self.cache.invalidate(extent);
+            self.background.overtake(pages.clone());
+            for page in pages.clone() {
+                let offset = Sectors((page - pages.start) * PAGE_SECTORS);
+                self.log_replace(page, Memory::Client { id, offset });
+            }
+            self.keep(id, extent);
+            self.complete(id, extent, true);
+        }
+        held
+    }
+
+    /// A read that finds some of its sectors on their way to the log, as their client was told they were, waits.
+    pub(crate) fn waits_for_log(
+        &mut self,
+        id: RequestId,
+        wanted: Extent,
+        request: Request,
+    ) -> bool {
+        let waits = self.config.gather > Duration::ZERO
+            && self.writes.open_overlaps(wanted, self.writes_open);
+        if waits {
+            self.log.hurry = true;
+            self.blocked.push_back(Blocked { id, request });
+        }
+        waits
+    }
+
+    /// A record that holds a part of an absorbed write has ended.
+    pub(crate) fn absorbed_done(&mut self, write: u32, ok: bool) {
+        let a = self.absorbs.get(write);
+        a.left -= 1;
+        a.failed |= !ok;
+        if a.left > 0 {
+            return;
+        }
+        let Absorbed { id, extent, mark, since, fua, told, failed, .. } = *a;
+        self.absorbs.give(write);
+        self.writes.end(mark);
+        self.writes_open -= 1;
+        self.retry_blocked |= !self.blocked.is_empty();
+        if told {
+            if failed {
+                self.cache.invalidate(extent);
+                self.sync.lost = true;
+            }
+            return;
+        }
+        if !failed && !self.cache.is_off() {
+            self.keep_written(id, extent, mark, since);
+        }
+        if fua && !failed {
+            self.sync.wait(Waiter::Write(id, extent));
+        } else {
+            self.complete(id, extent, !failed);
+        }
+    }
+
+    /// What a client wrote stays in RAM.
+    fn keep(&mut self, id: RequestId, extent: Extent) {
+        let mark = self.writes.mark(0);
+        if !self.cache.is_off() {
+            self.keep_written(id, extent, mark, mark);
+        }
+    }
+
+    /// A completed write stays in RAM, unless another write to the same page was in flight with it: the
+    /// device alone knows which came last.
+    fn keep_written(&mut self, id: RequestId, extent: Extent, mark: Mark, since: Mark) {
+        if extent.bytes() > self.config.buffer_bytes {
+            return;
+        }
+        let mut offset = Sectors(0);
+        for piece in pieces(extent) {
+            let part = Extent { start: extent.start + offset, len: Sectors(piece.len) };
+            if !self.writes.touched(since, part, Some(mark)) {
+                let index = self.cache.insert(piece);
+                self.out.push_back(Output::Move(Move {
+                    from: Memory::Client { id, offset },
+                    to: Memory::Slot { index, offset: Sectors(piece.offset) },
+                    len: part.len,
+                }));
+            }
+            offset += part.len;
+        }
+    }
+}

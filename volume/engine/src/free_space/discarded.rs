@@ -1,0 +1,256 @@
+//! Requests to pages that the client has discarded: what a write there waits for, the zeroes beside it, and what the free map
+//! learns when it ends.
+
+use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request};
+
+use super::extents::Extents;
+use crate::core::write_order::Mark;
+use crate::write_buffer::durability::Waiter;
+use crate::{Asked, Engine, Fault, Pending, RequestId, Target};
+
+/// A write that waits for zeroes beside it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edges {
+    id: RequestId,
+    request: Request,
+    left: u32,
+    failed: bool,
+}
+
+impl Engine {
+    /// Sectors that the client has discarded and not written since.
+    #[must_use]
+    pub fn free(&self) -> seekless_block::Sectors {
+        seekless_block::Sectors(self.free.map.free.pages() * PAGE_SECTORS)
+    }
+
+    /// Where the client has discarded and not written since, in order.
+    pub fn free_extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.free.map.free.iter().map(|part| self.home_of(part.start, part.end - part.start))
+    }
+
+    /// Where home alone does not hold what the client reads, which is zeroes, but may hold bytes of replicas.
+    pub fn stained(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.free.map.stained.iter().map(|part| self.home_of(part.start, part.end - part.start))
+    }
+
+    /// Takes these sectors for discarded: the caller knows that no file system uses them, and nobody does meanwhile.
+    pub fn seed_free(&mut self, extents: impl IntoIterator<Item = Extent>) {
+        for extent in extents {
+            let pages = self.whole_pages_of(extent);
+            self.free.map.discarded(pages);
+        }
+    }
+
+    /// Whether a write waits: for replicas that stand where it goes, which are dropped now, to be no longer read or
+    /// written; for zeroes beside another write; and, where a page is free, for whatever else is on its way there.
+    pub(crate) fn must_wait_for_free(&mut self, extent: Extent, on_free: bool) -> bool {
+        if !self.free.is_used() {
+            return false;
+        }
+        let pages = self.pages_of(extent);
+        if !on_free {
+            // Nothing but free pages is stained, or has a replica.
+            debug_assert!(
+                !self.has_replica_at(pages.clone()),
+                "{extent:?} is taken, and has a replica"
+            );
+            return self.background.locks(pages);
+        }
+        self.drop_places(pages.clone());
+        let rounded = self.home_of(pages.start, pages.end - pages.start);
+        let beside = self.writes.open_overlaps(rounded, self.writes_open);
+        self.log.hurry |= beside;
+        beside
+            || self.background.locks(pages.clone())
+            || self.free.map.stained.overlaps(pages) && self.replica_is_read(rounded)
+    }
+
+    /// Whether a write to free pages waits for the area to know that its region is written to, and what it is just being told
+    /// of it.
+    pub(crate) fn must_open(&mut self, extent: Extent) -> bool {
+        let pages = self.pages_of(extent);
+        // The area is just being told that zeroes stand there.
+        if self.free.map.told.cleaned.overlaps(pages.clone()) {
+            self.sync.wait(Waiter::Open);
+            return true;
+        }
+        let closed = self.free.map.closed(pages.clone());
+        if closed.is_empty() {
+            // It is not told so any more. Not before the write goes on: while it waits nothing is cleaned again.
+            self.free.map.cleaned.remove(pages);
+            return false;
+        }
+        for regions in closed.iter() {
+            self.free.map.to_open.insert(regions);
+        }
+        self.free.map.told.opened.iter().for_each(|regions| self.free.map.to_open.remove(regions));
+        if !self.free.map.to_open.is_empty() {
+            self.sync.wait(Waiter::Open);
+        }
+        true
+    }
+
+    /// The area has learned which regions are open and where zeroes stand, or cannot: then writes there fail.
+    pub(crate) fn opened(&mut self, ok: bool) {
+        if !ok {
+            for waits in std::mem::take(&mut self.blocked) {
+                let extent = waits.extent();
+                let pages = self.pages_of(extent);
+                let untold = self.free.map.cleaned.overlaps(pages.clone())
+                    || !self.free.map.closed(pages).is_empty();
+                if waits.is_read() || !untold {
+                    self.blocked.push_back(waits);
+                } else {
+                    self.complete(waits.id(), extent, false);
+                }
+            }
+        }
+        self.retry_blocked |= !self.blocked.is_empty();
+    }
+
+    /// What clients write, as pages: a checkpoint of what is free must know.
+    pub(crate) fn pages_under_way(&self) -> Vec<std::ops::Range<u64>> {
+        // Writes that wait for zeroes beside them are locked.
+        let locked = self.background.locked.iter().map(|&(first, n)| first..first + n);
+        let writes = self.writes.open(self.writes_open);
+        writes.map(|extent| self.pages_of(extent)).chain(locked).collect()
+    }
+
+    /// Whether any of these pages is free.
+    pub(crate) fn touches_free(&self, extent: Extent) -> bool {
+        self.free.overlaps(self.pages_of(extent))
+    }
+
+    /// Writes zeroes into what a write leaves of the free pages that it touches. True where there is such a thing: the
+    /// write goes on once that is done.
+    pub(crate) fn zero_edges(&mut self, id: RequestId, request: &Request) -> bool {
+        let extent = request.extent;
+        let (touched, whole) = (self.pages_of(extent), self.whole_pages_of(extent));
+        let mut beside: Vec<Extent> = Vec::new();
+        let mut last = None;
+        for page in [touched.start, touched.end.saturating_sub(1)] {
+            if last == Some(page)
+                || !touched.contains(&page)
+                || whole.contains(&page)
+                || !self.free.map.free.contains(page)
+            {
+                continue;
+            }
+            last = Some(page);
+            let home = self.home_of(page, 1);
+            let before =
+                Extent::span(home.start.0, extent.start.0.clamp(home.start.0, home.end().0));
+            let behind =
+                Extent::span(extent.end().0.clamp(home.start.0, home.end().0), home.end().0);
+            beside.extend([before, behind].into_iter().filter(|e| !e.is_empty()));
+        }
+        if beside.is_empty() {
+            return false;
+        }
+        self.background.locked.push((touched.start, touched.end - touched.start));
+        let left = beside.len() as u32;
+        let edges = self.free.edges.put(Edges { id, request: *request, left, failed: false });
+        for extent in beside {
+            let io = self.start(Pending::Edge(edges));
+            let asked = Asked { flags: Flags::NONE, stream: request.stream };
+            self.submit(io, Target::Home, Op::WriteZeroes, extent, asked, None);
+        }
+        true
+    }
+
+    pub(crate) fn edge_done(&mut self, at: u32, ok: bool) {
+        self.sync.home_dirty = true;
+        let edges = self.free.edges.get(at);
+        edges.left -= 1;
+        edges.failed |= !ok;
+        if edges.left > 0 {
+            return;
+        }
+        let Edges { id, request, failed, .. } = *edges;
+        self.free.edges.give(at);
+        let pages = self.pages_of(request.extent);
+        let lock = (pages.start, pages.end - pages.start);
+        self.background.locked.retain(|&locked| locked != lock);
+        self.retry_blocked |= !self.blocked.is_empty();
+        if failed {
+            let fault = Fault::Device(request.extent);
+            self.out.push_back(crate::Output::Complete { id, result: Err(fault) });
+        } else {
+            self.write_home(id, &request);
+        }
+    }
+
+    /// A write has ended well at home, or what `frees` pages. True where the area has to know before it is answered with FUA.
+    pub(crate) fn free_written(
+        &mut self,
+        frees: bool,
+        extent: Extent,
+        mark: Mark,
+        since: Mark,
+    ) -> bool {
+        if !self.free.is_used() {
+            return false;
+        }
+        if frees {
+            // Where another write was on its way the device alone knows which came last.
+            let mut sure = Extents::default();
+            if let Some(others) = self.writes.overlapping(since, extent, mark) {
+                sure.insert(self.whole_pages_of(extent));
+                for other in others {
+                    sure.remove(self.pages_of(other));
+                }
+            }
+            sure.iter().for_each(|part| self.free.map.discarded(part));
+        } else {
+            self.free.map.wrote(self.pages_of(extent));
+        }
+        self.free.map.is_uncertain(self.pages_of(extent))
+    }
+
+    /// A write has failed at home: what it left there is what is read from now on, as after a crash, but where that may be
+    /// a replica's bytes.
+    pub(crate) fn free_write_failed(&mut self, extent: Extent) {
+        if !self.free.is_used() {
+            return;
+        }
+        let pages = self.pages_of(extent);
+        let mut plain = Extents::default();
+        plain.extend(self.free.map.free.within(pages.clone()));
+        self.free.map.stained.within(pages).for_each(|part| plain.remove(part));
+        plain.iter().for_each(|part| self.free.map.wrote(part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    /// It would wait for each round that tells so again, and its waiting would begin the next.
+    #[test]
+    fn a_write_fails_where_the_area_cannot_be_told_of_zeroes() {
+        let config = Config {
+            area: seekless_block::Bytes(64 << 20).sectors_ceil(),
+            replicas: seekless_block::Bytes(16 << 20).sectors_ceil(),
+            ..Config::new(seekless_block::Bytes(64 << 20).sectors_ceil())
+        };
+        let mut engine = Engine::new(config);
+        let map = &mut engine.free.map;
+        map.free.insert(0..16);
+        map.stained.insert(2..3);
+        map.open.insert(0..1);
+        map.clean(2..3);
+        assert!(map.tell(true));
+        let extent = engine.home_of(2u64, 1);
+        let request = Request::new(seekless_block::SimTime(0), Op::Write, extent);
+        engine.request(RequestId(1), &request);
+        assert_eq!(engine.blocked.len(), 1, "the area is just being told");
+        engine.free.map.told(false);
+        engine.opened(false);
+        assert!(engine.blocked.is_empty());
+        let failed =
+            crate::Output::Complete { id: RequestId(1), result: Err(Fault::Device(extent)) };
+        assert_eq!(engine.poll(), Some(failed));
+    }
+}

@@ -1,0 +1,377 @@
+//! Which pages of home the client has discarded and not written since (FS2, SOSP'05, 2.1, at the level of blocks): under
+//! any file system that discards, its free space. Zeroes of which the client keeps no space are as good. A read of such
+//! a page returns zeroes whatever home holds, so that replicas may stand there.
+//!
+//! What the area knows of it, so that after a crash nothing uncertain counts as free:
+//! - A page without replica bytes counts by region. Before the first write lands in its discarded pages, a region is
+//!   known to be *open*, and after a crash nothing in it is free: one record a region, until a checkpoint tells all pages
+//!   exactly and closes it.
+//! - A page that may hold replica bytes is *stained*, and told by itself: before the first such byte is written, and,
+//!   once the client has written it, in the round of the next flush, after home was flushed. That its bytes equal the
+//!   replica's proves nothing: a client may copy the same data there.
+
+use seekless_block::PAGE_SECTORS;
+
+use crate::Config;
+use crate::core::shape::Shape;
+use crate::format::{Content, RUNS_PER_PAGE, Run, RunKind};
+use crate::free_space::extents::Extents;
+
+/// Regions of a large device: 128 MiB, as block groups of ext4.
+const REGION_PAGES: u64 = 32_768;
+/// Regions of a small one.
+const REGIONS: u64 = 4096;
+/// Ranges newly free that go into records; more are left to the next checkpoint.
+const FREED_MOST: usize = 4 * RUNS_PER_PAGE as usize;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct FreeMap {
+    pub(super) region_pages: u64,
+    pub(super) home_pages: u64,
+    /// Runs that a checkpoint has room for.
+    pub(super) capacity: usize,
+    /// Stained pages at most: were every second one written, the checkpoint would still have room.
+    pub(super) stained_most: u64,
+    /// Discarded and not written since.
+    pub(super) free: Extents,
+    /// Of these: may hold bytes of replicas.
+    pub(super) stained: Extents,
+    /// Pages that the area takes for stained, and that the client has written.
+    pub(super) used: Extents,
+    /// Free, and the area does not know.
+    pub(super) freed: Extents,
+    /// Stained, and zeroes stand there again.
+    pub(super) cleaned: Extents,
+    /// Free, and the area is to know that they are stained; it may not know of some that are.
+    pub(super) staining: Extents,
+    /// Regions, by number, that the area knows to be open.
+    pub(super) open: Extents,
+    /// Regions that writes wait for it to know of.
+    pub(super) to_open: Extents,
+    /// What the round under way tells.
+    pub(super) told: Told,
+}
+
+/// What one round tells the area.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) used: Extents,
+    pub(super) freed: Extents,
+    pub(super) cleaned: Extents,
+    pub(super) staining: Extents,
+    pub(super) opened: Extents,
+}
+
+impl FreeMap {
+    pub(super) fn new(geo: &Shape, config: &Config) -> Self {
+        let home_pages = config.capacity.0.saturating_sub(config.grid.0) / PAGE_SECTORS;
+        Self {
+            region_pages: (home_pages / REGIONS).clamp(8, REGION_PAGES),
+            home_pages,
+            capacity: geo.free_map_pages() as usize * RUNS_PER_PAGE as usize
+                - usize::from(geo.free_map_pages() > 0),
+            stained_most: 2 * u64::from(geo.read_slots()),
+            ..Self::default()
+        }
+    }
+
+    /// After an attach: what the area was found to tell.
+    pub(super) fn resume(&mut self, free: Extents, stained: Extents) {
+        (self.free, self.stained) = (free, stained);
+    }
+
+    pub(super) fn regions(&self, pages: &std::ops::Range<u64>) -> std::ops::Range<u64> {
+        pages.start / self.region_pages..pages.end.div_ceil(self.region_pages)
+    }
+
+    pub(super) const fn region_pages(&self) -> u64 {
+        self.region_pages
+    }
+
+    /// Where zeroes stand, or will once the area knows, in stained pages.
+    pub(super) fn cleaned_or_about_to_be(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+        self.cleaned.iter().chain(self.told.cleaned.iter())
+    }
+
+    /// Whether a flush has something to tell the area first.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.used.is_empty() || !self.to_open.is_empty()
+    }
+
+    /// Whether something is free that nothing but a checkpoint would tell the area.
+    pub(super) fn has_news(&self) -> bool {
+        !self.freed.is_empty() || !self.cleaned.is_empty()
+    }
+
+    /// Whether there is too much of that for records.
+    pub(super) fn is_overfull(&self) -> bool {
+        self.freed.len() > FREED_MOST
+    }
+
+    /// Whether the area could still take some of these pages for free after a crash. What was absorbed of them meanwhile
+    /// could stand in the log before the record that calls them free, and would be read until it is brought home.
+    pub(super) fn is_uncertain(&self, pages: std::ops::Range<u64>) -> bool {
+        self.used.overlaps(pages.clone()) || self.told.used.overlaps(pages)
+    }
+
+    /// Whether these pages can be stained in the next round.
+    pub(super) fn can_stain(&self, pages: std::ops::Range<u64>) -> bool {
+        self.free.covers(pages.clone()) && !self.told.used.overlaps(pages.clone()) && {
+            let already: u64 = self.stained.within(pages.clone()).map(|p| p.end - p.start).sum();
+            self.stained.pages() + (pages.end - pages.start) - already <= self.stained_most
+        }
+    }
+
+    /// The next round tells that these pages may hold bytes of replicas.
+    pub(super) fn stain(&mut self, pages: std::ops::Range<u64>) {
+        self.freed.remove(pages.clone());
+        self.cleaned.remove(pages.clone());
+        self.staining.insert(pages);
+    }
+
+    /// Zeroes stand in these stained pages.
+    pub(super) fn clean(&mut self, pages: std::ops::Range<u64>) {
+        let parts: Vec<_> = self.stained.within(pages).collect();
+        self.cleaned.extend(parts);
+    }
+
+    /// The regions in which these pages, discarded and not known by the area to be stained, cannot be written yet.
+    pub(super) fn closed(&self, pages: std::ops::Range<u64>) -> Extents {
+        let mut closed = Extents::default();
+        if self.free.overlaps(pages.clone()) {
+            let (mut plain, mut known) = (Extents::default(), Extents::default());
+            plain.extend(self.free.within(pages.clone()));
+            known.extend(self.stained.within(pages.clone()));
+            let untold =
+                self.staining.within(pages.clone()).chain(self.told.staining.within(pages));
+            untold.for_each(|part| known.remove(part));
+            known.iter().for_each(|part| plain.remove(part));
+            closed.extend(plain.iter().map(|part| self.regions(&part)));
+            self.open.iter().for_each(|regions| closed.remove(regions));
+        }
+        closed
+    }
+
+    /// A write to these pages has ended.
+    pub(super) fn wrote(&mut self, pages: std::ops::Range<u64>) {
+        if !self.free.overlaps(pages.clone()) {
+            return;
+        }
+        // To be told exactly: what the area takes for stained, or will.
+        let sets = [&self.stained, &self.told.staining];
+        let exact: Vec<_> = sets.iter().flat_map(|set| set.within(pages.clone())).collect();
+        for part in exact {
+            self.used.insert(part);
+        }
+        for set in [
+            &mut self.free,
+            &mut self.stained,
+            &mut self.freed,
+            &mut self.cleaned,
+            &mut self.staining,
+        ] {
+            set.remove(pages.clone());
+        }
+    }
+
+    /// A discard of these pages has ended, and no other write was under way with it.
+    pub(super) fn discarded(&mut self, pages: std::ops::Range<u64>) {
+        let pages = pages.start..pages.end.min(self.home_pages);
+        let mut new = Extents::default();
+        new.insert(pages.clone());
+        self.free.within(pages.clone()).for_each(|part| new.remove(part));
+        // The area takes these for stained still.
+        let stained: Vec<_> = self.used.within(pages.clone()).collect();
+        for part in stained {
+            self.used.remove(part.clone());
+            new.remove(part.clone());
+            self.stained.insert(part);
+        }
+        self.freed.extend(new.iter());
+        self.free.insert(pages);
+    }
+
+    /// What a round that begins now tells; no record where nobody needs any and there is no other (`anyway`).
+    pub(super) fn tell(&mut self, anyway: bool) -> bool {
+        let needed = self.is_pending() || !self.staining.is_empty();
+        if !needed && !anyway {
+            return false;
+        }
+        // What was cleaned since it could not be told is stained no more.
+        self.cleaned.iter().for_each(|part| self.staining.remove(part));
+        self.told = Told {
+            used: std::mem::take(&mut self.used),
+            freed: if self.is_overfull() {
+                Extents::default()
+            } else {
+                std::mem::take(&mut self.freed)
+            },
+            cleaned: std::mem::take(&mut self.cleaned),
+            staining: std::mem::take(&mut self.staining),
+            opened: std::mem::take(&mut self.to_open),
+        };
+        needed || !self.told.freed.is_empty() || !self.told.cleaned.is_empty()
+    }
+
+    /// Whether the round under way tells that regions are open.
+    pub(super) fn tells_of_open(&self) -> bool {
+        !self.told.opened.is_empty()
+    }
+
+    /// The records of the round under way.
+    pub(super) fn records(&self) -> Vec<Content> {
+        let told = &self.told;
+        let opened =
+            told.opened.iter().map(|r| r.start * self.region_pages..r.end * self.region_pages);
+        let runs: Vec<Run> = runs(told.cleaned.iter().chain(told.freed.iter()), RunKind::Free)
+            .chain(runs(told.used.iter(), RunKind::Used))
+            .chain(runs(told.staining.iter(), RunKind::Stained))
+            .chain(runs(opened.map(|r| r.start..r.end.min(self.home_pages)), RunKind::Open))
+            .collect();
+        let most = Content::FreeMap(Vec::new()).items_max();
+        runs.chunks(most).map(|some| Content::FreeMap(some.to_vec())).collect()
+    }
+
+    /// The round has ended.
+    pub(super) fn told(&mut self, ok: bool) {
+        let told = std::mem::take(&mut self.told);
+        // Where it failed, the area may know all the same, or not.
+        for part in told.staining.iter() {
+            let free: Vec<_> = self.free.within(part).collect();
+            if !ok {
+                self.staining.extend(free.iter().cloned());
+            }
+            self.stained.extend(free);
+        }
+        if ok {
+            told.cleaned.iter().for_each(|part| self.stained.remove(part));
+            self.open.extend(told.opened.iter());
+            return;
+        }
+        for part in told.used.iter() {
+            let free: Vec<_> = self.free.within(part.clone()).collect();
+            self.used.insert(part);
+            for part in free {
+                self.used.remove(part.clone());
+                self.freed.remove(part.clone());
+                self.stained.insert(part);
+            }
+        }
+        self.to_open.extend(told.opened.iter());
+        // What it was told is clean it may take for free: it is to know again that it is stained, or that it is not.
+        for part in told.cleaned.iter() {
+            let stained: Vec<_> = self.stained.within(part).collect();
+            self.staining.extend(stained);
+        }
+        for (back, from, within) in [
+            (&mut self.freed, &told.freed, &self.free),
+            (&mut self.cleaned, &told.cleaned, &self.stained),
+        ] {
+            for part in from.iter() {
+                back.extend(within.within(part));
+            }
+        }
+    }
+
+    /// All of it at this moment, as a checkpoint puts it down: from its position in the log on, regions are closed. What
+    /// there is no room for counts as used after a crash: the shortest free ranges.
+    pub(super) fn snapshot(
+        &mut self,
+        under_way: impl Iterator<Item = std::ops::Range<u64>>,
+    ) -> Vec<Run> {
+        let mut stained = self.stained.clone();
+        for part in self.told.staining.iter() {
+            stained.extend(self.free.within(part));
+        }
+        let mut written = Extents::default();
+        for pages in under_way.filter(|pages| self.free.overlaps(pages.clone())) {
+            // A discard opens nothing.
+            written.extend(self.open.within(self.regions(&pages)));
+        }
+        // What was written since is called free behind this checkpoint.
+        for pages in self.told.freed.iter().filter(|pages| !self.free.covers(pages.clone())) {
+            written.extend(self.open.within(self.regions(&pages)));
+        }
+        // Home is flushed before the checkpoint counts.
+        self.told.cleaned.iter().for_each(|part| stained.remove(part));
+        let mut opened = self.told.opened.clone();
+        opened.extend(written.iter());
+        let opened = opened.iter();
+        let open = opened
+            .map(|r| r.start * self.region_pages..(r.end * self.region_pages).min(self.home_pages));
+        let mut open: Vec<Run> = runs(open, RunKind::Open).collect();
+        if open.len() > self.capacity / 4 {
+            // What lies between is called open as well.
+            open = runs(std::iter::once(0..self.home_pages), RunKind::Open).collect();
+        }
+        let mut list: Vec<Run> = runs(stained.iter(), RunKind::Stained).chain(open).collect();
+        self.open = written;
+        let mut plain = self.free.clone();
+        stained.iter().for_each(|part| plain.remove(part));
+        let mut plain: Vec<Run> = runs(plain.iter(), RunKind::Free).collect();
+        let room = self.capacity.saturating_sub(list.len());
+        if plain.len() > room {
+            plain.sort_unstable_by_key(|run| std::cmp::Reverse(run.pages));
+            plain.truncate(room);
+        }
+        list.extend(plain);
+        list.truncate(self.capacity);
+        // A checkpoint tells it; should it fail, a later one does.
+        self.freed.clear();
+        list
+    }
+}
+
+/// Ranges as items.
+fn runs(
+    ranges: impl Iterator<Item = std::ops::Range<u64>>,
+    kind: RunKind,
+) -> impl Iterator<Item = Run> {
+    ranges.flat_map(move |range| {
+        let step = u64::from(u32::MAX);
+        (range.start..range.end).step_by(step as usize).map(move |first| Run {
+            first,
+            pages: (range.end - first).min(step) as u32,
+            kind,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_stained_than_a_checkpoint_has_room_for_and_nothing_that_is_used() {
+        let on = FreeMap { region_pages: 8, home_pages: 64, ..FreeMap::default() };
+        let mut map = FreeMap { stained_most: 10, ..on };
+        map.discarded(0..40);
+        map.stained.insert(0..8);
+        assert!(map.can_stain(20..22) && !map.can_stain(20..23));
+        assert!(map.can_stain(6..10), "some are stained already");
+        assert!(!map.can_stain(39..41), "the client's");
+        // The area is just told that it is used, and may learn of that last.
+        map.told.used.insert(20..21);
+        assert!(!map.can_stain(20..22));
+    }
+
+    /// It is not told to be used: were it discarded before that was told, it would count as stained, and be cleaned.
+    #[test]
+    fn where_something_is_written_that_is_called_free_stays_open_over_a_checkpoint() {
+        for (written, kept) in [(None, false), (Some(2..3), true)] {
+            let (home_pages, capacity) = (64, 100);
+            let mut map = FreeMap { region_pages: 8, home_pages, capacity, ..FreeMap::default() };
+            map.discarded(0..16);
+            map.open.insert(0..1);
+            assert!(map.tell(true));
+            written.into_iter().for_each(|pages| map.wrote(pages));
+            let open = |run: &Run| (run.kind, run.first, run.pages) == (RunKind::Open, 0, 8);
+            assert_eq!(map.snapshot(std::iter::empty()).iter().any(open), kept);
+            assert!(map.open.covers(0..1) == kept && !map.is_pending());
+            map.told(true);
+            // What comes next leaves nothing of it.
+            assert!(!map.snapshot(std::iter::empty()).iter().any(open));
+        }
+    }
+}

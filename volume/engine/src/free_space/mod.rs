@@ -1,0 +1,179 @@
+//! Free space of home, and the replicas in it (FS2, SOSP'05): behind the few calls of this file. Where copies stand in the area
+//! itself nothing is free and no replica stands anywhere: every call then answers at once that there is nothing.
+//!
+//! - `free_map`: what the client has discarded, and what the area knows of that.
+//! - `replicas`: where replicas stand, and how hot they are; `watermarks`: which give way.
+//! - `replicate`: the jobs that write replicas, and zeroes where they stood.
+//! - `discarded`: what requests to discarded pages wait for.
+//! - `interference`: what writing replicas costs clients.
+
+mod discarded;
+pub(crate) mod extents;
+mod free_map;
+pub(crate) mod interference;
+pub(crate) mod replicas;
+pub(crate) mod replicate;
+mod watermarks;
+
+use std::ops::Range;
+
+use seekless_block::Lba;
+
+use crate::core::page_map::{Slot, slots};
+use crate::core::shape::Shape;
+use crate::format::{Content, Run};
+use crate::{Config, Engine, Pool};
+use discarded::Edges;
+use extents::Extents;
+use free_map::FreeMap;
+use replicas::Replicas;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FreeSpace {
+    /// Replicas may stand in home's free pages.
+    used: bool,
+    map: FreeMap,
+    replicas: Replicas,
+    edges: Pool<Edges>,
+}
+
+impl FreeSpace {
+    pub(crate) fn new(geo: &Shape, config: &Config) -> Self {
+        Self {
+            used: geo.free_map_pages() > 0,
+            map: FreeMap::new(geo, config),
+            replicas: Replicas::new(geo),
+            edges: Pool::default(),
+        }
+    }
+
+    /// Whether replicas may stand in home's free pages.
+    const fn is_used(&self) -> bool {
+        self.used
+    }
+
+    /// Whether copies stand in the area, where a plan may place them.
+    pub(crate) const fn takes_plans(&self) -> bool {
+        !self.used
+    }
+
+    /// After an attach: what the area was found to tell of free pages, and where replicas stand, by segment.
+    pub(crate) fn resume(
+        &mut self,
+        (free, stained): (Extents, Extents),
+        places: impl IntoIterator<Item = (u32, u64, u32)>,
+    ) {
+        self.map.resume(free, stained);
+        for (segment, first, pages) in places {
+            self.replicas.bind(segment, first, pages);
+        }
+    }
+
+    /// Whether the client has discarded any of these pages, and not written them since.
+    pub(crate) fn overlaps(&self, pages: Range<u64>) -> bool {
+        self.used && self.map.free.overlaps(pages)
+    }
+
+    /// Whether the client has discarded all of these pages.
+    pub(crate) fn covers(&self, pages: Range<u64>) -> bool {
+        self.used && self.map.free.covers(pages)
+    }
+
+    /// The first discarded page from `page` on.
+    pub(crate) fn next(&self, page: u64) -> Option<u64> {
+        if self.used { self.map.free.next(page) } else { None }
+    }
+
+    /// Whether the area could still take some of these pages for free after a crash.
+    pub(crate) fn is_uncertain(&self, pages: Range<u64>) -> bool {
+        self.used && self.map.is_uncertain(pages)
+    }
+
+    /// The home page that a slot is, where it is a replica's.
+    pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
+        self.replicas.place(slot)
+    }
+
+    /// A copy in this slot was read: it is hotter from now on where it is a replica.
+    pub(crate) fn was_read(&mut self, slot: Slot) {
+        self.replicas.touch(slot);
+    }
+
+    /// An I/O at home ends here: as near as a driver gets to where the head is.
+    pub(crate) const fn head_moves(&mut self, to: Lba) {
+        self.replicas.head = to;
+    }
+
+    /// Whether all replicas are on their way out.
+    pub(crate) const fn is_withdrawing(&self) -> bool {
+        self.replicas.withdrawing
+    }
+
+    /// Whether a flush has something to tell the area first.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.map.is_pending()
+    }
+
+    /// Whether something is free that nothing but a checkpoint would tell the area.
+    pub(crate) fn has_news(&self) -> bool {
+        self.map.has_news()
+    }
+
+    /// Whether there is too much of that for records.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.map.is_overfull()
+    }
+
+    /// A round of making things durable begins: whether it has records of free pages; `anyway`, whether it has others.
+    pub(crate) fn begin_round(&mut self, anyway: bool) -> bool {
+        self.used && self.map.tell(anyway)
+    }
+
+    /// The records of the round under way.
+    pub(crate) fn records(&self) -> Vec<Content> {
+        self.map.records()
+    }
+
+    /// The round has ended. Whether it was to tell that regions are open.
+    pub(crate) fn end_round(&mut self, ok: bool) -> bool {
+        let opened = self.map.tells_of_open();
+        self.map.told(ok);
+        opened
+    }
+}
+
+impl Engine {
+    /// Clients' I/Os under way, as far as background work is to give way to them.
+    pub(crate) fn clients_to_spare(&self) -> u32 {
+        if self.free.used { self.clients_io() } else { 0 }
+    }
+
+    /// Whether a job has made way for writes that waited, which are then tried at once.
+    pub(crate) const fn made_way(&self) -> bool {
+        self.free.used && self.retry_blocked
+    }
+
+    /// A read in the area has ended: a write may wait for a replica's place.
+    pub(crate) fn place_was_read(&mut self) {
+        self.retry_blocked |= self.free.used && !self.blocked.is_empty();
+    }
+
+    /// Whether a read of the copy in this slot is sooner done than one of its home: always, where copies stand side by side in
+    /// the area.
+    pub(crate) fn is_worth_reading(&self, slot: Slot, home: Lba) -> bool {
+        !self.free.used || self.is_nearer(slot, home)
+    }
+
+    /// Forgets the replicas that were found: somebody may have written where they stand.
+    pub(crate) fn forget_replicas(&mut self) {
+        if self.free.used {
+            slots(0..self.geo.read_slots()).for_each(|slot| self.copies.clear(slot));
+        }
+    }
+
+    /// What is free, as a checkpoint that begins now puts it down; `under_way` is what clients are just writing.
+    pub(crate) fn free_now(&mut self, under_way: impl Iterator<Item = Range<u64>>) -> Vec<Run> {
+        if self.free.used { self.free.map.snapshot(under_way) } else { Vec::new() }
+    }
+}

@@ -1,0 +1,432 @@
+//! Writing replicas (FS2, SOSP'05, 3.1): a run of free pages at a time, as long as a segment. What is wanted there is
+//! read from home in order of address; the area learns that the run is stained; then the run is written in one go, in
+//! the order in which it will be read. And writing zeroes where replicas stood.
+//!
+//! No byte is written into a page that the client has taken meanwhile, and none while someone reads or writes there.
+
+use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
+
+use crate::background::{BackgroundIo, Job, JobStep, PIECE_PAGES, RETRY, stage};
+use crate::core::page_map::{HomePage, Slot, State};
+use crate::format::{Content, Entry, Header, Position};
+use crate::free_space::extents::Extents;
+use crate::free_space::replicas::Batch;
+use crate::write_buffer::durability::Waiter;
+use crate::{Engine, Output, Target, Trouble};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReplicatePhase {
+    Read,
+    Sum,
+    Stain,
+    Write,
+    Map,
+}
+
+/// A run of replicas on its way.
+#[derive(Debug)]
+pub(crate) struct Replicate {
+    number: u64,
+    pub(crate) segment: u32,
+    /// First home page of the run.
+    first: u64,
+    /// Their homes, in order of place. The staging memory has the segment's map, then these.
+    homes: Vec<u64>,
+    /// Indices into `homes`, in order of home.
+    order: Vec<u32>,
+    next: usize,
+    phase: ReplicatePhase,
+    page: Option<u32>,
+    locked: Option<(u64, u64)>,
+    soon: bool,
+}
+
+/// Zeroes on their way to where replicas stood.
+#[derive(Debug)]
+pub(crate) struct Clean {
+    first: u64,
+    pages: u32,
+    sent: bool,
+}
+
+impl Replicate {
+    /// The client writes these pages: what was read of them is old.
+    pub(crate) fn overtake(&self, pages: std::ops::Range<u64>, bad: &mut [bool]) {
+        let first = self.order.partition_point(|&i| self.homes[i as usize] < pages.start);
+        for &i in &self.order[first..] {
+            if self.homes[i as usize] >= pages.end {
+                break;
+            }
+            bad[i as usize + 1] = true;
+        }
+    }
+
+    /// The client takes these pages: nothing may be written there.
+    pub(crate) fn overtake_places(&self, pages: std::ops::Range<u64>, bad: &mut [bool]) {
+        let end = self.first + self.homes.len() as u64;
+        for page in pages.start.max(self.first)..pages.end.min(end) {
+            bad[(page - self.first) as usize + 1] = true;
+        }
+    }
+}
+
+impl Engine {
+    /// Whether none are asked for, and none have to go.
+    pub(crate) fn replicas_are_at_rest(&self) -> bool {
+        !self.free.is_used() || self.free.replicas.asked.is_empty() && !self.has_to_clean()
+    }
+
+    /// Whether zeroes are to stand where replicas stood.
+    const fn has_to_clean(&self) -> bool {
+        let crowded = self.free.map.stained.pages() * 4 > self.free.map.stained_most * 3;
+        self.free.replicas.withdrawing || crowded
+    }
+
+    /// The next thing to do for replicas, if any.
+    pub(crate) fn next_for_replicas(&mut self) -> Option<Job> {
+        if !self.free.is_used() || self.log.failed {
+            return None;
+        }
+        if let Some(job) = self.begin_clean() {
+            return Some(Job::Clean(job));
+        }
+        if !self.log.starved {
+            while let Some(batch) = self.free.replicas.asked.pop_front() {
+                if let Some(job) = self.begin_replicate(batch) {
+                    return Some(Job::Replicate(job));
+                }
+            }
+        }
+        None
+    }
+
+    fn begin_replicate(&mut self, batch: Batch) -> Option<Replicate> {
+        let mut seen = Extents::default();
+        let mut homes: Vec<u64> = Vec::new();
+        for page in batch.homes {
+            let can = page < self.free.map.home_pages
+                && !seen.contains(page)
+                && !self.free.map.free.contains(page)
+                && self.may_have_another(HomePage(page))
+                && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
+            if can {
+                seen.insert(page..page + 1);
+                homes.push(page);
+            } else {
+                self.stats.replicas_refused += 1;
+            }
+        }
+        let (first, pages, soon) = (batch.first, homes.len() as u64, batch.soon);
+        let run = first..first + pages;
+        let place = self.home_of(first, pages);
+        let can = pages > 0
+            && (pages as usize) < self.background_room()
+            && self.may_replicate(pages)
+            && self.free.map.can_stain(run.clone())
+            && !self.background.locks(run.clone())
+            && !self.writes.open_overlaps(place, self.writes_open)
+            && !self.is_taken(run.clone());
+        let segment = if can { self.take_segment() } else { None };
+        let Some(segment) = segment else {
+            self.stats.replicas_refused += pages;
+            return None;
+        };
+        self.free.replicas.bind(segment, first, pages as u32);
+        self.free.map.stain(run);
+        self.background.clear_stage(1 + pages as u32);
+        self.background.windows += 1;
+        let mut order: Vec<u32> = (0..pages as u32).collect();
+        order.sort_unstable_by_key(|&i| homes[i as usize]);
+        let (number, next, phase) = (self.background.windows, 0, ReplicatePhase::Read);
+        let (page, locked) = (None, None);
+        Some(Replicate { number, segment, first, homes, order, next, phase, page, locked, soon })
+    }
+
+    /// Pages of the staging memory.
+    const fn background_room(&self) -> usize {
+        (self.config.stage_bytes.0 / PAGE_BYTES) as usize
+    }
+
+    pub(crate) fn step_replicate(&mut self, job: &mut Replicate) -> JobStep {
+        match job.phase {
+            ReplicatePhase::Read => {
+                if job.next < job.order.len() {
+                    if !self.may_write_replicas(job) {
+                        return JobStep::Wait;
+                    }
+                    self.read_homes(job);
+                    return JobStep::Again;
+                }
+                if self.background.in_flight > 0 {
+                    return JobStep::Wait;
+                }
+                self.sum_stage(1, job.homes.len() as u32);
+                job.phase = ReplicatePhase::Sum;
+                JobStep::Wait
+            }
+            ReplicatePhase::Sum if self.background.sums_awaited => JobStep::Wait,
+            ReplicatePhase::Sum => {
+                self.log.control(Content::Invalid(vec![job.segment]), false);
+                self.sync.wait(Waiter::Move(job.number));
+                self.pump_log();
+                self.pump_sync();
+                job.phase = ReplicatePhase::Stain;
+                JobStep::Again
+            }
+            ReplicatePhase::Stain => self.await_stain(job),
+            ReplicatePhase::Write => self.write_run(job),
+            ReplicatePhase::Map if self.background.in_flight > 0 => JobStep::Wait,
+            ReplicatePhase::Map => {
+                self.flip_replicas(job);
+                JobStep::Over
+            }
+        }
+    }
+
+    /// The area is to know that the run is stained before anything is written there.
+    fn await_stain(&mut self, job: &mut Replicate) -> JobStep {
+        match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
+            // Only another job can make room in the log, or have it go on. Nothing was written: it is asked for again.
+            None if self.log.starved || self.log.failed => {
+                self.free.replicas.unbind(job.segment);
+                let homes = std::mem::take(&mut job.homes);
+                let first = job.first;
+                if !self.free.replicas.withdrawing {
+                    self.free.replicas.asked.push_front(Batch { first, homes, soon: job.soon });
+                }
+                JobStep::Over
+            }
+            None => JobStep::Wait,
+            Some(false) => {
+                self.free.replicas.unbind(job.segment);
+                JobStep::Over
+            }
+            // Whoever reads home there asked before the client discarded it, and must see none of this.
+            Some(true) if self.home_is_read(self.home_of(job.first, job.homes.len() as u64)) => {
+                self.background.awaits_readers = true;
+                JobStep::Wait
+            }
+            Some(true) => {
+                self.background.awaits_readers = false;
+                job.phase = ReplicatePhase::Write;
+                job.next = 0;
+                JobStep::Again
+            }
+        }
+    }
+
+    /// The next pages that follow each other, one write at a time; behind the last the segment's map.
+    fn write_run(&mut self, job: &mut Replicate) -> JobStep {
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        self.unlock(job.locked.take());
+        let bad = |at: usize| self.background.bad[at + 1];
+        while job.next < job.homes.len() && bad(job.next) {
+            job.next += 1;
+        }
+        let run = (job.next..job.homes.len()).take(PIECE_PAGES as usize);
+        let pages = run.take_while(|&at| !bad(at)).count() as u32;
+        if pages == 0 {
+            self.write_replica_map(job);
+            job.phase = ReplicatePhase::Map;
+            return JobStep::Wait;
+        }
+        if !self.may_write_replicas(job) {
+            return JobStep::Wait;
+        }
+        let (at, first) = (job.next as u32 + 1, job.first + job.next as u64);
+        job.next += pages as usize;
+        job.locked = Some((first, pages.into()));
+        self.background.locked.extend(job.locked);
+        let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
+        let place = self.home_of(first, pages.into());
+        self.submit_background(what, Target::Home, Op::Write, place, Some(stage(at)));
+        self.sync.home_dirty = true;
+        JobStep::Wait
+    }
+
+    /// Whether the next I/O of these may be sent. Who waits for replicas does not wait for those before, either.
+    fn may_write_replicas(&mut self, job: &Replicate) -> bool {
+        let soon = job.soon || self.free.replicas.asked.front().is_some_and(|b| b.soon);
+        if soon { self.may_submit(false) } else { self.may_interfere() }
+    }
+
+    /// The next pages in order of home that also follow each other in order of place.
+    fn read_homes(&mut self, job: &mut Replicate) {
+        let first = job.order[job.next];
+        let page = job.homes[first as usize];
+        let run = job.order[job.next..].iter().zip(0u32..).take(PIECE_PAGES as usize);
+        let pages = run
+            .take_while(|&(&i, n)| i == first + n && job.homes[i as usize] == page + u64::from(n))
+            .count() as u32;
+        job.next += pages as usize;
+        let what = BackgroundIo { stage: first + 1, pages, destage: None, meta: false };
+        let home = self.home_of(page, pages.into());
+        self.submit_background(what, Target::Home, Op::Read, home, Some(stage(first + 1)));
+    }
+
+    fn write_replica_map(&mut self, job: &mut Replicate) {
+        let entry = |(at, &home): (usize, &u64)| {
+            let sum = self.background.sums[at + 1];
+            let good = !self.background.bad[at + 1];
+            if good { Entry { home, state: State::Clean, sum } } else { Entry::FREE }
+        };
+        let header = Header {
+            uuid: self.identity.uuid,
+            sequence: 0,
+            durable: job.first,
+            plan_generation: 0,
+            position: Position { segment: job.segment, page: 0 },
+            previous: 0,
+            tail: self.geo.read_segments,
+            content: Content::ReadMap(job.homes.iter().enumerate().map(entry).collect()),
+        };
+        let page = self.take_page();
+        header.encode(&mut self.pages[page as usize]);
+        job.page = Some(page);
+        self.stats.metadata_bytes += PAGE_BYTES;
+        self.out.push_back(Output::Put { page, to: stage(0) });
+        let what = BackgroundIo { stage: 0, pages: 1, destage: None, meta: false };
+        let place = self.place_of(Slot(job.segment * self.geo.segment_pages), 1);
+        self.submit_background(what, Target::Area, Op::Write, place, Some(stage(0)));
+    }
+
+    fn flip_replicas(&mut self, job: &mut Replicate) {
+        self.pages_free.extend(job.page);
+        let slot = job.segment * self.geo.segment_pages + 1;
+        let mut good = 0;
+        for ((&home, slot), at) in job.homes.iter().zip(slot..).zip(1..) {
+            if self.background.bad[at]
+                || !self.may_have_another(HomePage(home))
+                || self.free.replicas.withdrawing
+            {
+                self.stats.overtaken += PAGE_SECTORS;
+            } else {
+                self.copies.add(Slot(slot), HomePage(home), State::Clean, self.background.sums[at]);
+                self.stats.moved_bytes += PAGE_BYTES;
+                good += 1;
+            }
+        }
+        if good == 0 {
+            self.free.replicas.unbind(job.segment);
+            return;
+        }
+        self.log.control(Content::Committed(vec![job.segment]), false);
+        self.pump_log();
+    }
+
+    /// What was just written is at rest: clients may write there.
+    fn unlock(&mut self, run: Option<(u64, u64)>) {
+        if let Some(run) = run {
+            self.background.locked.retain(|&locked| locked != run);
+            // Not now: while a job takes a step it does not hear of writes that overtake it.
+            self.retry_blocked |= !self.blocked.is_empty();
+        }
+    }
+
+    fn begin_clean(&mut self) -> Option<Clean> {
+        if !self.has_to_clean() {
+            return None;
+        }
+        let mut left = self.free.map.stained.clone();
+        self.free.map.cleaned_or_about_to_be().for_each(|part| left.remove(part));
+        self.free.replicas.runs().for_each(|run| left.remove(run));
+        let now = self.background.now;
+        let found = left.iter().next();
+        let Some(run) = found else {
+            if self.free.replicas.withdrawing && self.sync.is_idle() {
+                // What the area takes for stained is so again once the client discards it.
+                if self.free.map.stained.is_empty() && !self.free.map.is_pending() {
+                    self.free.replicas.withdrawing = false;
+                } else if now >= self.background.clean_not_before {
+                    self.background.clean_not_before = SimTime(now.0 + RETRY.0);
+                    self.sync.wait(Waiter::Tail);
+                    self.pump_sync();
+                } else {
+                    self.background.wake_at(self.background.clean_not_before);
+                }
+            }
+            return None;
+        };
+        if now < self.background.clean_not_before {
+            self.background.wake_at(self.background.clean_not_before);
+            return None;
+        }
+        let pages = (run.end - run.start).min(PIECE_PAGES.into());
+        let run = run.start..run.start + pages;
+        let home = self.home_of(run.start, pages);
+        if self.background.locks(run.clone())
+            || self.writes.open_overlaps(home, self.writes_open)
+            || self.home_is_read(home)
+        {
+            self.background.clean_not_before = SimTime(now.0 + RETRY.0);
+            self.background.wake_at(self.background.clean_not_before);
+            return None;
+        }
+        // Chosen only once it may be sent at once: while it waited, the client could take the run and write there.
+        if !self.may_submit(false) {
+            return None;
+        }
+        self.background.clear_stage(0);
+        Some(Clean { first: run.start, pages: pages as u32, sent: false })
+    }
+
+    pub(crate) fn step_clean(&mut self, job: &mut Clean) -> JobStep {
+        let run = job.first..job.first + u64::from(job.pages);
+        if !job.sent {
+            let home = self.home_of(job.first, job.pages.into());
+            job.sent = true;
+            self.background.locked.push((job.first, job.pages.into()));
+            let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+            self.submit_background(what, Target::Home, Op::WriteZeroes, home, None);
+            self.sync.home_dirty = true;
+            return JobStep::Wait;
+        }
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        if self.background.failed {
+            self.background.clean_not_before = SimTime(self.background.now.0 + RETRY.0);
+            self.background.trouble = Some(Trouble::Home);
+        } else {
+            self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
+            self.free.map.clean(run);
+        }
+        self.unlock(Some((job.first, job.pages.into())));
+        JobStep::Over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use seekless_block::{Bytes, Extent};
+
+    /// What waits for the log is asked for again, but not where all replicas were withdrawn meanwhile: they would stand
+    /// once that was over.
+    #[test]
+    fn replicas_that_wait_for_the_log_do_not_outlast_a_withdrawal() {
+        for withdrawn in [false, true] {
+            let config = Config {
+                area: Bytes(64 << 20).sectors_ceil(),
+                replicas: Bytes(16 << 20).sectors_ceil(),
+                ..Config::new(Bytes(64 << 20).sectors_ceil())
+            };
+            let mut engine = Engine::new(config);
+            engine.seed_free([Extent::new(8000, 32_000)]);
+            let batch = Batch { first: 1000, homes: vec![1, 5], soon: false };
+            let mut job = engine
+                .begin_replicate(batch)
+                .map(|job| Replicate { phase: ReplicatePhase::Stain, ..job });
+            let job = job.as_mut().expect("there is room");
+            engine.log.starved = true;
+            if withdrawn {
+                engine.withdraw();
+            }
+            assert_eq!(engine.step_replicate(job), JobStep::Over);
+            assert_eq!(engine.free.replicas.asked.is_empty(), withdrawn);
+        }
+    }
+}

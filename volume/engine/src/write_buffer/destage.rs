@@ -1,0 +1,313 @@
+//! Writing home what the write buffer holds (BORG, FAST'09, 4.4: outgoing): from the log's tail, read in the order of
+//! the log, checked, sorted by home, written. A client's write to a page that is just being written waits for that
+//! page only.
+
+use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
+
+use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
+use crate::core::page_map::{HomePage, Slot, State, pages};
+use crate::core::write_order::Mark;
+use crate::write_buffer::durability::Waiter;
+use crate::{Engine, Fault, Move, Output, Target, Trouble};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DestagePhase {
+    Read,
+    Sum,
+    Write,
+    Sync,
+}
+
+/// Pages between two that are wanted which are read with them: what passes under the head in a sixth of a turn.
+const GAP_PAGES: u32 = 16;
+
+/// A batch on its way home.
+#[derive(Debug)]
+pub(crate) struct Destage {
+    /// In order of slot: home page, slot and page of the staging memory; later in order of home.
+    items: Vec<(HomePage, Slot, u32)>,
+    reads: Vec<(Slot, u32, u32)>,
+    next: usize,
+    /// What could not be read in one piece is read page by page.
+    singly: bool,
+    /// Where the pages in order of home start in the staging memory.
+    second: u32,
+    phase: DestagePhase,
+    /// For a client that waits: no budget, and the tail has time.
+    urgent: bool,
+    written: u64,
+    /// Pages of it could not be read.
+    spoiled: bool,
+    /// Where the log's tail goes when home is flushed.
+    tail: u32,
+}
+
+/// Which pages go home.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which<'a> {
+    /// These: a client waits.
+    Urgent(&'a [HomePage]),
+    /// These: clients have read them.
+    Read(&'a [HomePage]),
+    /// The oldest.
+    Oldest,
+}
+
+impl Engine {
+    /// A batch of dirty pages. `None` where there is none that can be taken now.
+    pub(crate) fn begin_destage(&mut self, which: Which<'_>) -> Option<Destage> {
+        let most = (pages_in(self.config.stage_bytes) / 2) as usize;
+        let mut items = self.to_destage(which, most);
+        if items.is_empty() {
+            return None;
+        }
+        items.sort_unstable_by_key(|&(_, slot)| slot);
+        // Runs of slots, none across a segment: `(slot, page of the staging memory, pages)`. What lies between two of
+        // them is read along where that is sooner done than to let it pass by; and where memory has room for it.
+        let mut reads: Vec<(Slot, u32, u32)> = Vec::new();
+        let mut spare = most - items.len();
+        let mut second = 0;
+        let items: Vec<(HomePage, Slot, u32)> = items
+            .into_iter()
+            .map(|(page, slot)| {
+                let gap = reads.last().map_or(u32::MAX, |&(first, _, n)| slot - (first + n));
+                let same = reads.last().is_some_and(|&(first, _, n)| {
+                    self.copies.segment_of(first) == self.copies.segment_of(slot)
+                        && n + gap < PIECE_PAGES
+                });
+                if same && gap <= GAP_PAGES && gap as usize <= spare {
+                    spare -= gap as usize;
+                    second += gap;
+                    if let Some((.., n)) = reads.last_mut() {
+                        *n += gap + 1;
+                    }
+                } else {
+                    reads.push((slot, second, 1));
+                }
+                second += 1;
+                (page, slot, second - 1)
+            })
+            .collect();
+        self.background.clear_stage(2 * second);
+        Some(Destage {
+            items,
+            reads,
+            next: 0,
+            singly: false,
+            second,
+            phase: DestagePhase::Read,
+            urgent: matches!(which, Which::Urgent(_)),
+            written: 0,
+            spoiled: false,
+            tail: self.log.ring.tail,
+        })
+    }
+
+    /// Dirty pages and their slots, `most` at most.
+    fn to_destage(&self, which: Which<'_>, most: usize) -> Vec<(HomePage, Slot)> {
+        let mut items: Vec<(HomePage, Slot)> = Vec::new();
+        match which {
+            Which::Urgent(pages) | Which::Read(pages) => {
+                let dirty = |&page: &HomePage| {
+                    let slot = self.copies.find(page)?;
+                    (self.copies.state(slot) == State::Dirty).then_some((page, slot))
+                };
+                items.extend(pages.iter().filter_map(dirty));
+                items.sort_unstable();
+                items.dedup();
+                items.truncate(most);
+            }
+            Which::Oldest => {
+                let ring = self.log.ring;
+                for i in 0..ring.used() {
+                    let slots = self.log.slots_of((ring.tail + i) % ring.segments);
+                    for slot in slots {
+                        if self.copies.state(slot) == State::Dirty
+                            && let Some(page) = self.copies.home(slot)
+                            && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open)
+                        {
+                            items.push((page, slot));
+                        }
+                    }
+                    if items.len() + self.geo.segment_pages as usize > most {
+                        break;
+                    }
+                }
+                items.truncate(most);
+            }
+        }
+        items
+    }
+
+    pub(crate) fn step_destage(&mut self, job: &mut Destage) -> JobStep {
+        match job.phase {
+            DestagePhase::Read => {
+                if let Some(&(slot, at, pages)) = job.reads.get(job.next) {
+                    if !self.may_submit(job.urgent) {
+                        return JobStep::Wait;
+                    }
+                    job.next += 1;
+                    self.copies.begin_read(slot);
+                    let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
+                    let extent = self.place_of(slot, pages.into());
+                    self.submit_background(what, Target::Area, Op::Read, extent, Some(stage(at)));
+                    return JobStep::Again;
+                }
+                if self.background.in_flight > 0 {
+                    return JobStep::Wait;
+                }
+                if !job.singly {
+                    job.singly = true;
+                    for &(_, slot, at) in &job.items {
+                        if std::mem::take(&mut self.background.bad[at as usize]) {
+                            job.reads.push((slot, at, 1));
+                        }
+                    }
+                    return JobStep::Again;
+                }
+                // From here on that is what home fails.
+                self.background.failed = false;
+                for &(slot, ..) in &job.reads {
+                    self.copies.end_read(slot);
+                }
+                self.sum_stage(0, job.second);
+                job.phase = DestagePhase::Sum;
+                JobStep::Wait
+            }
+            DestagePhase::Sum => {
+                if self.background.sums_awaited {
+                    return JobStep::Wait;
+                }
+                self.sort_by_home(job);
+                job.phase = DestagePhase::Write;
+                JobStep::Again
+            }
+            DestagePhase::Write => self.write_destaged(job),
+            DestagePhase::Sync => self.end_destage(job),
+        }
+    }
+
+    /// Home was flushed: the log's tail may pass what went there.
+    fn end_destage(&mut self, job: &Destage) -> JobStep {
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        if self.background.failed || job.written == 0 {
+            if self.background.failed && !job.spoiled {
+                self.background.trouble = Some(Trouble::Home);
+            }
+            self.destage_came_to_nothing();
+        } else {
+            if !job.spoiled {
+                self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
+            }
+            self.log.ring.tail = job.tail;
+            self.sync.wait(Waiter::Tail);
+            self.pump_sync();
+        }
+        JobStep::Over
+    }
+
+    /// Leaves out what is damaged, and moves the rest into the order of home.
+    fn sort_by_home(&mut self, job: &mut Destage) {
+        let mut good: Vec<(HomePage, Slot, u32)> = Vec::new();
+        for &(page, slot, at) in &job.items {
+            let fault = if self.background.bad[at as usize] {
+                Fault::Device
+            } else if self.background.sums[at as usize] == self.copies.sum(slot) {
+                good.push((page, slot, at));
+                continue;
+            } else {
+                // The only copy: it stays, and whoever asks is told.
+                self.damaged(slot);
+                Fault::Damaged
+            };
+            job.spoiled = true;
+            self.background.trouble = Some(Trouble::Copies);
+            if job.urgent {
+                self.fail_blocked(page, fault);
+            }
+        }
+        good.sort_unstable();
+        let len = Sectors(seekless_block::PAGE_SECTORS);
+        for (&(.., at), to) in good.iter().zip(job.second..) {
+            self.out.push_back(Output::Move(Move { from: stage(at), to: stage(to), len }));
+        }
+        job.items = good;
+        self.background.bad.fill(false);
+        job.next = 0;
+    }
+
+    fn write_destaged(&mut self, job: &mut Destage) -> JobStep {
+        while let Some(&(first, ..)) = job.items.get(job.next) {
+            // Only what is still the newest, and what no client is just writing, be it zeroes beside its write first.
+            let still = |engine: &Self, &(page, slot, _): &(HomePage, Slot, u32)| {
+                engine.copies.find(page) == Some(slot)
+                    && engine.copies.state(slot) == State::Dirty
+                    && !engine.background.locks(page.0..page.0 + 1)
+                    && !engine.writes.open_overlaps(engine.home_of(page, 1), engine.writes_open)
+            };
+            let run = job.items[job.next..]
+                .iter()
+                .zip(pages(first.0..u64::MAX))
+                .take(PIECE_PAGES as usize)
+                .take_while(|&(item, page)| item.0 == page && still(self, item))
+                .count();
+            if run == 0 {
+                job.next += 1;
+                continue;
+            }
+            if !self.may_submit(job.urgent) {
+                return JobStep::Wait;
+            }
+            let at = job.second + job.next as u32;
+            let home = self.home_of(first, run as u64);
+            let mark = self.writes.begin(home);
+            self.writes_open += 1;
+            self.background.locked.push((first.0, run as u64));
+            let (pages, destage) = (run as u32, Some((first.0, mark)));
+            let what = BackgroundIo { stage: at, pages, destage, meta: false };
+            self.submit_background(what, Target::Home, Op::Write, home, Some(stage(at)));
+            job.next += run;
+            job.written += run as u64;
+            return JobStep::Again;
+        }
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        if job.urgent {
+            return JobStep::Over;
+        }
+        job.tail = self.next_tail();
+        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+        self.submit_background(what, Target::Home, Op::Flush, Extent::default(), None);
+        job.phase = DestagePhase::Sync;
+        JobStep::Wait
+    }
+
+    pub(crate) fn destage_written(&mut self, first: u64, pages: u32, mark: Mark, ok: bool) {
+        self.writes.end(mark);
+        self.writes_open -= 1;
+        self.sync.home_dirty = true;
+        self.retry_blocked |= !self.blocked.is_empty();
+        if let Some(at) = self.background.locked.iter().position(|&(f, _)| f == first) {
+            self.background.locked.swap_remove(at);
+        }
+        if !ok {
+            self.background.trouble = Some(Trouble::Home);
+            // It comes home later; nobody waits for that.
+            (first..first + u64::from(pages))
+                .for_each(|page| self.fail_blocked(HomePage(page), Fault::Device));
+            return;
+        }
+        self.stats.destaged_bytes += u64::from(pages) * PAGE_BYTES;
+        for page in first..first + u64::from(pages) {
+            // Overlapping writes of clients waited, so that what is dirty here is what was written.
+            if let Some(slot) = self.copies.find(HomePage(page))
+                && self.copies.state(slot) == State::Dirty
+            {
+                self.copies.set_state(slot, State::Clean);
+            }
+        }
+    }
+}

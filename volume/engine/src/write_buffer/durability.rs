@@ -1,0 +1,294 @@
+//! Making writes durable, one round at a time. A round serves all requests that arrived since the last round began. It flushes
+//! home; it writes records of log entries that recovery must ignore (tombstones) and of the log's tail; it flushes the area.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashSet;
+use seekless_block::{Duration, Extent, Op};
+
+use crate::core::page_map::HomePage;
+use crate::format::{Content, Tombstone};
+use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
+
+/// Who waits for a round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiter {
+    /// A client's flush.
+    Flush(RequestId),
+    /// A client's write with FUA.
+    Write(RequestId, Extent),
+    /// A window on its way to its place, by its number.
+    Move(u64),
+    /// Nobody: the log's tail has moved, and that is to be known after a crash.
+    Tail,
+    /// Writes that wait for regions to be open: see `free`.
+    Open,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RoundPhase {
+    Home,
+    Records { left: u32 },
+    Area,
+}
+
+#[derive(Debug)]
+struct Round {
+    waiters: Vec<Waiter>,
+    voids: FxHashSet<u64>,
+    phase: RoundPhase,
+    /// Flushes in flight.
+    flushes: u32,
+    ok: bool,
+    /// Sequence and tail that the flush of the area makes durable.
+    covers: (u64, u32),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Sync {
+    waiting: Vec<Waiter>,
+    /// Flushes that wait for what their clients were told is written: the number that no record before may be left of.
+    behind: VecDeque<(u64, RequestId)>,
+    /// What a client was told is written was lost: no flush may say that it is on stable storage.
+    pub(crate) lost: bool,
+    round: Option<Round>,
+    /// Home pages that the log must not bring back.
+    voids: FxHashSet<u64>,
+    pub(crate) home_dirty: bool,
+    pub(crate) log_dirty: bool,
+}
+
+impl Sync {
+    pub(crate) fn wait(&mut self, waiter: Waiter) {
+        self.waiting.push(waiter);
+    }
+
+    /// What the log says of this page is void.
+    pub(crate) fn void(&mut self, page: HomePage) {
+        self.voids.insert(page.0);
+    }
+
+    /// Whether any of these pages is void, and the log does not durably know: what is absorbed of it now could be
+    /// taken for void as well.
+    pub(crate) fn is_void(&self, mut pages: std::ops::Range<u64>) -> bool {
+        let round = self.round.as_ref().map(|r| &r.voids).filter(|v| !v.is_empty());
+        (!self.voids.is_empty() || round.is_some())
+            && pages.any(|p| self.voids.contains(&p) || round.is_some_and(|v| v.contains(&p)))
+    }
+
+    /// Flushes under way.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.round.as_ref().map_or(0, |round| round.flushes)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.round.is_none() && self.waiting.is_empty() && self.behind.is_empty()
+    }
+
+    /// Whether something is void that the log does not know to be.
+    pub(crate) fn has_voids(&self) -> bool {
+        !self.voids.is_empty() || self.round.is_some()
+    }
+}
+
+impl Engine {
+    pub(crate) fn flush(&mut self, id: RequestId, asked: Asked) {
+        let log = self.log_in_use()
+            || self.sync.log_dirty
+            || self.sync.has_voids()
+            || !self.sync.is_idle()
+            || self.free.is_pending()
+            || self.log.failed;
+        if log && self.config.gather > Duration::ZERO {
+            self.log.hurry = true;
+            self.sync.behind.push_back((self.log.next_number(), id));
+            self.flush_what_ended();
+        } else if log {
+            self.sync.wait(Waiter::Flush(id));
+        } else {
+            // Nothing but home has anything to keep.
+            let io = self.start(Pending::Flush { id });
+            self.submit(io, Target::Home, Op::Flush, Extent::default(), asked, None);
+        }
+    }
+
+    /// Flushes whose records have ended wait no more for those.
+    pub(crate) fn flush_what_ended(&mut self) {
+        while let Some(&(number, id)) = self.sync.behind.front()
+            && self.log.has_ended(number)
+        {
+            self.sync.behind.pop_front();
+            self.sync.wait(Waiter::Flush(id));
+        }
+    }
+
+    /// Begins a round if someone waits. While a record that failed could still be found by recovery, nothing newer is
+    /// promised to last: all wait for the checkpoint that leaves it behind, or for that to fail.
+    pub(crate) fn pump_sync(&mut self) {
+        if self.sync.round.is_some() || self.sync.waiting.is_empty() || self.log.failed {
+            return;
+        }
+        let waiters = std::mem::take(&mut self.sync.waiting);
+        let voids = std::mem::take(&mut self.sync.voids);
+        let mark = waiters.iter().any(|w| matches!(w, Waiter::Move(_) | Waiter::Tail));
+        let free = self.free.begin_round(!voids.is_empty() || mark);
+        let records = free || !voids.is_empty() || mark;
+        let home = self.sync.home_dirty || records;
+        let mut round = Round {
+            waiters,
+            voids,
+            phase: RoundPhase::Home,
+            flushes: 0,
+            ok: true,
+            covers: self.log.ended,
+        };
+        self.sync.home_dirty &= !home;
+        let area = !records && self.sync.log_dirty;
+        if !records {
+            round.phase = RoundPhase::Area;
+        }
+        round.flushes = u32::from(home) + u32::from(area);
+        let nothing = round.flushes == 0;
+        self.sync.round = Some(round);
+        if home {
+            let io = self.start(Pending::SyncHome);
+            self.submit_sync(io, Target::Home);
+        }
+        if area {
+            self.flush_area();
+        }
+        if nothing {
+            self.end_round();
+        }
+    }
+
+    fn flush_area(&mut self) {
+        self.sync.log_dirty = false;
+        let io = self.start(Pending::SyncArea);
+        self.submit_sync(io, Target::Area);
+    }
+
+    fn submit_sync(&mut self, io: IoId, target: Target) {
+        let mut waiters = self.sync.round.iter().flat_map(|r| &r.waiters);
+        let client =
+            waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..) | Waiter::Open));
+        let class = if client { Class::Foreground } else { Class::Background };
+        self.submit_as(class, io, target, Op::Flush, Extent::default(), Asked::default(), None);
+    }
+
+    pub(crate) fn sync_home_done(&mut self, ok: bool) {
+        self.sync.home_dirty |= !ok;
+        let Some(round) = &mut self.sync.round else { return };
+        round.flushes -= 1;
+        round.ok &= ok;
+        if round.phase == RoundPhase::Area {
+            if round.flushes == 0 {
+                self.end_round();
+            }
+            return;
+        }
+        if !round.ok {
+            self.end_round();
+            return;
+        }
+        let most = Content::Tombstones(Vec::new()).items_max();
+        let mut records: Vec<Content> = runs(&round.voids)
+            .chunks(most)
+            .map(|some| Content::Tombstones(some.to_vec()))
+            .collect();
+        records.extend(self.free.records());
+        if records.is_empty() {
+            records.push(Content::Data(Vec::new())); // a mark
+        }
+        round.phase = RoundPhase::Records { left: records.len() as u32 };
+        for content in records {
+            self.log.control(content, true);
+        }
+        self.pump_log();
+    }
+
+    /// A record without data that someone waited for has ended.
+    pub(crate) fn control_done(&mut self, ok: bool) {
+        let Some(round) = &mut self.sync.round else { return };
+        let RoundPhase::Records { left } = &mut round.phase else { return };
+        *left -= 1;
+        round.ok &= ok;
+    }
+
+    /// The records that were to end by now have: where none is left of the round's, the area is flushed. What ended along
+    /// with the last of them is covered as well, and a later header shall say so.
+    pub(crate) fn flush_records(&mut self) {
+        let Some(round) = &mut self.sync.round else { return };
+        if round.phase != (RoundPhase::Records { left: 0 }) {
+            return;
+        }
+        round.phase = RoundPhase::Area;
+        round.flushes = 1;
+        round.covers = self.log.ended;
+        self.flush_area();
+    }
+
+    pub(crate) fn sync_area_done(&mut self, ok: bool) {
+        self.sync.log_dirty |= !ok;
+        let Some(round) = &mut self.sync.round else { return };
+        round.flushes -= 1;
+        round.ok &= ok;
+        if ok {
+            self.log.durable = self.log.durable.max(round.covers.0);
+            self.log.ring.tail_is_durable(round.covers.1);
+        }
+        if round.flushes == 0 {
+            self.end_round();
+        }
+    }
+
+    fn end_round(&mut self) {
+        let Some(round) = self.sync.round.take() else { return };
+        if !round.ok {
+            self.sync.voids.extend(round.voids);
+        }
+        // Of regions that a round before could not tell of: who came to wait for this one is not among its waiters.
+        let opened = self.free.end_round(round.ok);
+        self.tell(round.waiters, opened, round.ok);
+        self.pump_sync();
+    }
+
+    fn tell(&mut self, waiters: Vec<Waiter>, mut opened: bool, ok: bool) {
+        for waiter in waiters {
+            match waiter {
+                Waiter::Flush(id) => {
+                    self.complete(id, Extent::default(), ok && !self.sync.lost);
+                }
+                Waiter::Write(id, extent) => self.complete(id, extent, ok),
+                Waiter::Move(number) => self.background.synced = Some((number, ok)),
+                Waiter::Tail if !ok => self.background.tail_failed(),
+                Waiter::Tail => self.background.tail_noted(),
+                Waiter::Open => opened = true,
+            }
+        }
+        if opened {
+            self.opened(ok);
+        }
+    }
+
+    /// The log cannot go on: whoever waits is told so.
+    pub(crate) fn fail_waiters(&mut self) {
+        let waiters = std::mem::take(&mut self.sync.waiting);
+        self.tell(waiters, false, false);
+    }
+}
+
+/// Pages as runs, in order.
+fn runs(pages: &FxHashSet<u64>) -> Vec<Tombstone> {
+    let mut sorted: Vec<u64> = pages.iter().copied().collect();
+    sorted.sort_unstable();
+    let mut runs: Vec<Tombstone> = Vec::new();
+    for first in sorted {
+        match runs.last_mut() {
+            Some(run) if run.first + u64::from(run.pages) == first => run.pages += 1,
+            _ => runs.push(Tombstone { first, pages: 1 }),
+        }
+    }
+    runs
+}

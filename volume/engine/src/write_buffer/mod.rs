@@ -1,0 +1,365 @@
+//! The write buffer: a circular log of records, each a header page with its own map and the data pages after it,
+//! put down in one sequential write. BORG (FAST'09) 5.1, done as log-structured stores do: nothing is written in
+//! place, so nothing that was flushed can be torn; the header carries the checksums of the data and of the header
+//! before it, so that recovery finds the end by itself.
+//!
+//! Records end in their order, whatever the order of their I/Os. What one holds that the area does not take, and what
+//! those after it hold, is written home instead, out of the memory that they were to be written from: only where home does
+//! not take it either is it lost.
+
+pub(crate) mod destage;
+pub(crate) mod durability;
+mod homeward;
+pub(crate) mod log;
+pub(crate) mod ring;
+
+use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
+
+use crate::core::page_map::{HomePage, Slot, State};
+use crate::format::{Content, Entry, Header, PageSum, Position};
+use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
+use log::Record;
+
+/// A record that could not be written is tried so often.
+const TRIES: u8 = 3;
+
+impl Engine {
+    /// Whether anything may be in the log that home does not have, now or soon.
+    pub(crate) fn log_in_use(&self) -> bool {
+        self.state.mode() == Mode::WriteBack
+            || self.copies.count(State::Dirty) > 0
+            || !self.log.records.is_empty()
+    }
+
+    /// Whether recovery could bring back what stands in the slot.
+    pub(crate) fn is_live(&self, slot: Slot) -> bool {
+        self.copies.is_log(slot)
+            && self.log.ring.is_live((slot - self.log.first_slot) / self.geo.segment_pages)
+    }
+
+    fn segment_is_at_rest(&self, segment: u32) -> bool {
+        !self.copies.is_read(self.geo.read_segments + segment)
+    }
+
+    /// Whether so many pages of data can be absorbed at once, and room be left for records without data.
+    pub(crate) fn log_has_room(&self, pages: u64) -> bool {
+        let log = &self.log;
+        if log.failed {
+            return false;
+        }
+        let left = u64::from(log.segment_pages - log.head_page);
+        let here = if self.open_record() { left } else { left.saturating_sub(1) };
+        let more = pages.saturating_sub(here).div_ceil(u64::from(log.segment_pages) - 1);
+        // One for records without data, where the log is tiny; two where not.
+        let reserve = if log.ring.segments > 8 { 2 } else { 1 };
+        more + reserve <= u64::from(log.ring.free())
+            && (1..=more as u32).all(|i| self.segment_is_at_rest(log.ring.ahead(i)))
+    }
+
+    fn open_record(&self) -> bool {
+        self.log.records.back().is_some_and(|r| !r.sealed)
+            && self.log.head_page < self.log.segment_pages
+    }
+
+    /// Where the tail may go, past the segments that hold nothing dirty, once all that has ended by now is on stable
+    /// storage: what was written home, and the records that hold something newer.
+    pub(crate) fn next_tail(&self) -> u32 {
+        let (mut tail, stop) = (self.log.ring.tail, self.log.position().0);
+        while tail != stop
+            && self.log.slots_of(tail).all(|slot| self.copies.state(slot) != State::Dirty)
+        {
+            tail = (tail + 1) % self.log.ring.segments;
+        }
+        tail
+    }
+
+    /// The records without data that wait for room will not have any.
+    pub(crate) fn fail_controls(&mut self) {
+        while let Some((_, waiter)) = self.log.controls.pop_front() {
+            if waiter {
+                self.control_done(false);
+            }
+        }
+        self.flush_records();
+    }
+
+    /// Moves the head to the next segment, if that is free and nobody reads it.
+    pub(crate) fn next_segment(&mut self) -> bool {
+        let next = self.log.ring.ahead(1);
+        self.log.starved = self.log.ring.free() == 0 || !self.segment_is_at_rest(next);
+        if self.log.starved {
+            return false;
+        }
+        // All of it is at home, and durably known to be.
+        for slot in self.log.slots_of(next) {
+            self.copies.clear(slot);
+        }
+        self.log.ring.head = next;
+        self.log.head_page = 0;
+        true
+    }
+
+    /// Begins a record; false where there is no room for it now.
+    fn begin_record(&mut self, least: u32) -> bool {
+        if self.log.segment_pages - self.log.head_page < least && !self.next_segment() {
+            return false;
+        }
+        let buffer = self.take_buffer();
+        let log = &mut self.log;
+        let slot = log.first_of(log.ring.head) + log.head_page;
+        log.head_page += 1;
+        log.gathered_since = self.now;
+        let (entries, writes) = log.spare.pop().unwrap_or_default();
+        log.records.push_back(Record {
+            content: Content::Data(entries),
+            slot,
+            writes,
+            waiter: false,
+            buffer,
+            page: u32::MAX,
+            sealed: false,
+            summed: false,
+            ended: false,
+            homeward: None,
+            saved: false,
+            tries: 0,
+            sequence: 0,
+            previous: 0,
+            checksum: 0,
+            tail: 0,
+        });
+        true
+    }
+
+    /// Adds pages of a write to the open record, or to a new one; says how many. There is room.
+    pub(crate) fn log_append(&mut self, write: u32, page: u64, pages: u64, from: Memory) -> u64 {
+        if !self.open_record() {
+            self.seal();
+            let begun = self.begin_record(2);
+            debug_assert!(begun, "there was room");
+        }
+        let log = &mut self.log;
+        let taken = pages.min(u64::from(log.segment_pages - log.head_page));
+        log.head_page += taken as u32;
+        let Some(record) = log.records.back_mut() else { unreachable!("one was just begun") };
+        let Content::Data(entries) = &mut record.content else {
+            unreachable!("an open record is of data")
+        };
+        let at = 1 + entries.len() as u64;
+        entries.extend((page..page + taken).map(|home| Entry {
+            home,
+            state: State::Dirty,
+            sum: 0,
+        }));
+        record.writes.push(write);
+        let to = Memory::Buffer {
+            index: record.buffer,
+            offset: Sectors(at * seekless_block::PAGE_SECTORS),
+        };
+        let len = Sectors(taken * seekless_block::PAGE_SECTORS);
+        self.out.push_back(Output::Move(Move { from, to, len }));
+        taken
+    }
+
+    /// Puts other bytes in the place of a page of the record that is being gathered.
+    pub(crate) fn log_replace(&mut self, page: u64, from: Memory) {
+        let Some(record) = self.log.records.back() else { return };
+        let Some(at) = record.position(page) else { return };
+        let offset = Sectors((1 + at) * seekless_block::PAGE_SECTORS);
+        let to = Memory::Buffer { index: record.buffer, offset };
+        let len = Sectors(seekless_block::PAGE_SECTORS);
+        self.out.push_back(Output::Move(Move { from, to, len }));
+    }
+
+    /// When the record that is being gathered goes down though nobody waits for it; `None` where there is none.
+    pub(crate) fn gathers_until(&self) -> Option<SimTime> {
+        let open = self.log.records.back().is_some_and(|r| !r.sealed);
+        let until = self.log.gathered_since.0.saturating_add(self.config.gather.0);
+        (open && self.config.gather > Duration::ZERO).then_some(SimTime(until))
+    }
+
+    /// Nothing more is added to the open record.
+    fn seal(&mut self) {
+        let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
+        if let Some(record) = self.log.records.back_mut()
+            && !record.sealed
+        {
+            record.sealed = true;
+            self.log.hurry = false;
+            let offset = Sectors(seekless_block::PAGE_SECTORS);
+            let from = Memory::Buffer { index: record.buffer, offset };
+            let pages = record.content.len() as u32;
+            self.sums.push_back(SumFor::Record(number));
+            self.out.push_back(Output::Sum(Sum { from, pages }));
+        }
+    }
+
+    /// Sends what can be sent: records without data at once, the open one when few are on their way.
+    pub(crate) fn pump_log(&mut self) {
+        if self.log.failed {
+            self.fail_controls();
+        }
+        let goes = self.config.gather == Duration::ZERO
+            || self.log.hurry
+            || !self.open_record()
+            || self.state.mode() == Mode::WriteThrough
+            || self.state.is_leaving()
+            || self.gathers_until().is_none_or(|until| self.now >= until);
+        let open = self.log.records.back().is_some_and(|r| !r.sealed);
+        self.log.hurry &= open;
+        if goes && open && self.log.may_send() {
+            self.seal();
+        }
+        while !self.log.controls.is_empty() {
+            self.seal();
+            if !self.begin_record(1) {
+                break;
+            }
+            if let (Some(record), Some((content, waiter))) =
+                (self.log.records.back_mut(), self.log.controls.pop_front())
+            {
+                record.content = content;
+                record.waiter = waiter;
+                record.sealed = true;
+                record.summed = true;
+            }
+        }
+        self.send_records();
+    }
+
+    pub(crate) fn record_summed(&mut self, number: u64, sums: &[PageSum]) {
+        let record = self.log.record(number);
+        if let Content::Data(entries) = &mut record.content {
+            for (entry, &sum) in entries.iter_mut().zip(sums) {
+                entry.sum = sum;
+            }
+        }
+        record.summed = true;
+        self.send_records();
+    }
+
+    /// Writes the headers of the records that are ready, in order, and sends them.
+    fn send_records(&mut self) {
+        while let Some(at) = usize::try_from(self.log.unsent - self.log.base).ok()
+            && self.log.records.get(at).is_some_and(|r| r.summed)
+        {
+            let page = self.take_page();
+            let number = self.log.unsent;
+            let log = &mut self.log;
+            let record = &mut log.records[at];
+            record.page = page;
+            record.sequence = log.sequence;
+            record.previous = log.previous;
+            record.tail = log.ring.tail;
+            let header = Header {
+                uuid: self.identity.uuid,
+                sequence: log.sequence,
+                durable: log.durable,
+                plan_generation: self.background.plan_generation(),
+                position: Position {
+                    segment: record.slot.0 / log.segment_pages,
+                    page: record.slot.0 % log.segment_pages,
+                },
+                previous: log.previous,
+                tail: self.geo.read_segments + record.tail,
+                content: std::mem::replace(&mut record.content, Content::Data(Vec::new())),
+            };
+            log.told = log.durable;
+            log.previous = header.encode(&mut self.pages[page as usize]);
+            record.checksum = log.previous;
+            record.content = header.content;
+            log.sequence += 1;
+            log.unsent += 1;
+            log.in_flight += 1;
+            let to = Memory::Buffer { index: record.buffer, offset: Sectors(0) };
+            self.out.push_back(Output::Put { page, to });
+            self.send_record(number);
+        }
+    }
+
+    fn send_record(&mut self, number: u64) {
+        let io = self.start(Pending::Record(number));
+        let record = self.log.record(number);
+        let data =
+            if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
+        // A client waits for its data, and for what may not come back.
+        let client = data > 0 || matches!(record.content, Content::Tombstones(_));
+        let (slot, index) = (record.slot, record.buffer);
+        let extent: Extent = self.place_of(slot, 1 + data);
+        self.stats.metadata_bytes += seekless_block::PAGE_BYTES;
+        self.log.since_checkpoint += 1 + data;
+        let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
+        let class = if client { Class::Foreground } else { Class::Background };
+        self.submit_as(class, io, Target::Area, Op::Write, extent, Asked::default(), memory);
+    }
+
+    pub(crate) fn record_done(&mut self, number: u64, ok: bool) {
+        let failed = self.log.failed;
+        let record = self.log.record(number);
+        if !ok && record.tries < TRIES && !failed {
+            record.tries += 1;
+            self.send_record(number);
+            return;
+        }
+        record.ended = true;
+        let page = record.page;
+        self.pages_free.push(page);
+        self.log.failed |= !ok;
+        self.log.in_flight -= 1;
+        self.end_records();
+    }
+
+    /// Ends the records at the front that may end.
+    pub(super) fn end_records(&mut self) {
+        while let Some(record) = self.log.records.front().filter(|r| r.ended) {
+            let has_data = matches!(&record.content, Content::Data(entries) if !entries.is_empty());
+            if self.log.failed && has_data && record.homeward.is_none() {
+                self.send_home();
+                break;
+            }
+            if let Some(record) = self.log.records.pop_front() {
+                self.log.base += 1;
+                self.buffers_free.push(record.buffer);
+                self.end_record(record);
+            }
+        }
+        self.flush_records();
+    }
+
+    /// All records before it have ended, and so has it.
+    fn end_record(&mut self, mut record: Record) {
+        let ok = !self.log.failed;
+        if ok {
+            self.log.ended = (record.sequence, record.tail);
+            self.log.ended_checksum = record.checksum;
+            self.sync.log_dirty = true;
+        }
+        let mut entries = match std::mem::replace(&mut record.content, Content::Data(Vec::new())) {
+            Content::Data(entries) => entries,
+            _ => Vec::new(),
+        };
+        if ok {
+            for (slot, entry) in (record.slot.0 + 1..).zip(&entries) {
+                self.copies.set(Slot(slot), HomePage(entry.home), State::Dirty, entry.sum);
+            }
+        }
+        let mut writes = std::mem::take(&mut record.writes);
+        for write in writes.drain(..) {
+            self.absorbed_done(write, ok || record.saved);
+        }
+        if record.waiter {
+            self.control_done(ok);
+        }
+        self.flush_what_ended();
+        entries.clear();
+        self.log.spare.push((entries, writes));
+    }
+
+    /// Room for one page of metadata.
+    pub(crate) fn take_page(&mut self) -> u32 {
+        self.pages_free.pop().unwrap_or_else(|| {
+            self.pages.push(Box::new([0; seekless_block::PAGE_BYTES as usize]));
+            self.pages.len() as u32 - 1
+        })
+    }
+}

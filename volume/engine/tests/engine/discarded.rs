@@ -1,0 +1,267 @@
+//! Rules of discarded pages: what the area is told of them, and when.
+
+use super::replicas::{fs2, replicated};
+use super::rules::{ask, asked, at, discarded, fail, hold, is_sound, none, pass, until};
+use super::*;
+
+/// The region of these pages is known to be open.
+fn opened(world: &mut World, page: u64) {
+    world.issue(Op::Write, home(page, 1));
+    world.settle();
+}
+
+/// A client's flush, all that it takes, and a crash.
+fn flush_and_crash(world: &mut World) {
+    let id = world.issue(Op::Flush, Extent::default());
+    while world.clients.contains_key(&id) {
+        assert!(pass(world, none));
+    }
+    world.crash([1; 32]);
+}
+
+/// What a client reads of a page, as home has it.
+fn reads_as_home(world: &mut World, page: u64) {
+    let id = world.issue(Op::Read, home(page, 1));
+    if world.clients.contains_key(&id) {
+        assert!(world.waiting.iter().any(at(home(page, 1), Op::Read)), "{:?}", world.waiting);
+    }
+    world.settle();
+    world.home_is_complete();
+}
+
+#[test]
+fn a_page_that_is_discarded_before_it_was_told_to_be_used_is_told_so_when_it_is_written_again() {
+    let mut world = replicated();
+    for op in [Op::Write, Op::Discard, Op::Write] {
+        world.issue(op, home(20, 1));
+        until(&mut world, none, asked(home(20, 1), op));
+        while world.waiting.iter().any(asked(home(20, 1), op)) {
+            assert!(pass(&mut world, none));
+        }
+        assert!(world.clients.is_empty());
+        let stained = world.engine.stained().any(|e| e.contains(home(20, 1)));
+        assert_eq!(stained, op == Op::Discard, "the area takes it for stained still");
+    }
+    flush_and_crash(&mut world);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
+    is_sound(&mut world);
+}
+
+#[test]
+fn what_is_discarded_beside_a_write_is_as_the_device_has_it() {
+    let mut world = World::new(fs2(0));
+    world.issue(Op::Discard, home(5, 1));
+    world.issue(Op::Write, home(5, 1));
+    let discard = until(&mut world, none, asked(home(5, 1), Op::Discard));
+    // It takes effect first and is heard of last.
+    let io = world.waiting.swap_remove(discard);
+    world.home.write_zeroes(io.extent).unwrap();
+    let write = until(&mut world, none, asked(home(5, 1), Op::Write));
+    world.execute(write);
+    world.handle(Input::Done { io: io.id, result: Ok(()) });
+    assert!(world.clients.is_empty());
+    assert_eq!(world.engine.free(), Sectors(0), "the device alone knows which came last");
+    reads_as_home(&mut world, 5);
+}
+
+#[test]
+fn a_write_that_fails_in_a_replicas_place_leaves_zeroes_to_be_read() {
+    let mut world = replicated();
+    world.issue(Op::Write, home(20, 1));
+    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
+    fail(&mut world, at);
+    // Home has the replica's bytes there.
+    world.issue(Op::Read, home(20, 1));
+    world.settle();
+    assert!(world.engine.free_extents().any(|e| e.contains(home(20, 1))));
+    assert!(world.engine.stained().any(|e| e.contains(home(20, 1))));
+    is_sound(&mut world);
+}
+
+#[test]
+fn what_a_failed_flush_was_to_call_used_the_next_one_does() {
+    let mut world = replicated();
+    world.issue(Op::Write, home(20, 1));
+    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
+    world.execute(at);
+    world.issue(Op::Flush, Extent::default());
+    let at = until(&mut world, none, |io| io.target == Target::Home && io.op == Op::Flush);
+    fail(&mut world, at);
+    assert_eq!(world.failed, 1, "the client is told");
+    flush_and_crash(&mut world);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
+    is_sound(&mut world);
+}
+
+/// Zeroes stand where replicas stood, and the round that tells the area so is under way: its flush of home waits.
+fn called_clean() -> World {
+    let mut world = replicated();
+    world.handle(Input::Withdraw);
+    until(&mut world, none, |io| io.class == Class::Background && io.op == Op::WriteZeroes);
+    until(&mut world, none, telling);
+    assert_eq!(world.engine.stained().count(), 1);
+    world
+}
+
+/// A round's flush of home.
+fn telling(io: &Io) -> bool {
+    io.target == Target::Home && io.op == Op::Flush
+}
+
+#[test]
+fn what_could_not_be_called_clean_once_is_not_taken_for_stained_once_it_was() {
+    let mut world = called_clean();
+    let at = until(&mut world, none, telling);
+    fail(&mut world, at);
+    world.settle();
+    assert_eq!(world.engine.stained().count(), 0);
+    // Its region is opened, as for whatever never held a replica: it is not told to be used by itself.
+    world.issue(Op::Write, home(20, 1));
+    world.settle();
+    flush_and_crash(&mut world);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
+    is_sound(&mut world);
+}
+
+#[test]
+fn what_is_just_called_clean_is_not_written_before_the_area_knows() {
+    let mut world = called_clean();
+    world.issue(Op::Write, home(20, 1));
+    let mine = asked(home(20, 1), Op::Write);
+    assert!(!world.waiting.iter().any(&mine), "the area is just told of zeroes");
+    // It is written once the round is over, whenever the device is done with it.
+    let at = until(&mut world, &mine, &mine);
+    hold(&mut world, &mine);
+    assert_eq!(world.engine.stained().count(), 0);
+    let at = world.waiting.iter().position(&mine).unwrap_or(at);
+    world.execute(at);
+    flush_and_crash(&mut world);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
+    is_sound(&mut world);
+}
+
+#[test]
+fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
+    let mut world = replicated();
+    ask(&mut world, 30, &[(6, 1)]);
+    world.settle();
+    world.handle(Input::Withdraw);
+    // Zeroes stand there; with those on their way elsewhere the area is told.
+    let zeroes = |page| {
+        move |io: &Io| {
+            io.class == Class::Background
+                && io.op == Op::WriteZeroes
+                && io.extent.overlaps(home(page, 1))
+        }
+    };
+    until(&mut world, none, zeroes(30));
+    assert!(!world.waiting.iter().any(telling), "{:?}", world.waiting);
+    world.issue(Op::Write, home(20, 1));
+    let mine = asked(home(20, 1), Op::Write);
+    until(&mut world, none, &mine);
+    // All that is told while it is on its way.
+    hold(&mut world, &mine);
+    let at = until(&mut world, &mine, &mine);
+    world.execute(at);
+    flush_and_crash(&mut world);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
+    is_sound(&mut world);
+}
+
+/// Has a checkpoint made, whatever else is `held`.
+fn checkpoint(world: &mut World, held: impl Fn(&Io) -> bool) {
+    let before = world.engine.stats().metadata_bytes;
+    world.handle(Input::SetMode(Mode::WriteBack));
+    let ends = |io: &Io| io.target == Target::Area && io.class == Class::Background;
+    until(world, &held, |io| ends(io) && io.op == Op::Write);
+    hold(world, held);
+    assert!(world.engine.stats().metadata_bytes > before);
+    assert_eq!(world.engine.mode(), Mode::WriteBack, "the superblock says so");
+}
+
+#[test]
+fn a_checkpoint_leaves_open_where_a_write_waits_for_its_zeroes() {
+    let mut world = discarded(fs2(0));
+    opened(&mut world, 22);
+    let page = home(21, 1);
+    world.issue(Op::Write, Extent::new(page.start.0 + 3, 2));
+    let edge = move |io: &Io| io.class == Class::Foreground && io.extent.overlaps(page);
+    until(&mut world, edge, edge);
+    checkpoint(&mut world, edge);
+    while !world.clients.is_empty() {
+        assert!(pass(&mut world, none));
+    }
+    flush_and_crash(&mut world);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(page)), "it was flushed");
+    is_sound(&mut world);
+}
+
+#[test]
+fn a_checkpoint_leaves_open_what_the_area_is_just_told_is_open() {
+    let mut world = discarded(fs2(0));
+    world.issue(Op::Write, home(21, 1));
+    // The record is down, but not flushed.
+    let held =
+        |io: &Io| io.class == Class::Foreground && io.target == Target::Area && io.op == Op::Flush;
+    until(&mut world, held, held);
+    checkpoint(&mut world, held);
+    while !world.clients.is_empty() {
+        assert!(pass(&mut world, none));
+    }
+    flush_and_crash(&mut world);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(21, 1))), "it was flushed");
+    is_sound(&mut world);
+}
+
+#[test]
+fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
+    let pause = Duration::from_millis(50);
+    let mut world = World::new(Config { background_pause: pause, ..fs2(0) });
+    world.issue(Op::Discard, home(10, 40));
+    world.settle();
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    world.settle();
+    // Somebody has just asked: they are begun, and wait.
+    world.issue(Op::Read, home(52, 1));
+    let at = until(&mut world, none, asked(home(52, 1), Op::Read));
+    world.execute(at);
+    world.handle(Input::Withdraw);
+    let zeroes = |io: &Io| io.class == Class::Background && io.op == Op::WriteZeroes;
+    assert!(!world.waiting.iter().any(zeroes), "the pause");
+    world.issue(Op::Write, home(21, 1));
+    let mine = asked(home(21, 1), Op::Write);
+    until(&mut world, none, &mine);
+    hold(&mut world, |io| mine(io) || zeroes(io));
+    let over = |io: &Io| zeroes(io) && io.extent.overlaps(home(21, 1));
+    assert!(!world.waiting.iter().any(over), "they meet at the device");
+    is_sound(&mut world);
+    assert_eq!(world.engine.stained().count(), 0);
+    world.home_is_complete();
+}
+
+#[test]
+fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
+    let mut world = discarded(fs2(0));
+    // Of two regions: 15 is data, 16 free and its region open.
+    world.issue(Op::Write, home(10, 6));
+    world.settle();
+    opened(&mut world, 17);
+    checkpoint(&mut world, none);
+    world.handle(Input::Drain);
+    world.settle();
+    opened(&mut world, 18);
+    let write = Extent::span(home(15, 1).start.0, home(16, 1).start.0 + 3);
+    world.issue(Op::Write, write);
+    let edge = |io: &Io| io.op == Op::WriteZeroes && io.extent.overlaps(home(16, 1));
+    until(&mut world, edge, edge);
+    world.issue(Op::Discard, home(15, 1));
+    hold(&mut world, edge);
+    assert!(!world.waiting.iter().any(asked(home(15, 1), Op::Discard)));
+    let free = |world: &World| world.engine.free_extents().any(|e| e.overlaps(home(15, 1)));
+    assert!(!free(&world), "it would be free, and written by who asked before");
+    while !world.clients.is_empty() {
+        assert!(pass(&mut world, none));
+    }
+    world.home_is_complete();
+    is_sound(&mut world);
+}

@@ -1,0 +1,395 @@
+//! The log after a crash: what its headers vouch for, where it ends, and what cannot be read.
+
+use super::area::{Unreadable, in_use, spoil, writeback};
+use super::*;
+
+/// The headers of the log's records with the pages where they stand, in their order.
+pub(super) fn log_of(world: &mut World) -> Vec<(u64, Header)> {
+    let mut found: Vec<(u64, Header)> = Vec::new();
+    for page in 0..AREA / 8 {
+        let mut bytes = [0; 4096];
+        world.area.read(page_extent(page, 1), &mut bytes).unwrap();
+        let header = Header::decode(&bytes).ok();
+        found.extend(header.filter(|h| h.sequence > 0).map(|h| (page, h)));
+    }
+    found.sort_unstable_by_key(|(_, h)| h.sequence);
+    found
+}
+
+/// The page of the record that holds a home page.
+pub(super) fn record_of(world: &mut World, home: u64) -> u64 {
+    let holds = |h: &Header| matches!(&h.content, Content::Data(entries) if entries.iter().any(|e| e.home == home));
+    log_of(world).into_iter().rfind(|(_, h)| holds(h)).unwrap().0
+}
+
+/// Executes what is in flight, and lets no time pass.
+pub(super) fn execute_all(world: &mut World) {
+    while !world.waiting.is_empty() {
+        world.execute(0);
+    }
+}
+
+/// The position of an I/O in flight.
+pub(super) fn in_flight(world: &World, which: impl Fn(&Io) -> bool) -> usize {
+    world.waiting.iter().position(which).unwrap()
+}
+
+/// What ended together with the record that a flush waited for is on stable storage as well, and the next header knows.
+#[test]
+fn a_header_knows_of_all_that_was_flushed() {
+    let mut world = in_use(false);
+    // What it makes void is to be told in a record, for which the flush waits.
+    world.issue(Op::WriteZeroes, home(9, 1));
+    execute_all(&mut world);
+    world.issue(Op::Flush, Extent::default());
+    while !world.waiting.iter().any(|io| io.target == Target::Area && io.op == Op::Write) {
+        world.execute(0);
+    }
+    world.issue(Op::Write, home(50, 1));
+    // The later one ends first.
+    let later = in_flight(&world, |io| io.extent.len == Sectors(2 * 8));
+    world.execute(later);
+    execute_all(&mut world);
+    assert!(world.clients.is_empty());
+    let flushed = record_of(&mut world, 50);
+    world.issue(Op::Write, home(51, 1));
+    execute_all(&mut world);
+    let log = log_of(&mut world);
+    let (_, last) = log.last().unwrap();
+    let sequence = log.iter().find(|(page, _)| *page == flushed).unwrap().1.sequence;
+    assert!(last.sequence > sequence && last.durable >= sequence, "{log:?}");
+    // So that damage to it is told.
+    spoil(&mut world, flushed);
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+}
+
+/// Half a second after the last request a mark tells what was flushed last from what a crash tore; and one is enough.
+#[test]
+fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
+    for damaged in [0, 1] {
+        let mut world = World::new(writeback());
+        world.issue(Op::Write, home(3, 1));
+        execute_all(&mut world);
+        world.issue(Op::Flush, Extent::default());
+        let asked = world.now;
+        execute_all(&mut world);
+        assert!(world.clients.is_empty());
+        let flushed = record_of(&mut world, 3);
+        let at = world.engine.wakeup().expect("the mark is to be put down");
+        assert_eq!(at.0 - asked, 500_000_000);
+        world.now = at.0;
+        world.handle(Input::Tick);
+        let sent: Vec<_> =
+            world.waiting.iter().map(|io| (io.target, io.op, io.extent.len)).collect();
+        assert_eq!(sent, [(Target::Area, Op::Write, Sectors(8))]);
+        execute_all(&mut world);
+        assert_eq!(world.engine.wakeup(), None, "it needs none itself");
+        spoil(&mut world, flushed + damaged);
+        let found = examine(&mut world.area)
+            .and_then(|found| found.check(&mut world.area, true, &mut |_| ()));
+        match found {
+            Err(refused) => assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}"),
+            Ok(found) => assert!(damaged == 1 && found.iter().any(|f| f.loss), "{found:?}"),
+        }
+    }
+}
+
+/// The header that vouches for a damaged record stands behind one that never reached the disk.
+#[test]
+fn damage_is_found_though_a_record_between_is_lost() {
+    let mut world = World::new(writeback());
+    let write = |world: &mut World, page| {
+        world.issue(Op::Write, home(page, 1));
+        let at = in_flight(world, |io| io.op == Op::Write && io.class == Class::Foreground);
+        world.execute(at);
+    };
+    write(&mut world, 3);
+    // A flush that takes its time: a segment and a half of log that does not know of it.
+    world.issue(Op::Flush, Extent::default());
+    (10..17).for_each(|page| write(&mut world, page));
+    // The first record of the next segment is on its way when the flush ends, and the one behind it is sooner there.
+    world.issue(Op::Write, home(20, 1));
+    while let Some(at) = world.waiting.iter().position(|io| io.op == Op::Flush) {
+        world.execute(at);
+    }
+    world.issue(Op::Write, home(21, 1));
+    let last = world.waiting.len() - 1;
+    world.execute(last);
+    let log = log_of(&mut world);
+    let (_, vouches) = log.last().unwrap();
+    assert_eq!((vouches.position.page, log.len()), (2, 9), "{log:?}");
+    assert!(vouches.durable >= log[0].1.sequence);
+    assert!(log[..8].iter().all(|(_, h)| h.durable < log[0].1.sequence));
+    let damaged = log[0].0;
+    spoil(&mut world, damaged);
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+}
+
+/// An area whose reads are counted, in pages.
+struct Counted(MemDevice, u64);
+
+impl Device for Counted {
+    fn capacity(&self) -> Sectors {
+        self.0.capacity()
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.1 += extent.len.0 / 8;
+        self.0.read(extent, buf)
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(extent, buf)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.0.flush()
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.0.write_zeroes(extent)
+    }
+}
+
+/// A record says from where on recovery need not look. What was brought home may be lost until home is flushed, and the
+/// record is written meanwhile.
+#[test]
+fn a_record_names_no_tail_that_home_does_not_hold_durably() {
+    let config =
+        Config { area: Sectors(AREA + 8 * 8 * 16), write_buffer_percent: 80, ..writeback() };
+    let mut world = World::new(config);
+    // The flush behind what came home; checkpoints flush home as well.
+    let held = |world: &World, io: &Io| {
+        (io.target, io.op, io.class) == (Target::Home, Op::Flush, Class::Background)
+            && world.engine.stats().destaged_bytes > 0
+    };
+    let is_held = |world: &World| world.waiting.iter().any(|io| held(world, io));
+    let others = |world: &mut World| {
+        while let Some(at) = world.waiting.iter().position(|io| !held(world, io)) {
+            world.execute(at);
+        }
+    };
+    // What the tail holds, and then as much as makes it go home: more than eight tenths of the log.
+    world.issue(Op::Write, home(57, 7));
+    others(&mut world);
+    let before = world.home.clone();
+    for write in 0..16 {
+        world.issue(Op::Write, home(write % 8 * 7, 7));
+        others(&mut world);
+    }
+    // Once nobody asks for anything.
+    while !is_held(&world) {
+        let at = world.engine.wakeup().unwrap();
+        world.now = world.now.max(at.0);
+        world.handle(Input::Tick);
+        others(&mut world);
+    }
+    world.issue(Op::Write, home(3, 1));
+    others(&mut world);
+    assert!(world.clients.is_empty() && is_held(&world));
+    world.home = before;
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+/// A move has read the page; the client's write goes home while the copy is written, and ends after it stands.
+#[test]
+fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
+    let read =
+        |io: &Io| (io.target, io.op, io.class) == (Target::Home, Op::Read, Class::Background);
+    while !world.waiting.iter().any(read) {
+        world.execute(0);
+    }
+    while let Some(at) = world.waiting.iter().position(read) {
+        world.execute(at);
+    }
+    world.issue(Op::Write, home(3, 1));
+    let mine =
+        |io: &Io| (io.target, io.op, io.class) == (Target::Home, Op::Write, Class::Foreground);
+    assert!(world.waiting.iter().any(mine), "{:?}", world.waiting);
+    while let Some(at) = world.waiting.iter().position(|io| !mine(io)) {
+        world.execute(at);
+    }
+    assert_eq!(world.engine.copied(), Sectors(8), "the page that nobody writes");
+    world.settle();
+    world.read_all();
+    assert_eq!(world.engine.stats().overtaken, 8);
+}
+
+/// A disk turns about once for each MiB of the log that is looked at: an attach must not look at all of a large one.
+#[test]
+fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
+    let (capacity, pages) = (Sectors(8 << 21), 256);
+    let mut area = Counted(MemDevice::new(capacity), 0);
+    let options = FormatOptions {
+        uuid: [7; 16],
+        capacity,
+        inside: None,
+        grid: Sectors(0),
+        mode: Mode::WriteBack,
+        segment_pages: pages,
+        write_buffer_percent: 90,
+        replicas: Sectors(0),
+        label: "a test".to_owned(),
+    };
+    let geometry = format_area(&mut area, &options).unwrap();
+    assert!(geometry.log_segments() > 6000, "{geometry:?}");
+    area.1 = 0;
+    examine(&mut area).unwrap();
+    let lost = (256 << 20 >> 12) / u64::from(pages);
+    assert!(area.1 < lost + 6 * u64::from(pages), "{} pages", area.1);
+    // Somebody who knows of a record that is not there.
+    for (silent, known) in [(lost, true), (lost + 1, false)] {
+        let position = Position { segment: geometry.read_segments() + 1 + silent as u32, page: 0 };
+        let vouches = Header {
+            uuid: AreaId([7; 16]),
+            sequence: 900,
+            durable: 800,
+            plan_generation: 0,
+            position,
+            previous: 0,
+            tail: geometry.read_segments(),
+            content: Content::Data(Vec::new()),
+        };
+        let mut bytes = [0; 4096];
+        vouches.encode(&mut bytes);
+        let at = geometry.page_of(position.segment * pages).unwrap();
+        area.write(page_extent(at, 1), &bytes).unwrap();
+        let found = examine(&mut area);
+        assert_eq!(matches!(found, Err(AttachError::BrokenLog { .. })), known, "{silent}");
+        area.write_zeroes(page_extent(at, 1)).unwrap();
+    }
+}
+
+/// A checkpoint is not of one moment: it may know of records behind the one that a repair cut the log before.
+#[test]
+fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
+    let mut world = in_use(false);
+    let found = examine(&mut world.area).unwrap();
+    let (slot, sum) = found.copies().find(|c| c.1 == 9).map(|(slot, .., sum)| (slot, sum)).unwrap();
+    let place = 2 + 2 * u64::from(found.superblock().checkpoint_slot);
+    let mut bytes = [0; 4096];
+    world.area.read(page_extent(place + 1, 1), &mut bytes).unwrap();
+    let mut page = CheckpointPage::decode(&bytes).unwrap();
+    page.entries[slot as usize] = Entry { home: 9, state: State::Dirty, sum };
+    page.encode(&mut bytes);
+    world.area.write(page_extent(place + 1, 1), &bytes).unwrap();
+    assert!(examine(&mut world.area).unwrap().newest(9).is_some());
+    let header = record_of(&mut world, 3);
+    spoil(&mut world, header);
+    let Repair::Done(report) = repair(&mut world.area, true).unwrap() else { panic!("allowed") };
+    assert!(report.mended.iter().any(|f| f.what.contains("the log was cut")), "{report:?}");
+    assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
+    // Where it stood, the log goes on.
+    world.crash([0; 32]);
+    world.issue(Op::Write, home(40, 2));
+    execute_all(&mut world);
+    let found = examine(&mut world.area).unwrap();
+    let findings = found.check(&mut world.area, true, &mut |_| ()).unwrap();
+    assert!(found.newest(40).is_some() && findings.is_empty(), "{findings:?}");
+}
+
+/// A page that looks like the next record of the log in all but what it says came before it is none.
+#[test]
+fn a_record_follows_the_one_whose_checksum_it_has() {
+    let mut world = in_use(false);
+    let (at, last) = log_of(&mut world).pop().unwrap();
+    let mut bytes = [0; 4096];
+    world.area.read(page_extent(at, 1), &mut bytes).unwrap();
+    let pages = 1 + last.content.len() as u32;
+    let stranger = Header {
+        sequence: last.sequence + 1,
+        position: Position { page: last.position.page + pages, ..last.position },
+        previous: checksum(&bytes),
+        content: Content::Tombstones(vec![Tombstone { first: 3, pages: 1 }]),
+        ..last
+    };
+    for (previous, follows) in [(stranger.previous ^ 1, false), (stranger.previous, true)] {
+        Header { previous, ..stranger.clone() }.encode(&mut bytes);
+        world.area.write(page_extent(at + u64::from(pages), 1), &bytes).unwrap();
+        assert_eq!(examine(&mut world.area).unwrap().newest(3).is_none(), follows);
+    }
+}
+
+/// A page of the log cannot be read: it is told, and a repair gives up what is lost by it, and no more.
+#[test]
+fn a_log_that_cannot_be_read_is_refused_and_mended() {
+    let world = || in_use(false);
+    // The header in the middle: others know that there was one.
+    let mut w = world();
+    let pages = vec![record_of(&mut w, 9)];
+    let mut area = Unreadable { area: &mut w.area, pages };
+    let refused = examine(&mut area).unwrap_err();
+    assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+    assert!(matches!(repair(&mut area, false).unwrap(), Repair::WouldLose(_)));
+    assert!(matches!(repair(&mut area, true).unwrap(), Repair::Done(_)));
+    let found = examine(&mut area).unwrap();
+    assert!(found.newest(3).is_some() && found.newest(9).is_none());
+    // The data of one: a read of it is an error, the rest is there.
+    let mut w = world();
+    let pages = vec![record_of(&mut w, 9) + 1];
+    let mut area = Unreadable { area: &mut w.area, pages };
+    let lost: Vec<bool> = examine(&mut area)
+        .unwrap()
+        .check(&mut area, true, &mut |_| ())
+        .unwrap()
+        .iter()
+        .map(|f| f.loss)
+        .collect();
+    assert_eq!(lost, [true]);
+    let Repair::Done(report) = repair(&mut area, true).unwrap() else { panic!("allowed") };
+    assert_eq!(report.lost, vec![home(9, 1)]);
+    assert!(examine(&mut area).unwrap().newest(4).is_some());
+    // Where the next record would stand: there may be one.
+    let mut w = world();
+    let (at, last) = log_of(&mut w).pop().unwrap();
+    let next = at + 1 + last.content.len() as u64;
+    let before = w.area.clone();
+    let mut area = Unreadable { area: &mut w.area, pages: vec![next] };
+    let refused = examine(&mut area).unwrap_err();
+    assert!(matches!(refused, AttachError::Unreadable { page, .. } if page == next), "{refused}");
+    let Repair::WouldLose(report) = repair(&mut area, false).unwrap() else { panic!("it may be") };
+    assert!(report.mended.iter().any(|f| f.loss && f.what.contains("cannot be read")));
+    for s in 0..AREA {
+        assert_eq!(area.area.sector(Lba(s)), before.sector(Lba(s)), "nothing was written");
+    }
+    assert!(matches!(repair(&mut area, true).unwrap(), Repair::Done(_)));
+    let found = examine(&mut area).unwrap();
+    assert!([3, 9, 4].iter().all(|&page| found.newest(page).is_some()));
+    w.crash([0; 32]);
+    w.read_all();
+    // And the checkpoint: the map is rebuilt.
+    let mut w = in_use(true);
+    let mut area = Unreadable { area: &mut w.area, pages: vec![2, 3, 4, 5] };
+    let refused = examine(&mut area).unwrap_err();
+    assert!(matches!(refused, AttachError::Unreadable { .. }), "{refused}");
+    let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("nothing is lost") };
+    assert!(report.lost.is_empty(), "{report:?}");
+    w.crash([0; 32]);
+    w.read_all();
+}
+
+/// Home alone is complete until the superblock says that it may not be.
+#[test]
+fn nothing_is_absorbed_before_the_superblock_says_so() {
+    let mut world = World::new(config(0));
+    world.settle();
+    world.handle(Input::SetMode(Mode::WriteBack));
+    world.issue(Op::Write, home(3, 1));
+    assert!(
+        world.waiting.iter().any(|io| io.target == Target::Home && io.op == Op::Write),
+        "{:?}",
+        world.waiting
+    );
+    while world.engine.mode() != Mode::WriteBack {
+        assert!(!world.waiting.is_empty(), "{:?}", world.engine);
+        world.execute(0);
+    }
+    assert_eq!(examine(&mut world.area).unwrap().superblock().mode, Mode::WriteBack);
+    world.settle();
+    world.read_all();
+}

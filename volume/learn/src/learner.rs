@@ -1,0 +1,333 @@
+//! The one learner: requests in, acts out. A live server, the simulator, every comparison and the benchmarks drive this
+//! type. It has no clock, no thread and no file: time, the state of the volume and remembered bytes are handed in.
+
+#[cfg(test)]
+mod tests;
+
+use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime, StreamId};
+
+use crate::days::Days;
+use crate::replication::StaticReplication;
+use crate::{
+    AccessGraph, Answered, Decoded, Pages, Plan, PlanConfig, Policy, PolicyName, Reach, Replica,
+    Replication, ReplicationConfig, Streams, next_plan,
+};
+
+/// Most edges of an access graph: about 100 MB. A server needs this memory beside its cache. Simulations have the same
+/// limit, so that they show what a server does.
+pub const EDGES_MAX: usize = 1 << 21;
+
+/// What a learner must know of a volume before it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeShape {
+    /// Client addresses.
+    pub capacity: Sectors,
+    /// First sector of the first page, 0 to 7.
+    pub grid: Sectors,
+    /// RAM cache: reads that it answers are not learned from.
+    pub ram: Bytes,
+    /// What a read of home brings at least.
+    pub read_ahead: Bytes,
+    /// What a read of a copy brings at least.
+    pub cluster: Bytes,
+    /// How much a plan may place in the optimized area.
+    pub room: Sectors,
+    /// Most replicas in discarded pages.
+    pub replicas: Sectors,
+}
+
+/// The state of a volume at the time of a plan.
+#[derive(Clone, Copy)]
+pub struct VolumeState<'a> {
+    /// The plan that the volume follows.
+    pub plan: &'a Plan,
+    /// Where replicas may stand, for volumes that have them in place of copies in an area.
+    pub replicas: Option<&'a dyn ReplicaSpace>,
+}
+
+/// How replication stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaProgress {
+    /// Nothing may be replicated now: too little is free, or earlier replicas are still being written.
+    pub blocked: bool,
+    /// Who answered clients' reads.
+    pub answered: Answered,
+}
+
+/// Where replicas may stand, and which pages have one. Asked only when a plan is made, as the answer may be long.
+pub trait ReplicaSpace {
+    /// How replication stands.
+    fn progress(&self) -> ReplicaProgress;
+    /// Free pages without replicas, in order.
+    fn free(&self) -> Vec<Extent>;
+    /// Whether the page that begins at this sector needs no further replica: it has as many as it may, or one near the
+    /// hot region.
+    fn is_placed(&self, page: Lba, hot: Extent) -> bool;
+}
+
+/// Whether a page with replicas at these places needs no further one: it has `degree` replicas, or one near the hot region.
+pub fn needs_no_more(places: impl Iterator<Item = Lba>, hot: Extent, degree: u32) -> bool {
+    let mut replicas = 0;
+    places.into_iter().any(|place| {
+        replicas += 1;
+        replicas >= degree || place.distance(hot.start).0 <= 2 * hot.len.0
+    })
+}
+
+/// What a volume is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// Move to this plan.
+    Install(Plan),
+    /// Write these replicas.
+    Replicate(Vec<Replica>),
+    /// Serve from home although copies stand, or no longer so.
+    Bypass(bool),
+    /// Save these bytes: a later learner goes on from them.
+    Save(Vec<u8>),
+}
+
+/// What was seen, in the form that the policy plans from.
+#[derive(Clone, Debug)]
+enum Seen {
+    Accesses(AccessGraph),
+    Reads(Replication),
+    AllReads(StaticReplication),
+}
+
+/// Learns which data is used together, and plans by one policy.
+#[derive(Clone, Debug)]
+pub struct Learner {
+    policy: Policy,
+    volume: VolumeShape,
+    seen: Seen,
+    days: Days,
+    /// Time from one plan to the next; `None` plans only when told.
+    every: Option<Duration>,
+    planned_at: SimTime,
+    /// What is learned outlives the learner.
+    saves: bool,
+    /// Something was learned or forgotten since it was last saved.
+    changed: bool,
+}
+
+impl Learner {
+    /// A learner that knows nothing of the volume, and plans when told.
+    #[must_use]
+    pub fn new(policy: Policy, volume: VolumeShape) -> Self {
+        let replication = |rule| {
+            let config = ReplicationConfig::new(volume.capacity, volume.grid).by(rule);
+            Replication::new(ReplicationConfig { most: volume.replicas, ..config })
+        };
+        let seen = match (policy.rule(), policy.name()) {
+            (Some(rule), _) => Seen::Reads(replication(rule)),
+            (None, PolicyName::Fs2Static) => {
+                Seen::AllReads(StaticReplication::new(replication(Default::default())))
+            }
+            _ => {
+                let pages = Pages::new(volume.grid, volume.capacity);
+                Seen::Accesses(AccessGraph::new(pages, volume.ram, EDGES_MAX))
+            }
+        };
+        Self {
+            policy,
+            volume,
+            seen,
+            days: Days::default(),
+            every: None,
+            planned_at: SimTime::ZERO,
+            saves: false,
+            changed: false,
+        }
+    }
+
+    /// The same, planning by itself this long after each plan; replicas also after enough reads.
+    #[must_use]
+    pub fn every(self, every: Option<Duration>) -> Self {
+        Self { every, ..self }
+    }
+
+    /// The same, planning replicas whenever enough was read, whatever time has passed.
+    #[must_use]
+    pub fn when_due(self) -> Self {
+        self.every(Some(Duration(u64::MAX)))
+    }
+
+    /// The same, with regions of this length for replicas: the hottest of them is where replicas stand.
+    #[must_use]
+    pub fn region(mut self, region: Sectors) -> Self {
+        if let Seen::Reads(replication) = &mut self.seen {
+            replication.set_region(region);
+        }
+        self
+    }
+
+    /// Goes on from what an earlier learner saved, and asks to be saved too. Policies that plan replicas save nothing.
+    ///
+    /// # Errors
+    /// Where the memory is about a volume of another size or with other pages: it is not used.
+    pub fn recall(&mut self, known: Option<Decoded>) -> Result<(), OtherVolume> {
+        self.saves = true;
+        if let (Some(known), Seen::Accesses(graph)) = (known, &mut self.seen) {
+            if known.graph.pages() != graph.pages() {
+                // An empty memory is about no volume.
+                return if known.graph.vertex_count() == 0 { Ok(()) } else { Err(OtherVolume) };
+            }
+            *graph = known.graph;
+            self.days = Days::from(known.since_aged);
+        }
+        Ok(())
+    }
+
+    /// Its policy.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Takes in a request that came `now`. Time never runs backwards; days count from time zero.
+    pub fn observe(&mut self, now: SimTime, request: &Request) {
+        self.age(now);
+        self.days.request();
+        self.changed = true;
+        let stream = match self.policy.streams {
+            Streams::Recorded => request.stream,
+            Streams::One => StreamId(0),
+        };
+        let request = Request { stream, ..*request };
+        match &mut self.seen {
+            Seen::Accesses(graph) => graph.observe(&request),
+            Seen::Reads(replication) => replication.observe(&request),
+            Seen::AllReads(all) => all.observe(&request),
+        }
+    }
+
+    /// Lets days end.
+    fn age(&mut self, now: SimTime) {
+        let ended = self.days.ended(now);
+        if let Seen::Accesses(graph) = &mut self.seen {
+            for _ in 0..ended {
+                self.policy.training.day_ended(graph);
+                self.changed = true;
+            }
+        }
+    }
+
+    /// Whether it is time to plan.
+    #[must_use]
+    pub fn is_due(&self, now: SimTime) -> bool {
+        let enough = matches!(&self.seen, Seen::Reads(replication) if replication.is_due());
+        self.every.is_some_and(|every| enough || now.since(self.planned_at) >= every)
+    }
+
+    /// How long it is until the next plan, where that is a matter of time.
+    #[must_use]
+    pub fn due_in(&self, now: SimTime) -> Option<Duration> {
+        let every = self.every?;
+        Some(Duration(every.0.saturating_sub(now.since(self.planned_at).0)))
+    }
+
+    /// Plans, if it is time to.
+    pub fn tick(&mut self, now: SimTime, state: &VolumeState<'_>) -> Vec<Act> {
+        if self.is_due(now) { self.plan(now, state) } else { Vec::new() }
+    }
+
+    /// Plans now, from all that was seen.
+    pub fn plan(&mut self, now: SimTime, state: &VolumeState<'_>) -> Vec<Act> {
+        self.planned_at = now;
+        if !matches!(self.seen, Seen::Accesses(_)) {
+            return self.replicas(state.replicas).map(Act::Replicate).into_iter().collect();
+        }
+        self.age(now);
+        let plan = self.next_plan(state.plan, &self.plan_config());
+        // Saved before it is forgotten: the next server starts from the data behind this plan.
+        let save = self.save(now);
+        self.planned();
+        [Some(Act::Install(plan)), save.map(Act::Save)].into_iter().flatten().collect()
+    }
+
+    /// Replicas to be written; `None` where nothing can be done now. What was seen is then kept.
+    fn replicas(&mut self, space: Option<&dyn ReplicaSpace>) -> Option<Vec<Replica>> {
+        let space = space?;
+        let ReplicaProgress { blocked, answered } = space.progress();
+        if blocked {
+            return None;
+        }
+        let free = space.free();
+        if free.is_empty() {
+            return None;
+        }
+        match &mut self.seen {
+            Seen::Accesses(_) => None,
+            Seen::Reads(replication) => {
+                let hot = replication.hot_region().unwrap_or_default();
+                Some(replication.plan(free, |page| space.is_placed(page, hot), answered))
+            }
+            Seen::AllReads(all) => Some(all.plan(free)),
+        }
+    }
+
+    /// The plan that follows `standing` under `config`. Several volumes may plan from one learner; [`Self::planned`] is
+    /// called once all of them have.
+    #[must_use]
+    pub fn next_plan(&self, standing: &Plan, config: &PlanConfig) -> Plan {
+        self.accesses().map_or_else(Plan::default, |graph| next_plan(standing, graph, config))
+    }
+
+    /// The plan that follows `standing` on the learner's own volume, made now.
+    pub fn replan(&mut self, now: SimTime, standing: &Plan) -> Plan {
+        self.age(now);
+        let plan = self.next_plan(standing, &self.plan_config());
+        self.planned();
+        plan
+    }
+
+    /// Plans have been made from the requests so far: see [`crate::Training::planned`].
+    pub fn planned(&mut self) {
+        if let Seen::Accesses(graph) = &mut self.seen {
+            self.policy.training.planned(graph);
+        }
+    }
+
+    /// What a plan for the learner's own volume may use.
+    #[must_use]
+    pub fn plan_config(&self) -> PlanConfig {
+        let VolumeShape { room, read_ahead, cluster, .. } = self.volume;
+        self.policy.plan_config(room, read_ahead, cluster)
+    }
+
+    /// What is known, as bytes, where it changed since it was last saved and is to outlive the learner.
+    pub fn save(&mut self, now: SimTime) -> Option<Vec<u8>> {
+        let Seen::Accesses(graph) = &self.seen else { return None };
+        (self.saves && std::mem::take(&mut self.changed))
+            .then(|| graph.encode(self.days.of_today(now)))
+    }
+
+    /// The graph of accesses, where the policy plans from one.
+    #[must_use]
+    pub const fn accesses(&self) -> Option<&AccessGraph> {
+        match &self.seen {
+            Seen::Accesses(graph) => Some(graph),
+            Seen::Reads(_) | Seen::AllReads(_) => None,
+        }
+    }
+}
+
+/// A memory that is about another volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is about a disk of another size, or with other pages")]
+pub struct OtherVolume;
+
+impl Policy {
+    /// What a planner may use that fills so much of an area, with an engine's read-ahead and cluster.
+    #[must_use]
+    pub fn plan_config(&self, room: Sectors, read_ahead: Bytes, cluster: Bytes) -> PlanConfig {
+        PlanConfig {
+            area: room,
+            min_weight: self.min_weight,
+            strategy: self.order,
+            planning: self.planning,
+            reach: Reach::new(read_ahead, cluster),
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Policies by name: `NAME[:key=value:key=value]`, the same words for simulations and for a served volume.
+//! The table of names, keys and defaults is in [`table`].
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Planning, ReplicationRule, Strategy, Training};
+
+pub use table::{KEYS, KeyEntry, POLICIES, PolicyEntry};
+
+/// Who decides where copies stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PolicyName {
+    /// Nobody: all data stays at home.
+    Vanilla,
+    /// BORG's planner, from what came before.
+    Borg,
+    /// The same planner and a judge: a plan moves when it has proved itself.
+    Judged,
+    /// The same planner, from the requests that it is measured by: what perfect foresight would gain.
+    Oracle,
+    /// By temperature alone: the hottest extent in the middle of the area.
+    OrganPipe,
+    /// The same in buckets that double in size.
+    Buckets,
+    /// The same of the hottest 8%.
+    Lazy,
+    /// The same by whole megabytes.
+    CylinderShuffle,
+    /// The same by pieces of 8 KiB.
+    BlockShuffle,
+    /// Hottest first, in an area where the disk's own curve makes it cheapest.
+    OuterZone,
+    /// No copies: the disk's cylinders change places, the hottest in the middle of the disk.
+    CylindersInPlace,
+    /// The same by blocks of 8 KiB.
+    BlocksInPlace,
+    /// Replicas in free space: the rule of FS2 (SOSP'05).
+    Fs2,
+    /// Replicas of all that was read before, in order of address (FS2-static).
+    Fs2Static,
+    /// Replicas of whole sequences. Not the paper's.
+    Fs2Whole,
+    /// Replicas of what is likely to pay. Not the paper's.
+    Fs2Proven,
+}
+
+/// A setting of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyKey {
+    /// [`Policy::order`].
+    Order,
+    /// [`Policy::training`].
+    Training,
+    /// [`Policy::planning`].
+    Planning,
+    /// [`Policy::min_weight`].
+    MinWeight,
+    /// [`Policy::streams`].
+    Streams,
+    /// [`Policy::area_at`].
+    AreaAt,
+    /// [`Policy::allowance`].
+    Allowance,
+    /// [`Policy::degree`].
+    Degree,
+}
+
+/// Where the optimized area lies on a simulated disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AreaAt {
+    /// Amid client addresses, at the median of the reads learned from; addresses behind it are shifted by its size.
+    #[default]
+    Median,
+    /// Behind all client addresses.
+    End,
+}
+
+/// Whose requests are told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Streams {
+    /// Each process is one stream, where the trace names processes.
+    #[default]
+    Recorded,
+    /// All requests are one stream: what a server knows that observes no device.
+    One,
+}
+
+/// A policy and its settings. [`Policy::new`] has the defaults; text is parsed with [`str::parse`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    name: PolicyName,
+    /// In which order copies stand.
+    pub order: Strategy,
+    /// How much of the past counts.
+    pub training: Training,
+    /// What becomes of the plan in force.
+    pub planning: Planning,
+    /// An extent is copied only if it was read before or after another copied extent this often; 0 = always.
+    pub min_weight: u32,
+    /// Whose requests are told apart.
+    pub streams: Streams,
+    /// Where the optimized area lies. Simulations alone have the choice.
+    pub area_at: AreaAt,
+    /// Disk time that a judged layout may lose in a day, in thousandths of the disk time without layout.
+    pub allowance: u32,
+    /// Most replicas of one page.
+    pub degree: u32,
+}
+
+impl Policy {
+    /// The policy with its defaults.
+    #[must_use]
+    pub const fn new(name: PolicyName) -> Self {
+        let (order, planning) = match name {
+            PolicyName::OrganPipe => (Strategy::OrganPipe, Planning::Anew),
+            PolicyName::Buckets => (Strategy::Buckets, Planning::Anew),
+            PolicyName::Lazy => (Strategy::Lazy, Planning::Anew),
+            PolicyName::CylinderShuffle => (Strategy::CylinderShuffle, Planning::Anew),
+            PolicyName::BlockShuffle => (Strategy::BlockShuffle, Planning::Anew),
+            PolicyName::OuterZone => (Strategy::HottestFirst, Planning::Anew),
+            _ => (Strategy::MostConnected, Planning::Revise),
+        };
+        // The area of a judged layout lies behind home, so that without copies it is the vanilla system.
+        let area_at = match name {
+            PolicyName::Judged => AreaAt::End,
+            _ => AreaAt::Median,
+        };
+        Self {
+            name,
+            order,
+            training: Training::Cumulative,
+            planning,
+            min_weight: 0,
+            streams: Streams::Recorded,
+            area_at,
+            allowance: 10,
+            degree: 1,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> PolicyName {
+        self.name
+    }
+
+    /// What the table says of it.
+    #[must_use]
+    pub fn entry(&self) -> &'static PolicyEntry {
+        self.name.entry()
+    }
+
+    /// By which rule it chooses blocks to replicate as requests come, where it does.
+    #[must_use]
+    pub const fn rule(&self) -> Option<ReplicationRule> {
+        match self.name {
+            PolicyName::Fs2 => Some(ReplicationRule::Paper),
+            PolicyName::Fs2Whole => Some(ReplicationRule::Whole),
+            PolicyName::Fs2Proven => Some(ReplicationRule::Proven),
+            _ => None,
+        }
+    }
+
+    /// Whether it puts replicas into free space.
+    #[must_use]
+    pub const fn replicates(&self) -> bool {
+        matches!(self.name, PolicyName::Fs2Static) || self.rule().is_some()
+    }
+
+    /// Whether it puts copies into an optimized area.
+    #[must_use]
+    pub const fn has_area(&self) -> bool {
+        !self.replicates() && !self.moves_in_place() && !matches!(self.name, PolicyName::Vanilla)
+    }
+
+    /// Whether data itself changes places on the disk, without copies.
+    #[must_use]
+    pub const fn moves_in_place(&self) -> bool {
+        matches!(self.name, PolicyName::CylindersInPlace | PolicyName::BlocksInPlace)
+    }
+
+    /// The setting as it is written in a policy's text.
+    #[must_use]
+    pub fn value(&self, key: PolicyKey) -> String {
+        match key {
+            PolicyKey::Order => self.order.to_string(),
+            PolicyKey::Training => self.training.to_string(),
+            PolicyKey::Planning => self.planning.to_string(),
+            PolicyKey::MinWeight => self.min_weight.to_string(),
+            PolicyKey::Streams => self.streams.to_string(),
+            PolicyKey::AreaAt => self.area_at.to_string(),
+            PolicyKey::Allowance => self.allowance.to_string(),
+            PolicyKey::Degree => self.degree.to_string(),
+        }
+    }
+
+    /// Parses policies separated by commas.
+    ///
+    /// # Errors
+    /// The first policy that does not exist, or the first key or value that it does not take.
+    pub fn list(text: &str) -> Result<Vec<Self>, PolicyError> {
+        text.split(',').map(str::parse).collect()
+    }
+
+    /// Whether a served volume can run the policy.
+    ///
+    /// # Errors
+    /// Where the policy, or a key that was set, is for simulations alone.
+    pub fn check_live(&self) -> Result<(), PolicyError> {
+        if !self.entry().live {
+            return Err(PolicyError::NotLive { policy: self.name.text() });
+        }
+        match self.changed().find(|key| !key.entry().live) {
+            Some(key) => Err(PolicyError::KeyNotLive { policy: self.name.text(), key: key.text() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The keys whose values are not the defaults.
+    fn changed(&self) -> impl Iterator<Item = PolicyKey> + '_ {
+        let default = Self::new(self.name);
+        let keys = self.entry().keys.iter().copied();
+        keys.filter(move |&key| self.value(key) != default.value(key))
+    }
+
+    fn set(&mut self, key: PolicyKey, value: &str) -> Result<(), ()> {
+        fn parsed<T: FromStr>(to: &mut T, value: &str) -> Result<(), ()> {
+            *to = value.parse().map_err(|_| ())?;
+            Ok(())
+        }
+        fn number(to: &mut u32, value: &str, from: u32, most: u32) -> Result<(), ()> {
+            let n = value.parse().map_err(|_| ())?;
+            *to = n;
+            if (from..=most).contains(&n) { Ok(()) } else { Err(()) }
+        }
+        match key {
+            PolicyKey::Order => parsed(&mut self.order, value),
+            PolicyKey::Training => parsed(&mut self.training, value),
+            PolicyKey::Planning => parsed(&mut self.planning, value),
+            PolicyKey::Streams => parsed(&mut self.streams, value),
+            PolicyKey::AreaAt => parsed(&mut self.area_at, value),
+            PolicyKey::MinWeight => number(&mut self.min_weight, value, 0, u32::MAX),
+            PolicyKey::Allowance => number(&mut self.allowance, value, 0, 1000),
+            PolicyKey::Degree => number(&mut self.degree, value, 1, 16),
+        }
+    }
+}
+
+impl From<ReplicationRule> for PolicyName {
+    fn from(rule: ReplicationRule) -> Self {
+        match rule {
+            ReplicationRule::Paper => Self::Fs2,
+            ReplicationRule::Whole => Self::Fs2Whole,
+            ReplicationRule::Proven => Self::Fs2Proven,
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name.text())?;
+        self.changed().try_for_each(|key| write!(f, ":{}={}", key.text(), self.value(key)))
+    }
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let entry = POLICIES.iter().find(|p| p.name.text() == name);
+        let entry = entry.ok_or_else(|| PolicyError::UnknownName(name.to_owned()))?;
+        let policy = entry.name.text();
+        let mut parsed = Self::new(entry.name);
+        let mut given: Vec<PolicyKey> = Vec::new();
+        for part in parts {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| PolicyError::NotKeyValue { policy, text: part.to_owned() })?;
+            let known = entry.keys.iter().copied().find(|k| k.text() == key);
+            let known = known.ok_or_else(|| PolicyError::UnknownKey {
+                policy,
+                key: key.to_owned(),
+                keys: entry.keys.iter().map(|k| k.text()).collect::<Vec<_>>().join(", "),
+            })?;
+            if given.contains(&known) {
+                return Err(PolicyError::Twice { policy, key: known.text() });
+            }
+            given.push(known);
+            parsed.set(known, value).map_err(|()| PolicyError::Value {
+                policy,
+                key: known.text(),
+                value: value.to_owned(),
+                allowed: known.entry().values,
+            })?;
+        }
+        Ok(parsed)
+    }
+}
+
+/// Why a text is no policy, or no policy of a served volume.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// No policy has the name.
+    #[error("'{0}' is not a policy: {names}", names = table::names())]
+    UnknownName(String),
+    /// A part without `=`.
+    #[error("policy {policy}: '{text}' is not a setting: write NAME:key=value")]
+    NotKeyValue {
+        /// The policy.
+        policy: &'static str,
+        /// The part.
+        text: String,
+    },
+    /// A key that the policy does not have.
+    #[error("policy {policy} has no key '{key}'; {}", keys_are(.keys))]
+    UnknownKey {
+        /// The policy.
+        policy: &'static str,
+        /// The key.
+        key: String,
+        /// Keys of the policy.
+        keys: String,
+    },
+    /// A key given more than once.
+    #[error("policy {policy}: key {key} is given twice")]
+    Twice {
+        /// The policy.
+        policy: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+    /// A value that the key does not take.
+    #[error("policy {policy}: {key}={value} is not allowed; {key} is {allowed}")]
+    Value {
+        /// The policy.
+        policy: &'static str,
+        /// The key.
+        key: &'static str,
+        /// The value.
+        value: String,
+        /// Values of the key.
+        allowed: &'static str,
+    },
+    /// A policy for simulations alone.
+    #[error(
+        "policy {policy} is for simulations alone; a served volume takes {}",
+        table::live_names()
+    )]
+    NotLive {
+        /// The policy.
+        policy: &'static str,
+    },
+    /// A key for simulations alone.
+    #[error("policy {policy}: key {key} is for simulations alone")]
+    KeyNotLive {
+        /// The policy.
+        policy: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+}
+
+fn keys_are(keys: &str) -> String {
+    if keys.is_empty() { "it has no keys".to_owned() } else { format!("its keys: {keys}") }
+}
+
+/// The two values of an enum by name.
+macro_rules! two_words {
+    ($type:ty, $first:path = $a:literal, $second:path = $b:literal) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $first => $a,
+                    $second => $b,
+                })
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $a => Ok($first),
+                    $b => Ok($second),
+                    _ => Err(format!("'{text}' is neither {} nor {}", $a, $b)),
+                }
+            }
+        }
+    };
+}
+
+two_words!(AreaAt, AreaAt::Median = "median", AreaAt::End = "end");
+two_words!(Streams, Streams::Recorded = "recorded", Streams::One = "one");

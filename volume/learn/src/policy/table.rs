@@ -1,0 +1,243 @@
+//! The one table of policies and their keys: help, errors, and the list of `seekless policies` come from here.
+
+use super::{PolicyKey, PolicyName};
+use PolicyKey::{Allowance, AreaAt, Degree, MinWeight, Order, Planning, Streams, Training};
+
+/// A policy of the table. Its defaults are those of [`super::Policy::new`].
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyEntry {
+    /// Which policy.
+    pub name: PolicyName,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Whether a served volume can run it.
+    pub live: bool,
+    /// The keys that it takes.
+    pub keys: &'static [PolicyKey],
+}
+
+/// A key of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyEntry {
+    /// Which key.
+    pub key: PolicyKey,
+    /// Its name.
+    pub text: &'static str,
+    /// The values that it takes, in words.
+    pub values: &'static str,
+    /// What it decides, in one line.
+    pub about: &'static str,
+    /// Whether a served volume has the choice.
+    pub live: bool,
+}
+
+const fn entry(
+    name: PolicyName,
+    live: bool,
+    keys: &'static [PolicyKey],
+    about: &'static str,
+) -> PolicyEntry {
+    PolicyEntry { name, about, live, keys }
+}
+
+const BY_HEAT: &[PolicyKey] = &[Training, Planning, AreaAt];
+
+/// Every policy, in the order in which lists show them.
+pub const POLICIES: &[PolicyEntry] = &[
+    entry(PolicyName::Vanilla, true, &[], "all data stays at home: the baseline"),
+    entry(
+        PolicyName::Borg,
+        true,
+        &[Order, Training, Planning, MinWeight, Streams, AreaAt],
+        "copies of what is read together stand side by side in the optimized area (BORG)",
+    ),
+    entry(
+        PolicyName::Judged,
+        true,
+        &[Order, Training, Planning, MinWeight, Streams, Allowance],
+        "as borg, but a model of the disk tries each plan; a plan that loses is taken back",
+    ),
+    entry(
+        PolicyName::Oracle,
+        false,
+        &[Order, Training, Planning, MinWeight, Streams, AreaAt],
+        "as borg, but learned from the measured requests: the most that foresight gains",
+    ),
+    entry(
+        PolicyName::OrganPipe,
+        true,
+        BY_HEAT,
+        "copies by temperature: the hottest extent in the middle of the area",
+    ),
+    entry(
+        PolicyName::Buckets,
+        true,
+        BY_HEAT,
+        "as organ-pipe, in buckets that double in size from the middle outwards",
+    ),
+    entry(PolicyName::Lazy, true, BY_HEAT, "as organ-pipe, of the hottest 8% of the data"),
+    entry(PolicyName::CylinderShuffle, true, BY_HEAT, "as organ-pipe, by whole megabytes"),
+    entry(PolicyName::BlockShuffle, true, BY_HEAT, "as organ-pipe, by pieces of 8 KiB"),
+    entry(
+        PolicyName::OuterZone,
+        false,
+        &[Training],
+        "hottest extent first, in an area where the disk's own curve makes it cheapest",
+    ),
+    entry(
+        PolicyName::CylindersInPlace,
+        false,
+        &[Training],
+        "no copies: cylinders change places, the hottest in the middle of the disk",
+    ),
+    entry(
+        PolicyName::BlocksInPlace,
+        false,
+        &[Training],
+        "no copies: blocks of 8 KiB change places, the hottest in the middle of the disk",
+    ),
+    entry(
+        PolicyName::Fs2,
+        true,
+        &[Degree],
+        "replicas in free space of what is read together with the hottest region (FS2)",
+    ),
+    entry(
+        PolicyName::Fs2Static,
+        false,
+        &[Degree],
+        "replicas in free space of all that was read, in order of address (FS2-static)",
+    ),
+    entry(
+        PolicyName::Fs2Whole,
+        true,
+        &[Degree],
+        "replicas in free space of whole sequences that are read in short runs",
+    ),
+    entry(
+        PolicyName::Fs2Proven,
+        true,
+        &[Degree],
+        "as fs2-whole, of what is likely to pay; replicas cost at most 2% of accesses",
+    ),
+];
+
+/// Every key of a policy.
+pub const KEYS: &[KeyEntry] = &[
+    KeyEntry {
+        key: Order,
+        text: "order",
+        values: "most-connected, heaviest-edge, many-starts, organ-pipe, buckets, lazy, cylinder-shuffle, block-shuffle or hottest-first",
+        about: "order of copies in the area: the first three by what is read together, the others by temperature",
+        live: true,
+    },
+    KeyEntry {
+        key: Training,
+        text: "training",
+        values: "cumulative, decaying or partial",
+        about: "what counts: all requests, requests halved each day, or requests since the last plan",
+        live: true,
+    },
+    KeyEntry {
+        key: Planning,
+        text: "planning",
+        values: "revise or anew",
+        about: "the next plan: change the last plan where a move pays, or lay all copies anew",
+        live: true,
+    },
+    KeyEntry {
+        key: MinWeight,
+        text: "min-weight",
+        values: "a number from 0",
+        about: "copy an extent only if it was read before or after another copied extent this often",
+        live: true,
+    },
+    KeyEntry {
+        key: Streams,
+        text: "streams",
+        values: "recorded or one",
+        about: "tell processes apart as the trace does, or take all requests for one stream",
+        live: false,
+    },
+    KeyEntry {
+        key: AreaAt,
+        text: "area-at",
+        values: "median or end",
+        about: "the area lies amid client addresses, at the median read, or behind all of them",
+        live: false,
+    },
+    KeyEntry {
+        key: Allowance,
+        text: "allowance",
+        values: "a number from 0 to 1000",
+        about: "disk time that a day may lose, in thousandths of the time without layout",
+        live: true,
+    },
+    KeyEntry {
+        key: Degree,
+        text: "degree",
+        values: "a number from 1 to 16",
+        about: "most replicas of one page; a read takes the nearest",
+        live: true,
+    },
+];
+
+impl PolicyName {
+    /// As on the command line.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Vanilla => "vanilla",
+            Self::Borg => "borg",
+            Self::Judged => "judged",
+            Self::Oracle => "oracle",
+            Self::OrganPipe => "organ-pipe",
+            Self::Buckets => "buckets",
+            Self::Lazy => "lazy",
+            Self::CylinderShuffle => "cylinder-shuffle",
+            Self::BlockShuffle => "block-shuffle",
+            Self::OuterZone => "outer-zone",
+            Self::CylindersInPlace => "cylinders-in-place",
+            Self::BlocksInPlace => "blocks-in-place",
+            Self::Fs2 => "fs2",
+            Self::Fs2Static => "fs2-static",
+            Self::Fs2Whole => "fs2-whole",
+            Self::Fs2Proven => "fs2-proven",
+        }
+    }
+
+    /// Its line of the table.
+    #[must_use]
+    pub fn entry(self) -> &'static PolicyEntry {
+        // The table begins with vanilla, and holds every name: a test says so.
+        POLICIES.iter().find(|p| p.name == self).unwrap_or(&POLICIES[0])
+    }
+}
+
+impl PolicyKey {
+    /// As on the command line.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        self.entry().text
+    }
+
+    /// Its line of the table.
+    #[must_use]
+    pub fn entry(self) -> &'static KeyEntry {
+        // Every key has a line: a test says so.
+        KEYS.iter().find(|k| k.key == self).unwrap_or(&KEYS[0])
+    }
+}
+
+pub(super) fn names() -> String {
+    listed(|_| true)
+}
+
+pub(super) fn live_names() -> String {
+    listed(|p| p.live)
+}
+
+fn listed(which: impl Fn(&PolicyEntry) -> bool) -> String {
+    let names: Vec<&str> = POLICIES.iter().filter(|p| which(p)).map(|p| p.name.text()).collect();
+    names.join(", ")
+}

@@ -1,0 +1,83 @@
+//! Policies are read as they are written, and errors name what is allowed.
+
+use super::*;
+
+#[test]
+fn every_policy_is_read_as_it_is_written() {
+    for (i, entry) in POLICIES.iter().enumerate() {
+        let policy = Policy::new(entry.name);
+        assert_eq!(entry.name.entry().name, entry.name);
+        assert_eq!(entry.name.text().parse(), Ok(policy));
+        assert_eq!(policy.to_string(), entry.name.text());
+        assert!(POLICIES[..i].iter().all(|p| p.name != entry.name));
+        // Every key takes its own default, which is then not shown.
+        let all: String =
+            entry.keys.iter().map(|k| format!(":{}={}", k.text(), policy.value(*k))).collect();
+        assert_eq!(format!("{}{all}", entry.name.text()).parse(), Ok(policy));
+    }
+    for key in KEYS {
+        assert_eq!(key.key.entry().text, key.text);
+        assert!(POLICIES.iter().any(|p| p.keys.contains(&key.key)), "{}", key.text);
+    }
+}
+
+#[test]
+fn settings_are_read_and_shown() {
+    let text = "borg:order=many-starts:training=decaying:planning=anew:min-weight=3:streams=one:area-at=end";
+    let policy: Policy = text.parse().unwrap();
+    assert_eq!((policy.order, policy.training), (Strategy::ManyStarts, Training::Decaying));
+    assert_eq!((policy.planning, policy.min_weight), (Planning::Anew, 3));
+    assert_eq!((policy.streams, policy.area_at), (Streams::One, AreaAt::End));
+    assert_eq!(policy.to_string(), text);
+    let list = Policy::list("vanilla,judged:allowance=20,fs2-proven:degree=2").unwrap();
+    assert_eq!(
+        list.iter().map(|p| (p.allowance, p.degree)).collect::<Vec<_>>(),
+        [(10, 1), (20, 1), (10, 2)]
+    );
+}
+
+#[test]
+fn values_in_the_table_are_all_there_are() {
+    for order in Strategy::ALL {
+        assert!(PolicyKey::Order.entry().values.contains(order.name()));
+    }
+    for training in Training::ALL {
+        assert!(PolicyKey::Training.entry().values.contains(training.name()));
+    }
+    for planning in Planning::ALL {
+        assert!(PolicyKey::Planning.entry().values.contains(planning.name()));
+    }
+}
+
+#[test]
+fn errors_say_which_key_and_what_is_allowed() {
+    for (text, words) in [
+        ("brog", &["'brog' is not a policy", "vanilla, borg, judged"][..]),
+        ("", &["'' is not a policy"]),
+        ("borg:order", &["policy borg", "'order' is not a setting", "NAME:key=value"]),
+        ("borg:speed=3", &["policy borg has no key 'speed'", "its keys: order, training"]),
+        ("vanilla:order=lazy", &["policy vanilla has no key 'order'", "it has no keys"]),
+        ("organ-pipe:order=lazy", &["organ-pipe has no key 'order'"]),
+        ("borg:order=best", &["policy borg: order=best is not allowed", "many-starts"]),
+        ("borg:training=partial:training=partial", &["key training is given twice"]),
+        ("borg:min-weight=-1", &["min-weight=-1", "a number from 0"]),
+        ("judged:allowance=1001", &["allowance=1001", "from 0 to 1000"]),
+        ("fs2:degree=0", &["degree=0", "from 1 to 16"]),
+        ("fs2:degree=17", &["degree=17"]),
+    ] {
+        let error = text.parse::<Policy>().unwrap_err().to_string();
+        assert!(words.iter().all(|w| error.contains(w)), "{text}: {error}");
+    }
+    assert!(Policy::list("borg,").is_err());
+}
+
+#[test]
+fn a_served_volume_takes_what_it_can_run() {
+    let refused = |text: &str| text.parse::<Policy>().unwrap().check_live().unwrap_err();
+    assert!(refused("oracle").to_string().contains("a served volume takes vanilla, borg"));
+    assert!(refused("borg:area-at=end").to_string().contains("key area-at"));
+    assert!(refused("borg:streams=one").to_string().contains("key streams"));
+    for text in ["vanilla", "borg:order=lazy", "judged:allowance=5", "fs2-whole:degree=2"] {
+        assert_eq!(text.parse::<Policy>().unwrap().check_live(), Ok(()), "{text}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Where replicas stand: side by side in free ranges near the hot region (SOSP'05, 3.1).
+
+use seekless_block::{Extent, PAGE_SECTORS};
+
+use super::{RUN, SHORT};
+use crate::Replica;
+
+/// The free ranges, cut where that lets replicas begin beside `near`: behind it, and, of what lies before it, `sectors`
+/// before its end.
+fn beside(free: impl IntoIterator<Item = Extent>, near: Extent, sectors: u64) -> Vec<Extent> {
+    let cut = |range: Extent| {
+        let page = |at: u64| {
+            let at = at.clamp(range.start.0, range.end().0) - range.start.0;
+            range.start.0 + at / PAGE_SECTORS * PAGE_SECTORS
+        };
+        let behind = page(near.end().0.saturating_add(PAGE_SECTORS - 1));
+        let before = page(near.start.0.min(range.end().0).saturating_sub(sectors)).min(behind);
+        let parts = [(range.start.0, before), (before, behind), (behind, range.end().0)];
+        parts.into_iter().filter(|(a, b)| a < b).map(|(a, b)| Extent::span(a, b))
+    };
+    free.into_iter().flat_map(cut).collect()
+}
+
+/// Lays runs side by side into free ranges: near the hot region first, and the longer ones before the shorter (3.1: more
+/// weight where more is free).
+#[must_use]
+pub fn side_by_side(
+    wanted: &[Extent],
+    free: impl IntoIterator<Item = Extent>,
+    hot: Extent,
+) -> Vec<Replica> {
+    let sectors: u64 = wanted.iter().map(|e| e.len.0).sum();
+    let middle = hot.start.0 + hot.len.0 / 2;
+    let mut ranges = beside(free, hot, sectors);
+    ranges.retain(|e| e.len.0 >= SHORT);
+    // A region further away for each time that all of it fits less.
+    ranges.sort_by_key(|e| {
+        let away = middle.abs_diff(middle.clamp(e.start.0, e.end().0));
+        let misses = sectors.max(1).div_ceil(e.len.0.min(sectors.max(1)));
+        (away / hot.len.0.max(1) + misses, away)
+    });
+    let mut replicas: Vec<Replica> = Vec::new();
+    let mut ranges = ranges.into_iter();
+    let mut here = Extent::default();
+    let mut run = Replica::default();
+    let mut run_len = 0;
+    let mut wanted = wanted.iter().copied();
+    let mut next = wanted.next();
+    while let Some(home) = next {
+        let here_left = here.len.0 / PAGE_SECTORS * PAGE_SECTORS;
+        if here_left == 0 || run_len == RUN {
+            if run_len > 0 {
+                replicas.push(std::mem::take(&mut run));
+                run_len = 0;
+            }
+            if here_left == 0 {
+                // All that is free is taken.
+                let Some(range) = ranges.next() else { break };
+                here = range;
+            }
+            continue;
+        }
+        if run_len == 0 {
+            run.place = here.start;
+        }
+        let len = home.len.0.min(here_left).min(RUN - run_len);
+        run.homes.push(Extent::new(home.start.0, len));
+        run_len += len;
+        here = Extent::span(here.start.0 + len, here.end().0);
+        next = if len == home.len.0 {
+            wanted.next()
+        } else {
+            Some(Extent::span(home.start.0 + len, home.end().0))
+        };
+    }
+    if run_len > 0 {
+        replicas.push(run);
+    }
+    replicas
+}

@@ -1,0 +1,352 @@
+//! A volume and its area, found and locked: by the area's name, or within the device. Attaching it, and what is known of its home.
+
+use std::path::{Path, PathBuf};
+
+use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+use seekless_engine::format::{FormatError, Label, Page, Superblock, page_extent, read_superblock};
+use seekless_engine::{
+    AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, attach, examine,
+};
+
+use seekless_host::Opened;
+
+use super::{HEAD, MAGIC, NO_ROOM, failed, guarded_by, part, refused, whole};
+use crate::backend::files::Disk;
+use crate::backend::guard::{self, GuardError, Standing};
+use crate::backend::identity;
+use crate::backend::region::Region;
+use crate::error::ServeError;
+
+/// What a backing is, together with the area named for it, if any.
+pub(crate) enum Store {
+    /// A disk without an area that lasts.
+    Plain(Opened),
+    /// A volume and its area.
+    Lasting(Box<Lasting>),
+}
+
+/// Opens a volume and its area without attaching it, `write` to mend it. Nobody else has it meanwhile.
+///
+/// # Errors
+/// Where either cannot be opened, is in use, or holds no area.
+pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
+    let opened = Opened::path(backing, !write)?;
+    match Store::open(opened, backing, area, !write)? {
+        Store::Lasting(lasting) => Ok(*lasting),
+        Store::Plain(_) => Err(refused(
+            backing,
+            "no area lies within it: name the one that was made for it with --area, or make one with `seekless volume format`",
+        )),
+    }
+}
+
+/// A volume and its area, locked.
+#[derive(Debug)]
+pub struct Lasting {
+    pub(crate) home: Disk,
+    pub(crate) area: Disk,
+    pub(crate) superblock: Superblock,
+    pub(super) backing: PathBuf,
+    /// Where the area stands, for people.
+    pub(crate) place: PathBuf,
+    /// Sectors that home has now.
+    pub(super) found: Sectors,
+    /// How its guard stood when it was opened.
+    pub(super) guard: Result<Standing, GuardError>,
+}
+
+impl Store {
+    /// Finds the area of a backing: the one named, or the one within it.
+    pub(crate) fn open(
+        opened: Opened,
+        backing: &Path,
+        area: Option<&Path>,
+        read_only: bool,
+    ) -> Result<Self, ServeError> {
+        let mut all = whole(&opened)?;
+        let mut first: Page = [0; PAGE_BYTES as usize];
+        if all.capacity().0 >= PAGE_SECTORS {
+            all.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
+        }
+        let ours = first.starts_with(MAGIC);
+        match area {
+            None if !ours => Ok(Self::Plain(opened)),
+            None => Lasting::inside(&opened, all, &first, backing),
+            Some(path) => Lasting::beside(&opened, all, &first, backing, path, read_only),
+        }
+    }
+}
+
+impl Lasting {
+    fn inside(
+        opened: &Opened,
+        mut all: Disk,
+        first: &Page,
+        backing: &Path,
+    ) -> Result<Store, ServeError> {
+        let superblock = match Superblock::decode(first) {
+            Ok(s) if !s.inside => {
+                let why = format!(
+                    "is an area, made for '{}': name that one, and this as its --area",
+                    s.label.as_str()
+                );
+                return Err(refused(backing, why));
+            }
+            Ok(locator) => {
+                let (expected, found) =
+                    (locator.area_at.0.saturating_add(locator.area_size.0), all.capacity());
+                if expected > found.0 {
+                    let expected = Sectors(expected);
+                    return Err(failed(backing)(AttachError::Shrunken { expected, found }));
+                }
+                let s = read_superblock(&mut all, locator.area_at)
+                    .map_err(|e| failed(backing)(e.into()))?
+                    .superblock;
+                if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
+                    let why = "its locator and its area do not belong together; nothing was changed; run `seekless volume check`";
+                    return Err(refused(backing, why));
+                }
+                s
+            }
+            Err(FormatError::Kind { .. }) => {
+                let why =
+                    "begins with a page of seekless that is no superblock; nothing was changed";
+                return Err(guard::of_page(first)
+                    .map_or_else(|| refused(backing, why), |page| guarded_by(backing, &page)));
+            }
+            // At the start of a device the locator is a superblock, and there is another copy of it.
+            Err(_) => {
+                let s = read_superblock(&mut all, Lba(0))
+                    .map_err(|e| failed(backing)(e.into()))?
+                    .superblock;
+                if !s.inside || s.area_at.0 != 0 {
+                    return Err(refused(backing, "its first page is damaged; nothing was changed"));
+                }
+                s
+            }
+        };
+        let (at, len) = (superblock.area_at.0, superblock.area_size.0);
+        let head = if at == 0 { 0 } else { HEAD.0 };
+        let volume = superblock.home_capacity.0;
+        let before = volume.min(at.saturating_sub(head));
+        let needed = at.saturating_add(len).saturating_add(volume - before);
+        let device = opened.bytes / SECTOR_BYTES;
+        if needed > device {
+            let (expected, found) = (Sectors(needed), Sectors(device));
+            return Err(failed(backing)(AttachError::Shrunken { expected, found }));
+        }
+        let bytes =
+            |parts: [(u64, u64); 2]| parts.map(|(a, b)| (a * SECTOR_BYTES, b * SECTOR_BYTES));
+        let home = part(&opened.fd, &bytes([(head, before), (at + len, volume - before)]))?;
+        let area = part(&opened.fd, &bytes([(at, len), (0, 0)]))?;
+        let (backing, place) = (backing.to_owned(), backing.to_owned());
+        let found = superblock.home_capacity;
+        let guard = Ok(Standing::Nowhere);
+        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
+    }
+
+    fn beside(
+        opened: &Opened,
+        home: Disk,
+        first: &Page,
+        backing: &Path,
+        path: &Path,
+        read_only: bool,
+    ) -> Result<Store, ServeError> {
+        if let Ok(s) = Superblock::decode(first) {
+            let why = if s.inside {
+                "has its area within itself: leave --area out"
+            } else {
+                "is an area itself, not a disk"
+            };
+            return Err(refused(backing, why));
+        }
+        let place = Opened::path(path, read_only)?;
+        let mut all = whole(&place)?;
+        let superblock =
+            read_superblock(&mut all, Lba(0)).map_err(|e| failed(path)(e.into()))?.superblock;
+        if superblock.inside {
+            return Err(refused(path, "holds an area and the disk it serves: serve it by itself"));
+        }
+        let (expected, found) = (superblock.area_size, all.capacity());
+        if expected > found {
+            return Err(failed(path)(AttachError::Shrunken { expected, found }));
+        }
+        let area = part(&place.fd, &[(0, expected.bytes().0)])?;
+        let found = Sectors(opened.bytes / SECTOR_BYTES);
+        let keys = (superblock.uuid, superblock.home_capacity);
+        let (mut home, mut standing) = (home, Ok(Standing::Nowhere));
+        if keys.1.0 >= guard::HOME_MIN {
+            let name = tail(&path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+            let region = Region::new(place.fd, expected.bytes().0, keys, name);
+            standing = region.look(&home);
+            if !matches!(standing, Ok(Standing::Nowhere)) {
+                home = home.with_guard(region);
+            }
+        }
+        let (backing, place, guard) = (backing.to_owned(), path.to_owned(), standing);
+        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
+    }
+
+    /// What the area holds, for whoever only reads; nothing is written.
+    pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
+        let proof = self.proof(false);
+        let examined = examine(&mut self.area).map_err(failed(&self.place))?;
+        let examined = examined.doubting(&proof);
+        let (expected, found) = (examined.superblock().home_capacity, self.found);
+        if expected != found {
+            return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
+        }
+        match &self.guard {
+            // The region has what somebody wrote over.
+            Err(GuardError::Wrong { here: true, .. }) | Ok(_) => Ok(examined),
+            Err(e) => Err(refused(&self.backing, e.to_string())),
+        }
+    }
+
+    /// Whether its guard is up, so that the bare disk cannot be mounted; or why that cannot be said.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn is_guarded(&self) -> Result<bool, String> {
+        match &self.guard {
+            Ok(standing) => Ok(standing.is_in_region()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    /// Mends a guard that [`Self::is_guarded`] is not content with. What was wrong, and whether bytes that somebody
+    /// wrote to the disk without its area are given up for it: those only where `lose`, else nothing is written.
+    /// `None` where nothing was wrong.
+    ///
+    /// # Errors
+    /// Where it cannot be mended, where the disk is another one by its name, or a device fails.
+    pub fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
+        let wrong = |e: GuardError| match e {
+            GuardError::Device(e) => failed(&self.place)(e.into()),
+            GuardError::Wrong { why, .. } => refused(&self.backing, why),
+        };
+        match (self.home.guard(), &self.guard) {
+            (Some(region), Err(_)) => {
+                self.is_home(false)?;
+                region.repair(&self.home, lose).map_err(wrong)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What is known of home and of its guard; `to_drain` where the area is only to be brought home.
+    fn proof(&self, to_drain: bool) -> Proof {
+        let guard = match &self.guard {
+            _ if self.superblock.inside => HomeGuard::SameDevice,
+            Ok(standing) if standing.is_in_region() => HomeGuard::Up,
+            Ok(_) if self.home.guard().is_some() => HomeGuard::Down,
+            Ok(_) => HomeGuard::Missing,
+            Err(_) => HomeGuard::Down,
+        };
+        Proof { stamp: self.stamp(), guard, to_drain }
+    }
+
+    /// What is free in the ext2, ext3 or ext4 file system at home.
+    pub(crate) fn free_in_ext(&mut self) -> Result<Vec<Extent>, ServeError> {
+        let found = crate::ext::free(&mut self.home);
+        found.map_err(|e| refused(&self.backing, format!("what is free is not known: {e}")))
+    }
+
+    /// What can be proven of home.
+    fn stamp(&self) -> [u8; 32] {
+        let of_home = || identity::stamp(std::os::fd::AsFd::as_fd(&self.home));
+        self.own_stamp().unwrap_or_else(of_home)
+    }
+
+    /// Refuses another disk than the area was made for.
+    fn is_home(&self, moved: bool) -> Result<(), ServeError> {
+        let s = &self.superblock;
+        let (is, was) = (identity::label(&self.backing), s.label.as_str());
+        if !s.inside && !moved && !identity::same(&is, was) {
+            let why = format!(
+                "the area {} was made for '{was}', and this is '{is}'; if it is the same disk under a new name, give --moved",
+                self.place.display()
+            );
+            return Err(refused(&self.backing, why));
+        }
+        let (expected, found) = (s.home_capacity, self.found);
+        if expected != found {
+            return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
+        }
+        Ok(())
+    }
+
+    /// The area, as a device.
+    pub fn area(&mut self) -> &mut dyn Device {
+        &mut self.area
+    }
+
+    /// What its superblock said when it was opened.
+    #[must_use]
+    pub const fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The file or device that the area stands on.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Sectors of home as it is now.
+    #[must_use]
+    pub const fn home_capacity(&self) -> Sectors {
+        self.found
+    }
+
+    /// A device that begins with a page of ours is used through us alone, as a RAID's members are through it: that
+    /// the area was detached in order is proof enough. The times of its last change would prove nothing, since the
+    /// area's own writes change them.
+    pub(crate) fn own_stamp(&self) -> Option<[u8; 32]> {
+        let uuid = self.superblock.uuid.0;
+        let mut stamp = [0; 32];
+        stamp[..16].copy_from_slice(&uuid);
+        self.superblock.inside.then_some(stamp)
+    }
+
+    /// Attaches: what the area holds is recovered, and it is marked as in use; where it may hold the only copy of
+    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `to_drain`: it is
+    /// only to be brought home, which needs no room for a guard.
+    pub(crate) fn attach(
+        &mut self,
+        config: Config,
+        moved: bool,
+        to_drain: bool,
+    ) -> Result<(Engine, AttachReport), ServeError> {
+        self.is_home(moved)?;
+        if let Err(e) = &self.guard {
+            return Err(refused(&self.backing, e.to_string()));
+        }
+        let config = Config { capacity: self.found, ..config };
+        let proof = self.proof(to_drain);
+        let attached = attach(&mut self.area, config, &proof);
+        let (engine, report) = attached.map_err(|error| match error {
+            AttachError::NoGuard => refused(&self.place, NO_ROOM),
+            error => failed(&self.place)(error),
+        })?;
+        if let Some(region) = self.home.guard() {
+            let moved = region.settle(&self.home).and_then(|standing| match standing {
+                Standing::Down if report.needs_guard => region.put_up(&self.home),
+                _ => Ok(()),
+            });
+            moved.map_err(|e| match e {
+                GuardError::Device(e) => failed(&self.backing)(e.into()),
+                GuardError::Wrong { why, .. } => refused(&self.backing, why),
+            })?;
+        }
+        Ok((engine, report))
+    }
+}
+
+/// The end of a path, which says more than its beginning.
+fn tail(path: &Path) -> Label {
+    let text = path.to_string_lossy();
+    let from = (text.len().saturating_sub(64)..=text.len()).find(|&i| text.is_char_boundary(i));
+    Label::new(text.get(from.unwrap_or(0)..).unwrap_or_default())
+}

@@ -1,0 +1,122 @@
+//! An area for a device that has another size now, or an area of another size.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::io::Errno;
+use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
+use seekless_engine::format::{AreaFlags, AreaId, Contents};
+use seekless_engine::{AttachError, FormatOptions, resize_area};
+
+use seekless_host::{HostError, Opened};
+
+use super::lasting::{Lasting, open};
+use super::{HEAD, Made, divided, failed, make_region, part, refused};
+use crate::backend::guard::{self, Standing};
+use crate::backend::identity;
+use crate::error::ServeError;
+
+/// Divides the area anew for the sizes that its home and its place have now; its copies are dropped. An area
+/// within its device keeps its own size, since moving it would move home.
+///
+/// Nothing may stand in the area alone: home is complete before, and stays so. The superblocks go first; a crash
+/// before they are written anew leaves no area, and `make` makes another.
+///
+/// # Errors
+/// Where it was not drained and detached in order, where the new size has no room for it, where it fails.
+pub fn resize(
+    backing: &Path,
+    area: Option<&Path>,
+    size: Option<Bytes>,
+) -> Result<Made, ServeError> {
+    let lasting = open(backing, area, true)?;
+    let s = &lasting.superblock;
+    if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
+        let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
+        return Err(refused(&lasting.place, why));
+    }
+    if !matches!(lasting.guard, Ok(Standing::Down | Standing::Nowhere)) {
+        let why = format!(
+            "its guard is up or half up: give the disk the size that it had, {}, and run `seekless volume drain` first; nothing was changed",
+            s.home_capacity.bytes()
+        );
+        return Err(refused(backing, why));
+    }
+    // As it was divided.
+    let contents = s.geometry().map(|g| g.contents(s.area_size));
+    let (write_buffer_percent, replicas) = match contents {
+        Ok(Contents::Copies { write_buffer_percent }) => (write_buffer_percent, Sectors(0)),
+        Ok(Contents::Replicas { most }) => (0, most),
+        Err(_) => (0, Sectors(0)),
+    };
+    let mut format = FormatOptions {
+        uuid: s.uuid.0,
+        capacity: lasting.found,
+        inside: s.inside.then_some(s.area_at),
+        grid: Sectors(s.grid.into()),
+        mode: s.mode,
+        segment_pages: s.segment_pages,
+        write_buffer_percent,
+        replicas,
+        label: identity::label(backing),
+    };
+    let before = s.clone();
+    let (geometry, area, volume);
+    if s.inside {
+        if size.is_some_and(|b| b != s.area_size.bytes()) {
+            let why = "an area within its device keeps its size, since another would move the volume's data; nothing was changed";
+            return Err(refused(backing, why));
+        }
+        let device = device_sectors(backing)?;
+        let head = if s.area_at.0 == 0 { 0 } else { HEAD.0 };
+        volume = Sectors(device - head - s.area_size.0);
+        format.capacity = volume;
+        let mut disk = lasting.area;
+        area = s.area_size;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
+    } else {
+        let Lasting { place, area: disk, mut home, .. } = lasting;
+        // The lock goes with these two, and comes back with the next line; that of home stays.
+        home.forget_guard();
+        drop(disk);
+        let grown = Opened::path(&place, false)?;
+        let region = guard::REGION * SECTOR_BYTES;
+        let wanted = size.map_or(grown.bytes.saturating_sub(region), |b| b.0);
+        let wanted = wanted / PAGE_BYTES * PAGE_BYTES;
+        let all = wanted + region;
+        let is_file = grown.dir.is_some();
+        let fail = |source: Errno| HostError::Path {
+            path: place.clone(),
+            what: "size the area",
+            source: source.into(),
+        };
+        let mut disk = part(&grown.fd, &[(0, wanted)])?;
+        divided(&disk, &format).map_err(failed(&place))?;
+        if all > grown.bytes {
+            if !is_file {
+                let (expected, found) =
+                    (Bytes(all).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
+                return Err(failed(&place)(AttachError::Shrunken { expected, found }));
+            }
+            rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
+        }
+        make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
+            .map_err(failed(&place))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(&place))?;
+        if is_file && all < grown.bytes {
+            rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
+        }
+        area = Bytes(wanted).sectors_ceil();
+        volume = format.capacity;
+    }
+    let (at, grid) = (format.inside, format.grid.0 as u8);
+    Ok(Made { uuid: AreaId(format.uuid), volume, area, at, geometry, grid })
+}
+
+/// Size of a file or device that is open elsewhere.
+fn device_sectors(path: &Path) -> Result<u64, ServeError> {
+    let fail = |source| HostError::Path { path: path.to_owned(), what: "find its end", source };
+    let mut file = File::open(path).map_err(fail)?;
+    let end = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(fail)?;
+    Ok(end / SECTOR_BYTES)
+}

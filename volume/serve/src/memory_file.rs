@@ -1,0 +1,145 @@
+//! What a learner knows, kept in a file from one start to the next. Its loss costs speed and nothing else: so a damaged
+//! file is reported and set aside. A file of another program is not touched. The bytes are the learner's:
+//! docs/changing/learned-state-format.md.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use seekless_block::Bytes;
+use seekless_learn::{AccessGraph, Decoded, EDGES_MAX, StateError};
+
+use seekless_host::HostError;
+
+use crate::error::ServeError;
+use crate::learner::Say;
+
+/// More than the largest memory of a learner.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// The file, and what it held when it was opened.
+pub struct MemoryFile {
+    path: PathBuf,
+    known: Option<Decoded>,
+    say: Say,
+    failed: bool,
+}
+
+impl MemoryFile {
+    /// Opens the memory at `path` for a server with a RAM cache of `ram`; reports through `say` where it cannot be used.
+    ///
+    /// # Errors
+    /// Where the file is of another program, or cannot be read or written.
+    pub fn open(path: &Path, ram: Bytes, say: Say) -> Result<Self, ServeError> {
+        let mut memory = Self { path: path.to_owned(), known: None, say, failed: false };
+        memory.known = memory.read(ram)?;
+        // A file that cannot be written at all is better known now than in an hour.
+        let cannot = |source| HostError::Path { path: path.to_owned(), what: "be written", source };
+        Part::new(path).map_err(cannot)?;
+        Ok(memory)
+    }
+
+    /// Whether the file held what an earlier server learned.
+    #[must_use]
+    pub const fn knows(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Hands over what the file held.
+    pub(crate) fn take_known(&mut self) -> Option<Decoded> {
+        self.known.take()
+    }
+
+    fn read(&self, ram: Bytes) -> Result<Option<Decoded>, ServeError> {
+        let path = || self.path.clone();
+        let cannot =
+            |source| HostError::Path { path: path(), what: "read what was learned", source };
+        let meta = match self.path.metadata() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(cannot)?,
+        };
+        let not_ours = || {
+            HostError::Refused {
+            path: path(),
+            why: "is no memory of seekless, and would be overwritten: name another file, or remove this one".to_owned(),
+        }
+        };
+        if !meta.is_file() || meta.len() > BYTES_MAX {
+            return Err(not_ours().into());
+        }
+        let bytes = fs::read(&self.path).map_err(cannot)?;
+        match AccessGraph::decode(&bytes, ram, EDGES_MAX) {
+            Ok(found) => Ok(Some(found)),
+            Err(StateError::NotOurs) => Err(not_ours().into()),
+            Err(error) => {
+                self.set_aside(&error.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Renames a file that cannot be used, and says why.
+    pub(crate) fn set_aside(&self, why: &str) {
+        let mut aside = self.path.as_os_str().to_owned();
+        aside.push(".refused");
+        let name = self.path.display();
+        let now = match fs::rename(&self.path, &aside) {
+            Ok(()) => format!("is now {}", Path::new(&aside).display()),
+            Err(error) => format!("will be replaced ({error})"),
+        };
+        (self.say)(&format!("{name}: {why}. Learning begins afresh; the file {now}"));
+    }
+
+    /// Replaces the file, whole and durably; reports the first failure.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        let done = Part::new(&self.path).and_then(|part| part.keep(bytes, &self.path));
+        if let Err(error) = &done
+            && !self.failed
+        {
+            let path = self.path.display();
+            (self.say)(&format!("{path}: what was learned cannot be kept: {error}"));
+        }
+        self.failed = done.is_err();
+    }
+}
+
+/// A file beside the one that it is to replace; removed when dropped.
+struct Part {
+    file: File,
+    path: PathBuf,
+}
+
+impl Part {
+    fn new(beside: &Path) -> io::Result<Self> {
+        let name = beside.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        let mut part = std::ffi::OsString::from(".");
+        part.push(name);
+        part.push(format!(".{}.part", std::process::id()));
+        let path = folder(beside).join(part);
+        // Left by a server that was killed.
+        let _ = fs::remove_file(&path);
+        // The programs that one runs are nobody else's business.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self { file, path })
+    }
+
+    /// Takes the other's name, once the bytes are on stable storage; then the name is too.
+    fn keep(mut self, bytes: &[u8], as_path: &Path) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.file.sync_all()?;
+        fs::rename(&self.path, as_path)?;
+        File::open(folder(as_path))?.sync_all()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Gone already where it was kept.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

@@ -1,0 +1,417 @@
+//! Histories from seeds: what is drawn of the setup, and of each step. Each history has a bent of its own: what never meets in
+//! a fair mix meets in a lopsided one.
+
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS};
+use seekless_engine::{Mode, Target};
+
+use super::history::{Fault, History, HistoryStep, Piece, Slow};
+use super::machine::{Placement, Setup};
+use super::parts::Parts;
+
+/// Tells the seeds of one kind of history from those of another.
+const PARTS: u64 = 0x9a27;
+/// And what is drawn for an attach from all else.
+const ATTACH: u64 = 0xa77a_c4ed;
+
+impl History {
+    /// The history of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        Self::make(seed, false, false)
+    }
+
+    /// The same with replicas in what is discarded instead of copies in the area.
+    #[must_use]
+    pub fn with_replicas(seed: u64) -> Self {
+        Self::make(seed, true, false)
+    }
+
+    /// One in which devices fail, for a time or for good; of the others without replicas every fifth is such.
+    #[must_use]
+    pub fn with_faults(seed: u64, replicas: bool) -> Self {
+        Self::make(seed, replicas, true)
+    }
+
+    /// As a file system with blocks shorter than a page on a loop device has it: blocks of two sectors written, discarded and
+    /// zeroed side by side, several of a page at a time, while replicas come and go at a limited rate; and many lives.
+    #[must_use]
+    pub fn with_parts(seed: u64) -> Self {
+        let mut history = Self::with_replicas(seed);
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ PARTS);
+        let setup = &mut history.setup;
+        // So much time for each page that is moved: a few I/Os, or many.
+        let nanos = [0, 4, 40][rng.random_range(0..3)];
+        setup.background_rate = (PAGE_BYTES * 1_000_000_000).checked_div(nanos).unwrap_or(0);
+        setup.write_back &= rng.random_ratio(1, 4);
+        setup.gather = 0;
+        setup.at_once = rng.random();
+        let mut parts = Parts::new(&mut rng, setup);
+        let often = parts.rng.random_range(2..6);
+        let steps = std::mem::take(&mut history.steps);
+        for step in steps {
+            match step {
+                HistoryStep::Mode(Mode::WriteBack) if parts.rng.random_ratio(3, 4) => {}
+                other => history.steps.push(other),
+            }
+            if parts.rng.random_ratio(often - 1, often) {
+                parts.steps(&mut history.steps);
+            }
+        }
+        history.draw_attach();
+        history
+    }
+
+    fn make(seed: u64, replicas: bool, faults: bool) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let drawn = [Bent::Fair, Bent::Wrap, Bent::Contend, Bent::Fair, Bent::Break]
+            [rng.random_range(0..5)];
+        let bent = match (faults, replicas) {
+            (true, _) => Bent::Break,
+            (_, true) => Bent::Fair,
+            _ => drawn,
+        };
+        let mut setup = setup(&mut rng);
+        if replicas {
+            setup.replicas = rng.random_range(1..5) * 7 * PAGE_SECTORS;
+        }
+        setup.gather = [0, 30, 1_000_000][(seed % 3) as usize];
+        setup.soon = seed / 3 % 2 == 1;
+        // Each history has a bent of its own: what never meets in a fair mix meets in a lopsided one.
+        let mut weights: [u32; KINDS] = std::array::from_fn(|kind| match kind {
+            0 => rng.random_range(10..40),
+            // A plan, and time for it to be carried out.
+            12 | 16 => rng.random_range(0..6u32),
+            _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
+            // Something is slow.
+            19 => rng.random_range(0..4u32),
+            20 | 21 => 0,
+            _ => rng.random_range(0..4u32).saturating_sub(1),
+        });
+        let count = lean(bent, &mut rng, &mut setup, &mut weights);
+        let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+        let hot = rng.random_range(0..pages);
+        let mut mix = Mix {
+            rng,
+            bent,
+            pages,
+            grid: setup.grid,
+            home: setup.home,
+            weights,
+            hot,
+            plan: Vec::new(),
+            freed: (0, 0),
+            gathers: setup.gather > 0,
+        };
+        let count = mix.rng.random_range(count);
+        let often = mix.rng.random_range(2..8);
+        let step = |mix: &mut Mix| {
+            if replicas && mix.rng.random_ratio(1, often) {
+                mix.about_replicas()
+            } else {
+                mix.step()
+            }
+        };
+        let steps = (0..count).map(|_| step(&mut mix)).collect();
+        let mut history = Self { seed, setup, steps };
+        history.draw_attach();
+        history
+    }
+}
+
+impl History {
+    /// Draws what a server may be told, and may find, when it attaches.
+    fn draw_attach(&mut self) {
+        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ ATTACH);
+        let placement = [Placement::SameDevice, Placement::Elsewhere, Placement::Elsewhere]
+            [rng.random_range(0..3)];
+        // Without space for a guard nothing may be absorbed or replicated.
+        let unguarded = self.never_absorbs() && self.setup.replicas == 0 && rng.random();
+        self.setup.placement = if unguarded { Placement::ElsewhereUnguarded } else { placement };
+        self.setup.degree = rng.random_range(1..4);
+    }
+
+    /// Whether the write buffer is never in use.
+    pub(crate) fn never_absorbs(&self) -> bool {
+        !self.setup.write_back && !self.steps.contains(&HistoryStep::Mode(Mode::WriteBack))
+    }
+}
+
+/// What a bent makes of the setup and of the weights of steps; and how many steps there are.
+fn lean(
+    bent: Bent,
+    rng: &mut Pcg64Mcg,
+    setup: &mut Setup,
+    weights: &mut [u32; KINDS],
+) -> std::ops::Range<u32> {
+    let mut count = 20..200;
+    match bent {
+        Bent::Fair => {}
+        Bent::Wrap => {
+            // The log is small, and goes round and round.
+            (setup.area, setup.write_back) = (96 * PAGE_SECTORS, true);
+            setup.write_buffer_percent = rng.random_range(25..70);
+            let (settles, slow) = (rng.random_range(0..3), rng.random_range(2..8));
+            for (kind, weight) in
+                [(0, 45), (1, 12), (2, 12), (4, 12), (6, 6), (11, settles), (19, slow)]
+            {
+                weights[kind] = weight;
+            }
+            for kind in [7, 8, 12, 14, 15, 17, 18, 22] {
+                weights[kind] = rng.random_range(0..2);
+            }
+            count = 80..250;
+        }
+        Bent::Contend => {
+            // Many writes to few pages are on their way at a time.
+            setup.write_back = true;
+            setup.write_buffer_percent = rng.random_range(20..70);
+            for (kind, weight) in
+                [(0, 24), (1, 8), (2, 8), (3, 3), (5, 6), (6, 6), (7, 4), (8, 8), (19, 3)]
+            {
+                weights[kind] = weight;
+            }
+            for kind in [12, 14, 15, 17, 18, 22] {
+                weights[kind] = rng.random_range(0..2);
+            }
+        }
+        Bent::Break => {
+            weights[20] = rng.random_range(1..6);
+            weights[21] = rng.random_range(1..6);
+        }
+    }
+    count
+}
+
+fn setup(rng: &mut Pcg64Mcg) -> Setup {
+    let grid = if rng.random() { 0 } else { rng.random_range(0..PAGE_SECTORS) };
+    let home = grid + rng.random_range(24..56) * PAGE_SECTORS + rng.random_range(0..PAGE_SECTORS);
+    let mut pick = |choices: &[u64]| choices[rng.random_range(0..choices.len())];
+    Setup {
+        home,
+        area: pick(&[96, 128, 160]) * PAGE_SECTORS,
+        grid,
+        segment_pages: 8,
+        write_buffer_percent: pick(&[1, 20, 40, 60]) as u8,
+        replicas: 0,
+        soon: false,
+        degree: 1,
+        placement: Placement::SameDevice,
+        write_back: pick(&[0, 1, 1]) == 1,
+        cache_pages: pick(&[0, 0, 3, 32]),
+        read_ahead: pick(&[0, 2 * PAGE_BYTES]),
+        cluster: pick(&[0, 2 * PAGE_BYTES, 4 * PAGE_BYTES]),
+        buffer_bytes: 16 * PAGE_BYTES,
+        stage_bytes: pick(&[16, 32, 64]) * PAGE_BYTES,
+        background_pause: pick(&[0, 0, 1_000]),
+        background_rate: 0,
+        at_once: false,
+        gather: 0,
+        shared: pick(&[0, 1]) == 1,
+    }
+}
+
+/// Kinds of steps: those of every day, then the rarer ones.
+const COMMON: usize = 11;
+const KINDS: usize = 23;
+
+/// What a history is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bent {
+    /// A bit of everything.
+    Fair,
+    /// The log goes round.
+    Wrap,
+    /// Requests overlap.
+    Contend,
+    /// Devices fail.
+    Break,
+}
+
+struct Mix {
+    rng: Pcg64Mcg,
+    bent: Bent,
+    weights: [u32; KINDS],
+    /// Home pages.
+    pages: u64,
+    grid: u64,
+    home: u64,
+    /// The page around which most happens.
+    hot: u64,
+    plan: Vec<Piece>,
+    /// Pages discarded last.
+    freed: (u64, u64),
+    /// Clients are told of writes that are in RAM alone.
+    gathers: bool,
+}
+
+impl Mix {
+    /// Of discarded pages and what stands there.
+    fn about_replicas(&mut self) -> HistoryStep {
+        let (op, (start, len)) = match self.rng.random_range(0..20) {
+            0..5 => {
+                let (start, len) = self.aligned(20);
+                self.freed = ((start - self.grid) / PAGE_SECTORS, len / PAGE_SECTORS);
+                (Op::Discard, (start, len))
+            }
+            5..14 => {
+                let sides = self.rng.random_range(1..3);
+                let side = |mix: &mut Self| {
+                    // Often where there is room for it.
+                    let (first, pages) = mix.freed;
+                    let place = match mix.rng.random_range(0..4) {
+                        0 => mix.page(),
+                        _ => first + mix.rng.random_range(0..pages.max(1)),
+                    };
+                    let runs = mix.rng.random_range(1..4);
+                    let run = |mix: &mut Self| {
+                        let page = mix.rng.random_range(0..mix.pages);
+                        (page, mix.rng.random_range(1..4).min(mix.pages - page))
+                    };
+                    (place, (0..runs).map(|_| run(mix)).collect())
+                };
+                return HistoryStep::Replicate((0..sides).map(|_| side(self)).collect());
+            }
+            14 => return HistoryStep::Withdraw,
+            15..18 => return HistoryStep::Settle(self.rng.random()),
+            _ => (Op::Write, self.any(20)),
+        };
+        HistoryStep::Ask { op, start, len, fua: self.rng.random_ratio(1, 6) }
+    }
+
+    fn step(&mut self) -> HistoryStep {
+        let mut at = self.rng.random_range(0..self.weights.iter().sum());
+        let kind = self.weights.iter().position(|&w| {
+            let here = at < w;
+            at = at.saturating_sub(w);
+            here
+        });
+        let (op, (start, len)) = match kind.unwrap_or(0) {
+            0 => return HistoryStep::Execute(self.rng.random_range(0..64)),
+            1 | 2 => (Op::Write, self.aligned(3)),
+            3 => (Op::Write, self.any(12)),
+            4 => (Op::Write, self.aligned(16)),
+            5 => (Op::Read, self.any(40)),
+            6 => (Op::Flush, (0, 0)),
+            7 => (Op::Discard, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
+            8 => (Op::WriteZeroes, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
+            9 => {
+                // Elsewhere from now on; the first and the last page are worth a visit.
+                self.hot = match self.rng.random_range(0..4) {
+                    0 => 0,
+                    1 => self.pages - 1,
+                    _ => self.rng.random_range(0..self.pages),
+                };
+                return HistoryStep::Execute(self.rng.random_range(0..64));
+            }
+            10 => return HistoryStep::Repeat(self.rng.random_range(0..6)),
+            11 => return HistoryStep::Settle(self.rng.random()),
+            12 => return HistoryStep::Install(self.plan()),
+            13 => return HistoryStep::Mode(Mode::WriteBack),
+            14 => return HistoryStep::Mode(Mode::WriteThrough),
+            15 => return HistoryStep::Drain,
+            16 => return HistoryStep::Pass,
+            17 => {
+                let by_another = self.rng.random_ratio(1, 4).then(|| self.any(20));
+                return HistoryStep::Restart(by_another);
+            }
+            19 => return HistoryStep::Slow(self.slow()),
+            20 => {
+                // What a client was told and neither device then takes is lost, and every flush says so: no history for
+                // devices that heal.
+                let which = if self.gathers { 1 } else { self.rng.random_range(0..2) };
+                let target = [Target::Home, Target::Area][which];
+                let op = [Op::Read, Op::Write, Op::Write, Op::Flush][self.rng.random_range(0..4)];
+                let left = self.rng.random_ratio(2, 3).then(|| self.rng.random_range(1..8));
+                return HistoryStep::Break(Fault { target, op, left });
+            }
+            21 => return HistoryStep::Heal,
+            22 => {
+                let pages = self.rng.random_range(24..56);
+                let home = if self.rng.random() {
+                    self.home
+                } else {
+                    self.grid + pages * PAGE_SECTORS + self.rng.random_range(0..PAGE_SECTORS)
+                };
+                let area = [96, 128, 160][self.rng.random_range(0..3)] * PAGE_SECTORS;
+                return HistoryStep::Resize { home, area };
+            }
+            _ => {
+                let again = (0..self.rng.random_range(0..4))
+                    .map(|_| self.rng.random_range(1..12))
+                    .collect();
+                return HistoryStep::Crash { choice: self.rng.random(), again };
+            }
+        };
+        HistoryStep::Ask {
+            op,
+            start,
+            len,
+            fua: op != Op::Read && op != Op::Flush && self.rng.random_ratio(1, 6),
+        }
+    }
+
+    fn slow(&mut self) -> Option<Slow> {
+        Some(match self.rng.random_range(0..8) {
+            0 | 1 => Slow::Flushes,
+            2 | 3 => Slow::Background,
+            4 => Slow::Writes(Target::Area),
+            5 => Slow::Writes(Target::Home),
+            6 => Slow::Device(Target::Home),
+            _ => return None,
+        })
+    }
+
+    /// A page near the hot one, or anywhere.
+    fn page(&mut self) -> u64 {
+        if self.bent == Bent::Contend && self.rng.random_ratio(7, 8) {
+            (self.hot + self.rng.random_range(0..2)) % self.pages
+        } else if self.rng.random_ratio(3, 4) {
+            (self.hot + self.rng.random_range(0..6)) % self.pages
+        } else {
+            self.rng.random_range(0..self.pages)
+        }
+    }
+
+    /// Whole pages, at most `most`.
+    fn aligned(&mut self, most: u64) -> (u64, u64) {
+        let page = self.page();
+        let pages = self.rng.random_range(1..=most).min(self.pages - page);
+        (self.grid + page * PAGE_SECTORS, pages * PAGE_SECTORS)
+    }
+
+    /// Any sectors, at most `most`; before the first page and behind the last one, too.
+    fn any(&mut self, most: u64) -> (u64, u64) {
+        let from = self.page() * PAGE_SECTORS + self.rng.random_range(0..2 * PAGE_SECTORS);
+        let start = from.min(self.home - 1);
+        (start, self.rng.random_range(1..=most).min(self.home - start))
+    }
+
+    /// A plan like the last one, its pieces in another order and so at each other's places, or a new one.
+    fn plan(&mut self) -> Vec<Piece> {
+        if self.plan.is_empty() || self.rng.random_ratio(1, 4) {
+            let pieces = self.rng.random_range(0..10);
+            self.plan = (0..pieces)
+                .map(|_| {
+                    // A plan that is not of whole pages is refused.
+                    let (start, len) =
+                        if self.rng.random_ratio(99, 100) { self.aligned(3) } else { self.any(30) };
+                    (start, len, self.rng.random_range(0u64..5).saturating_sub(2) * PAGE_SECTORS)
+                })
+                .collect();
+        } else {
+            match self.rng.random_range(0..4) {
+                0 => self.plan.rotate_left(1),
+                1 => drop(self.plan.pop()),
+                2 => {
+                    let (start, len) = self.aligned(3);
+                    self.plan.insert(0, (start, len, 0));
+                }
+                _ => self.plan.shuffle(&mut self.rng),
+            }
+        }
+        self.plan.clone()
+    }
+}

@@ -1,0 +1,76 @@
+//! An administrator at a volume whose home may have a guard: nothing is absorbed or replicated before that is up, and nobody else
+//! writes home while it is. What moves the guard is what moves it in a server.
+
+use seekless_engine::{GuardStep, Guarding, Input, Mode};
+
+use super::machine::{Machine, Placement};
+use super::world::World;
+
+impl<M: Machine> World<M> {
+    /// The administrator wants writes to go elsewhere. Nothing is absorbed or replicated before home's guard is up.
+    pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
+        self.wants = mode;
+        if self.guarding.as_mut().is_some_and(|guarding| !guarding.want(mode)) {
+            return self.move_guard();
+        }
+        self.guarding.iter_mut().for_each(Guarding::obeyed);
+        self.handle(Input::SetMode(mode))
+    }
+
+    /// The administrator wants all of it at home.
+    pub(crate) fn drain(&mut self) -> Result<(), String> {
+        self.wants = Mode::WriteThrough;
+        if let Some(guarding) = &mut self.guarding {
+            guarding.want_home();
+        }
+        self.handle(Input::Drain)
+    }
+
+    /// Replicas are asked for, after a drain by an administrator who wants some again.
+    pub(crate) fn replicate(&mut self, input: Input) -> Result<(), String> {
+        if self.setup.replicas > 0 && self.guarding.as_ref().is_some_and(Guarding::holds) {
+            self.set_mode(self.wants)?;
+        }
+        self.handle(input)
+    }
+
+    /// Whether somebody else could write home: not on the area's own device, and not while its guard is up.
+    pub(crate) fn is_home_open(&self) -> bool {
+        match self.setup.placement {
+            Placement::SameDevice => false,
+            Placement::Elsewhere => !self.is_guarded(),
+            Placement::ElsewhereUnguarded => true,
+        }
+    }
+
+    pub(super) fn is_guarded(&self) -> bool {
+        self.medium.borrow().current().guard_up
+    }
+
+    /// Moves home's guard where that is due, and sees that home cannot be mounted while it lacks something.
+    pub(super) fn move_guard(&mut self) -> Result<(), String> {
+        while let Some(guarding) = &mut self.guarding {
+            let up = self.medium.borrow().current().guard_up;
+            match self.machine.guard_step(guarding, up) {
+                GuardStep::Rest => break,
+                GuardStep::Move(to) => {
+                    self.medium.borrow_mut().move_guard(to);
+                    guarding.moved(true);
+                }
+                GuardStep::Obey(mode) => {
+                    guarding.obeyed();
+                    self.handle(Input::SetMode(mode))?;
+                }
+            }
+        }
+        self.is_kept()
+    }
+
+    /// Whether nobody can mount home by itself while it may lack what clients read.
+    pub(super) fn is_kept(&self) -> Result<(), String> {
+        if self.is_home_open() && self.machine.needs_guard() {
+            return Err("home can be mounted by itself while it lacks what clients read".to_owned());
+        }
+        Ok(())
+    }
+}

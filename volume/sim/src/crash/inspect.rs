@@ -1,0 +1,230 @@
+//! One state that a crash may leave: it is recovered from, checked, read, served for a while, and brought home.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, SECTOR_BYTES};
+use seekless_engine::{HomeGuard, Target};
+
+use super::explore::{DAMAGED, Look, Tally};
+use super::history::{History, replicate};
+use super::live::recover;
+use super::machine::{Machine, Refused, Setup, Stamp};
+use super::medium::{Disk, Image, Medium, UNREADABLE};
+use super::mend::mend;
+use super::model::Model;
+use super::world::{Past, World};
+
+/// Looks at one state that a loss of power may leave.
+pub(super) fn inspect<M: Machine>(
+    history: &History,
+    world: &World<M>,
+    stamp: Stamp,
+    look: Look,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let setup = world.setup();
+    let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
+    tally.killed += u64::from(look.killed);
+    let left = if look.killed {
+        world.killed(setup.replicas == 0 && history.never_absorbs(), &mut rng)
+    } else {
+        world.cut(&mut rng)
+    };
+    let (mut image, mut past) = left;
+    bare_home_is_complete(history, setup, &image, &past.model)?;
+    let was = stamp;
+    let stamp = strangers_write(setup, &mut image, &mut past, stamp, &mut rng)?;
+    tally.strangers += u64::from(stamp != was);
+    let damage = if !look.killed && rng.random_ratio(1, 4) {
+        rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
+    } else {
+        None
+    };
+    let cuts = if rng.random_ratio(1, 3) { rng.random_range(1..3) } else { 0 };
+    let again: Vec<u64> = (0..cuts).map(|_| rng.random_range(1..16)).collect();
+    tally.damaged += u64::from(damage.is_some());
+    tally.cut += u64::from(cuts > 0);
+    go_on::<M>((setup, image, past, stamp), damage.is_some(), &again, &mut rng, tally).map_err(
+        |e| {
+            let damage = damage.map_or(String::new(), |s| format!("; sector {s} {DAMAGED}"));
+            let again = if cuts > 0 {
+                format!("; the power failed again at {again:?}")
+            } else {
+                String::new()
+            };
+            format!("{e}{damage}{again}")
+        },
+    )
+}
+
+/// Recovers from a state, mends it where the engine refuses it or by way of trial, reads all, goes on for a while and
+/// brings all home.
+pub(super) fn go_on<M: Machine>(
+    (setup, mut image, mut past, stamp): (&Setup, Image, Past, Stamp),
+    mut damage: bool,
+    again: &[u64],
+    rng: &mut Pcg64Mcg,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let found = check::<M>(setup, &image)?;
+    if !damage && !found.is_empty() {
+        return Err(format!("check finds: {}", found.join("; ")));
+    }
+    let mut repaired = false;
+    if rng.random_ratio(1, if damage { 3 } else { 16 }) {
+        tally.mended += 1;
+        repaired = true;
+        match mend::<M>(setup, image, &mut past, damage, rng)? {
+            Some(mended) => (image, damage) = (mended, false),
+            None => {
+                tally.told += 1;
+                return Ok(());
+            }
+        }
+    }
+    let (machine, medium) = match recover::<M>(setup, image, again, stamp, rng) {
+        Err(Refused::Damaged(_)) if damage => {
+            tally.told += 1;
+            return Ok(());
+        }
+        Err(refused) => {
+            let when = if repaired { "a crash and a repair" } else { "a crash" };
+            return Err(format!("after {when}: {refused:?}"));
+        }
+        Ok(found) => found,
+    };
+    let mut world = World::new(machine, medium, past, setup.clone())?;
+    world.set_damaged(damage);
+    let order = rng.random();
+    world.read_all(rng.random_range(1..24), order)?;
+    serve(&mut world, setup, rng)?;
+    world.rest(order)?;
+    world.read_all(rng.random_range(1..24), order)?;
+    if world.has_failed() {
+        return if found.is_empty() {
+            Err("a request failed, and check found nothing".to_owned())
+        } else {
+            tally.told += 1;
+            Ok(())
+        };
+    }
+    world.drain()?;
+    world.rest(order)?;
+    if world.has_failed() || damage && world.machine().is_dirty() {
+        tally.told += 1;
+        return if world.machine().is_dirty() && !world.machine().says_why() {
+            Err("a drain that does not end does not say why".to_owned())
+        } else {
+            Ok(())
+        };
+    }
+    if world.machine().is_dirty() {
+        return Err("all at rest after a drain, and home is not all there is".to_owned());
+    }
+    world.bare_home()
+}
+
+/// A few requests of clients.
+fn serve<M: Machine>(
+    world: &mut World<M>,
+    setup: &Setup,
+    rng: &mut Pcg64Mcg,
+) -> Result<(), String> {
+    for _ in 0..rng.random_range(0..6) {
+        let op = if setup.replicas > 0 && rng.random_ratio(1, 3) {
+            let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+            let mut page = || rng.random_range(0..pages);
+            let side = (page(), vec![(page(), 1), (page(), 1)]);
+            world.replicate(replicate(&[side], setup))?;
+            Op::Discard
+        } else {
+            [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)]
+        };
+        let start = rng.random_range(0..setup.home);
+        let len = if op == Op::Flush { 0 } else { rng.random_range(1..30).min(setup.home - start) };
+        world.issue(
+            op,
+            Extent::new(start, len),
+            if rng.random() { Flags::FUA } else { Flags::NONE },
+        )?;
+    }
+    Ok(())
+}
+
+/// Where nothing keeps others from home, somebody may write there before the engine comes back. The stamp that then
+/// proves what home is.
+fn strangers_write(
+    setup: &Setup,
+    image: &mut Image,
+    past: &mut Past,
+    mut stamp: Stamp,
+    rng: &mut Pcg64Mcg,
+) -> Result<Stamp, String> {
+    let kept =
+        matches!(setup.placement.guard(image.guard_up), HomeGuard::SameDevice | HomeGuard::Up);
+    if !kept && rng.random_ratio(1, 3) {
+        let start = rng.random_range(0..setup.home);
+        let len = rng.random_range(1..30).min(setup.home - start);
+        past.by_another_on(image, Extent::new(start, len))?;
+        stamp[1] = stamp[1].wrapping_add(1);
+    }
+    Ok(stamp)
+}
+
+/// Where nothing was ever absorbed, home alone is all there is.
+fn bare_home_is_complete(
+    history: &History,
+    setup: &Setup,
+    image: &Image,
+    model: &Model,
+) -> Result<(), String> {
+    if !history.never_absorbs() {
+        return Ok(());
+    }
+    for (lba, sector) in (0..).zip(image.sectors(Target::Home)) {
+        // Where the client may have discarded, home may hold bytes of replicas.
+        let zeroes = [0; SECTOR_BYTES as usize];
+        if setup.replicas == 0 || model.survives(lba, &zeroes).is_err() {
+            model
+                .survives(lba, &sector[..])
+                .map_err(|what| format!("in write-through, bare home: {what}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// One sector of the area is not what was written there: one bit, or all of them, or it cannot be read. Says which; in
+/// the log only where what was lost can be known.
+fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg) -> Option<usize> {
+    let sectors = image.sectors_mut(Target::Area);
+    // Metadata stands in front.
+    let most = if rng.random_ratio(2, 3) { sectors.len() } else { sectors.len() / 8 };
+    let at = rng.random_range(0..most);
+    if log.contains(&(at as u64)) && !medium.is_vouched(log, at) {
+        return None;
+    }
+    let sector = &mut sectors[at];
+    let mut bytes = **sector;
+    match rng.random_range(0..3u8) {
+        0 => bytes[rng.random_range(0..SECTOR_BYTES as usize)] ^= 1 << rng.random_range(0..8),
+        1 => rng.fill(&mut bytes[..]),
+        _ => bytes = UNREADABLE,
+    }
+    *sector = Rc::new(bytes);
+    Some(at)
+}
+
+/// What a check finds lost. It writes nothing.
+fn check<M: Machine>(setup: &Setup, image: &Image) -> Result<Vec<String>, String> {
+    let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
+    let found = M::check(&mut Disk::new(Rc::clone(&medium), Target::Area));
+    if medium.borrow().clock() == 0 {
+        Ok(found)
+    } else {
+        Err("a check wrote to the device".to_owned())
+    }
+}

@@ -1,0 +1,331 @@
+//! A history that is being lived: the engine of one life after the other, and the moments at which the power may fail.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{Extent, Flags, PAGE_BYTES, SECTOR_BYTES, Sectors};
+use seekless_engine::{HomeGuard, Input, Mode, Proof, Target};
+
+use super::history::{HistoryStep, plan_of, replicate};
+use super::machine::{Machine, Placement, Refused, Setup, Stamp};
+use super::medium::{Disk, Image, Medium};
+use super::mend::Resize;
+use super::model::{INITIAL, encode};
+use super::world::{Past, World};
+
+/// With a device that fails for good, so many I/Os are waited for.
+const TRIES: usize = 60;
+
+pub(crate) type Shared = Rc<RefCell<Medium>>;
+
+/// A history as far as it has been lived.
+pub(super) struct Live<M> {
+    world: World<M>,
+    setup: Setup,
+    stamp: Stamp,
+    /// As [`Tally::done`], of the lives before this one.
+    pub(super) done: [u64; 5],
+    /// I/Os that failed, in the lives before this one.
+    pub(super) failed: u64,
+}
+
+/// When the power may fail.
+pub(super) enum Moment<'a, M> {
+    Live(&'a World<M>),
+    Resize(Resize<'a>),
+}
+
+/// Tells clocks of resizes from those of lives.
+pub(super) const RESIZING: u64 = 1 << 32;
+
+impl<M: Machine> Live<M> {
+    /// A home with its first content, an area with anything, formatted.
+    pub(super) fn begin(setup: &Setup) -> Result<Self, String> {
+        let mut image = Image::zeroed(Sectors(setup.home), Sectors(setup.area));
+        for (lba, sector) in (0..).zip(image.sectors_mut(Target::Home)) {
+            *sector = Rc::new(encode(INITIAL, lba));
+        }
+        for sector in image.sectors_mut(Target::Area) {
+            *sector = Rc::new([0xA5; SECTOR_BYTES as usize]);
+        }
+        let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
+        M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area), 1)?;
+        let stamp = [1; 32];
+        let machine =
+            attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
+        let world = World::new(machine, medium, Past::new(setup.home), setup.clone())?;
+        Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], failed: 0 })
+    }
+
+    pub(super) fn end_life(&mut self) {
+        self.failed += self.world.faults();
+        let s = self.world.machine().stats();
+        let pages = [
+            s.moved_bytes / PAGE_BYTES,
+            s.absorbed,
+            s.destaged_bytes / PAGE_BYTES,
+            s.copy_reads,
+            s.proven,
+        ];
+        self.done.iter_mut().zip(pages).for_each(|(sum, n)| *sum += n);
+    }
+
+    pub(super) fn step(
+        &mut self,
+        step: &HistoryStep,
+        mut look: impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let world = &mut self.world;
+        match step {
+            &HistoryStep::Ask { op, start, len, fua } => {
+                let flags = if fua { Flags::FUA } else { Flags::NONE };
+                // Home may have shrunk.
+                let start = start.min(self.setup.home - 1);
+                let len = len.min(self.setup.home - start);
+                world.issue(op, Extent::new(start, len), flags)?;
+            }
+            &HistoryStep::Repeat(back) => world.repeat(back)?,
+            &HistoryStep::Execute(which) => drop(world.execute(which)?),
+            &HistoryStep::Settle(order) => {
+                for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
+                    // Every moment of it is a moment.
+                    let before = world.medium().borrow().clock();
+                    if !world.advance(order)? {
+                        break;
+                    }
+                    if world.medium().borrow().clock() != before {
+                        look(Moment::Live(world), self.stamp)?;
+                    }
+                }
+            }
+            HistoryStep::Install(pieces) => {
+                let plan = plan_of(pieces, self.setup.home, world.machine().room());
+                world.handle(Input::Install(plan))?;
+            }
+            HistoryStep::Replicate(sides) => {
+                world.replicate(replicate(sides, &self.setup))?;
+            }
+            HistoryStep::Withdraw => world.handle(Input::Withdraw)?,
+            &HistoryStep::Mode(mode) => world.set_mode(mode)?,
+            HistoryStep::Drain => world.drain()?,
+            HistoryStep::Pass => drop(world.pass()?),
+            &HistoryStep::Slow(slow) => world.set_slow(slow),
+            &HistoryStep::Break(fault) => world.break_down(fault),
+            HistoryStep::Heal => {
+                if world.is_broken() {
+                    self.ends_or_says_why("a drain", World::drain, M::is_drained)?;
+                }
+                self.world.heal(1)?;
+            }
+            HistoryStep::Restart(_) if world.is_broken() => {
+                let stamp = self.stamp;
+                let detach = |w: &mut World<M>| w.handle(Input::Detach { stamp });
+                self.ends_or_says_why("a detach", detach, M::is_detached)?;
+                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
+            }
+            &HistoryStep::Restart(by_another) => self.restart(by_another, &mut look)?,
+            // What has replicas is not resized.
+            HistoryStep::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
+            &HistoryStep::Resize { home, area } => {
+                self.bring_home_and_resize(home, area, &mut look)?
+            }
+            HistoryStep::Kill { choice } => {
+                let left = self.world.killed(false, &mut Pcg64Mcg::seed_from_u64(*choice));
+                self.begin_anew(left, &mut Pcg64Mcg::seed_from_u64(0), &[])?;
+            }
+            HistoryStep::Crash { choice, again } => {
+                self.start_anew(&mut Pcg64Mcg::seed_from_u64(*choice), again)?;
+            }
+        }
+        look(Moment::Live(&self.world), self.stamp)
+    }
+
+    /// All comes to rest and the engine is stopped in order; then somebody else may write these sectors of home.
+    fn restart(
+        &mut self,
+        by_another: Option<(u64, u64)>,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (world, setup) = (&mut self.world, &self.setup);
+        if by_another.is_some() {
+            // Whoever uses home by itself sees what stands in discarded pages.
+            world.handle(Input::Withdraw)?;
+            if setup.placement == Placement::Elsewhere && !world.is_home_open() {
+                world.drain()?;
+            }
+        }
+        world.rest(by_another.map_or(0, |b| b.0))?;
+        if by_another.is_some() && setup.placement == Placement::Elsewhere && !world.is_home_open()
+        {
+            return Err("drained and withdrawn, and the guard stays up".to_owned());
+        }
+        self.stop(look)?;
+        let world = &mut self.world;
+        if by_another.is_some() && !world.machine().stained().is_empty() {
+            return Err("all at rest, and replicas are not withdrawn".to_owned());
+        }
+        if !world.machine().is_dirty() {
+            world.bare_home()?;
+            if let Some((start, len)) = by_another.filter(|_| world.is_home_open()) {
+                let start = start.min(self.setup.home - 1);
+                let len = len.min(self.setup.home - start);
+                world.by_another(Extent::new(start, len))?;
+                self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
+            }
+        }
+        // What an orderly stop leaves is on the medium: none of it is lost with the caches.
+        self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
+        Ok(())
+    }
+
+    /// All is brought home and the engine is stopped in order; home and area get other sizes.
+    fn bring_home_and_resize(
+        &mut self,
+        home: u64,
+        area: u64,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (world, setup) = (&mut self.world, &self.setup);
+        world.rest(1)?;
+        world.drain()?;
+        world.rest(1)?;
+        if setup.placement == Placement::Elsewhere && !world.is_home_open() {
+            return Err("drained, and the guard stays up".to_owned());
+        }
+        self.stop(look)?;
+        if self.world.machine().is_dirty() {
+            return Err("drained and detached, and home is not all there is".to_owned());
+        }
+        self.world.bare_home()?;
+        self.resize(home, area, look)?;
+        Ok(())
+    }
+
+    fn stop(
+        &mut self,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.world.handle(Input::Detach { stamp: self.stamp })?;
+        self.world.rest(1)?;
+        if !self.world.machine().is_detached() {
+            return Err("a stop in order does not end".to_owned());
+        }
+        self.world.stopped();
+        look(Moment::Live(&self.world), self.stamp)
+    }
+
+    /// Stopped and drained: home and area get other sizes.
+    fn resize(
+        &mut self,
+        home: u64,
+        area: u64,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (image, mut past) = self.world.cut(&mut Pcg64Mcg::seed_from_u64(0));
+        past.resize(home);
+        let new = |lba| Rc::new(encode(INITIAL, lba));
+        let image = image.resized((home, area), new, &Rc::new([0xA5; SECTOR_BYTES as usize]));
+        self.setup = Setup { home, area, ..self.setup.clone() };
+        self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
+        self.end_life();
+        for operations in 1.. {
+            let medium = Medium::new(image.clone(), self.setup.shared);
+            let medium = Rc::new(RefCell::new(medium));
+            medium.borrow_mut().set_power(Some(operations));
+            let done = M::resize(&self.setup, &mut Disk::new(Rc::clone(&medium), Target::Area));
+            if medium.borrow().is_off() {
+                let resize = Resize { setup: &self.setup, medium: &medium, past: &past };
+                look(Moment::Resize(resize), self.stamp)?;
+                continue;
+            }
+            medium.borrow_mut().set_power(None);
+            if !done? {
+                return Err("a resize finds no area".to_owned());
+            }
+            let machine = attach::<M>(&self.setup, &medium, self.stamp)
+                .map_err(|r| format!("after a resize: {r:?}"))?;
+            self.world = World::new(machine, medium, past, self.setup.clone())?;
+            break;
+        }
+        if self.setup.write_back {
+            self.world.set_mode(Mode::WriteBack)?;
+        }
+        Ok(())
+    }
+
+    /// The next life, from what this one left.
+    fn start_anew(&mut self, rng: &mut Pcg64Mcg, again: &[u64]) -> Result<(), String> {
+        let left = self.world.cut(rng);
+        self.begin_anew(left, rng, again)
+    }
+
+    fn begin_anew(
+        &mut self,
+        (image, past): (Image, Past),
+        rng: &mut Pcg64Mcg,
+        again: &[u64],
+    ) -> Result<(), String> {
+        let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
+            .map_err(|r| format!("the next life: {r:?}"))?;
+        self.end_life();
+        self.world = World::new(machine, medium, past, self.setup.clone())?;
+        Ok(())
+    }
+
+    /// With a device that fails for good: what is asked comes to its end, or the engine says what keeps it.
+    fn ends_or_says_why(
+        &mut self,
+        asked: &str,
+        ask: impl FnOnce(&mut World<M>) -> Result<(), String>,
+        ended: fn(&M) -> bool,
+    ) -> Result<(), String> {
+        self.world.rest(1)?;
+        ask(&mut self.world)?;
+        self.world.rest(1)?;
+        let machine = self.world.machine();
+        if ended(machine) || machine.says_why() {
+            Ok(())
+        } else {
+            Err(format!("with a broken device {asked} neither ends nor is it said why"))
+        }
+    }
+}
+
+pub(crate) fn attach<M: Machine>(
+    setup: &Setup,
+    medium: &Shared,
+    stamp: Stamp,
+) -> Result<M, Refused> {
+    let mut area = Disk::new(Rc::clone(medium), Target::Area);
+    let mut home = Disk::new(Rc::clone(medium), Target::Home);
+    let guard = setup.placement.guard(medium.borrow().current().guard_up);
+    let proof = Proof { stamp, guard, to_drain: false };
+    let (machine, needs_guard) = M::attach(setup, &mut area, &mut home, &proof)?;
+    if needs_guard && guard == HomeGuard::Down && !medium.borrow().is_off() {
+        medium.borrow_mut().move_guard(true);
+    }
+    Ok(machine)
+}
+
+/// Attaches; at these operations of the recovery the power fails again.
+pub(super) fn recover<M: Machine>(
+    setup: &Setup,
+    mut image: Image,
+    again: &[u64],
+    stamp: Stamp,
+    rng: &mut Pcg64Mcg,
+) -> Result<(M, Shared), Refused> {
+    for operations in again.iter().map(Some).chain([None]) {
+        let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
+        medium.borrow_mut().set_power(operations.copied());
+        let attached = attach::<M>(setup, &medium, stamp);
+        if !medium.borrow().is_off() {
+            medium.borrow_mut().set_power(None);
+            return attached.map(|machine| (machine, medium));
+        }
+        image = medium.borrow().crash(rng);
+    }
+    unreachable!("without a limit the power does not fail")
+}

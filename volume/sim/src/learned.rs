@@ -1,0 +1,49 @@
+//! An engine as a learner sees it: its shape before it begins, and where replicas may stand when it plans.
+
+use seekless_block::{Extent, Lba};
+use seekless_engine::{Config, Engine};
+use seekless_learn::{Answered, ReplicaProgress, ReplicaSpace, VolumeShape, needs_no_more};
+
+/// What a learner must know of a volume with this engine.
+#[must_use]
+pub fn shape_of(config: &Config) -> VolumeShape {
+    VolumeShape {
+        capacity: config.capacity,
+        grid: config.grid,
+        ram: config.cache_bytes,
+        read_ahead: config.read_ahead,
+        cluster: config.cluster,
+        room: config.room(),
+        replicas: config.replicas,
+    }
+}
+
+/// Where replicas may stand in the free space of a simulated volume.
+#[derive(Debug)]
+pub struct EngineSpace<'a> {
+    /// The volume's engine.
+    pub engine: &'a Engine,
+    /// Reads that home answered before the engine began.
+    pub answered_before: u64,
+}
+
+impl ReplicaSpace for EngineSpace<'_> {
+    fn progress(&self) -> ReplicaProgress {
+        let Some(state) = self.engine.replicated() else {
+            return ReplicaProgress { blocked: true, ..ReplicaProgress::default() };
+        };
+        let home = self.answered_before + state.answered.home;
+        ReplicaProgress {
+            blocked: state.suspended || state.under_way,
+            answered: Answered { home, ..state.answered },
+        }
+    }
+
+    fn free(&self) -> Vec<Extent> {
+        self.engine.room_for_replicas()
+    }
+
+    fn is_placed(&self, page: Lba, hot: Extent) -> bool {
+        needs_no_more(self.engine.replicas_of(page), hot, self.engine.config().degree)
+    }
+}
