@@ -69,7 +69,7 @@ fn reply_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
 fn reply_entry(reply: ReplyEntry, result: Result<(FileAttr, u64), Errno>) {
     match result {
         Ok((attributes, generation)) => {
-            reply.entry(&CACHE_FOR, &attributes, Generation(generation))
+            reply.entry(&CACHE_FOR, &attributes, Generation(generation));
         }
         Err(e) => reply.error(error_of(e)),
     }

@@ -22,7 +22,7 @@ use crate::error::MountError;
 use crate::fuse_requests::FuseRequests;
 use crate::grouped_files::GroupedFiles;
 use crate::mounted_dir::MountedDir;
-use crate::shuffle::{Shuffled, Shuffler};
+use crate::shuffle::Shuffler;
 use crate::underlying::UnderlyingDir;
 
 /// Threads that take requests of the kernel.
@@ -65,8 +65,8 @@ pub struct GroupMount {
 }
 
 impl MountedDir {
-    pub(crate) fn shuffle(&self) -> Shuffled {
-        self.shuffler.shuffle(&self.groups, |h| self.is_open(h))
+    pub(crate) fn shuffle(&self) {
+        self.shuffler.shuffle(&self.groups, |h| self.is_open(h));
     }
 
     /// The work of one interval. `due`: the time since which a shuffle waits.

@@ -31,4 +31,3 @@ pub use control::{
 pub use disk_watch::DiskSleep;
 pub use error::MountError;
 pub use group_mount::{GroupMount, MountOptions, format};
-pub use shuffle::Shuffled;

@@ -40,19 +40,6 @@ pub(super) enum Observed {
     Removed(InodeHandle),
 }
 
-/// The result of a shuffle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shuffled {
-    /// Groups that the learner wants.
-    pub groups: usize,
-    /// Files that moved to the group store.
-    pub came: usize,
-    /// Files that moved back to the directory.
-    pub returned: usize,
-    /// Groups for which the store had no space.
-    pub refused: usize,
-}
-
 #[derive(Debug)]
 struct Learned {
     graph: Successors,
@@ -284,27 +271,24 @@ impl Shuffler {
         &self,
         groups: &GroupedFiles,
         busy: impl Fn(&InodeHandle) -> bool + Sync,
-    ) -> Shuffled {
+    ) {
         let mut learned = held(&self.learned);
         self.shuffled_at.0.store(self.requests.load(Relaxed), Relaxed);
         self.shuffled_at.1.store(self.opens.load(Relaxed), Relaxed);
         self.learn_observed(&mut learned);
-        let mut done = Shuffled::default();
         if self.is_stopped() {
-            return done;
+            return;
         }
         let wanted = learned.wanted_groups();
-        done.groups = wanted.len();
         self.wanted.store(wanted.len() as u64, Relaxed);
         let stays: FxHashSet<InodeHandle> = wanted.iter().flatten().copied().collect();
         let mut leaves = groups.files_where(|h| !stays.contains(h));
         leaves.truncate(MOVES_MAX);
-        done.returned = groups.move_all_back(&leaves);
-        for handle in self.form_wanted(groups, wanted, &busy, &mut done) {
+        groups.move_all_back(&leaves);
+        for handle in self.form_wanted(groups, wanted, &busy) {
             learned.forget(&handle);
         }
         self.shuffles.fetch_add(1, Relaxed);
-        done
     }
 
     /// Forms the wanted groups that the store does not have. Returns files that are removed.
@@ -313,22 +297,20 @@ impl Shuffler {
         groups: &GroupedFiles,
         wanted: Vec<Vec<InodeHandle>>,
         busy: &(impl Fn(&InodeHandle) -> bool + Sync),
-        done: &mut Shuffled,
     ) -> Vec<InodeHandle> {
         let current = CurrentGroups::of(groups);
         let mut removed = Vec::new();
         let mut wanted = wanted.into_iter();
-        let mut is_full = false;
-        while !is_full && !self.is_stopped() && done.came < MOVES_MAX {
+        let (mut came, mut is_full) = (0, false);
+        while !is_full && !self.is_stopped() && came < MOVES_MAX {
             let next = next_groups(groups, &current, &mut wanted, &mut removed);
             if next.is_empty() {
                 break;
             }
             for formed in groups.form_groups(&next, busy) {
                 match formed {
-                    Ok(came) => done.came += came,
+                    Ok(moved) => came += moved,
                     Err(fault @ (Fault::NoSpace | Fault::TableFull)) => {
-                        done.refused += 1;
                         groups.note_trouble(format!("a group was not formed: {fault}"));
                         is_full |= fault == Fault::TableFull;
                     }

@@ -124,7 +124,7 @@ impl GroupStore {
             return false;
         }
         // Without dirty groups no job can free clusters for them.
-        !(self.dirty.is_empty() && !self.starved.is_empty())
+        !self.dirty.is_empty() || self.starved.is_empty()
     }
 
     fn dirty_bytes(&self) -> u64 {

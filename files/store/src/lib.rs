@@ -70,4 +70,4 @@ pub use group_store::GroupStore;
 pub use groups::{Group, Stability};
 pub use store_on_device::{OtherModule, StoreOnDevice};
 pub use successors::{GroupConfig, GroupConfigError, Successors};
-pub use tables::{FileEntry, GroupEntry, Slot, TableError};
+pub use tables::{FileEntry, TableError};

@@ -68,30 +68,30 @@ impl FileEntry {
 
 /// The bytes of a file within its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// The file.
-    pub number: FileNumber,
+    pub(crate) number: FileNumber,
     /// First byte.
-    pub offset: u32,
+    pub(crate) offset: u32,
     /// Length in bytes.
-    pub bytes: u32,
+    pub(crate) bytes: u32,
 }
 
 /// An entry of the group table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupEntry {
+pub(crate) struct GroupEntry {
     /// First cluster.
-    pub cluster: u32,
+    pub(crate) cluster: u32,
     /// Number of contiguous clusters.
-    pub clusters: u32,
+    pub(crate) clusters: u32,
     /// Length in bytes.
-    pub bytes: u32,
+    pub(crate) bytes: u32,
     /// CRC-32C of these bytes.
-    pub sum: u32,
+    pub(crate) sum: u32,
     /// Its files in the order in which they were written, dead ones included.
-    pub slots: Box<[Slot]>,
+    pub(crate) slots: Box<[Slot]>,
     /// Number of files whose entry names this group.
-    pub live: u32,
+    pub(crate) live: u32,
 }
 
 // There is one for each file, so that size matters: see docs/believing/groups.md.
@@ -240,7 +240,7 @@ impl Tables {
         for change in changes {
             match change {
                 Change::File(record, name) => {
-                    self.put_file(record, name, geometry, &mut touched)?
+                    self.put_file(record, name, geometry, &mut touched)?;
                 }
                 Change::Gone(number) => {
                     let number = FileNumber(*number);

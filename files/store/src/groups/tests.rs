@@ -214,13 +214,13 @@ fn stability_is_counted_as_table_2_counts_it() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_words() {
+fn impossible_settings_are_refused_in_words() {
     let said = |config: GroupConfig| Successors::new(config).unwrap_err().to_string();
     let good = GroupConfig::default();
     assert!(said(GroupConfig { needed: 11, ..good }).starts_with("11 of the last 10 successors"));
     assert_eq!(
         said(GroupConfig { most: 4, ..good }),
-        "groups of 3 to 4 files: expected at least 1 file, and at most no fewer than 5"
+        "groups of 3 to 4 files: expected at least 1 file, and a maximum of at least 5"
     );
     assert!(matches!(
         Successors::new(GroupConfig { files_max: 0, ..good }),
