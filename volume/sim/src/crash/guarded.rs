@@ -20,10 +20,11 @@ impl<M: Machine> World<M> {
     /// The administrator wants all of it at home.
     pub(crate) fn drain(&mut self) -> Result<(), String> {
         self.wants = Mode::WriteThrough;
-        if let Some(guarding) = &mut self.guarding {
-            guarding.want_home();
-        }
-        self.handle(Input::Drain)
+        let Some(guarding) = &mut self.guarding else { return self.handle(Input::Drain) };
+        guarding.want_home();
+        self.handle(Input::Drain)?;
+        // As a server does: replicas go, too, so that the guard can come down.
+        self.handle(Input::Withdraw)
     }
 
     /// Replicas are asked for, after a drain by an administrator who wants some again.
