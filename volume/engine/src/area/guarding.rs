@@ -123,6 +123,8 @@ impl Guarding {
             && (!self.has_replicas || self.holds && engine.stained().next().is_none())
             && !engine.is_withdrawing()
             && !engine.is_replicating()
+            // Else the area would take a page for stained that somebody writes at home.
+            && !engine.free.is_pending()
     }
 
     /// What to do now: `up`, how the guard stands; `busy`, whether an I/O of home's ends is in flight.

@@ -138,7 +138,8 @@ impl Engine {
         let (used, all) = self.log_used();
         let (idle_at, spare) = (self.idle_at(), used * 10 > all * 8);
         let idle = self.background.now >= idle_at;
-        if !self.background.destaging && !(idle && spare) {
+        let goes = self.background.destaging || idle && spare;
+        if !goes {
             if spare {
                 self.background.wake_at(idle_at);
             }

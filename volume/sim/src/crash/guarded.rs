@@ -1,7 +1,7 @@
 //! An administrator at a volume whose home may have a guard: nothing is absorbed or replicated before that is up, and nobody else
 //! writes home while it is. What moves the guard is what moves it in a server.
 
-use seekless_engine::{GuardStep, Guarding, Input, Mode};
+use seekless_engine::{Command, GuardStep, Guarding, Input, Mode};
 
 use super::machine::{Machine, Placement};
 use super::world::World;
@@ -14,16 +14,18 @@ impl<M: Machine> World<M> {
             return self.move_guard();
         }
         self.guarding.iter_mut().for_each(Guarding::obeyed);
-        self.handle(Input::Command(seekless_engine::Command::SetMode(mode)))
+        self.handle(Input::Command(Command::SetMode(mode)))
     }
 
     /// The administrator wants all of it at home.
     pub(crate) fn drain(&mut self) -> Result<(), String> {
         self.wants = Mode::WriteThrough;
-        if let Some(guarding) = &mut self.guarding {
-            guarding.want_home();
-        }
-        self.handle(Input::Command(seekless_engine::Command::Drain))
+        let drain = Input::Command(Command::Drain);
+        let Some(guarding) = &mut self.guarding else { return self.handle(drain) };
+        guarding.want_home();
+        self.handle(drain)?;
+        // As a server does: replicas go, too, so that the guard can come down.
+        self.handle(Input::Withdraw)
     }
 
     /// Replicas are asked for, after a drain by an administrator who wants some again.
@@ -59,7 +61,7 @@ impl<M: Machine> World<M> {
                 }
                 GuardStep::Obey(mode) => {
                     guarding.obeyed();
-                    self.handle(Input::Command(seekless_engine::Command::SetMode(mode)))?;
+                    self.handle(Input::Command(Command::SetMode(mode)))?;
                 }
             }
         }

@@ -129,7 +129,7 @@ impl<M: Machine> Live<M> {
             // What has replicas is not resized.
             HistoryStep::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
             &HistoryStep::Resize { home, area } => {
-                self.bring_home_and_resize(home, area, &mut look)?
+                self.bring_home_and_resize(home, area, &mut look)?;
             }
             HistoryStep::Kill { choice } => {
                 let left = self.world.killed(false, &mut Pcg64Mcg::seed_from_u64(*choice));
