@@ -40,7 +40,7 @@ enum Command {
     Advise(advise::Args),
     Simulate(simulate::Args),
     Convert(convert::Args),
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Top(top::Args),
     /// A volume and its area: make, look at, steer, check, repair, take apart
     #[command(subcommand)]

@@ -39,7 +39,7 @@ pub enum AdministerError {
         place: PathBuf,
         /// Why.
         #[source]
-        source: AttachError,
+        source: Box<AttachError>,
     },
     /// No server has the volume.
     #[error("{}: nobody serves it, as far as this user can see", .0.display())]
@@ -366,8 +366,10 @@ pub fn state_of(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Admi
 
 fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, AdministerError> {
     let mut lasting = area::open(backing, area, false)?;
-    let found = examine(lasting.area())
-        .map_err(|source| AdministerError::Area { place: lasting.place().to_owned(), source })?;
+    let found = examine(lasting.area()).map_err(|source| AdministerError::Area {
+        place: lasting.place().to_owned(),
+        source: Box::new(source),
+    })?;
     let s = found.superblock();
     let guard = lasting.is_guarded();
     // A volume whose guard is damaged cannot be served.

@@ -69,7 +69,7 @@ pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostErro
     let file = File::open(path).map_err(fail("open it"))?;
     let meta = file.metadata().map_err(fail("look at it"))?;
     if !meta.is_file() {
-        return Err(refused("is no regular file".to_owned()).into());
+        return Err(refused("is no regular file".to_owned()));
     }
     let from = partition_start(meta.dev(), volume)
         .map_err(|why| refused(format!("not on this volume: {why}")))?;
