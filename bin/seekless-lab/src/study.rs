@@ -280,11 +280,11 @@ fn run_study(args: &RunArgs) -> anyhow::Result<()> {
     match ended {
         Ended::Complete => Ok(()),
         Ended::Early => {
-            output::say("some runs are left: the same command goes on");
+            output::say("some runs are left; run the same command again to go on");
             Ok(())
         }
         Ended::Stopped => {
-            bail!("stopped as asked, nothing is left attached: the same command goes on")
+            bail!("stopped by a signal; nothing is left attached; run the same command again to go on")
         }
     }
 }

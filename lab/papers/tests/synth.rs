@@ -137,7 +137,7 @@ fn a_stored_trace_still_says_that_it_is_made_up() {
     let done = convert(&source, &OpenOptions::default(), &path, &mut |_| {}).unwrap();
     let mut reader = Source::new(&path).open(&OpenOptions::default()).unwrap();
     assert_eq!(reader.info().format, Format::Synthetic);
-    assert!(reader.info().format.caveat().unwrap().contains("made up"));
+    assert!(reader.info().format.caveat().unwrap().contains("synthetic"));
     let whole = Synthetic::new("borg-svn", 1.0, Synthetic::SEED).unwrap();
     let direct = whole.source().open(&OpenOptions::default()).unwrap();
     let names = direct.streams().to_vec();

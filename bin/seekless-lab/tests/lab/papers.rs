@@ -27,7 +27,7 @@ fn a_made_up_week_matches_the_paper_and_says_that_it_is_made_up() {
     // The file is the trace, and its reader says that the trace is made up.
     let mut reader =
         Source::new(place.path("borg-svn.parquet")).open(&OpenOptions::default()).unwrap();
-    assert!(reader.info().format.caveat().unwrap().contains("made up"));
+    assert!(reader.info().format.caveat().unwrap().contains("synthetic"));
     let mut requests = 0u64;
     while reader.next_record().unwrap().is_some() {
         requests += 1;

@@ -109,7 +109,7 @@ fn other_formats_are_written_to_files_and_standard_output() {
             &["a.trace", "c.csv", "--device", "8"][..],
             &["no requests of device '8'", "'0', '7'"][..],
         ),
-        (&["a.trace", "msr:c"], &["msr can be read, not written"]),
+        (&["a.trace", "msr:c"], &["msr can be read but not written"]),
         (&["a.trace", "c.parquet.gz"], &["its own compression"]),
     ] {
         let ran = place.run(&[&["convert"], args].concat());

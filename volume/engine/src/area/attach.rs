@@ -64,7 +64,7 @@ pub enum AttachError {
     Superblock(#[from] SuperblockError),
     /// A page is damaged, or none of ours.
     #[error(
-        "{what} (page {page} of the area) is damaged: nothing was changed; run `seekless check`, then `seekless repair`"
+        "{what} (page {page} of the area) is damaged: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     Damaged {
         /// Which kind of page.
@@ -77,7 +77,7 @@ pub enum AttachError {
     },
     /// Two pages do not belong together.
     #[error(
-        "{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless check`, then `seekless repair`"
+        "{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     Stranger {
         /// Which kind of page.
@@ -87,7 +87,7 @@ pub enum AttachError {
     },
     /// The log breaks off before its end.
     #[error(
-        "the log of the area breaks off at page {page} (record {sequence}), but record {later} says that it was on stable storage: something in between is damaged; nothing was changed; run `seekless check`, then `seekless repair`"
+        "the log of the area breaks off at page {page} (record {sequence}), but record {later} says that it was on stable storage: something in between is damaged; nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     BrokenLog {
         /// Where the record should stand.
@@ -99,7 +99,7 @@ pub enum AttachError {
     },
     /// The device cannot read a page that there is no doing without.
     #[error(
-        "{what} (page {page} of the area) cannot be read: nothing was changed; run `seekless check`, then `seekless repair`"
+        "{what} (page {page} of the area) cannot be read: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     Unreadable {
         /// What stands there.
@@ -109,7 +109,7 @@ pub enum AttachError {
     },
     /// It has replicas in discarded pages.
     #[error(
-        "bytes of replicas may stand in {stained} of discarded pages, and the area alone knows where: run `seekless detach` first; nothing was changed"
+        "bytes of replicas may stand in {stained} of discarded pages, and the area alone knows where: run `seekless volume detach` first; nothing was changed"
     )]
     HasReplicas {
         /// How much.
@@ -132,7 +132,7 @@ pub enum AttachError {
     NoGuard,
     /// Home is not what it was.
     #[error(
-        "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless resize`"
+        "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless volume resize`"
     )]
     Capacity {
         /// When it was made.

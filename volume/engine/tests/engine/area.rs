@@ -273,7 +273,7 @@ fn a_lost_checkpoint_is_rebuilt_without_loss() {
         spoil(&mut world, page);
     }
     let refused = examine(&mut world.area).unwrap_err();
-    assert!(refused.to_string().contains("seekless repair"), "{refused}");
+    assert!(refused.to_string().contains("seekless volume repair"), "{refused}");
     let Repair::Done(report) = repair(&mut world.area, false).unwrap() else {
         panic!("nothing is lost")
     };

@@ -103,7 +103,7 @@ fn faulty_descriptions_name_file_line_and_field() {
             "small.diskspecs",
             "source small.model",
             "source other.modell",
-            "small.diskspecs:2: names 'other.modell'",
+            "small.diskspecs:2: names the file 'other.modell'",
         ),
         (
             "small.diskspecs",

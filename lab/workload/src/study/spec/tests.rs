@@ -55,7 +55,7 @@ fn errors_name_line_column_and_allowed_values() {
         ("\"xfs\"", "\"xfss\"", "19:14", "allowed: ext2"),
         ("seconds = 3", "seconds = -3", "3:11", "seconds = -3 is out of range; allowed: 0.05"),
         ("scale", "scael", "10:1", "unknown field `scael`"),
-        ("size = \"1GiB\"", "size = \"1 gib of it\"", "7:8", "is no size"),
+        ("size = \"1GiB\"", "size = \"1 gib of it\"", "7:8", "is not a size"),
         ("size = \"1GiB\"", "path = \"/dev/sdz\"", "4:1", "needs 'size'"),
         ("name = \"t\"", "name = \"t/../x\"", "2:8", "a name is"),
         ("\"blk2k+agcnt64\"", "\"blk2k\", \"blk2k\"", "1:1", "twice"),
