@@ -49,6 +49,21 @@ impl LedgerEntry {
     }
 }
 
+/// Longest wait for the lock. A child that a killed study had just started holds the lock until the child runs its program.
+const LOCK_MOST: Duration = Duration::from_secs(2);
+
+/// Whether this process got the lock.
+fn locked(lock: &File) -> bool {
+    let begun = Instant::now();
+    while rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if begun.elapsed() > LOCK_MOST {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
 /// The ledger of one study. One process at a time holds it.
 #[derive(Debug)]
 pub struct Ledger {
@@ -74,9 +89,10 @@ impl Ledger {
         let lock_path = dir.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(HostError::io("open", &lock_path))?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            HostError::Refused(format!("another study is running in {}", dir.display()))
-        })?;
+        if !locked(&lock) {
+            let why = format!("another study is running in {}", dir.display());
+            return Err(HostError::Refused(why));
+        }
         let mut ledger = Self { dir, entries: Vec::new(), _lock: lock };
         ledger.read()?;
         let done = ledger.undo_all()?;
