@@ -284,7 +284,9 @@ fn run_study(args: &RunArgs) -> anyhow::Result<()> {
             Ok(())
         }
         Ended::Stopped => {
-            bail!("stopped by a signal; nothing is left attached; run the same command again to go on")
+            bail!(
+                "stopped by a signal; nothing is left attached; run the same command again to go on"
+            )
         }
     }
 }

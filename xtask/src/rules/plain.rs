@@ -4,14 +4,9 @@
 use crate::markdown::{Kind, blocks, plain, text_lines};
 use crate::repo::{Finding, Repo};
 
-/// Files and folders that the rule holds for: at last "docs/". What a program writes, and history, is spared: [`SPARED`].
-const HELD: &[&str] = &[
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "benches/README.md",
-    "docs/",
-];
+/// Files and folders that the rule holds for. Generated pages are spared: [`SPARED`].
+const HELD: &[&str] =
+    &["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "benches/README.md", "docs/"];
 const SPARED: &[&str] = &["docs/changing/on-disk-format.md", "docs/changing/group-store-format.md"];
 const LIST: &str = "CONTRIBUTING.md";
 const LIST_HEADING: &str = "| instead of | write |";
