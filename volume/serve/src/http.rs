@@ -374,3 +374,56 @@ fn body_length(request: &httparse::Request<'_, '_>) -> Option<usize> {
     let header = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"))?;
     std::str::from_utf8(header.value).ok()?.trim().parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Keeps the bodies of the commands that reached it.
+    struct Kept(Arc<Mutex<Vec<Vec<u8>>>>);
+
+    impl ControlAnswers for Kept {
+        fn state(&self) -> Result<String, String> {
+            Ok("{}".to_owned())
+        }
+
+        fn command(&self, body: &[u8]) -> Result<String, String> {
+            self.0.lock().unwrap().push(body.to_vec());
+            Ok("{}".to_owned())
+        }
+    }
+
+    #[test]
+    fn a_command_arrives_whole_or_not_at_all() {
+        let socket = std::env::temp_dir().join(format!("seekless-{}.sock", std::process::id()));
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let server = HttpServer::control(&socket, Box::new(Kept(Arc::clone(&kept)))).unwrap();
+        let answer = |request: &[u8]| {
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            stream.write_all(request).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let head =
+            |length: &str| format!("POST /command HTTP/1.1\r\nHost: localhost\r\n{length}\r\n");
+        // Without a length, with one that is no number, with one too large, and cut short.
+        assert!(answer(head("").as_bytes()).contains("413"));
+        assert!(answer(head("Content-Length: -1\r\n").as_bytes()).contains("413"));
+        assert!(answer(head("Content-Length: 65537\r\n").as_bytes()).contains("413"));
+        let huge = head("Content-Length: 99999999999999999999\r\n");
+        assert!(answer(huge.as_bytes()).contains("413"));
+        let short = head("Content-Length: 8\r\n") + "\"drain";
+        assert_eq!(answer(short.as_bytes()), "");
+        assert!(kept.lock().unwrap().is_empty(), "half a command was carried out");
+        // Bytes behind the command belong to nothing.
+        let long = head("Content-Length: 7\r\n") + "\"drain\"and more";
+        assert!(answer(long.as_bytes()).contains("200 OK"));
+        assert_eq!(*kept.lock().unwrap(), [b"\"drain\"".to_vec()]);
+        drop(server);
+        let _ = std::fs::remove_file(&socket);
+    }
+}

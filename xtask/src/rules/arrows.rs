@@ -72,12 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "serve",
         ],
     ),
-    room(
-        "bin",
-        "cli",
-        false,
-        &["block", "trace", "disk", "report", "learn", "sim", "compare", "serve"],
-    ),
+    room("bin", "cli", false, &["block", "trace", "disk", "report", "sim", "compare"]),
     room(
         "bin",
         "seekless",
