@@ -279,6 +279,8 @@ pub struct Config {
     pub cache_bytes: Bytes,
     /// A read that misses RAM and goes home reads on to at least this length.
     pub read_ahead: Bytes,
+    /// How far a miss reads on is learned; where it is not, `read_ahead` says it.
+    pub adaptive: bool,
     /// A read served from a copy reads whole aligned clusters of the optimized area; zero reads only
     /// what was asked.
     pub cluster: Bytes,
@@ -327,6 +329,7 @@ impl Config {
             segment_pages: 256,
             cache_bytes: Bytes(0),
             read_ahead: Bytes(0),
+            adaptive: false,
             cluster: Bytes(0),
             buffer_bytes: Bytes(1 << 20),
             stage_bytes: Bytes(16 << 20),

@@ -12,6 +12,7 @@ mod pages;
 mod plan;
 mod planning;
 mod policy;
+mod read_ahead;
 mod replication;
 mod revise;
 mod strategy;
@@ -35,6 +36,7 @@ pub use policy::{
     AreaAt, KEYS, KeyEntry, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey, PolicyName,
     Streams,
 };
+pub use read_ahead::{Prefetched, ReadAhead, WindowId};
 pub use replication::{Answered, Replication, ReplicationConfig, ReplicationRule, side_by_side};
 pub use revise::revise;
 pub use strategy::{PlanConfig, Reach, Strategy, plan};

@@ -4,9 +4,11 @@
 //! - [`read`]: from RAM, from a copy, or from home.
 //! - [`write`]: home, or into the write buffer.
 //! - [`ram_cache`]: which page stands in RAM.
+//! - [`ahead`]: how far a miss reads on.
 //! - [`copies`]: which copies there are, where they stand, who reads them. [`page_map`] is their table.
 //! - [`write_order`]: which writes are in flight, and which came since a read began.
 
+mod ahead;
 pub(crate) mod copies;
 pub(crate) mod engine_state;
 pub(crate) mod page_map;
@@ -31,6 +33,7 @@ use crate::{
     Class, Config, Fault, Input, Io, IoId, Memory, Mode, Output, PageSum, RequestId, Stats, Target,
 };
 use copies::Copies;
+use seekless_learn::ReadAhead;
 use engine_state::EngineState;
 use page_map::Slot;
 use ram_cache::RamCache;
@@ -46,6 +49,10 @@ pub struct Engine {
     pub(crate) geo: Shape,
     pub(crate) identity: Identity,
     pub(crate) cache: RamCache,
+    /// Learned read-ahead, under the adaptive policy.
+    pub(crate) ahead: Option<Box<ReadAhead>>,
+    /// Since when the devices have worked without an I/O having ended.
+    pub(crate) works_since: SimTime,
     pub(crate) copies: Copies,
     pub(crate) writes: WriteLog,
     pub(crate) writes_open: usize,
@@ -172,6 +179,9 @@ impl Engine {
         }
         Self {
             cache: RamCache::new(pages),
+            ahead: (config.adaptive && pages > 0)
+                .then(|| Box::new(ReadAhead::new(pages, ahead::REMEMBERED))),
+            works_since: SimTime::ZERO,
             copies: Copies::new(&geo),
             writes: WriteLog::new(),
             writes_open: 0,
@@ -312,6 +322,7 @@ impl Engine {
         let pending = self.pending[io.0 as usize].take();
         if let Some(ended) = &pending {
             self.note_end(ended);
+            self.note_work(ended);
         }
         match pending {
             Some(Pending::Read(read)) => {
@@ -366,6 +377,9 @@ impl Engine {
     }
 
     pub(crate) fn start(&mut self, pending: Pending) -> IoId {
+        if self.pending.len() == self.pending_free.len() {
+            self.works_since = self.now;
+        }
         if let Some(at) = self.pending_free.pop() {
             self.pending[at as usize] = Some(pending);
             IoId(at)

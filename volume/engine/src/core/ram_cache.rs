@@ -25,6 +25,16 @@ pub(crate) struct RamCache {
     free: Vec<u32>,
 }
 
+/// Where a page was inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inserted {
+    pub(crate) slot: u32,
+    /// The slot did not hold this page before.
+    pub(crate) is_new: bool,
+    /// The page that was evicted.
+    pub(crate) evicted: Option<u64>,
+}
+
 /// Part of an extent within one page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
@@ -87,23 +97,44 @@ impl RamCache {
     }
 
     /// A slot that from now on holds the piece, evicting the least recently used page if need be.
-    pub(crate) fn insert(&mut self, piece: Piece) -> u32 {
-        let slot = match self.index.get(&piece.page) {
+    pub(crate) fn insert(&mut self, piece: Piece) -> Inserted {
+        let inserted = match self.index.get(&piece.page) {
             Some(&slot) => {
                 self.touch(slot);
-                slot
+                Inserted { slot, is_new: false, evicted: None }
             }
             None => {
-                let slot = self.free.pop().unwrap_or_else(|| self.evict());
+                let (slot, evicted) = match self.free.pop() {
+                    Some(slot) => (slot, None),
+                    None => (self.oldest, Some(self.slots[self.oldest as usize].page)),
+                };
+                if evicted.is_some() {
+                    self.evict();
+                }
                 self.slots[slot as usize].page = piece.page;
                 self.slots[slot as usize].valid = 0;
                 self.index.insert(piece.page, slot);
                 self.push_newest(slot);
-                slot
+                Inserted { slot, is_new: true, evicted }
             }
         };
-        self.slots[slot as usize].valid |= piece.mask();
-        slot
+        self.slots[inserted.slot as usize].valid |= piece.mask();
+        inserted
+    }
+
+    /// The slot that holds any part of a page.
+    pub(crate) fn slot_of(&self, page: u64) -> Option<u32> {
+        self.index.get(&page).copied()
+    }
+
+    /// The slot that is evicted next.
+    pub(crate) const fn oldest(&self) -> u32 {
+        self.oldest
+    }
+
+    /// Pages that it can hold.
+    pub(crate) const fn pages(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     /// Forgets the sectors of an extent.
@@ -140,11 +171,10 @@ impl RamCache {
         }
     }
 
-    fn evict(&mut self) -> u32 {
+    fn evict(&mut self) {
         let slot = self.oldest;
         self.index.remove(&self.slots[slot as usize].page);
         self.unlink(slot);
-        slot
     }
 
     fn unlink(&mut self, slot: u32) {

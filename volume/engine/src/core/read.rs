@@ -3,8 +3,9 @@
 //! partly copied goes home, because one access at home is cheaper than several in the area. If a read in flight will fill RAM
 //! with the same page, a second read waits for it. Bytes from the area are used only after their checksum matched.
 
+use seekless_learn::WindowId;
 use seekless_block::{
-    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
+    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime,
     StreamId,
 };
 
@@ -43,6 +44,8 @@ pub(crate) struct Read {
     pub(super) spoiled: bool,
     pub(super) mark: Mark,
     pub(super) stream: StreamId,
+    /// What learned read-ahead knows of it.
+    pub(super) window: WindowId,
 }
 
 /// A part of a client's read.
@@ -218,6 +221,7 @@ impl Engine {
         for piece in pieces(part) {
             let Some(index) = self.cache.find(piece) else { continue };
             self.cache.touch(index);
+            self.note_hit(index, piece.page);
             let len = Sectors(piece.len);
             self.out.push_back(Output::Move(Move {
                 from: Memory::Slot { index, offset: Sectors(piece.offset) },
@@ -230,17 +234,10 @@ impl Engine {
 
     fn read_home(&mut self, part: Part, asked: Asked) {
         self.stats.home_reads += 1;
-        let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
-        let mut end = (part.wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
-        if end > part.wanted.end().0 {
-            // What is discarded is not what home holds.
-            let behind = self.pages_of(part.wanted).end;
-            if let Some(page) = self.free.next(behind) {
-                end = end.min(self.home_of(page, 1).start.0);
-            }
-        }
-        let io = Extent::span(part.wanted.start.0, end.max(part.wanted.end().0));
-        self.submit_read(Self::new_read(part, (Target::Home, io), None, Sectors(0)), asked);
+        let (io, window) = self.home_window(part.wanted);
+        let skip = part.wanted.start - io.start;
+        let read = Read { window, ..Self::new_read(part, (Target::Home, io), None, skip) };
+        self.submit_read(read, asked);
     }
 
     /// All of it was discarded by the client: home is not asked.

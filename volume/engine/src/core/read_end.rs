@@ -1,11 +1,11 @@
 //! How a read ends: its checksums are compared, its bytes go to the client and to RAM, and who waited for them goes on.
 
+use seekless_learn::WindowId;
 use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
 
 use super::page_map::{HomePage, State, pages, slots};
 use super::ram_cache::pieces;
 use super::read::{ALONE, Join, Read, Waiting};
-use super::write_order::Mark;
 use crate::format::PageSum;
 use crate::{Engine, Fault, IoId, Memory, Move, Output, Pending, Sum, SumFor, Target};
 
@@ -132,6 +132,7 @@ impl Engine {
                 // The fault may lie in what nobody asked for: again, without read-ahead and past RAM.
                 let mut exact = *read;
                 (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
+                exact.window = WindowId::default();
                 exact.mark = self.writes.mark(self.writes_open);
                 let name = self.start(Pending::Read(exact));
                 let memory = Memory::Client { id: read.id, offset: read.offset };
@@ -184,7 +185,7 @@ impl Engine {
     /// no longer has the newest bytes of.
     fn fill_from(&mut self, read: &Read, index: u32) {
         match read.from {
-            None => self.fill(read.io, index, Sectors(0), read.mark),
+            None => self.fill(read, index),
             Some(first) => {
                 let pages = (read.io.len.0 / PAGE_SECTORS) as u32;
                 for i in 0..pages {
@@ -197,7 +198,7 @@ impl Engine {
                     let mut from = Sectors(u64::from(i) * PAGE_SECTORS);
                     for piece in pieces(home) {
                         let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
-                        self.fill_piece(part, index, from, read.mark);
+                        self.fill_piece(read, part, index, from);
                         from += part.len;
                     }
                 }
@@ -205,7 +206,8 @@ impl Engine {
         }
     }
 
-    fn fill(&mut self, home: Extent, buffer: u32, from: Sectors, mark: Mark) {
+    fn fill(&mut self, read: &Read, buffer: u32) {
+        let home = read.io;
         let logged = self.copies.count(State::Dirty) > 0;
         for piece in pieces(home) {
             let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
@@ -214,21 +216,22 @@ impl Engine {
                     .pages_of(part)
                     .any(|p| self.copies.state_of(HomePage(p)) == Some(State::Dirty));
             if !stale {
-                self.fill_piece(part, buffer, from + (part.start - home.start), mark);
+                self.fill_piece(read, part, buffer, part.start - home.start);
             }
         }
     }
 
-    /// Puts a part of a RAM page that stands in a buffer into RAM, unless it was overtaken by a write since `mark`.
-    fn fill_piece(&mut self, part: Extent, buffer: u32, offset: Sectors, mark: Mark) {
-        if self.writes.touched(mark, part, None) {
+    /// Puts a part of a RAM page that stands in a buffer into RAM, unless it was overtaken by a write since the read began.
+    fn fill_piece(&mut self, read: &Read, part: Extent, buffer: u32, offset: Sectors) {
+        if self.writes.touched(read.mark, part, None) {
             return;
         }
         for piece in pieces(part) {
-            let index = self.cache.insert(piece);
+            let inserted = self.cache.insert(piece);
+            self.note_insert(inserted, piece.page, read.window, part.overlaps(read.wanted));
             self.out.push_back(Output::Move(Move {
                 from: Memory::Buffer { index: buffer, offset },
-                to: Memory::Slot { index, offset: Sectors(piece.offset) },
+                to: Memory::Slot { index: inserted.slot, offset: Sectors(piece.offset) },
                 len: part.len,
             }));
         }
@@ -237,6 +240,7 @@ impl Engine {
     /// Serves the reads that waited for a fill: from RAM, or, where a write or a fault came between, by
     /// themselves.
     fn wake(&mut self, fill: IoId, read: &Read) {
+        self.end_window(read.window);
         if read.buffer.is_none() {
             return;
         }

@@ -2,6 +2,7 @@
 //! space (BORG, FAST'09, 4.5); a write that is not aligned, or too large, goes home. A write waits for a write in flight to the
 //! same sectors, and for a page that is being destaged, and for nothing else.
 
+use seekless_learn::WindowId;
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
 use crate::core::page_map::{HomePage, State};
@@ -187,6 +188,7 @@ impl Engine {
             }
             self.scratch = slots;
         }
+        self.note_write(extent);
         self.cache.invalidate(extent);
         self.background.overtake(self.pages_of(extent));
         let payload = request.op == Op::Write;
@@ -234,6 +236,7 @@ impl Engine {
     fn absorb(&mut self, id: RequestId, request: &Request) {
         let extent = request.extent;
         self.stats.absorbed += 1;
+        self.note_write(extent);
         self.cache.invalidate(extent);
         self.background.overtake(self.pages_of(extent));
         let since = self.writes.mark(self.writes_open);
@@ -273,6 +276,7 @@ impl Engine {
             && self.log.gathers(&pages);
         if held {
             self.stats.absorbed += 1;
+            self.note_write(extent);
             self.cache.invalidate(extent);
             self.background.overtake(pages.clone());
             for page in pages.clone() {
@@ -349,7 +353,9 @@ impl Engine {
         for piece in pieces(extent) {
             let part = Extent { start: extent.start + offset, len: Sectors(piece.len) };
             if !self.writes.touched(since, part, Some(mark)) {
-                let index = self.cache.insert(piece);
+                let inserted = self.cache.insert(piece);
+                self.note_insert(inserted, piece.page, WindowId::default(), true);
+                let index = inserted.slot;
                 self.out.push_back(Output::Move(Move {
                     from: Memory::Client { id, offset },
                     to: Memory::Slot { index, offset: Sectors(piece.offset) },
