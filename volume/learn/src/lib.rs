@@ -2,6 +2,7 @@
 //! no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod budget;
 mod days;
 mod graph;
@@ -12,13 +13,13 @@ mod pages;
 mod plan;
 mod planning;
 mod policy;
-mod read_ahead;
 mod replication;
 mod revise;
 mod strategy;
 mod temperature;
 mod training;
 
+pub use adaptive::{Adaptive, Prefetched, View, WindowId, Work};
 pub use budget::Budget;
 pub use days::{AGES_MAX, DAY};
 pub use graph::state::{Decoded, StateError, check as check_state};
@@ -36,7 +37,6 @@ pub use policy::{
     AreaAt, KEYS, KeyEntry, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey, PolicyName,
     Streams,
 };
-pub use read_ahead::{Prefetched, ReadAhead, WindowId};
 pub use replication::{Answered, Replication, ReplicationConfig, ReplicationRule, side_by_side};
 pub use revise::revise;
 pub use strategy::{PlanConfig, Reach, Strategy, plan};

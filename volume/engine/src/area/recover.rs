@@ -319,9 +319,9 @@ impl Recovered {
             if entry.home >= self.home_pages() {
                 return false;
             }
-            // Replicas stand beside each other; what is in the log stands alone.
+            // Copies stand beside each other; what is in the log stands alone.
             let log = slot.0 >= self.geo.read_segments * self.geo.segment_pages;
-            if log || self.geo.free_map_pages() == 0 {
+            if log {
                 self.map.set(slot, HomePage(entry.home), entry.state, entry.sum);
             } else {
                 self.map.add(slot, HomePage(entry.home), entry.state, entry.sum);

@@ -33,7 +33,7 @@ struct JobRow {
 }
 
 /// Order: jobs that clients wait for, jobs that make space in the log, checkpoints, layouts.
-const JOBS: [JobRow; 13] = [
+const JOBS: [JobRow; 14] = [
     // Pages that a client waits for go home.
     JobRow { due: |e| !e.background.urgent.is_empty(), begin: Engine::begin_urgent },
     // How full the log is.
@@ -49,8 +49,10 @@ const JOBS: [JobRow; 13] = [
     JobRow { due: |e| e.background.asked.is_some(), begin: Engine::take_up_plan },
     // Copies move to where the plan wants them.
     JobRow { due: Engine::may_move, begin: Engine::begin_window },
+    // Pages that clients used are appended to the trail.
+    JobRow { due: |e| e.appends_at().is_some(), begin: Engine::append_to_trail },
     // Copies in doubt are compared with home.
-    JobRow { due: |_| true, begin: |e| e.begin_prove().map(Job::Prove).into() },
+    JobRow { due: |_| true, begin: Engine::prove_copies },
     // Replicas are written, and zeroes where they stood.
     JobRow { due: |_| true, begin: |e| e.next_for_replicas().into() },
     // The area is told what is free.
@@ -221,6 +223,23 @@ impl Engine {
             self.background.wake_at(self.background.now);
         }
         job.map(Job::Move).into()
+    }
+
+    fn append_to_trail(&mut self) -> Begun {
+        let Some(at) = self.appends_at() else { return Begun::Nothing };
+        if self.background.now >= at {
+            return self.begin_append().map(Job::Trail).into();
+        }
+        self.background.wake_at(at);
+        Begun::Nothing
+    }
+
+    /// The trail is proven by what clients read at home, at no cost.
+    fn prove_copies(&mut self) -> Begun {
+        if self.ahead.is_some() {
+            return Begun::Nothing;
+        }
+        self.begin_prove().map(Job::Prove).into()
     }
 
     fn tell_of_free_pages(&mut self) -> Begun {

@@ -5,6 +5,7 @@ pub(crate) mod checkpoint;
 mod jobs;
 pub(crate) mod move_plan;
 pub(crate) mod prove;
+pub(crate) mod trail;
 
 use seekless_block::{
     Bytes, Duration, Extent, Flags, Op, PAGE_SECTORS, Sectors, SimTime, StreamId,
@@ -14,6 +15,7 @@ use seekless_learn::Plan;
 use crate::background::checkpoint::Checkpoint;
 use crate::background::move_plan::{Todo, Window};
 use crate::background::prove::Prove;
+use crate::background::trail::{Append, Ring};
 use crate::core::page_map::{HomePage, Slot, State};
 use crate::core::write_order::Mark;
 use crate::format::PageSum;
@@ -64,6 +66,7 @@ pub(crate) enum Job {
     Checkpoint(Checkpoint),
     Replicate(Replicate),
     Clean(Clean),
+    Trail(Append),
 }
 
 /// What a job did when it was its turn.
@@ -83,6 +86,7 @@ pub(crate) struct Background {
     asked: Option<Plan>,
     pub(crate) todo: Todo,
     pub(crate) job: Job,
+    pub(crate) trail: Ring,
     pub(crate) in_flight: u32,
     /// By page of the staging memory: checksums, and whether it must not be used.
     pub(crate) sums: Vec<PageSum>,
@@ -160,6 +164,7 @@ impl Background {
         match &self.job {
             Job::Move(job) => job.overtake(pages, &mut self.bad),
             Job::Replicate(job) => job.overtake(pages, &mut self.bad),
+            Job::Trail(job) => job.overtake(pages, &mut self.bad),
             _ => {}
         }
     }
@@ -248,11 +253,11 @@ impl Engine {
             && self.copies.count(State::Dirty) == 0
             && !self.checkpoint_is_due()
             && self.replicas_are_at_rest();
-        let waits = self.free.has_news() || self.log.wants_mark();
+        let waits = self.free.has_news() || self.log.wants_mark() || self.ahead.is_some();
         if !rest || !waits || self.state.is_detached() {
             return rest;
         }
-        for at in [self.tells_at(), self.marks_at()].into_iter().flatten() {
+        for at in [self.tells_at(), self.marks_at(), self.appends_at()].into_iter().flatten() {
             if at <= now {
                 return false;
             }
@@ -314,6 +319,7 @@ impl Engine {
                 Job::Checkpoint(job) => self.step_checkpoint(job),
                 Job::Replicate(job) => self.step_replicate(job),
                 Job::Clean(job) => self.step_clean(job),
+                Job::Trail(job) => self.step_append(job),
             };
             if step != JobStep::Over {
                 self.background.job = job;

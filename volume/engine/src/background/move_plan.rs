@@ -328,7 +328,7 @@ impl Engine {
                 }
                 for run in &job.reads {
                     if let ReadFrom::Area(slot) = run.from {
-                        self.copies.end_read(slot);
+                        self.copies.end_read(slot, run.pages);
                     }
                 }
                 let pages = job.items.last().map_or(0, |i| i.slot + 1 - job.base);
@@ -425,7 +425,7 @@ impl Engine {
         let (target, extent) = match run.from {
             ReadFrom::Home(page) => (Target::Home, self.home_of(page, pages)),
             ReadFrom::Area(slot) => {
-                self.copies.begin_read(slot);
+                self.copies.begin_read(slot, run.pages);
                 (Target::Area, self.place_of(slot, pages))
             }
         };

@@ -60,14 +60,22 @@ impl Copies {
         slot.0 >= self.log
     }
 
-    /// A read begins in the segment of this slot.
-    pub(crate) fn begin_read(&mut self, slot: Slot) {
-        self.readers[(slot.0 / self.segment_pages) as usize] += 1;
+    /// A read of so many slots begins.
+    pub(crate) fn begin_read(&mut self, slot: Slot, pages: u32) {
+        for segment in self.segments_of(slot, pages) {
+            self.readers[segment as usize] += 1;
+        }
     }
 
-    /// A read that began there has ended.
-    pub(crate) fn end_read(&mut self, slot: Slot) {
-        self.readers[(slot.0 / self.segment_pages) as usize] -= 1;
+    /// A read of so many slots has ended.
+    pub(crate) fn end_read(&mut self, slot: Slot, pages: u32) {
+        for segment in self.segments_of(slot, pages) {
+            self.readers[segment as usize] -= 1;
+        }
+    }
+
+    const fn segments_of(&self, slot: Slot, pages: u32) -> std::ops::RangeInclusive<u32> {
+        slot.0 / self.segment_pages..=(slot.0 + pages.saturating_sub(1)) / self.segment_pages
     }
 
     /// Whether anything reads in this segment.

@@ -32,11 +32,11 @@ use crate::write_buffer::log::{Homeward, Log};
 use crate::{
     Class, Config, Fault, Input, Io, IoId, Memory, Mode, Output, PageSum, RequestId, Stats, Target,
 };
+use ahead::Ahead;
 use copies::Copies;
-use seekless_learn::ReadAhead;
 use engine_state::EngineState;
 use page_map::Slot;
-use ram_cache::RamCache;
+use ram_cache::{PageGrid, RamCache};
 use read::{Join, Read, Waiting};
 use shape::Shape;
 use write::{Absorbed, Blocked, HomeWrite};
@@ -49,10 +49,8 @@ pub struct Engine {
     pub(crate) geo: Shape,
     pub(crate) identity: Identity,
     pub(crate) cache: RamCache,
-    /// Learned read-ahead, under the adaptive policy.
-    pub(crate) ahead: Option<Box<ReadAhead>>,
-    /// Since when the devices have worked without an I/O having ended.
-    pub(crate) works_since: SimTime,
+    /// The adaptive policy, where it is in use.
+    pub(crate) ahead: Option<Box<Ahead>>,
     pub(crate) copies: Copies,
     pub(crate) writes: WriteLog,
     pub(crate) writes_open: usize,
@@ -177,11 +175,11 @@ impl Engine {
         if config.mode == Mode::WriteBack {
             config.stage_bytes = config.stage_bytes.max(config.sweep_bytes);
         }
+        let free = FreeSpace::new(&geo, &config);
+        let ahead = (config.adaptive && pages > 0)
+            .then(|| Box::new(Ahead::new(&geo, pages, free.takes_plans())));
         Self {
-            cache: RamCache::new(pages),
-            ahead: (config.adaptive && pages > 0)
-                .then(|| Box::new(ReadAhead::new(pages, ahead::REMEMBERED))),
-            works_since: SimTime::ZERO,
+            cache: RamCache::new(pages, PageGrid::new(config.grid)),
             copies: Copies::new(&geo),
             writes: WriteLog::new(),
             writes_open: 0,
@@ -203,7 +201,8 @@ impl Engine {
             log: Log::new(&geo),
             sync: Sync::default(),
             background: Background::default(),
-            free: FreeSpace::new(&geo, &config),
+            free,
+            ahead,
             out: VecDeque::with_capacity(1024),
             stats: Stats::default(),
             scratch: Vec::new(),
@@ -230,6 +229,8 @@ impl Engine {
                 self.request(id, &request);
             }
             Input::Done { io, result } => self.done(io, result.is_ok()),
+            // The trail has the area to itself.
+            Input::Install(_) if self.ahead.is_some() => self.stats.plans_refused += 1,
             Input::Install(plan) if self.geo.log_segments > 0 && self.free.takes_plans() => {
                 self.background.ask(plan);
             }
@@ -378,7 +379,7 @@ impl Engine {
 
     pub(crate) fn start(&mut self, pending: Pending) -> IoId {
         if self.pending.len() == self.pending_free.len() {
-            self.works_since = self.now;
+            self.note_begin();
         }
         if let Some(at) = self.pending_free.pop() {
             self.pending[at as usize] = Some(pending);

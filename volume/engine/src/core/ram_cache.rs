@@ -4,6 +4,8 @@
 use rustc_hash::FxHashMap;
 use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
+use super::page_map::HomePage;
+
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,7 @@ pub(crate) struct RamCache {
     newest: u32,
     oldest: u32,
     free: Vec<u32>,
+    pub(crate) grid: PageGrid,
 }
 
 /// Where a page was inserted.
@@ -39,6 +42,8 @@ pub(crate) struct Inserted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) page: u64,
+    /// First sector on the device.
+    pub(crate) start: u64,
     /// First sector within the page.
     pub(crate) offset: u64,
     pub(crate) len: u64,
@@ -50,22 +55,64 @@ impl Piece {
     }
 }
 
-/// The page-wise pieces of an extent, in order.
-pub(crate) fn pieces(extent: Extent) -> impl Iterator<Item = Piece> {
-    let (mut at, end) = (extent.start.0, extent.end().0);
-    std::iter::from_fn(move || {
-        (at < end).then(|| {
-            let page = at / PAGE_SECTORS;
-            let stop = end.min((page + 1) * PAGE_SECTORS);
-            let piece = Piece { page, offset: at % PAGE_SECTORS, len: stop - at };
-            at = stop;
-            piece
+impl From<Piece> for Extent {
+    fn from(piece: Piece) -> Self {
+        Self::new(piece.start, piece.len)
+    }
+}
+
+/// How sectors are divided into pages: home's pages begin at the grid, so those of RAM do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PageGrid {
+    /// Sectors that the first page lacks at its front.
+    shift: u64,
+}
+
+impl PageGrid {
+    pub(crate) const fn new(grid: Sectors) -> Self {
+        Self { shift: (PAGE_SECTORS - grid.0 % PAGE_SECTORS) % PAGE_SECTORS }
+    }
+
+    /// The page of home that a page is; none for sectors before the grid.
+    pub(crate) fn home_page(self, page: u64) -> Option<HomePage> {
+        page.checked_sub(u64::from(self.shift > 0)).map(HomePage)
+    }
+
+    /// The page that a page of home is.
+    pub(crate) fn ram_page(self, HomePage(home): HomePage) -> u64 {
+        home + u64::from(self.shift > 0)
+    }
+
+    /// The page-wise pieces of an extent, in order.
+    pub(crate) fn pieces(self, extent: Extent) -> impl Iterator<Item = Piece> {
+        let (mut at, end) = (extent.start.0, extent.end().0);
+        std::iter::from_fn(move || {
+            (at < end).then(|| {
+                let shifted = at + self.shift;
+                let (page, offset) = (shifted / PAGE_SECTORS, shifted % PAGE_SECTORS);
+                let len = (PAGE_SECTORS - offset).min(end - at);
+                let piece = Piece { page, start: at, offset, len };
+                at += len;
+                piece
+            })
         })
-    })
+    }
+
+    /// The pages that an extent touches.
+    pub(crate) const fn pages(self, extent: Extent) -> std::ops::Range<u64> {
+        let (start, end) = (extent.start.0 + self.shift, extent.end().0 + self.shift);
+        start / PAGE_SECTORS..end.div_ceil(PAGE_SECTORS)
+    }
+
+    /// The sectors of a range of pages.
+    pub(crate) fn extent(self, pages: std::ops::Range<u64>) -> Extent {
+        let sector = |page: u64| (page * PAGE_SECTORS).saturating_sub(self.shift);
+        Extent::span(sector(pages.start), sector(pages.end))
+    }
 }
 
 impl RamCache {
-    pub(crate) fn new(pages: u32) -> Self {
+    pub(crate) fn new(pages: u32, grid: PageGrid) -> Self {
         let slot = Slot { page: 0, valid: 0, older: NONE, newer: NONE };
         let mut index = FxHashMap::default();
         index.reserve(pages as usize * 2);
@@ -75,6 +122,7 @@ impl RamCache {
             newest: NONE,
             oldest: NONE,
             free: (0..pages).rev().collect(),
+            grid,
         }
     }
 
@@ -150,13 +198,13 @@ impl RamCache {
                 if self.index.get(&page) != Some(&slot) {
                     continue;
                 }
-                let whole = Extent::new(page * PAGE_SECTORS, PAGE_SECTORS);
+                let whole = self.grid.extent(page..page + 1);
                 if let Some(part) = whole.intersection(extent) {
-                    pieces(part).for_each(|p| self.forget(p));
+                    self.grid.pieces(part).for_each(|p| self.forget(p));
                 }
             }
         } else {
-            pieces(extent).for_each(|p| self.forget(p));
+            self.grid.pieces(extent).for_each(|p| self.forget(p));
         }
     }
 
@@ -202,22 +250,24 @@ impl RamCache {
 
     /// How much of the front of `extent` is in RAM.
     pub(crate) fn prefix(&self, extent: Extent) -> Sectors {
-        let held = pieces(extent).take_while(|&p| self.find(p).is_some()).map(|p| p.len).sum();
+        let held =
+            self.grid.pieces(extent).take_while(|&p| self.find(p).is_some()).map(|p| p.len).sum();
         Sectors(held)
     }
 
     /// How much of the back of `extent` is in RAM.
     pub(crate) fn suffix(&self, extent: Extent) -> Sectors {
         let mut held = 0;
-        let mut end = extent.end().0;
-        while end > extent.start.0 {
-            let page = (end - 1) / PAGE_SECTORS;
-            let start = (page * PAGE_SECTORS).max(extent.start.0);
-            let piece = Piece { page, offset: start % PAGE_SECTORS, len: end - start };
-            if self.find(piece).is_none() {
+        let mut end = extent.end();
+        while end > extent.start {
+            let last = self.grid.pages(Extent::span(end.0 - 1, end.0)).start;
+            let page = self.grid.extent(last..last + 1);
+            let start = page.start.max(extent.start);
+            let part = Extent::span(start.0, end.0);
+            if self.grid.pieces(part).any(|piece| self.find(piece).is_none()) {
                 break;
             }
-            held += piece.len;
+            held += part.len.0;
             end = start;
         }
         Sectors(held)
@@ -233,21 +283,22 @@ mod tests {
         /// The naive twin: a list of (page, valid sectors), most recent first.
         #[test]
         fn the_lru_is_a_list(ops in prop::collection::vec((0u8..4, 0u64..60, 1u64..20), 1..200)) {
-            let mut cache = RamCache::new(4);
+            let grid = PageGrid::default();
+            let mut cache = RamCache::new(4, grid);
             let mut twin: Vec<(u64, [bool; 8])> = Vec::new();
             for (kind, start, len) in ops {
                 let extent = Extent::new(start, len);
                 match kind {
                     0 => {
                         cache.invalidate(extent);
-                        for p in pieces(extent) {
+                        for p in grid.pieces(extent) {
                             if let Some(t) = twin.iter_mut().find(|t| t.0 == p.page) {
                                 t.1[p.offset as usize..(p.offset + p.len) as usize].fill(false);
                             }
                         }
                         twin.retain(|t| t.1.iter().any(|&v| v));
                     }
-                    1 => for p in pieces(extent) {
+                    1 => for p in grid.pieces(extent) {
                         let slot = cache.find(p);
                         let at = twin.iter().position(|t| t.0 == p.page
                             && t.1[p.offset as usize..(p.offset + p.len) as usize].iter().all(|&v| v));
@@ -258,7 +309,7 @@ mod tests {
                             twin.insert(0, t);
                         }
                     },
-                    2 => for p in pieces(extent) {
+                    2 => for p in grid.pieces(extent) {
                         cache.insert(p);
                         let mut t = match twin.iter().position(|t| t.0 == p.page) {
                             Some(at) => twin.remove(at),
@@ -274,11 +325,11 @@ mod tests {
                         // Whole pieces only: a page cut short counts as absent.
                         let got = cache.prefix(extent).0;
                         prop_assert!(got <= front);
-                        let piecewise: u64 = pieces(extent)
+                        let piecewise: u64 = grid.pieces(extent)
                             .take_while(|p| (0..p.len).all(|i| has(p.page * 8 + p.offset + i)))
                             .map(|p| p.len).sum();
                         prop_assert_eq!(got, piecewise);
-                        let back: Vec<Piece> = pieces(extent).collect();
+                        let back: Vec<Piece> = grid.pieces(extent).collect();
                         let piecewise: u64 = back.iter().rev()
                             .take_while(|p| (0..p.len).all(|i| has(p.page * 8 + p.offset + i)))
                             .map(|p| p.len).sum();

@@ -3,14 +3,12 @@
 //! partly copied goes home, because one access at home is cheaper than several in the area. If a read in flight will fill RAM
 //! with the same page, a second read waits for it. Bytes from the area are used only after their checksum matched.
 
-use seekless_learn::WindowId;
 use seekless_block::{
-    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime,
-    StreamId,
+    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
 };
+use seekless_learn::WindowId;
 
 use crate::core::page_map::{HomePage, Slot, State};
-use crate::core::ram_cache::pieces;
 use crate::core::write_order::Mark;
 use crate::{Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Target};
 
@@ -146,6 +144,7 @@ impl Engine {
             self.waiting.push(Waiting { fill, id, extent, asked, waits: waits - 1 });
             return;
         }
+        let found = self.weigh(found, wanted);
         let part = Part { id, wanted, offset: wanted.start - extent.start, join: ALONE };
         self.read_part(part, found, asked);
     }
@@ -218,7 +217,7 @@ impl Engine {
 
     fn serve_from_ram(&mut self, id: RequestId, extent: Extent, part: Extent) {
         let mut offset = part.start - extent.start;
-        for piece in pieces(part) {
+        for piece in self.cache.grid.pieces(part) {
             let Some(index) = self.cache.find(piece) else { continue };
             self.cache.touch(index);
             self.note_hit(index, piece.page);
@@ -264,7 +263,11 @@ impl Engine {
         let pages = self.pages_of(part.wanted);
         let (mut from, mut to) = (slot.0, slot.0 + (pages.end - pages.start) as u32);
         let cluster = (self.config.cluster.0 / PAGE_BYTES) as u32;
-        if cluster > 0 && !self.cache.is_off() {
+        let chosen = self.ahead.as_mut().and_then(|ahead| ahead.chosen.take());
+        let chosen = chosen.filter(|chosen| chosen.slot == slot);
+        if let Some(chosen) = chosen {
+            to = slot.0 + chosen.slots;
+        } else if cluster > 0 && !self.cache.is_off() {
             // Only pages that stand there now: one that comes while the read is in flight may have been read before
             // it was written.
             let usable = |s: u32| matches!(self.copies.state(Slot(s)), State::Clean | State::Dirty);
@@ -286,7 +289,10 @@ impl Engine {
         } else {
             self.stats.copy_reads += 1;
             self.free.was_read(slot);
-            self.submit_read(Self::new_read(part, stand, Some(Slot(from)), skip), asked);
+            let window = chosen.map(|chosen| self.goes_along(part.wanted, chosen));
+            let window = window.unwrap_or_default();
+            let read = Self::new_read(part, stand, Some(Slot(from)), skip);
+            self.submit_read(Read { window, ..read }, asked);
         }
     }
 
@@ -384,7 +390,7 @@ impl Engine {
         read.mark = self.writes.mark(self.writes_open);
         read.stream = asked.stream;
         if let Some(slot) = read.from {
-            self.copies.begin_read(slot);
+            self.copies.begin_read(slot, (read.io.len.0 / PAGE_SECTORS) as u32);
         }
         let name = self.start(Pending::Read(read));
         if read.buffer.is_some() && !self.cache.is_off() {

@@ -1,10 +1,9 @@
 //! How a read ends: its checksums are compared, its bytes go to the client and to RAM, and who waited for them goes on.
 
-use seekless_learn::WindowId;
 use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
+use seekless_learn::WindowId;
 
 use super::page_map::{HomePage, State, pages, slots};
-use super::ram_cache::pieces;
 use super::read::{ALONE, Join, Read, Waiting};
 use crate::format::PageSum;
 use crate::{Engine, Fault, IoId, Memory, Move, Output, Pending, Sum, SumFor, Target};
@@ -58,10 +57,12 @@ impl Engine {
                 let mut fault = false;
                 let mut again = false;
                 for ((slot, &sum), at) in slots(slot.0..u32::MAX).zip(sums).zip(0..) {
-                    if sum != self.copies.sum(slot) {
+                    let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
+                    let asked_for = page.overlaps(wanted);
+                    // A hole between copies was read along, and is left.
+                    let is_hole = !matches!(self.copies.state(slot), State::Clean | State::Dirty);
+                    if sum != self.copies.sum(slot) && (asked_for || !is_hole) {
                         let lost = self.damaged(slot);
-                        let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
-                        let asked_for = page.overlaps(wanted);
                         fault |= lost && asked_for;
                         read.spoiled |= lost;
                         again |= asked_for;
@@ -94,7 +95,7 @@ impl Engine {
     /// The read no longer holds its part of the area, nor its buffer.
     fn release(&mut self, read: &Read) {
         if let Some(slot) = read.from {
-            self.copies.end_read(slot);
+            self.copies.end_read(slot, (read.io.len.0 / PAGE_SECTORS) as u32);
             self.place_was_read();
         }
         if let Some(index) = read.buffer {
@@ -196,9 +197,9 @@ impl Engine {
                     let Some(page) = self.copies.home(slot) else { continue };
                     let home = self.home_of(page, 1);
                     let mut from = Sectors(u64::from(i) * PAGE_SECTORS);
-                    for piece in pieces(home) {
-                        let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
-                        self.fill_piece(read, part, index, from);
+                    for piece in self.cache.grid.pieces(home) {
+                        let part = Extent::from(piece);
+                        self.fill_piece(read, part, index, from, i);
                         from += part.len;
                     }
                 }
@@ -208,27 +209,31 @@ impl Engine {
 
     fn fill(&mut self, read: &Read, buffer: u32) {
         let home = read.io;
+        let first = self.cache.grid.pages(home).start;
         let logged = self.copies.count(State::Dirty) > 0;
-        for piece in pieces(home) {
-            let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
+        for piece in self.cache.grid.pieces(home) {
+            let part = Extent::from(piece);
             let stale = logged
                 && self
                     .pages_of(part)
                     .any(|p| self.copies.state_of(HomePage(p)) == Some(State::Dirty));
             if !stale {
-                self.fill_piece(read, part, buffer, part.start - home.start);
+                let at = (piece.page - first) as u32;
+                self.fill_piece(read, part, buffer, part.start - home.start, at);
             }
         }
     }
 
     /// Puts a part of a RAM page that stands in a buffer into RAM, unless it was overtaken by a write since the read began.
-    fn fill_piece(&mut self, read: &Read, part: Extent, buffer: u32, offset: Sectors) {
+    /// It is the page of this number of what was read.
+    fn fill_piece(&mut self, read: &Read, part: Extent, buffer: u32, offset: Sectors, at: u32) {
         if self.writes.touched(read.mark, part, None) {
             return;
         }
-        for piece in pieces(part) {
+        for piece in self.cache.grid.pieces(part) {
             let inserted = self.cache.insert(piece);
-            self.note_insert(inserted, piece.page, read.window, part.overlaps(read.wanted));
+            let demanded = part.overlaps(read.wanted);
+            self.note_insert(inserted, piece.page, (!demanded).then_some((read.window, at)));
             self.out.push_back(Output::Move(Move {
                 from: Memory::Buffer { index: buffer, offset },
                 to: Memory::Slot { index: inserted.slot, offset: Sectors(piece.offset) },

@@ -2,11 +2,9 @@
 //! space (BORG, FAST'09, 4.5); a write that is not aligned, or too large, goes home. A write waits for a write in flight to the
 //! same sectors, and for a page that is being destaged, and for nothing else.
 
-use seekless_learn::WindowId;
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
 use crate::core::page_map::{HomePage, State};
-use crate::core::ram_cache::pieces;
 use crate::core::read::WAITS;
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
@@ -350,11 +348,11 @@ impl Engine {
             return;
         }
         let mut offset = Sectors(0);
-        for piece in pieces(extent) {
+        for piece in self.cache.grid.pieces(extent) {
             let part = Extent { start: extent.start + offset, len: Sectors(piece.len) };
             if !self.writes.touched(since, part, Some(mark)) {
                 let inserted = self.cache.insert(piece);
-                self.note_insert(inserted, piece.page, WindowId::default(), true);
+                self.note_insert(inserted, piece.page, None);
                 let index = inserted.slot;
                 self.out.push_back(Output::Move(Move {
                     from: Memory::Client { id, offset },

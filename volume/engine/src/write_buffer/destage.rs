@@ -147,7 +147,7 @@ impl Engine {
                         return JobStep::Wait;
                     }
                     job.next += 1;
-                    self.copies.begin_read(slot);
+                    self.copies.begin_read(slot, pages);
                     let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
                     self.submit_background(what, Target::Area, Op::Read, extent, Some(stage(at)));
@@ -167,8 +167,8 @@ impl Engine {
                 }
                 // From here on that is what home fails.
                 self.background.failed = false;
-                for &(slot, ..) in &job.reads {
-                    self.copies.end_read(slot);
+                for &(slot, _, pages) in &job.reads {
+                    self.copies.end_read(slot, pages);
                 }
                 self.sum_stage(0, job.second);
                 job.phase = DestagePhase::Sum;

@@ -1,0 +1,261 @@
+//! How far a miss reads on, and whether it goes home or to the trail: what the adaptive policy chooses; without it, a fixed
+//! length at home. All that the policy is told of the engine's work is told here.
+
+use std::ops::Range;
+
+use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
+use seekless_learn::{Adaptive, Prefetched, View, WindowId, Work};
+
+use super::copies::Copies;
+use super::page_map::{HomePage, Slot, State};
+use super::ram_cache::{Inserted, RamCache};
+use super::read::Found;
+use super::shape::Shape;
+use crate::background::Job;
+use crate::{Engine, Pending, Target};
+
+/// Pages of the disk whose uses are remembered: about 18 MiB of memory.
+const REMEMBERED: u64 = 1 << 20;
+/// Copies of a page that are compared.
+const COPIES: usize = 8;
+/// A read of the trail must be better than a read at home by so much, ms.
+const MARGIN: f32 = 1.0;
+
+/// A copy to be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    pub(super) slot: Slot,
+    /// Slots to read.
+    pub(super) slots: u32,
+    /// The read that it continues.
+    pub(super) continues: Option<u32>,
+}
+
+/// The adaptive policy at work.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) policy: Adaptive,
+    /// The pages that were weighed last, for a read at home.
+    weighed: Range<u64>,
+    /// The copy that was chosen for the read that is about to be sent.
+    pub(super) chosen: Option<Chosen>,
+    /// Since when the devices have worked without an I/O having ended.
+    pub(super) works_since: SimTime,
+}
+
+impl Ahead {
+    pub(super) fn new(geo: &Shape, pages: u32, takes_plans: bool) -> Self {
+        let trail = if takes_plans { geo.read_slots() } else { 0 };
+        Self {
+            policy: Adaptive::new(pages, REMEMBERED, trail),
+            weighed: 0..0,
+            chosen: None,
+            works_since: SimTime::ZERO,
+        }
+    }
+}
+
+/// RAM and trail, as the policy sees them.
+struct Seen<'a> {
+    cache: &'a RamCache,
+    copies: &'a Copies,
+    head: u32,
+    slots: u32,
+}
+
+impl Seen<'_> {
+    fn is_copy(&self, slot: Slot) -> bool {
+        slot.0 < self.slots && self.copies.state(slot) == State::Clean
+    }
+}
+
+impl View for Seen<'_> {
+    fn in_ram(&self, page: u64) -> Option<u32> {
+        self.cache.slot_of(page)
+    }
+
+    fn copy_in(&self, slot: u32) -> Option<u64> {
+        let slot = Slot(slot);
+        let home = self.is_copy(slot).then(|| self.copies.home(slot)).flatten()?;
+        Some(self.cache.grid.ram_page(home))
+    }
+
+    fn newest_copy(&self, page: u64) -> Option<u32> {
+        let copies = self.copies.find_all(self.cache.grid.home_page(page)?);
+        let slots = copies.filter(|&slot| self.is_copy(slot)).map(|slot| slot.0);
+        slots.min_by_key(|&slot| self.behind_head(slot))
+    }
+
+    fn behind_head(&self, slot: u32) -> u32 {
+        if slot < self.head { self.head - slot } else { self.slots + self.head - slot }
+    }
+}
+
+impl Engine {
+    /// What was prefetched so far, and the bytes of memory that the adaptive policy holds.
+    #[must_use]
+    pub fn prefetched(&self) -> Option<(Prefetched, u64)> {
+        self.ahead.as_ref().map(|ahead| (ahead.policy.counts(), ahead.policy.bytes()))
+    }
+
+    /// The policy, where it chooses, and what it sees.
+    fn seen(&mut self) -> Option<(&mut Ahead, Seen<'_>)> {
+        let ahead = self.ahead.as_deref_mut()?;
+        let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
+        Some((ahead, Seen { cache: &self.cache, copies: &self.copies, head, slots }))
+    }
+
+    /// Whether the policy chooses how this is read.
+    fn is_chosen(&self, wanted: Extent) -> bool {
+        self.ahead.is_some()
+            && !self.bypass
+            && self.free.takes_plans()
+            && wanted.bytes().0 + 2 * PAGE_BYTES <= self.config.buffer_bytes.0
+    }
+
+    /// Pages that a read at home may take along.
+    fn limits(&self) -> Range<u64> {
+        0..self.cache.grid.pages(Extent::new(0, self.config.capacity.0)).end
+    }
+
+    /// Compares the ways to read what was found both at home and on the trail.
+    pub(super) fn weigh(&mut self, found: Found, wanted: Extent) -> Found {
+        let Found::Copy(slot) = found else { return found };
+        if !self.is_chosen(wanted) || self.copies.is_log(slot) {
+            return found;
+        }
+        let demanded = self.cache.grid.pages(wanted);
+        let homes = self.pages_of(wanted);
+        let (limits, most) = (self.limits(), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let Some((ahead, seen)) = self.seen() else { return found };
+        let wanted_slots = (homes.end - homes.start) as u32;
+        let copies = seen.copies.runs(HomePage(homes.start), wanted_slots);
+        let slots = copies.map(|slot| slot.0).filter(|&slot| slot < seen.slots).take(COPIES);
+        let Some(choice) = ahead.policy.choose_copy(slots, &seen) else { return Found::Home };
+        let (slot, _, continues) = choice;
+        // What stands behind the head is about to be overwritten.
+        let end = if slot < seen.head { seen.head } else { seen.slots };
+        let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, end - slot, &seen);
+        if continues.is_none() {
+            let home = ahead.policy.weigh_home(&demanded, limits, most, &seen);
+            ahead.weighed = demanded;
+            if home > along - MARGIN - ahead.policy.way_to_trail() {
+                return Found::Home;
+            }
+        }
+        let slot = Slot(slot);
+        ahead.chosen = Some(Chosen { slot, slots: reach.max(wanted_slots), continues });
+        Found::Copy(slot)
+    }
+
+    /// A read of the trail is sent, of these slots.
+    pub(super) fn goes_along(&mut self, wanted: Extent, chosen: Chosen) -> WindowId {
+        let demanded = self.cache.grid.pages(wanted);
+        let end = chosen.slot.0 + chosen.slots;
+        self.ahead.as_mut().map_or_else(WindowId::default, |ahead| {
+            ahead.policy.go_along(&demanded, end, chosen.continues)
+        })
+    }
+
+    /// What a miss reads at home: all that is wanted, and what is read along.
+    pub(super) fn home_window(&mut self, wanted: Extent) -> (Extent, WindowId) {
+        if self.is_chosen(wanted) {
+            return self.learned_window(wanted);
+        }
+        let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
+        let mut end = (wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
+        if end > wanted.end().0 {
+            // What is discarded is not what home holds.
+            let behind = self.pages_of(wanted).end;
+            if let Some(page) = self.free.next(behind) {
+                end = end.min(self.home_of(page, 1).start.0);
+            }
+        }
+        (Extent::span(wanted.start.0, end.max(wanted.end().0)), WindowId::default())
+    }
+
+    fn learned_window(&mut self, wanted: Extent) -> (Extent, WindowId) {
+        let capacity = self.config.capacity.0;
+        let demanded = self.cache.grid.pages(wanted);
+        let (limits, most) = (self.limits(), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let Some((ahead, seen)) = self.seen() else { return (wanted, WindowId::default()) };
+        if ahead.weighed != demanded {
+            ahead.policy.weigh_home(&demanded, limits, most, &seen);
+        }
+        ahead.weighed = 0..0;
+        let (pages, window) = ahead.policy.go_home(&demanded);
+        let whole = self.cache.grid.extent(pages);
+        (Extent::span(whole.start.0, whole.end().0.min(capacity)), window)
+    }
+
+    /// A client reads a page of RAM.
+    pub(super) fn note_hit(&mut self, slot: u32, page: u64) {
+        if let Some((ahead, seen)) = self.seen() {
+            ahead.policy.hit(slot, page, seen.cache.oldest(), &seen);
+        }
+    }
+
+    /// Bytes were put into a page of RAM: the page of this number of a window, or a page that a client asked for.
+    pub(super) fn note_insert(
+        &mut self,
+        inserted: Inserted,
+        page: u64,
+        from: Option<(WindowId, u32)>,
+    ) {
+        let Some(ahead) = &mut self.ahead else { return };
+        if let Some(evicted) = inserted.evicted {
+            ahead.policy.evicted(inserted.slot, evicted);
+        }
+        if inserted.is_new {
+            ahead.policy.fill(inserted.slot, page, from, inserted.evicted.is_some());
+        }
+    }
+
+    /// A client writes; RAM still holds the bytes of before.
+    pub(super) fn note_write(&mut self, extent: Extent) {
+        let (cache, ahead) = (&self.cache, &mut self.ahead);
+        if let Some(ahead) = ahead {
+            // A discard may span the whole device.
+            for page in cache.grid.pages(extent).take(cache.pages() as usize) {
+                ahead.policy.wrote(page);
+                if let Some(slot) = cache.slot_of(page) {
+                    ahead.policy.dropped(slot);
+                }
+            }
+        }
+    }
+
+    /// All that a window brought is in RAM, or never will be.
+    pub(super) fn end_window(&mut self, window: WindowId) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.policy.end(window);
+        }
+    }
+
+    /// An I/O begins: nothing else is under way.
+    pub(super) fn note_begin(&mut self) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.works_since = self.now;
+        }
+    }
+
+    /// An I/O ended: the disk worked since the one before it ended, or since this one began.
+    pub(super) fn note_work(&mut self, ended: &Pending) {
+        let writes_trail = matches!(self.background.job, Job::Trail(_));
+        let Some(ahead) = &mut self.ahead else { return };
+        let took = self.now.since(ahead.works_since).0 as f64 / 1e6;
+        ahead.works_since = self.now;
+        let pages = |sectors: Sectors| sectors.0.div_ceil(PAGE_SECTORS);
+        let work = match ended {
+            Pending::Read(read) if read.target == Target::Home => {
+                Work::HomeRead { pages: pages(read.io.len) }
+            }
+            Pending::Read(read) => Work::TrailRead { pages: pages(read.io.len) },
+            Pending::Background(_) | Pending::SyncArea | Pending::Record(_) if writes_trail => {
+                Work::TrailWrite
+            }
+            _ => Work::Other,
+        };
+        ahead.policy.worked(work, took);
+    }
+}

@@ -1,0 +1,111 @@
+//! Prices in milliseconds of disk time, measured while the disk works.
+
+/// Weight of the newest read.
+const WEIGHT: f64 = 0.003;
+
+/// Prices of reads at home and of space in RAM.
+#[derive(Clone, Debug)]
+pub(crate) struct Costs {
+    /// Moments of (pages, ms) of reads, aged: a line through them has the access time and the time a page.
+    moments: [f64; 4],
+    /// Access to a place at home, without its transfer, ms.
+    pub(crate) access: f32,
+    /// Transfer of a page, ms.
+    pub(crate) transfer: f32,
+    /// All disk time per first use, ms.
+    pub(crate) per_use: f32,
+    busy: f64,
+    uses: u32,
+    /// Hits on pages close to eviction, and insertions into full RAM.
+    close_hits: f32,
+    insertions: f32,
+    /// Access times by where the read before went and where this one goes: home or trail, ms.
+    access_by: [[f32; 2]; 2],
+    last_on_trail: bool,
+}
+
+impl Costs {
+    pub(crate) fn new() -> Self {
+        // A line of 6 ms and 0.08 ms a page through 16 and 64 pages.
+        let (a, b) = (16.0f64, 64.0f64);
+        let at = |n: f64| 6.0 + 0.08 * n;
+        let moments = [
+            (a + b) / 2.0,
+            (at(a) + at(b)) / 2.0,
+            (a * a + b * b) / 2.0,
+            (a * at(a) + b * at(b)) / 2.0,
+        ];
+        Self {
+            moments,
+            access: 6.0,
+            transfer: 0.08,
+            per_use: 1.0,
+            busy: 0.0,
+            uses: 0,
+            close_hits: 0.0,
+            insertions: 0.0,
+            access_by: [[6.0; 2]; 2],
+            last_on_trail: false,
+        }
+    }
+
+    /// A read of so many pages, at home or on the trail, took so long.
+    pub(crate) fn read(&mut self, pages: u64, ms: f64, on_trail: bool) {
+        let n = pages as f64;
+        let access = (ms - n * f64::from(self.transfer)).max(0.0) as f32;
+        let by = &mut self.access_by[usize::from(self.last_on_trail)][usize::from(on_trail)];
+        *by += 0.01 * (access - *by);
+        self.last_on_trail = on_trail;
+        if on_trail {
+            return;
+        }
+        for (moment, x) in self.moments.iter_mut().zip([n, ms, n * n, n * ms]) {
+            *moment += WEIGHT * (x - *moment);
+        }
+        let [n, t, nn, nt] = self.moments;
+        let variance = nn - n * n;
+        if variance > 1.0 {
+            self.transfer = ((nt - n * t) / variance).clamp(0.005, 1.0) as f32;
+        }
+        self.access = (t - f64::from(self.transfer) * n).clamp(0.05, 100.0) as f32;
+    }
+
+    /// By how much longer the way to the trail is than the way home, ms.
+    pub(crate) const fn way_to_trail(&self) -> f32 {
+        let from = &self.access_by[self.last_on_trail as usize];
+        from[1] - from[0]
+    }
+
+    /// The disk was busy for so long, with whatever.
+    pub(crate) fn busy(&mut self, ms: f64) {
+        self.busy += ms;
+    }
+
+    /// A first use.
+    pub(crate) fn used(&mut self) {
+        self.uses += 1;
+        if self.uses == 1024 {
+            self.per_use += 0.05 * ((self.busy / 1024.0) as f32 - self.per_use);
+            (self.uses, self.busy) = (0, 0.0);
+        }
+    }
+
+    /// A page was inserted into RAM, which was full.
+    pub(crate) fn inserted(&mut self) {
+        self.insertions += 1.0;
+        if self.insertions >= 65_536.0 {
+            self.insertions /= 2.0;
+            self.close_hits /= 2.0;
+        }
+    }
+
+    /// A hit on a page that was about to be evicted.
+    pub(crate) fn close_hit(&mut self) {
+        self.close_hits += 1.0;
+    }
+
+    /// Price of a page's space in RAM, ms: what the page that it displaces would have saved.
+    pub(crate) fn pollution(&self) -> f32 {
+        8.0 * self.close_hits / self.insertions.max(4096.0) * self.per_use
+    }
+}

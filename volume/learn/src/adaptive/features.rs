@@ -1,0 +1,269 @@
+//! What is known of a candidate page at a miss, as one number for each feature: the index of its weight.
+
+use super::history::{PageHistory, REGION, Region};
+
+/// Features of a candidate.
+pub(crate) const FEATURES: usize = 18;
+/// Classes of distance, both directions.
+pub(super) const DISTANCES: u32 = 32;
+/// Classes of age, 0 for never.
+pub(super) const AGES: u32 = 22;
+/// Classes of a signed difference of times: never on either side, then by sign and magnitude.
+pub(super) const DIFFERENCES: u32 = 2 * AGES + 1;
+/// States of a candidate beside its trigger.
+pub(crate) const STATES: u32 = 9;
+
+/// Values that each feature can take.
+const SIZES: [u32; FEATURES] = [
+    6 * DISTANCES,
+    DIFFERENCES * DISTANCES,
+    STATES * DISTANCES,
+    4 * 4 * 3 * 2,
+    AGES * AGES,
+    5 * 5 * 2,
+    9 * 2,
+    9 * DISTANCES,
+    27 * 2,
+    8 * AGES,
+    4 * DISTANCES * 8,
+    20 * DISTANCES,
+    9 * 3 * DISTANCES,
+    16 * 2,
+    9 * DISTANCES,
+    4 * 3 * AGES,
+    4 * DISTANCES,
+    6 * 6 * 2,
+];
+
+const fn offsets() -> [u32; FEATURES + 1] {
+    let mut offsets = [0; FEATURES + 1];
+    let mut i = 0;
+    while i < FEATURES {
+        offsets[i + 1] = offsets[i] + SIZES[i];
+        i += 1;
+    }
+    offsets
+}
+const OFFSETS: [u32; FEATURES + 1] = offsets();
+
+/// Weights of all features.
+pub(crate) const WEIGHTS: usize = OFFSETS[FEATURES] as usize;
+
+/// A candidate, as the predictor sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Features {
+    /// Index of the weight of each feature; those of a trail's candidate come first.
+    pub(crate) at: [u16; FEATURES],
+    /// Index of the coarse and the fine cell of the count table.
+    pub(crate) cells: (u16, u16),
+}
+
+/// What all candidates of one direction share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trigger {
+    pub(crate) history: PageHistory,
+    pub(crate) forward: bool,
+    pub(crate) now: u32,
+    /// Demanded pages.
+    pub(crate) pages: u64,
+    /// Misses before this one that each began where the one before ended, at most 2.
+    pub(crate) run: u32,
+    /// Start of the last miss.
+    pub(crate) last_miss: u64,
+    /// Pages of its region that were ever used.
+    pub(crate) used_beside: u32,
+    /// Class of the hit rate around it.
+    pub(crate) rate: u32,
+    /// The last used pages.
+    pub(crate) recent: [u64; 8],
+}
+
+/// What is known of the place of a candidate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) page: u64,
+    /// Pages between the trigger and the candidate.
+    pub(crate) gap: u64,
+    pub(crate) region: &'a Region,
+    /// Class of the hit rate around it.
+    pub(crate) rate: u32,
+    /// Whether the page below and the page above are in RAM.
+    pub(crate) beside: [bool; 2],
+    /// Last uses of the page below and of the page above.
+    pub(crate) beside_last: [u32; 2],
+    /// Probability of the candidate before this one, and its last use.
+    pub(crate) previous: (f32, u32),
+}
+
+/// Class of a number of pages or of a time: 0 for 0, then by power of two.
+pub(super) fn log2(x: u32) -> u32 {
+    u32::BITS - x.leading_zeros()
+}
+
+/// Class of the age of a time.
+pub(super) fn age(now: u32, at: u32) -> u32 {
+    if at == 0 { 0 } else { log2(now.saturating_sub(at)).min(AGES - 2) + 1 }
+}
+
+/// Class of a difference of two times.
+pub(super) fn difference(a: u32, b: u32) -> u32 {
+    match (a, b) {
+        (0, _) | (_, 0) => 0,
+        (a, b) if a >= b => 1 + log2(a - b).min(AGES - 1),
+        (a, b) => 1 + AGES + log2(b - a).min(AGES - 1),
+    }
+}
+
+/// Class of a distance in pages, 0 to 15.
+pub(super) fn distance(gap: u64) -> u32 {
+    match gap {
+        0..4 => gap as u32,
+        4..256 => {
+            let power = gap.ilog2();
+            (2 * power + (gap >> (power - 1) & 1) as u32).min(15)
+        }
+        _ => 15,
+    }
+}
+
+/// 0 for never, then by recency.
+pub(super) fn recency(now: u32, at: u32) -> u32 {
+    match now.saturating_sub(at) {
+        _ if at == 0 => 0,
+        0..256 => 1,
+        256..4096 => 2,
+        _ => 3,
+    }
+}
+
+/// Relation of two times: never, before or after, near or far.
+pub(super) fn relation(a: u32, b: u32) -> u32 {
+    match (a, b) {
+        (0, _) | (_, 0) => 0,
+        (a, b) if a >= b => 1 + u32::from(a - b >= 64) + u32::from(a - b >= 4096),
+        (a, b) => 4 + u32::from(b - a >= 64),
+    }
+}
+
+/// State of a candidate beside its trigger.
+pub(crate) fn state(trigger: &PageHistory, page: &PageHistory) -> u32 {
+    if page.last == 0 {
+        return u32::from(page.fetched > 0);
+    }
+    if trigger.last == 0 {
+        return 2;
+    }
+    let apart = page.last.abs_diff(trigger.last);
+    let magnitude = u32::from(apart >= 256) + u32::from(apart >= 4096);
+    3 + 2 * magnitude + u32::from(page.last < trigger.last)
+}
+
+impl Features {
+    /// The features of a candidate. `log_odds` is what the count table says of its two cells.
+    pub(crate) fn new(t: &Trigger, p: &Place, log_odds: impl Fn((u16, u16)) -> f32) -> Self {
+        let page = p.region[(p.page % REGION) as usize];
+        let side = u32::from(t.forward);
+        let d = distance(p.gap) + 16 * side;
+        let size = match t.pages {
+            1 => 0,
+            2..4 => 1,
+            4..9 => 2,
+            _ => 3,
+        };
+        let state = state(&t.history, &page);
+        let (at, aq) = (age(t.now, t.history.last), age(t.now, page.last));
+        let matches = |within: u64| {
+            let near = t.recent.iter().filter(|&&r| r.abs_diff(p.page) <= within).count();
+            near.min(2) as u32
+        };
+        let near = u32::from(matches(512) > 0);
+        let cells = {
+            let large = u32::from(t.pages >= 4);
+            let coarse = ((((t.run * 2 + large) * DISTANCES) + d) * 2 + near) * STATES + state;
+            let trigger_age = match t.now.saturating_sub(t.history.last) {
+                _ if t.history.last == 0 => 3,
+                0..16_384 => 0,
+                16_384..100_000 => 1,
+                _ => 2,
+            };
+            let fine = (coarse * 3 + page.outcome as u32) * 4 + trigger_age;
+            (coarse as u16, fine as u16)
+        };
+        let beside = |i: usize| {
+            if p.beside[i] { 4 } else { recency(t.now, p.beside_last[i]) }
+        };
+        let jump = {
+            let apart = p.page.abs_diff(t.last_miss).min(u64::from(u32::MAX)) as u32;
+            (log2(apart) / 3).min(9) + 10 * u32::from(p.page >= t.last_miss)
+        };
+        let used = p.region.iter().filter(|h| h.last > 0).count() as u32;
+        let beside_trigger = u32::from(t.used_beside > 0) + u32::from(t.used_beside > 3);
+        let (p_before, last_before) = p.previous;
+        let order = match (page.last, last_before) {
+            (0, _) => 0,
+            (_, 0) => 1,
+            (this, before) if this >= before && this - before < 64 => 2,
+            _ => 3,
+        };
+        let values: [u32; FEATURES] = [
+            (t.run * 2 + u32::from(t.pages >= 4)) * DISTANCES + d,
+            difference(page.last, t.history.last) * DISTANCES + d,
+            state * DISTANCES + d,
+            ((u32::from(page.fetched) * 4 + u32::from(page.used)) * 3 + page.outcome as u32) * 2
+                + side,
+            at * AGES + aq,
+            (beside(0) * 5 + beside(1)) * 2 + side,
+            p.rate * 2 + side,
+            t.rate * DISTANCES + d,
+            ((matches(16) * 3 + matches(256)) * 3 + matches(2048)) * 2 + side,
+            (age(t.now, page.written) / 3).min(7) * AGES + aq,
+            (size * DISTANCES + d) * 8 + (p.page % 8) as u32,
+            jump * DISTANCES + d,
+            (used * 3 + beside_trigger) * DISTANCES + d,
+            ((log_odds(cells) * 2.0 + 8.0).clamp(0.0, 15.0)) as u32 * 2 + side,
+            ((p_before * 8.0) as u32).min(8) * DISTANCES + d,
+            (size * 3 + t.run) * AGES + aq,
+            order * DISTANCES + d,
+            (relation(page.last, t.history.last) * 6 + relation(page.before, t.history.before)) * 2
+                + side,
+        ];
+        let mut at = [0; FEATURES];
+        for (i, (to, value)) in at.iter_mut().zip(values).enumerate() {
+            debug_assert!(value < SIZES[i], "feature {i}: {value}");
+            *to = (OFFSETS[i] + value) as u16;
+        }
+        Self { at, cells }
+    }
+}
+
+/// Cells of the count table, coarse and fine; and where a coarse cell begins, of 8 outcomes.
+pub(crate) const COARSE: usize = (6 * DISTANCES * 2 * STATES) as usize;
+pub(crate) const FINE: usize = COARSE * 12;
+
+/// Uses among 8 made-up outcomes that a coarse cell begins with.
+pub(crate) fn prior(coarse: usize) -> f32 {
+    let state = coarse as u32 % STATES;
+    let d = coarse as u32 / STATES / 2 % DISTANCES;
+    match state {
+        0 if (16..16 + 7).contains(&d) => 3.0,
+        0 => 1.0,
+        1 => 0.5,
+        3 | 4 => 6.0,
+        5 | 6 => 4.0,
+        _ => 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_weight_and_cell_has_its_number() {
+        assert!(WEIGHTS <= usize::from(u16::MAX), "{WEIGHTS}");
+        assert!(FINE <= usize::from(u16::MAX), "{FINE}");
+        let classes: Vec<u32> = (0..256).map(distance).collect();
+        assert!(classes.is_sorted() && classes.iter().all(|&c| c < 16));
+        assert!((0..32).all(|p| log2(1u32 << p) < 33));
+    }
+}

@@ -1,0 +1,612 @@
+//! The adaptive policy. **Learned read-ahead** chooses at each miss how many pages to read before and behind the demanded ones:
+//! as long as the disk time that they are expected to save is more than the disk time that they cost. The **trail** is a ring
+//! of copies in the order of use; a miss goes there where a read of the trail is expected to save more. Both learn from each
+//! prefetched page, once that page was used or was evicted unused.
+//!
+//! Pure: it knows pages, slots and times that it is told. It allocates nothing after its construction, but for windows in
+//! flight. A "first use" is a client's read of a page that is not in RAM, or the first read of a prefetched page.
+
+mod costs;
+mod features;
+mod history;
+mod predictor;
+mod trail;
+mod trail_features;
+
+use std::ops::Range;
+
+use costs::Costs;
+use features::{COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
+use history::{History, Outcome, REGION};
+use predictor::Predictor;
+use trail::Trail;
+use trail_features::{TrailPlace, TrailTrigger};
+
+/// Pages above the first demanded one that may be read along.
+const ABOVE: u64 = 256;
+/// Pages below.
+const BELOW: u64 = 64;
+/// Slots of the trail that one read may take.
+const SLOTS: u32 = 128;
+/// A window ends where the sum of its values is so much below its maximum, ms.
+const GIVE_UP: f32 = 4.0;
+/// Share of the expected saving that counts: at home, on the trail.
+const CAUTION: (f32, f32) = (0.8, 0.9);
+/// Worth of the use of a page that another prefetched page would have brought.
+const COVERED: f32 = 0.1;
+/// Slots before a copy that tell whether its run is the one that clients repeat now.
+const CONTEXT: u32 = 16;
+/// A page was used lately if it is among so many first uses.
+const LATELY: u32 = 32;
+/// No window, no slot.
+const NONE: u32 = u32::MAX;
+
+/// What a device I/O was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A client's read at home.
+    HomeRead {
+        /// Pages that were read.
+        pages: u64,
+    },
+    /// A client's read of the trail.
+    TrailRead {
+        /// Pages that were read.
+        pages: u64,
+    },
+    /// Anything that the trail has written.
+    TrailWrite,
+    /// Anything else.
+    Other,
+}
+
+/// What the engine knows of RAM and of the trail.
+pub trait View {
+    /// The slot of RAM in which a page stands.
+    fn in_ram(&self, page: u64) -> Option<u32>;
+    /// The page whose copy stands, and may be read, in a slot of the trail.
+    fn copy_in(&self, slot: u32) -> Option<u64>;
+    /// The slot of the newest copy of a page.
+    fn newest_copy(&self, page: u64) -> Option<u32>;
+    /// Slots of the trail that were written after this one.
+    fn behind_head(&self, slot: u32) -> u32;
+}
+
+/// What stands in a page of RAM.
+#[derive(Clone, Copy, Debug, Default)]
+struct RamPage {
+    features: Features,
+    /// Slot of the trail that it came from, or none.
+    slot: u32,
+    /// Count of insertions and touches when it was last touched.
+    touched: u32,
+    /// Prefetched, and neither used nor evicted so far.
+    waits: bool,
+    /// Another prefetched page that was used would have brought it.
+    covered: bool,
+}
+
+/// A window: the features of its pages, in order.
+#[derive(Debug, Default)]
+struct Window {
+    features: Vec<Features>,
+    /// First slot of a window of the trail.
+    slot: Option<u32>,
+}
+
+/// The name of a window in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowId(u32);
+
+impl Default for WindowId {
+    fn default() -> Self {
+        Self(NONE)
+    }
+}
+
+/// What was prefetched so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefetched {
+    /// Pages that were brought to RAM although nobody had asked for them.
+    pub pages: u64,
+    /// Of these, pages that were used.
+    pub used: u64,
+    /// Of these, pages that were evicted or overwritten unused.
+    pub unused: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Adaptive {
+    costs: Costs,
+    history: History,
+    predictor: Predictor,
+    trail: Option<Trail>,
+    ram: Vec<RamPage>,
+    /// The windows that the last miss may take: at home, on the trail.
+    home: Window,
+    along: Window,
+    home_pages: Range<u64>,
+    windows: Vec<Window>,
+    windows_free: Vec<u32>,
+    /// First uses so far.
+    now: u32,
+    /// Insertions and touches so far.
+    touches: u32,
+    recent: [u64; 8],
+    recent_at: usize,
+    last_miss: Range<u64>,
+    run: u32,
+    /// Hit rate of prefetched pages by 128 KiB, hashed: 0 unknown, else 1 to 255.
+    rates: Vec<u8>,
+    counts: Prefetched,
+}
+
+const RATES: usize = 1 << 16;
+
+fn rate_at(page: u64) -> usize {
+    ((page >> 5).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize
+}
+
+impl Adaptive {
+    /// With RAM of `ram` pages, memory of the uses of about `remembered` pages, and a trail of so many slots, or none.
+    #[must_use]
+    pub fn new(ram: u32, remembered: u64, trail: u32) -> Self {
+        Self {
+            costs: Costs::new(),
+            history: History::new(remembered),
+            predictor: Predictor::new((FEATURES, WEIGHTS), (COARSE, FINE), prior),
+            trail: (trail > 0).then(|| Trail::new(trail)),
+            ram: vec![RamPage::default(); ram as usize],
+            home: Window::default(),
+            along: Window::default(),
+            home_pages: 0..0,
+            windows: Vec::new(),
+            windows_free: Vec::new(),
+            now: 1,
+            touches: 0,
+            recent: [u64::MAX; 8],
+            recent_at: 0,
+            last_miss: 0..0,
+            run: 0,
+            rates: vec![0; RATES],
+            counts: Prefetched::default(),
+        }
+    }
+
+    /// What it prefetched so far.
+    #[must_use]
+    pub const fn counts(&self) -> Prefetched {
+        self.counts
+    }
+
+    /// Bytes that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let ram = self.ram.len() * size_of::<RamPage>() + self.rates.len();
+        let trail = self.trail.as_ref().map_or(0, Trail::bytes);
+        self.history.bytes() + self.predictor.bytes() + ram as u64 + trail
+    }
+
+    /// The disk worked for so many ms.
+    pub fn worked(&mut self, work: Work, ms: f64) {
+        self.costs.busy(ms);
+        match work {
+            Work::HomeRead { pages } => self.costs.read(pages, ms, false),
+            Work::TrailRead { pages } => self.costs.read(pages, ms, true),
+            Work::TrailWrite | Work::Other => {}
+        }
+        if let Some(trail) = &mut self.trail {
+            trail.worked(work, ms);
+        }
+    }
+
+    /// A client misses these pages. Says what a read at home would save beside them, ms: [`Self::go_home`] says which pages it
+    /// reads, within `limits`, and `most` at most.
+    pub fn weigh_home(
+        &mut self,
+        demanded: &Range<u64>,
+        limits: Range<u64>,
+        most: u64,
+        view: &impl View,
+    ) -> f32 {
+        let spare = most.saturating_sub(demanded.end - demanded.start);
+        let run = match demanded.start == self.last_miss.end && self.now > 1 {
+            true => (self.run + 1).min(2),
+            false => 0,
+        };
+        let mut found = std::mem::take(&mut self.home.features);
+        found.clear();
+        let first = demanded.start.saturating_sub(BELOW).max(limits.start);
+        let room = demanded.start - first;
+        let (below, worth_below) = self.reach(demanded, run, false, room, view, &mut found);
+        let below = below.min(spare);
+        found.truncate(below as usize);
+        found.reverse();
+        found.extend(demanded.clone().map(|_| Features::default()));
+        let behind = found.len();
+        let end = (demanded.start + ABOVE).min(limits.end).max(demanded.end);
+        let room = (end - demanded.end).min(spare - below);
+        let (above, worth_above) = self.reach(demanded, run, true, room, view, &mut found);
+        found.truncate(behind + above as usize);
+        self.home = Window { features: found, slot: None };
+        self.home_pages = demanded.start - below..demanded.end + above;
+        worth_below + worth_above
+    }
+
+    /// The miss that was weighed last is read at home: all these pages.
+    pub fn go_home(&mut self, demanded: &Range<u64>) -> (Range<u64>, WindowId) {
+        if let Some(trail) = &mut self.trail {
+            trail.end_run();
+        }
+        self.missed(demanded, false);
+        let pages = self.home_pages.clone();
+        (pages, self.begin(false))
+    }
+
+    /// Hands a window that was weighed to a read in flight.
+    fn begin(&mut self, on_trail: bool) -> WindowId {
+        let id = self.windows_free.pop().unwrap_or_else(|| {
+            self.windows.push(Window::default());
+            self.windows.len() as u32 - 1
+        });
+        let from = if on_trail { &mut self.along } else { &mut self.home };
+        std::mem::swap(from, &mut self.windows[id as usize]);
+        WindowId(id)
+    }
+
+    fn missed(&mut self, demanded: &Range<u64>, on_trail: bool) {
+        self.run = match demanded.start == self.last_miss.end && self.now > 1 {
+            true => (self.run + 1).min(2),
+            false => 0,
+        };
+        self.last_miss = demanded.clone();
+        demanded.clone().for_each(|page| self.used(page, on_trail));
+    }
+
+    /// How many pages beyond the demanded ones are worth reading in one direction, and what they are worth, ms. Adds the
+    /// features of all pages that were looked at.
+    fn reach(
+        &self,
+        demanded: &Range<u64>,
+        run: u32,
+        forward: bool,
+        room: u64,
+        view: &impl View,
+        found: &mut Vec<Features>,
+    ) -> (u64, f32) {
+        let page = if forward { demanded.end - 1 } else { demanded.start };
+        let mut region_at = page / REGION;
+        let mut region = self.history.region(region_at);
+        let trigger = Trigger {
+            history: region[(page % REGION) as usize],
+            forward,
+            now: self.now,
+            pages: demanded.end - demanded.start,
+            run,
+            last_miss: self.last_miss.start,
+            used_beside: region.iter().filter(|h| h.last > 0).count() as u32,
+            rate: self.rate(page),
+            recent: self.recent,
+        };
+        let (access, transfer) = (self.costs.access, self.costs.transfer);
+        let pollution = self.costs.pollution();
+        let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, 0);
+        let mut previous = (1.0, trigger.history.last);
+        let mut held_before = true;
+        let mut held = room > 0 && view.in_ram(step(page, forward)).is_some();
+        let mut at = page;
+        for gap in 0..room {
+            at = step(at, forward);
+            if at / REGION != region_at {
+                region_at = at / REGION;
+                region = self.history.region(region_at);
+            }
+            let next = step(at, forward);
+            let last_of_next = match next / REGION == region_at {
+                true => region[(next % REGION) as usize].last,
+                false => self.history.page(next).last,
+            };
+            let held_next = view.in_ram(next).is_some();
+            let mut beside = [held_before, held_next];
+            let mut beside_last = [previous.1, last_of_next];
+            if !forward {
+                beside.reverse();
+                beside_last.reverse();
+            }
+            let rate = self.rate(at);
+            let place = Place { page: at, gap, region, rate, beside, beside_last, previous };
+            let features =
+                Features::new(&trigger, &place, |cells| self.predictor.counts.log_odds(cells));
+            found.push(features);
+            let p = self.predictor.probability(&features);
+            previous = (p, region[(at % REGION) as usize].last);
+            sum += if held { -transfer } else { CAUTION.0 * p * access - transfer - pollution };
+            (held_before, held) = (held, held_next);
+            if sum > best {
+                (best, reach) = (sum, gap + 1);
+            }
+            if sum < best - GIVE_UP {
+                break;
+            }
+        }
+        (reach, best)
+    }
+
+    /// Of copies of the first demanded page, as slots, the one to read: the one whose run clients repeat now. Says which, its
+    /// score, and which read it continues.
+    pub fn choose_copy(
+        &self,
+        copies: impl Iterator<Item = u32>,
+        view: &impl View,
+    ) -> Option<(u32, u32, Option<u32>)> {
+        let trail = self.trail.as_ref()?;
+        let score = |slot: u32| -> u32 {
+            (1..=CONTEXT.min(slot))
+                .filter(|&k| {
+                    let page = view.copy_in(slot - k);
+                    let last = page.map_or(0, |page| self.history.page(page).last);
+                    last > 0 && self.now - last <= LATELY
+                })
+                .map(|k| CONTEXT + 1 - k)
+                .sum()
+        };
+        copies
+            .map(|slot| (slot, score(slot), trail.continues(slot)))
+            .max_by_key(|&(slot, score, _)| (score, u32::MAX - view.behind_head(slot)))
+    }
+
+    /// Says what a read of the trail from this slot on would save beside the demanded pages, ms, and how many slots it reads.
+    /// `slots` is how many there are before the end of what may be read in one go.
+    pub fn weigh_trail(
+        &mut self,
+        demanded: &Range<u64>,
+        (slot, score, continues): (u32, u32, Option<u32>),
+        slots: u32,
+        view: &impl View,
+    ) -> (f32, u32) {
+        let Some(trail) = &self.trail else { return (0.0, 0) };
+        let wanted = (demanded.end - demanded.start) as u32;
+        let mut found = std::mem::take(&mut self.along.features);
+        found.clear();
+        found.extend((0..wanted).map(|_| Features::default()));
+        let trigger = TrailTrigger {
+            kind: TrailTrigger::kind(continues, score),
+            history: self.history.page(demanded.end - 1),
+            now: self.now,
+            pages: demanded.end - demanded.start,
+            recent: self.recent,
+        };
+        let (access, transfer) = (self.costs.access, self.costs.transfer);
+        let pollution = self.costs.pollution();
+        let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, wanted);
+        let mut previous = (1.0, trigger.history.last);
+        let mut held_before = 0;
+        for at in wanted..slots.min(SLOTS).max(wanted) {
+            let slot = slot + at;
+            let page = view.copy_in(slot);
+            let Some(page) = page else {
+                // Nothing stands there: it is read, and left.
+                found.push(Features::default());
+                sum -= transfer;
+                continue;
+            };
+            let held = view.in_ram(page).is_some();
+            let place = TrailPlace {
+                page,
+                history: self.history.page(page),
+                gap: u64::from(at - wanted),
+                newest: view.newest_copy(page) == Some(slot),
+                behind_head: view.behind_head(slot),
+                outcome: trail.outcomes.get(slot as usize).copied().unwrap_or(0),
+                rate: self.rate(page),
+                previous,
+                in_ram: held_before,
+            };
+            let log_odds = |cells| trail.predictor.counts.log_odds(cells);
+            let features = Features::of_trail(&trigger, &place, log_odds);
+            found.push(features);
+            let p = trail.predictor.probability(&features);
+            previous = (p, place.history.last);
+            held_before = if held { held_before + 1 } else { 0 };
+            sum += if held { -transfer } else { CAUTION.1 * p * access - transfer - pollution };
+            if sum > best {
+                (best, reach) = (sum, at + 1);
+            }
+            if sum < best - GIVE_UP {
+                break;
+            }
+        }
+        found.truncate(reach as usize);
+        self.along = Window { features: found, slot: Some(slot) };
+        (best, reach)
+    }
+
+    /// By how much longer the way to the trail is than the way home, ms.
+    #[must_use]
+    pub const fn way_to_trail(&self) -> f32 {
+        self.costs.way_to_trail()
+    }
+
+    /// The miss that was weighed last is read from the trail, up to the slot `end`.
+    pub fn go_along(
+        &mut self,
+        demanded: &Range<u64>,
+        end: u32,
+        continues: Option<u32>,
+    ) -> WindowId {
+        if let Some(trail) = &mut self.trail {
+            if continues.is_none() {
+                trail.end_run();
+            }
+            trail.reads_to(end, continues);
+        }
+        self.missed(demanded, true);
+        self.begin(true)
+    }
+
+    fn rate(&self, page: u64) -> u32 {
+        match self.rates[rate_at(page)] {
+            0 => 0,
+            rate => 1 + u32::from(rate) / 32,
+        }
+    }
+
+    /// A first use.
+    fn used(&mut self, page: u64, from_trail: bool) {
+        let now = self.now;
+        let entry = self.history.entry(page, now);
+        (entry.before, entry.last) = (entry.last, now);
+        self.now += 1;
+        self.recent[self.recent_at] = page;
+        self.recent_at = (self.recent_at + 1) % self.recent.len();
+        self.costs.used();
+        if let Some(trail) = &mut self.trail {
+            trail.used(page, from_trail);
+        }
+    }
+
+    /// A page was put into a slot of RAM where it had not been: the page of this number of a window, or a page that a client asked
+    /// for. `full` says that another page was evicted for it.
+    pub fn fill(&mut self, slot: u32, page: u64, from: Option<(WindowId, u32)>, full: bool) {
+        self.touch(slot);
+        if full {
+            self.costs.inserted();
+        }
+        let features = from.filter(|(id, _)| id.0 != NONE).and_then(|(id, at)| {
+            let window = &self.windows[id.0 as usize];
+            let features = window.features.get(at as usize).copied();
+            features.map(|features| (features, window.slot.map_or(NONE, |slot| slot + at)))
+        });
+        let entry = &mut self.ram[slot as usize];
+        *entry = RamPage { touched: entry.touched, ..RamPage::default() };
+        if let Some((features, from)) = features {
+            (entry.features, entry.slot, entry.waits) = (features, from, true);
+            self.counts.pages += 1;
+            let now = self.now;
+            let entry = self.history.entry(page, now);
+            entry.fetched = (entry.fetched + 1).min(3);
+        }
+    }
+
+    /// A window is read, or never will be.
+    pub fn end(&mut self, window: WindowId) {
+        if window.0 != NONE {
+            self.windows_free.push(window.0);
+        }
+    }
+
+    fn touch(&mut self, slot: u32) {
+        self.touches = self.touches.wrapping_add(1);
+        self.ram[slot as usize].touched = self.touches;
+    }
+
+    /// A client reads a page that stands in a slot of RAM. `oldest` is the slot that is evicted next.
+    pub fn hit(&mut self, slot: u32, page: u64, oldest: u32, view: &impl View) {
+        let of = |slot: u32| self.touches.wrapping_sub(self.ram[slot as usize].touched);
+        if of(slot) > of(oldest) / 8 * 7 {
+            self.costs.close_hit();
+        }
+        self.touch(slot);
+        let RamPage { waits, slot: from, .. } = self.ram[slot as usize];
+        if !waits {
+            return;
+        }
+        self.resolve(slot, page, true);
+        self.used(page, from != NONE);
+        for page in page.saturating_sub(2)..page + 16 {
+            if let Some(slot) = view.in_ram(page) {
+                self.ram[slot as usize].covered = true;
+            }
+        }
+        if from != NONE {
+            for slot in from.saturating_sub(2)..from.saturating_add(32) {
+                let held = view.copy_in(slot).and_then(|page| view.in_ram(page));
+                if let Some(slot) = held {
+                    self.ram[slot as usize].covered = true;
+                }
+            }
+        }
+    }
+
+    /// A slot of RAM is given to another page.
+    pub fn evicted(&mut self, slot: u32, page: u64) {
+        if self.ram[slot as usize].waits {
+            self.resolve(slot, page, false);
+        }
+    }
+
+    /// The page in a slot of RAM is overwritten: neither used nor in vain.
+    pub fn dropped(&mut self, slot: u32) {
+        let slot = &mut self.ram[slot as usize];
+        self.counts.unused += u64::from(slot.waits);
+        slot.waits = false;
+    }
+
+    /// A client writes this page.
+    pub fn wrote(&mut self, page: u64) {
+        let now = self.now;
+        if let Some(entry) = self.history.known(page) {
+            entry.written = now;
+        }
+    }
+
+    fn resolve(&mut self, slot: u32, page: u64, used: bool) {
+        let entry = &mut self.ram[slot as usize];
+        entry.waits = false;
+        let y = match used {
+            false => 0.0,
+            true if entry.covered => COVERED,
+            true => 1.0,
+        };
+        let (features, from) = (entry.features, entry.slot);
+        self.counts.used += u64::from(used);
+        self.counts.unused += u64::from(!used);
+        let outcome = if used { Outcome::Used } else { Outcome::Unused };
+        if from != NONE {
+            let Some(trail) = &mut self.trail else { return };
+            trail.predictor.learn(&features, y);
+            if let Some(at) = trail.outcomes.get_mut(from as usize) {
+                *at = outcome as u8;
+            }
+        } else {
+            self.predictor.learn(&features, y);
+        }
+        let rate = &mut self.rates[rate_at(page)];
+        let seen = if *rate == 0 { 0.3 } else { f32::from(*rate) / 255.0 };
+        let hit = if used { 1.0 } else { 0.0 };
+        *rate = ((seen + 0.06 * (hit - seen)) * 255.0).clamp(1.0, 255.0) as u8;
+        if let Some(entry) = self.history.known(page) {
+            entry.outcome = outcome;
+            entry.used = (entry.used + u8::from(used)).min(3);
+        }
+    }
+
+    /// Pages that wait to be appended to the trail.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.trail.as_ref().map_or(0, Trail::pending)
+    }
+
+    /// The next page to append to the trail.
+    pub fn next_to_append(&mut self) -> Option<u64> {
+        self.trail.as_mut()?.next()
+    }
+
+    /// Whether a batch may be appended to the trail. A batch that may not is discarded.
+    pub fn may_append(&mut self) -> bool {
+        self.trail.as_mut().is_some_and(Trail::may_write)
+    }
+
+    /// A slot of the trail holds another copy now.
+    pub fn appended(&mut self, slot: u32) {
+        if let Some(at) = self.trail.as_mut().and_then(|t| t.outcomes.get_mut(slot as usize)) {
+            *at = 0;
+        }
+    }
+}
+
+/// The page beside this one.
+const fn step(page: u64, forward: bool) -> u64 {
+    if forward { page + 1 } else { page.wrapping_sub(1) }
+}
