@@ -98,6 +98,11 @@ impl Engine {
         self.ahead.as_ref().map(|ahead| (ahead.policy.counts(), ahead.policy.bytes()))
     }
 
+    #[doc(hidden)]
+    pub fn adaptive_debug(&self) -> String {
+        self.ahead.as_ref().map_or(String::new(), |a| a.policy.debug())
+    }
+
     /// The policy, where it chooses, and what it sees.
     fn seen(&mut self) -> Option<(&mut Ahead, Seen<'_>)> {
         let ahead = self.ahead.as_deref_mut()?;

@@ -180,6 +180,11 @@ impl Adaptive {
         self.counts
     }
 
+    #[doc(hidden)]
+    pub fn debug(&self) -> String {
+        format!("{:?} poll {} trail {:?}", self.costs, self.costs.pollution(), self.trail.as_ref().map(|t| t.debug()))
+    }
+
     /// Bytes that it holds.
     #[must_use]
     pub fn bytes(&self) -> u64 {
