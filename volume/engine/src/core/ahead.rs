@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
-use seekless_learn::{Adaptive, Prefetched, View, WindowId, Work};
+use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
 use super::page_map::{HomePage, Slot, State};
@@ -29,6 +29,8 @@ pub(super) struct Chosen {
     pub(super) slots: u32,
     /// The read that it continues.
     pub(super) continues: Option<u32>,
+    /// The pages do not stand in the order in which the client wants them.
+    pub(super) scattered: bool,
 }
 
 /// The adaptive policy at work.
@@ -66,6 +68,30 @@ struct Seen<'a> {
 impl Seen<'_> {
     fn is_copy(&self, slot: Slot) -> bool {
         slot.0 < self.slots && self.copies.state(slot) == State::Clean
+    }
+}
+
+impl Seen<'_> {
+    /// How many slots from this one on hold all of these pages that RAM lacks, and whether they stand there out of order.
+    fn reach(&self, slot: u32, homes: Range<u64>, end: u32) -> Option<(u32, bool)> {
+        let window = slot..end.min(slot + TRAIL_WINDOW);
+        let (mut reach, mut scattered) = (0, false);
+        for (page, at) in homes.zip(slot..) {
+            let page = HomePage(page);
+            let in_place = window.contains(&at) && self.is_copy(Slot(at));
+            if in_place && self.copies.home(Slot(at)) == Some(page) {
+                reach = reach.max(at + 1 - slot);
+                continue;
+            }
+            scattered = true;
+            if self.cache.slot_of(self.cache.grid.ram_page(page)).is_some() {
+                continue;
+            }
+            let copies = self.copies.find_all(page).filter(|&copy| self.is_copy(copy));
+            let copy = copies.filter(|copy| window.contains(&copy.0)).min()?;
+            reach = reach.max(copy.0 + 1 - slot);
+        }
+        Some((reach, scattered))
     }
 }
 
@@ -123,24 +149,30 @@ impl Engine {
         0..self.cache.grid.pages(Extent::new(0, self.config.capacity.0)).end
     }
 
-    /// Compares the ways to read what was found both at home and on the trail.
+    /// Compares the ways to read what home and the trail both hold.
     pub(super) fn weigh(&mut self, found: Found, wanted: Extent) -> Found {
-        let Found::Copy(slot) = found else { return found };
-        if !self.is_chosen(wanted) || self.copies.is_log(slot) {
+        let homes = self.pages_of(wanted);
+        let on_grid = self.home_of(homes.start, homes.end - homes.start).contains(wanted);
+        let is_weighed = match found {
+            Found::Copy(slot) => !self.copies.is_log(slot),
+            Found::Home => on_grid && self.copies.len() > 0,
+            Found::Zeroes | Found::Pieces => false,
+        };
+        if !is_weighed || !self.is_chosen(wanted) {
             return found;
         }
         let demanded = self.cache.grid.pages(wanted);
-        let homes = self.pages_of(wanted);
         let (limits, most) = (self.limits(), self.config.buffer_bytes.0 / PAGE_BYTES);
         let Some((ahead, seen)) = self.seen() else { return found };
-        let wanted_slots = (homes.end - homes.start) as u32;
-        let copies = seen.copies.runs(HomePage(homes.start), wanted_slots);
-        let slots = copies.map(|slot| slot.0).filter(|&slot| slot < seen.slots).take(COPIES);
-        let Some(choice) = ahead.policy.choose_copy(slots, &seen) else { return Found::Home };
+        let copies = seen.copies.find_all(HomePage(homes.start));
+        let copies = copies.filter(|&slot| seen.is_copy(slot)).map(|slot| slot.0).take(COPIES);
+        let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return Found::Home };
         let (slot, _, continues) = choice;
         // What stands behind the head is about to be overwritten.
         let end = if slot < seen.head { seen.head } else { seen.slots };
-        let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, end - slot, &seen);
+        let Some((must, scattered)) = seen.reach(slot, homes, end) else { return Found::Home };
+        let slots = (must, end - slot);
+        let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, slots, &seen);
         if continues.is_none() {
             let home = ahead.policy.weigh_home(&demanded, limits, most, &seen);
             ahead.weighed = demanded;
@@ -149,8 +181,14 @@ impl Engine {
             }
         }
         let slot = Slot(slot);
-        ahead.chosen = Some(Chosen { slot, slots: reach.max(wanted_slots), continues });
+        ahead.chosen = Some(Chosen { slot, slots: reach, continues, scattered });
         Found::Copy(slot)
+    }
+
+    /// The copies that were chosen, where they must come to RAM first.
+    pub(super) fn chosen_scattered(&mut self) -> Option<Chosen> {
+        let chosen = &mut self.ahead.as_mut()?.chosen;
+        if chosen.is_some_and(|chosen| chosen.scattered) { chosen.take() } else { None }
     }
 
     /// A read of the trail is sent, of these slots.

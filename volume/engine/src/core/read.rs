@@ -8,6 +8,7 @@ use seekless_block::{
 };
 use seekless_learn::WindowId;
 
+use crate::core::ahead::Chosen;
 use crate::core::page_map::{HomePage, Slot, State};
 use crate::core::write_order::Mark;
 use crate::{Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Target};
@@ -16,6 +17,8 @@ use crate::{Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId
 pub(crate) const WAITS: u8 = 4;
 /// Belongs to no join.
 pub(super) const ALONE: u32 = u32::MAX;
+/// Brings pages to RAM only, where a client's read waits for them.
+pub(super) const FILLS: u32 = u32::MAX - 1;
 
 /// A client's read, or a piece of one, in flight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,7 +147,12 @@ impl Engine {
             self.waiting.push(Waiting { fill, id, extent, asked, waits: waits - 1 });
             return;
         }
-        let found = self.weigh(found, wanted);
+        let found = if waits > 0 { self.weigh(found, wanted) } else { found };
+        if let Some(chosen) = self.chosen_scattered() {
+            let fill = self.read_scattered(wanted, chosen, asked);
+            self.waiting.push(Waiting { fill, id, extent, asked, waits: waits - 1 });
+            return;
+        }
         let part = Part { id, wanted, offset: wanted.start - extent.start, join: ALONE };
         self.read_part(part, found, asked);
     }
@@ -296,6 +304,15 @@ impl Engine {
         }
     }
 
+    /// Brings copies to RAM that do not stand in the order in which a client wants them.
+    fn read_scattered(&mut self, wanted: Extent, chosen: Chosen, asked: Asked) -> IoId {
+        self.stats.copy_reads += 1;
+        let window = self.goes_along(wanted, chosen);
+        let (target, io) = self.stand(chosen.slot, chosen.slots.into());
+        let (from, join) = (Some(chosen.slot), FILLS);
+        self.submit_read(Read { wanted, join, target, from, io, window, ..Read::default() }, asked)
+    }
+
     /// Pages are read from this slot on: the log is no place to read from.
     fn note_read(&mut self, slot: Slot, pages: std::ops::Range<u64>) {
         if self.copies.is_log(slot) {
@@ -374,7 +391,7 @@ impl Engine {
 
     /// Sends a read through a buffer, so that RAM can keep what it brings; past RAM, and then only what is
     /// wanted, where RAM is off or the buffer too short. Pages of the area asked for in part need the buffer.
-    fn submit_read(&mut self, mut read: Read, asked: Asked) {
+    fn submit_read(&mut self, mut read: Read, asked: Asked) -> IoId {
         let fits = read.io.bytes() <= self.config.buffer_bytes;
         let in_part = read.from.is_some() && read.io.len != read.wanted.len;
         let memory = if fits && (!self.cache.is_off() || in_part) {
@@ -397,5 +414,6 @@ impl Engine {
             self.fills.push(name);
         }
         self.submit(name, read.target, Op::Read, read.io, asked, Some(memory));
+        name
     }
 }

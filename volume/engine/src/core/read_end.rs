@@ -4,7 +4,7 @@ use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
 use seekless_learn::WindowId;
 
 use super::page_map::{HomePage, State, pages, slots};
-use super::read::{ALONE, Join, Read, Waiting};
+use super::read::{ALONE, FILLS, Join, Read, Waiting};
 use crate::format::PageSum;
 use crate::{Engine, Fault, IoId, Memory, Move, Output, Pending, Sum, SumFor, Target};
 
@@ -58,7 +58,7 @@ impl Engine {
                 let mut again = false;
                 for ((slot, &sum), at) in slots(slot.0..u32::MAX).zip(sums).zip(0..) {
                     let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
-                    let asked_for = page.overlaps(wanted);
+                    let asked_for = page.overlaps(wanted) && read.join != FILLS;
                     // A hole between copies was read along, and is left.
                     let is_hole = !matches!(self.copies.state(slot), State::Clean | State::Dirty);
                     if sum != self.copies.sum(slot) && (asked_for || !is_hole) {
@@ -106,7 +106,9 @@ impl Engine {
     fn read_ended(&mut self, io: IoId, read: &Read, ok: bool) {
         self.release(read);
         if ok {
-            if let Some(index) = read.buffer {
+            if let Some(index) = read.buffer
+                && read.join != FILLS
+            {
                 self.out.push_back(Output::Move(Move {
                     from: Memory::Buffer { index, offset: read.skip },
                     to: Memory::Client { id: read.id, offset: read.offset },
@@ -127,6 +129,9 @@ impl Engine {
     }
 
     fn read_failed(&mut self, read: &Read) {
+        if read.join == FILLS {
+            return; // who waits for it reads by himself
+        }
         let asked = read.again();
         match read.from {
             None if read.io.len > read.wanted.len => {
@@ -168,6 +173,9 @@ impl Engine {
     }
 
     pub(super) fn finish_read(&mut self, read: &Read, result: Result<(), Fault>) {
+        if read.join == FILLS {
+            return;
+        }
         if read.join == ALONE {
             self.out.push_back(Output::Complete { id: read.id, result });
             return;

@@ -27,7 +27,7 @@ const ABOVE: u64 = 256;
 /// Pages below.
 const BELOW: u64 = 64;
 /// Slots of the trail that one read may take.
-const SLOTS: u32 = 128;
+pub const TRAIL_WINDOW: u32 = 128;
 /// A window ends where the sum of its values is so much below its maximum, ms.
 const GIVE_UP: f32 = 4.0;
 /// Share of the expected saving that counts: at home, on the trail.
@@ -361,20 +361,18 @@ impl Adaptive {
             .max_by_key(|&(slot, score, _)| (score, u32::MAX - view.behind_head(slot)))
     }
 
-    /// Says what a read of the trail from this slot on would save beside the demanded pages, ms, and how many slots it reads.
-    /// `slots` is how many there are before the end of what may be read in one go.
+    /// Says what a read of the trail from this slot on would save beside the demanded pages, ms, and how many slots it reads:
+    /// `must` at least, `most` at most.
     pub fn weigh_trail(
         &mut self,
         demanded: &Range<u64>,
         (slot, score, continues): (u32, u32, Option<u32>),
-        slots: u32,
+        (must, most): (u32, u32),
         view: &impl View,
     ) -> (f32, u32) {
         let Some(trail) = &self.trail else { return (0.0, 0) };
-        let wanted = (demanded.end - demanded.start) as u32;
         let mut found = std::mem::take(&mut self.along.features);
         found.clear();
-        found.extend((0..wanted).map(|_| Features::default()));
         let trigger = TrailTrigger {
             kind: TrailTrigger::kind(continues, score),
             history: self.history.page(demanded.end - 1),
@@ -384,38 +382,40 @@ impl Adaptive {
         };
         let (access, transfer) = (self.costs.access, self.costs.transfer);
         let pollution = self.costs.pollution();
-        let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, wanted);
+        let (mut sum, mut best, mut reach) = (0.0f32, f32::MIN, must);
         let mut previous = (1.0, trigger.history.last);
-        let mut held_before = 0;
-        for at in wanted..slots.min(SLOTS).max(wanted) {
-            let slot = slot + at;
-            let page = view.copy_in(slot);
-            let Some(page) = page else {
-                // Nothing stands there: it is read, and left.
-                found.push(Features::default());
-                sum -= transfer;
-                continue;
-            };
-            let held = view.in_ram(page).is_some();
-            let place = TrailPlace {
-                page,
-                history: self.history.page(page),
-                gap: u64::from(at - wanted),
-                newest: view.newest_copy(page) == Some(slot),
-                behind_head: view.behind_head(slot),
-                outcome: trail.outcomes.get(slot as usize).copied().unwrap_or(0),
-                rate: self.rate(page),
-                previous,
-                in_ram: held_before,
-            };
-            let log_odds = |cells| trail.predictor.counts.log_odds(cells);
-            let features = Features::of_trail(&trigger, &place, log_odds);
+        let (mut gap, mut held_before) = (0, 0);
+        for at in 0..most.min(TRAIL_WINDOW).max(must) {
+            let page = view.copy_in(slot + at);
+            let mut features = Features::default();
+            match page {
+                Some(page) if demanded.contains(&page) => {}
+                // Nothing stands there: the slot is read, and left.
+                None => sum -= transfer,
+                Some(page) => {
+                    let held = view.in_ram(page).is_some();
+                    let place = TrailPlace {
+                        page,
+                        history: self.history.page(page),
+                        gap,
+                        newest: view.newest_copy(page) == Some(slot + at),
+                        behind_head: view.behind_head(slot + at),
+                        outcome: trail.outcomes.get((slot + at) as usize).copied().unwrap_or(0),
+                        rate: self.rate(page),
+                        previous,
+                        in_ram: held_before,
+                    };
+                    let log_odds = |cells| trail.predictor.counts.log_odds(cells);
+                    features = Features::of_trail(&trigger, &place, log_odds);
+                    let p = trail.predictor.probability(&features);
+                    (gap, previous) = (gap + 1, (p, place.history.last));
+                    held_before = if held { held_before + 1 } else { 0 };
+                    let saves = if held { 0.0 } else { CAUTION.1 * p * access - pollution };
+                    sum += saves - transfer;
+                }
+            }
             found.push(features);
-            let p = trail.predictor.probability(&features);
-            previous = (p, place.history.last);
-            held_before = if held { held_before + 1 } else { 0 };
-            sum += if held { -transfer } else { CAUTION.1 * p * access - transfer - pollution };
-            if sum > best {
+            if at + 1 >= must && sum > best {
                 (best, reach) = (sum, at + 1);
             }
             if sum < best - GIVE_UP {
