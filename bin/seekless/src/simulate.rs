@@ -38,15 +38,15 @@ pub(crate) struct Args {
         long,
         value_name = "POLICIES",
         value_delimiter = ',',
-        default_value = "vanilla,borg,oracle"
+        default_value = "vanilla,adaptive"
     )]
     policy: Vec<Policy>,
     /// Share to learn from: of the days, where the trace counts days, else of the requests
     #[arg(long, value_parser = share, default_value = "50%")]
     train: f64,
-    /// Size of the optimized area; with fs2, the most that replicas take
-    #[arg(long, value_parser = size, default_value = "256MiB")]
-    optimized: Bytes,
+    /// Size of the optimized area; with fs2, the most that replicas take [default: 2GiB for a trail, else 256MiB]
+    #[arg(long, value_parser = size)]
+    optimized: Option<Bytes>,
     /// With fs2, the share of the device that is free, where the trace discards nothing: of what it never touches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "40%")]
     free: f64,

@@ -1,8 +1,9 @@
 //! What a comparison found, as plain data: the JSON of schema `seekless.simulate/1`. Units stand in the
 //! keys; numbers are raw.
 
+use seekless_block::PAGE_BYTES;
 use seekless_disk::{ByState, Operations, VolumeSpec};
-use seekless_learn::Ledger;
+use seekless_learn::{Guard, Ledger};
 use seekless_sim::{DayCosts, Measured};
 use serde::Serialize;
 
@@ -202,6 +203,37 @@ impl Day {
     }
 }
 
+/// What the adaptive policy did.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Adaptive {
+    /// Bytes brought to RAM although nobody had asked for them.
+    pub prefetched_bytes: u64,
+    /// Share of them that was used.
+    pub prefetch_used_share: f64,
+    /// Reads of the trail.
+    pub trail_reads: u64,
+    /// Bytes written to the trail.
+    pub trail_written_bytes: u64,
+    /// Disk time in which the guard had the policy stand aside, seconds.
+    pub guard_bypassed_s: f64,
+    /// The most by which the policy was behind vanilla within a day, seconds of disk time.
+    pub worst_excess_s: f64,
+}
+
+impl Adaptive {
+    pub(crate) fn new(m: &Measured, guard: &Guard) -> Self {
+        let engine = &m.engine;
+        Self {
+            prefetched_bytes: engine.prefetched * PAGE_BYTES,
+            prefetch_used_share: engine.prefetch_used as f64 / engine.prefetched.max(1) as f64,
+            trail_reads: engine.copy_reads,
+            trail_written_bytes: engine.moved_bytes,
+            guard_bypassed_s: guard.bypassed().as_secs_f64(),
+            worst_excess_s: guard.worst_excess().as_secs_f64(),
+        }
+    }
+}
+
 /// One policy's run over the measured requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
@@ -254,6 +286,9 @@ pub struct Run {
     /// Day by day, where it judges itself; absent for others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Day>,
+    /// Under the adaptive policy alone.
+    #[serde(flatten)]
+    pub adaptive: Option<Adaptive>,
     /// Time from the first request to the last completion, simulated.
     pub span_s: f64,
     /// Time this computer took.
@@ -318,6 +353,7 @@ impl Run {
             cache_hits: m.engine.cache_hits,
             copy_hits: m.engine.copy_reads,
             days: Vec::new(),
+            adaptive: None,
             span_s: m.span.as_secs_f64(),
             wall_s,
             requests_per_wall_s: if wall_s > 0.0 { m.requests as f64 / wall_s } else { 0.0 },

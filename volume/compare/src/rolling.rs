@@ -250,7 +250,8 @@ impl Learners {
     pub(crate) fn of(trip: &Trip<'_>, systems: &[System], which: impl Fn(&Policy) -> bool) -> Self {
         let mut all = Self(Vec::new());
         for policy in systems.iter().filter_map(System::policy) {
-            let is_told = policy.name() != PolicyName::Judged && !policy.replicates();
+            let alone = matches!(policy.name(), PolicyName::Adaptive | PolicyName::Judged);
+            let is_told = !alone && !policy.replicates();
             let way = (policy.training, policy.streams);
             if is_told && which(&policy) && all.by(&policy).is_none() {
                 all.0.push((way, Self::new_learner(trip, policy)));
@@ -367,10 +368,10 @@ impl March<'_, '_> {
         let was_first = self.fold == 0;
         self.fold = stop.fold;
         for (i, run) in self.runs.iter_mut().enumerate() {
-            let (Some(policy), Some(config)) = (run.policy, run.plan_config) else { continue };
             if was_first {
                 run.replicate(stop.now)?;
             }
+            let (Some(policy), Some(config)) = (run.policy, run.plan_config) else { continue };
             let Some(every) = run.plan_folds else { continue };
             let learner = self.learners.by(&policy);
             let plan = match learner {

@@ -8,7 +8,7 @@ use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 
 use crate::error::StudyError;
-use crate::outcome::{Day, Outcome, Run, Split};
+use crate::outcome::{Adaptive, Day, Outcome, Run, Split};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, Learning, System};
 
@@ -23,17 +23,25 @@ pub struct Options {
     pub policies: Vec<Policy>,
     /// Share of the days, or of the requests, that is learned from, as it is reported.
     pub train: f64,
-    /// Size of the optimized area, or the most that replicas take.
-    pub optimized: Bytes,
+    /// Size of the optimized area, or the most that replicas take; none is the policy's own choice.
+    pub optimized: Option<Bytes>,
     /// Share of the area that takes in writes, in percent; 0 writes through.
     pub write_buffer: u8,
 }
+
+/// Size of a trail.
+const TRAIL: Bytes = Bytes(2 << 30);
+/// Size of an area for plans, and the most that replicas take.
+const PLANNED: Bytes = Bytes(256 << 20);
 
 impl Options {
     fn system(&self, policy: Policy) -> System {
         let learning = (policy.name() != PolicyName::Vanilla).then_some(Learning {
             policy,
-            optimized: self.optimized,
+            optimized: self.optimized.unwrap_or(match policy.name() {
+                PolicyName::Adaptive => TRAIL,
+                _ => PLANNED,
+            }),
             write_buffer: self.write_buffer,
             gather: self.host.gather,
             every: 1,
@@ -65,9 +73,10 @@ pub fn simulate(
         let Some(m) = run.laps.pop() else { continue };
         let start = run.area_at.map(|at| at.0);
         let wall_s = run.wall.as_secs_f64();
+        let guard = run.guard().map(|guard| Adaptive::new(&m, &guard));
         let done = Run::new(&run.name, start, &m, wall_s, options.host.disk.priced());
         let days = days.iter().map(|d| Day { day: d.day - 1, ..Day::of(d) }).collect();
-        runs.push(Run { days, ..done });
+        runs.push(Run { days, adaptive: guard, ..done });
         measured.push(m);
     }
     Ok(Outcome {

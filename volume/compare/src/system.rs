@@ -26,7 +26,7 @@ impl Learning {
     /// Folds from one plan to the next, where that is fixed.
     pub(crate) const fn plan_folds(&self) -> Option<u32> {
         match self.policy.name() {
-            PolicyName::Judged => None,
+            PolicyName::Adaptive | PolicyName::Judged => None,
             PolicyName::Oracle => Some(1),
             _ => Some(self.every),
         }
@@ -65,8 +65,8 @@ impl System {
         self.learning.map_or(Sectors(0), |l| {
             let optimized = l.optimized.sectors_ceil();
             match &l.policy {
-                policy if policy.moves_in_place() => Sectors(0),
                 policy if policy.replicates() => Geometry::area_beside(optimized),
+                policy if !policy.has_area() => Sectors(0),
                 _ => optimized,
             }
         })
@@ -83,6 +83,9 @@ impl System {
             ..Config::new(capacity)
         };
         let Some(learning) = self.learning else { return config };
+        if learning.policy.name() == PolicyName::Adaptive {
+            return Config { adaptive: true, ..config };
+        }
         let config = match learning.policy.name() {
             // Writes are no matter of the judge's.
             PolicyName::Judged => config,

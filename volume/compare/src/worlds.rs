@@ -5,9 +5,10 @@ use std::time::{Duration as WallTime, Instant};
 use seekless_block::{Duration, Extent, Lba, Request, SimTime};
 use seekless_disk::{Device, DeviceSpec};
 use seekless_engine::Config;
-use seekless_learn::{AreaAt, Plan, PlanConfig, Policy, PolicyName};
+use seekless_learn::{AreaAt, Guard, Plan, PlanConfig, Policy, PolicyName};
 use seekless_sim::{
-    Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
+    Clock, DayCosts, Guarded, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError,
+    Simulation,
 };
 
 use crate::error::StudyError;
@@ -24,6 +25,8 @@ const IDLE: Duration = Duration::from_millis(100);
 enum World {
     /// It is told its plans.
     Told(Box<Simulation>),
+    /// It chooses at each request, and a guard keeps it close to vanilla.
+    Guarded(Box<Guarded>),
     /// It judges its own.
     Judged(Box<Judged>),
     /// It has replicas in free space.
@@ -114,6 +117,9 @@ impl System {
         let plan_config =
             policy.map(|p| p.plan_config(engine.room(), self.read_ahead, self.cluster));
         let world = match policy {
+            Some(policy) if policy.name() == PolicyName::Adaptive => {
+                Guarded::new(&disk, &sim).map(|g| World::Guarded(Box::new(g)))
+            }
             Some(policy) if policy.name() == PolicyName::Judged => {
                 let config = JudgedConfig { sim, policy, idle: Some(IDLE), in_flight: u32::MAX };
                 Judged::new(&disk, &config).map(|j| World::Judged(Box::new(j)))
@@ -163,6 +169,7 @@ impl Running {
     fn take(&mut self, timed: &Timed) -> Result<(), SimError> {
         let Timed { request, clock, trains } = timed;
         match &mut self.world {
+            World::Guarded(guarded) => guarded.offer(clock.day, request)?,
             World::Judged(judged) if *trains => judged.learn(clock.now, request),
             World::Replicating(r) if *trains => r.learn(clock.now, request),
             _ if *trains => {}
@@ -181,7 +188,7 @@ impl Running {
 
     /// Whether it learns from requests that it does not serve.
     pub(crate) const fn learns_alone(&self) -> bool {
-        matches!(self.world, World::Judged(_) | World::Replicating(_))
+        matches!(self.world, World::Guarded(_) | World::Judged(_) | World::Replicating(_))
     }
 
     /// Whether its data is about to change places.
@@ -195,7 +202,9 @@ impl Running {
         self.plan.clone_from(&plan);
         let result = match &mut self.world {
             World::Told(simulation) => simulation.install(plan),
-            World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => Ok(()),
+            World::Guarded(_) | World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => {
+                Ok(())
+            }
         };
         self.wall += began.elapsed();
         result.map_err(|e| StudyError::run(&self.name, e))
@@ -212,11 +221,12 @@ impl Running {
         }
     }
 
-    /// Has replicas made of what was learned from.
+    /// What was learned from has ended: what it cost is not measured, and replicas are made of it.
     pub(crate) fn replicate(&mut self, now: SimTime) -> Result<(), StudyError> {
         let began = Instant::now();
         let result = match &mut self.world {
             World::Replicating(r) => r.begin(now),
+            World::Guarded(guarded) => guarded.lap().map(drop),
             World::Told(_) | World::Judged(_) | World::Shuffled(..) => Ok(()),
         };
         self.wall += began.elapsed();
@@ -229,7 +239,9 @@ impl Running {
             World::Told(simulation) => {
                 simulation.drain().map_err(|e| StudyError::run(&self.name, e))
             }
-            World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => Ok(()),
+            World::Guarded(_) | World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => {
+                Ok(())
+            }
         }
     }
 
@@ -238,6 +250,7 @@ impl Running {
         let began = Instant::now();
         let measured = match &mut self.world {
             World::Told(simulation) => simulation.lap(),
+            World::Guarded(guarded) => guarded.lap(),
             World::Judged(judged) => judged.lap(),
             World::Replicating(r) => r.simulation.lap(),
             World::Shuffled(simulation, shuffle) => simulation.lap().and_then(|mut m| {
@@ -256,7 +269,15 @@ impl Running {
     pub(crate) fn days(&self) -> Vec<DayCosts> {
         match &self.world {
             World::Judged(judged) => judged.days(),
-            World::Told(_) | World::Replicating(_) | World::Shuffled(..) => Vec::new(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The guard, under the adaptive policy.
+    pub(crate) fn guard(&self) -> Option<Guard> {
+        match &self.world {
+            World::Guarded(guarded) => Some(*guarded.guard()),
+            _ => None,
         }
     }
 

@@ -373,6 +373,10 @@ pub struct Stats {
     pub yielded: u64,
     /// Copies that were in doubt after an attach and have been proven equal to their home.
     pub proven: u64,
+    /// Pages that the adaptive policy brought to RAM although nobody had asked for them.
+    pub prefetched: u64,
+    /// Of these, pages that were used.
+    pub prefetch_used: u64,
 }
 
 impl std::ops::Sub for Stats {
@@ -395,6 +399,8 @@ impl std::ops::Sub for Stats {
             replicas_refused: self.replicas_refused - before.replicas_refused,
             yielded: self.yielded - before.yielded,
             proven: self.proven - before.proven,
+            prefetched: self.prefetched - before.prefetched,
+            prefetch_used: self.prefetch_used - before.prefetch_used,
         }
     }
 }

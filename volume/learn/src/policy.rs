@@ -17,6 +17,8 @@ pub use table::{KEYS, KeyEntry, POLICIES, PolicyEntry};
 pub enum PolicyName {
     /// Nobody: all data stays at home.
     Vanilla,
+    /// Learned read-ahead, and a trail of copies in the order of use.
+    Adaptive,
     /// BORG's planner, from what came before.
     Borg,
     /// The same planner and a judge: a plan moves when it has proved itself.
@@ -68,6 +70,8 @@ pub enum PolicyKey {
     Allowance,
     /// [`Policy::degree`].
     Degree,
+    /// [`Policy::trail`].
+    Trail,
 }
 
 /// Where the optimized area lies on a simulated disk.
@@ -110,6 +114,8 @@ pub struct Policy {
     pub allowance: u32,
     /// Most replicas of one page.
     pub degree: u32,
+    /// Whether the adaptive policy keeps a trail of copies; else it reads ahead alone.
+    pub trail: bool,
 }
 
 impl Policy {
@@ -127,7 +133,7 @@ impl Policy {
         };
         // The area of a judged layout lies behind home, so that without copies it is the vanilla system.
         let area_at = match name {
-            PolicyName::Judged => AreaAt::End,
+            PolicyName::Adaptive | PolicyName::Judged => AreaAt::End,
             _ => AreaAt::Median,
         };
         Self {
@@ -140,6 +146,7 @@ impl Policy {
             area_at,
             allowance: 10,
             degree: 1,
+            trail: true,
         }
     }
 
@@ -175,7 +182,11 @@ impl Policy {
     /// Whether it puts copies into an optimized area.
     #[must_use]
     pub const fn has_area(&self) -> bool {
-        !self.replicates() && !self.moves_in_place() && !matches!(self.name, PolicyName::Vanilla)
+        match self.name {
+            PolicyName::Vanilla => false,
+            PolicyName::Adaptive => self.trail,
+            _ => !self.replicates() && !self.moves_in_place(),
+        }
     }
 
     /// Whether data itself changes places on the disk, without copies.
@@ -196,6 +207,7 @@ impl Policy {
             PolicyKey::AreaAt => self.area_at.to_string(),
             PolicyKey::Allowance => self.allowance.to_string(),
             PolicyKey::Degree => self.degree.to_string(),
+            PolicyKey::Trail => if self.trail { "on" } else { "off" }.to_owned(),
         }
     }
 
@@ -247,6 +259,10 @@ impl Policy {
             PolicyKey::MinWeight => number(&mut self.min_weight, value, 0, u32::MAX),
             PolicyKey::Allowance => number(&mut self.allowance, value, 0, 1000),
             PolicyKey::Degree => number(&mut self.degree, value, 1, 16),
+            PolicyKey::Trail => {
+                self.trail = value == "on";
+                if matches!(value, "on" | "off") { Ok(()) } else { Err(()) }
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use seekless_learn::{
 
 use crate::learned::shape_of;
 use crate::measure::Measured;
+use crate::metered::Metered;
 use crate::simulation::{Replay, SimConfig, SimError, Simulation};
 
 /// How a system that judges itself is set up.
@@ -331,64 +332,5 @@ impl Uses {
             *n = *n * 4 / 5;
             *n > 0
         });
-    }
-}
-
-/// A simulation, and how much of its cost has been read.
-#[derive(Debug)]
-struct Metered {
-    sim: Simulation,
-    costs: Read,
-}
-
-/// How far a simulation's costs were read.
-#[derive(Clone, Copy, Debug, Default)]
-struct Read {
-    clients: Duration,
-    moving: Duration,
-    /// Costs of laps that ended, not read yet.
-    left: (Duration, Duration),
-}
-
-impl Read {
-    /// What it cost since it was last read: for clients, and for moving data.
-    fn read(&mut self, sim: &Simulation) -> (Duration, Duration) {
-        let m = sim.so_far();
-        self.read_from(m)
-    }
-
-    fn read_from(&mut self, m: &Measured) -> (Duration, Duration) {
-        let (clients, moving) = (m.foreground.busy(), m.background.busy());
-        let new = (clients - self.clients, moving - self.moving);
-        (self.clients, self.moving) = (clients, moving);
-        let left = std::mem::take(&mut self.left);
-        (left.0 + new.0, left.1 + new.1)
-    }
-}
-
-impl Metered {
-    fn new(sim: Simulation) -> Self {
-        Self { sim, costs: Read::default() }
-    }
-
-    fn take(&mut self) -> (Duration, Duration) {
-        self.costs.read(&self.sim)
-    }
-
-    fn lap(&mut self) -> Result<Measured, SimError> {
-        let m = self.sim.lap()?;
-        let left = self.costs.read_from(&m);
-        self.costs = Read { left, ..Read::default() };
-        Ok(m)
-    }
-
-    /// Has a plan at once, and says how long moving to it would keep the disk busy. None of that is read later.
-    fn try_out(&mut self, plan: Plan) -> Result<Duration, SimError> {
-        // Of an open loop's times, the next request's counts as now.
-        self.lap()?;
-        self.sim.install(plan)?;
-        let moving = self.sim.so_far().background.busy();
-        self.costs.moving = moving;
-        Ok(moving)
     }
 }

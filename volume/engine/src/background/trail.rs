@@ -174,7 +174,9 @@ impl Engine {
                 }
                 for &(slot, _) in &job.items {
                     match job.writes.last_mut() {
-                        Some((first, n)) if slot - *first <= *n + 1 && *n < 2 * PIECE_PAGES => *n = slot - *first + 1,
+                        Some((first, n)) if slot - *first <= *n + 1 && *n < 2 * PIECE_PAGES => {
+                            *n = slot - *first + 1
+                        }
                         _ => job.writes.push((slot, 1)),
                     }
                 }

@@ -205,6 +205,11 @@ impl Engine {
         if self.is_chosen(wanted) {
             return self.learned_window(wanted);
         }
+        if self.bypass
+            && let Some(ahead) = &mut self.ahead
+        {
+            ahead.policy.stood_aside(&self.cache.grid.pages(wanted));
+        }
         let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
         let mut end = (wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
         if end > wanted.end().0 {

@@ -23,8 +23,9 @@ impl Engine {
 
     /// What has been done so far.
     #[must_use]
-    pub const fn stats(&self) -> Stats {
-        self.stats
+    pub fn stats(&self) -> Stats {
+        let prefetch = self.ahead.as_ref().map(|ahead| ahead.policy.counts()).unwrap_or_default();
+        Stats { prefetched: prefetch.pages, prefetch_used: prefetch.used, ..self.stats }
     }
 
     /// Sectors that have a copy that may be used.

@@ -8,6 +8,7 @@
 
 mod costs;
 mod features;
+mod guard;
 mod history;
 mod predictor;
 mod trail;
@@ -16,6 +17,8 @@ mod trail_features;
 use std::ops::Range;
 
 use costs::Costs;
+pub use guard::{DayTimes, Guard};
+
 use features::{COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
 use history::{History, Outcome, REGION};
 use predictor::Predictor;
@@ -182,7 +185,12 @@ impl Adaptive {
 
     #[doc(hidden)]
     pub fn debug(&self) -> String {
-        format!("{:?} poll {} trail {:?}", self.costs, self.costs.pollution(), self.trail.as_ref().map(|t| t.debug()))
+        format!(
+            "{:?} poll {} trail {:?}",
+            self.costs,
+            self.costs.pollution(),
+            self.trail.as_ref().map(|t| t.debug())
+        )
     }
 
     /// Bytes that it holds.
@@ -258,6 +266,15 @@ impl Adaptive {
         let from = if on_trail { &mut self.along } else { &mut self.home };
         std::mem::swap(from, &mut self.windows[id as usize]);
         WindowId(id)
+    }
+
+    /// A client misses these pages while the policy stands aside: it is remembered.
+    pub fn stood_aside(&mut self, demanded: &Range<u64>) {
+        if let Some(trail) = &mut self.trail {
+            trail.end_run();
+            trail.stand_aside();
+        }
+        self.missed(demanded, false);
     }
 
     fn missed(&mut self, demanded: &Range<u64>, on_trail: bool) {

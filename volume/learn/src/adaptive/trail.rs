@@ -121,6 +121,11 @@ impl Trail {
         self.pending.push_back(page);
     }
 
+    /// Nothing is written.
+    pub(super) fn stand_aside(&mut self) {
+        self.pending.clear();
+    }
+
     /// Pages that wait to be appended.
     pub(super) fn pending(&self) -> usize {
         self.pending.len()

@@ -1,7 +1,7 @@
 //! The one table of policies and their keys: help, errors, and the list of `seekless policies` come from here.
 
 use super::{PolicyKey, PolicyName};
-use PolicyKey::{Allowance, AreaAt, Degree, MinWeight, Order, Planning, Streams, Training};
+use PolicyKey::{Allowance, AreaAt, Degree, MinWeight, Order, Planning, Streams, Trail, Training};
 
 /// A policy of the table. Its defaults are those of [`super::Policy::new`].
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,12 @@ const BY_HEAT: &[PolicyKey] = &[Training, Planning, AreaAt];
 /// Every policy, in the order in which lists show them.
 pub const POLICIES: &[PolicyEntry] = &[
     entry(PolicyName::Vanilla, true, &[], "all data stays at home: the baseline"),
+    entry(
+        PolicyName::Adaptive,
+        true,
+        &[Trail],
+        "learned read-ahead, and a trail of copies in the order of use; never far behind vanilla",
+    ),
     entry(
         PolicyName::Borg,
         true,
@@ -180,6 +186,13 @@ pub const KEYS: &[KeyEntry] = &[
         about: "most replicas of one page; a read takes the nearest",
         live: true,
     },
+    KeyEntry {
+        key: Trail,
+        text: "trail",
+        values: "on or off",
+        about: "keep a trail of copies in the optimized area, or read ahead alone",
+        live: true,
+    },
 ];
 
 impl PolicyName {
@@ -188,6 +201,7 @@ impl PolicyName {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Vanilla => "vanilla",
+            Self::Adaptive => "adaptive",
             Self::Borg => "borg",
             Self::Judged => "judged",
             Self::Oracle => "oracle",

@@ -1,0 +1,109 @@
+//! The guard: keeps the adaptive policy's disk time close to that of the vanilla system, which runs beside it on a model of the
+//! disk. Each day has an account of its own: gains of one day pay for no loss of another.
+
+use seekless_block::Duration;
+
+/// The policy steps aside when it is behind by more than this share and this time.
+const ASIDE: (f64, Duration) = (0.0075, Duration::from_millis(3_000));
+/// It returns when it is behind by less than this.
+const RETURNS: (f64, Duration) = (0.0025, Duration::from_millis(1_500));
+
+/// Disk time of one day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DayTimes {
+    /// That the vanilla system takes.
+    pub vanilla: Duration,
+    /// That the adaptive policy takes, background work counted.
+    pub actual: Duration,
+}
+
+impl DayTimes {
+    /// By how much the policy is behind.
+    #[must_use]
+    pub fn excess(&self) -> Duration {
+        Duration(self.actual.0.saturating_sub(self.vanilla.0))
+    }
+
+    fn exceeds(&self, (share, time): (f64, Duration)) -> bool {
+        self.excess().0 > (self.vanilla.0 as f64 * share) as u64 + time.0
+    }
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Guard {
+    day: u64,
+    today: DayTimes,
+    bypasses: bool,
+    bypassed: Duration,
+    worst: Duration,
+}
+
+impl Guard {
+    /// Disk time since the last look, which is of this day. Says whether the policy must stay aside.
+    pub fn look(&mut self, day: u64, times: DayTimes) -> bool {
+        if day != self.day {
+            (self.day, self.today) = (day, DayTimes::default());
+        }
+        self.today.vanilla = self.today.vanilla + times.vanilla;
+        self.today.actual = self.today.actual + times.actual;
+        if self.bypasses {
+            self.bypassed = self.bypassed + times.actual;
+        }
+        self.worst = self.worst.max(self.today.excess());
+        self.bypasses = self.today.exceeds(if self.bypasses { RETURNS } else { ASIDE });
+        self.bypasses
+    }
+
+    /// The account of the day.
+    #[must_use]
+    pub const fn today(&self) -> DayTimes {
+        self.today
+    }
+
+    /// Whether the policy stays aside.
+    #[must_use]
+    pub const fn bypasses(&self) -> bool {
+        self.bypasses
+    }
+
+    /// Disk time in which the policy stayed aside.
+    #[must_use]
+    pub const fn bypassed(&self) -> Duration {
+        self.bypassed
+    }
+
+    /// The most by which the policy was behind within a day.
+    #[must_use]
+    pub const fn worst_excess(&self) -> Duration {
+        self.worst
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(vanilla: u64, actual: u64) -> DayTimes {
+        DayTimes { vanilla: Duration::from_millis(vanilla), actual: Duration::from_millis(actual) }
+    }
+
+    #[test]
+    fn who_is_behind_steps_aside_until_the_loss_is_small() {
+        let mut guard = Guard::default();
+        assert!(!guard.look(1, times(1_000, 4_000)), "3 s and a share are allowed");
+        assert!(guard.look(1, times(0, 100)), "no more than that");
+        assert!(guard.look(1, times(100_000, 100_000)), "behind by 3.1 s of 101");
+        assert!(!guard.look(1, times(1_000_000, 1_000_000)), "3.1 s of 1101 are little");
+        assert_eq!(guard.bypassed(), Duration::from_millis(1_100_000));
+        assert_eq!(guard.worst_excess(), Duration::from_millis(3_100));
+    }
+
+    #[test]
+    fn a_day_does_not_pay_for_another() {
+        let mut guard = Guard::default();
+        assert!(!guard.look(1, times(1_000_000, 0)), "a gain");
+        assert!(guard.look(2, times(0, 3_100)), "is of no use the next day");
+        assert!(!guard.look(3, times(0, 0)), "and so is a loss");
+    }
+}

@@ -1,0 +1,66 @@
+//! A simulation whose costs are read a bit at a time.
+
+use seekless_block::Duration;
+use seekless_learn::Plan;
+
+use crate::measure::Measured;
+use crate::simulation::{SimError, Simulation};
+
+/// A simulation, and how much of its cost has been read.
+#[derive(Debug)]
+pub(crate) struct Metered {
+    pub(crate) sim: Simulation,
+    pub(crate) costs: Read,
+}
+
+/// How far a simulation's costs were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Read {
+    clients: Duration,
+    pub(crate) moving: Duration,
+    /// Costs of laps that ended, not read yet.
+    left: (Duration, Duration),
+}
+
+impl Read {
+    /// What it cost since it was last read: for clients, and for moving data.
+    pub(crate) fn read(&mut self, sim: &Simulation) -> (Duration, Duration) {
+        let m = sim.so_far();
+        self.read_from(m)
+    }
+
+    fn read_from(&mut self, m: &Measured) -> (Duration, Duration) {
+        let (clients, moving) = (m.foreground.busy(), m.background.busy());
+        let new = (clients - self.clients, moving - self.moving);
+        (self.clients, self.moving) = (clients, moving);
+        let left = std::mem::take(&mut self.left);
+        (left.0 + new.0, left.1 + new.1)
+    }
+}
+
+impl Metered {
+    pub(crate) fn new(sim: Simulation) -> Self {
+        Self { sim, costs: Read::default() }
+    }
+
+    pub(crate) fn take(&mut self) -> (Duration, Duration) {
+        self.costs.read(&self.sim)
+    }
+
+    pub(crate) fn lap(&mut self) -> Result<Measured, SimError> {
+        let m = self.sim.lap()?;
+        let left = self.costs.read_from(&m);
+        self.costs = Read { left, ..Read::default() };
+        Ok(m)
+    }
+
+    /// Has a plan at once, and says how long moving to it would keep the disk busy. None of that is read later.
+    pub(crate) fn try_out(&mut self, plan: Plan) -> Result<Duration, SimError> {
+        // Of an open loop's times, the next request's counts as now.
+        self.lap()?;
+        self.sim.install(plan)?;
+        let moving = self.sim.so_far().background.busy();
+        self.costs.moving = moving;
+        Ok(moving)
+    }
+}
