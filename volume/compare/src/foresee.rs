@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use seekless_block::{Extent, Lba, SimTime};
+use seekless_block::{Extent, Lba, Op, SimTime};
+use seekless_engine::ram_pages;
 use seekless_learn::{AreaAt, Plan, Policy, PolicyName};
 
 use crate::error::StudyError;
@@ -18,6 +19,8 @@ pub(crate) struct Foreseen {
     pub(crate) plans: BTreeMap<(usize, usize), Plan>,
     /// By system, the first sector of its area, where that is learned.
     pub(crate) area_at: Vec<Option<Lba>>,
+    /// All reads, where a policy is told of them.
+    pub(crate) reads: seekless_learn::Foreseen,
     /// What is free, for systems with replicas.
     pub(crate) free: Vec<Extent>,
     /// What a reader should know of it.
@@ -28,6 +31,7 @@ pub(crate) struct Foreseen {
 fn learns_place(policy: &Policy) -> bool {
     policy.name() == PolicyName::OuterZone
         || policy.has_area()
+            && !policy.adapts()
             && policy.name() != PolicyName::Judged
             && policy.area_at == AreaAt::Median
 }
@@ -40,9 +44,10 @@ pub(crate) fn foresee(
 ) -> Result<Foreseen, StudyError> {
     let policies = || systems.iter().filter_map(System::policy);
     let oracles = policies().any(|p| p.name() == PolicyName::Oracle);
+    let clairvoyant = policies().any(|p| p.name() == PolicyName::Clairvoyant);
     let replicates = policies().any(|p| p.replicates());
     let mut foreseen = Foreseen { area_at: vec![None; systems.len()], ..Foreseen::default() };
-    if !oracles && !replicates && !policies().any(|p| learns_place(&p)) {
+    if !oracles && !replicates && !clairvoyant && !policies().any(|p| learns_place(&p)) {
         return Ok(foreseen);
     }
     let mut learners =
@@ -53,7 +58,7 @@ pub(crate) fn foresee(
     trip.each(|reader, stop| {
         if stop.fold != fold {
             foreseen.close(trip, systems, &learners, fold);
-            over = !oracles && !replicates;
+            over = !oracles && !replicates && !clairvoyant;
             if over {
                 return Ok(ControlFlow::Break(()));
             }
@@ -67,6 +72,10 @@ pub(crate) fn foresee(
             // The measured part is foreseen as a whole: nothing of it is forgotten.
             let now = if trip.cut.trains && fold > 0 { began } else { stop.now };
             learners.observe(&Stop { now, ..stop });
+        }
+        if clairvoyant && stop.request.op == Op::Read {
+            let pages = ram_pages(trip.scan.grid, stop.request.extent);
+            pages.for_each(|page| foreseen.reads.is_ahead(page));
         }
         if let Some(touched) = &mut touched {
             touched.observe(&stop.request);

@@ -156,7 +156,8 @@ pub(crate) fn roll(
     let begin = |(i, system): (usize, &System)| {
         let area_at = foreseen.area_at.get(i).copied().flatten();
         let free = foreseen.free.clone();
-        system.begin(Begin { scan: &trip.scan, replay, area_at, free })
+        let reads = &foreseen.reads;
+        system.begin(Begin { scan: &trip.scan, replay, area_at, free, reads })
     };
     let runs = systems.iter().enumerate().map(begin).collect::<Result<Vec<_>, _>>()?;
     let learners = Learners::of(&trip, &systems, |_| true);
@@ -250,7 +251,7 @@ impl Learners {
     pub(crate) fn of(trip: &Trip<'_>, systems: &[System], which: impl Fn(&Policy) -> bool) -> Self {
         let mut all = Self(Vec::new());
         for policy in systems.iter().filter_map(System::policy) {
-            let alone = matches!(policy.name(), PolicyName::Adaptive | PolicyName::Judged);
+            let alone = policy.adapts() || policy.name() == PolicyName::Judged;
             let is_told = !alone && !policy.replicates();
             let way = (policy.training, policy.streams);
             if is_told && which(&policy) && all.by(&policy).is_none() {

@@ -38,10 +38,7 @@ impl Options {
     fn system(&self, policy: Policy) -> System {
         let learning = (policy.name() != PolicyName::Vanilla).then_some(Learning {
             policy,
-            optimized: self.optimized.unwrap_or(match policy.name() {
-                PolicyName::Adaptive => TRAIL,
-                _ => PLANNED,
-            }),
+            optimized: self.optimized.unwrap_or(if policy.adapts() { TRAIL } else { PLANNED }),
             write_buffer: self.write_buffer,
             gather: self.host.gather,
             every: 1,

@@ -26,7 +26,7 @@ impl Learning {
     /// Folds from one plan to the next, where that is fixed.
     pub(crate) const fn plan_folds(&self) -> Option<u32> {
         match self.policy.name() {
-            PolicyName::Adaptive | PolicyName::Judged => None,
+            PolicyName::Adaptive | PolicyName::Clairvoyant | PolicyName::Judged => None,
             PolicyName::Oracle => Some(1),
             _ => Some(self.every),
         }
@@ -83,7 +83,7 @@ impl System {
             ..Config::new(capacity)
         };
         let Some(learning) = self.learning else { return config };
-        if learning.policy.name() == PolicyName::Adaptive {
+        if learning.policy.adapts() {
             return Config { adaptive: true, ..config };
         }
         let config = match learning.policy.name() {

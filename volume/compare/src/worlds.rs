@@ -5,7 +5,7 @@ use std::time::{Duration as WallTime, Instant};
 use seekless_block::{Duration, Extent, Lba, Request, SimTime};
 use seekless_disk::{Device, DeviceSpec};
 use seekless_engine::Config;
-use seekless_learn::{AreaAt, Guard, Plan, PlanConfig, Policy, PolicyName};
+use seekless_learn::{AreaAt, Foreseen, Guard, Plan, PlanConfig, Policy, PolicyName};
 use seekless_sim::{
     Clock, DayCosts, Guarded, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError,
     Simulation,
@@ -75,6 +75,8 @@ pub(crate) struct Begin<'a> {
     pub(crate) area_at: Option<Lba>,
     /// What is free.
     pub(crate) free: Vec<Extent>,
+    /// All reads of the trace, for policies that know the future.
+    pub(crate) reads: &'a Foreseen,
 }
 
 impl System {
@@ -117,8 +119,10 @@ impl System {
         let plan_config =
             policy.map(|p| p.plan_config(engine.room(), self.read_ahead, self.cluster));
         let world = match policy {
-            Some(policy) if policy.name() == PolicyName::Adaptive => {
-                Guarded::new(&disk, &sim).map(|g| World::Guarded(Box::new(g)))
+            Some(policy) if policy.adapts() => {
+                let clairvoyant = policy.name() == PolicyName::Clairvoyant;
+                let reads = clairvoyant.then(|| at.reads.clone());
+                Guarded::new(&disk, &sim, reads).map(|g| World::Guarded(Box::new(g)))
             }
             Some(policy) if policy.name() == PolicyName::Judged => {
                 let config = JudgedConfig { sim, policy, idle: Some(IDLE), in_flight: u32::MAX };

@@ -28,7 +28,7 @@ pub use area::examine::{Examined, Finding, Repair, RepairReport, examine, repair
 pub use area::guarding::{GuardStep, Guarding};
 pub use area::proof::{HomeGuard, Proof};
 pub use background::Progress;
-pub use core::Engine;
 pub(crate) use core::{Asked, Pending, Pool, SumFor};
+pub use core::{Engine, ram_pages};
 pub use format::{PageSum, page_sum};
 pub use free_space::replicas::{Replicated, RoomFrom, RoomPart};

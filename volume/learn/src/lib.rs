@@ -19,7 +19,9 @@ mod strategy;
 mod temperature;
 mod training;
 
-pub use adaptive::{Adaptive, DayTimes, Guard, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
+pub use adaptive::{
+    Adaptive, DayTimes, Foreseen, Guard, Prefetched, TRAIL_WINDOW, View, WindowId, Work,
+};
 pub use budget::Budget;
 pub use days::{AGES_MAX, DAY};
 pub use graph::state::{Decoded, StateError, check as check_state};

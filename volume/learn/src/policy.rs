@@ -19,6 +19,8 @@ pub enum PolicyName {
     Vanilla,
     /// Learned read-ahead, and a trail of copies in the order of use.
     Adaptive,
+    /// The same mechanism as `adaptive`, with knowledge of the requests to come: a yardstick.
+    Clairvoyant,
     /// BORG's planner, from what came before.
     Borg,
     /// The same planner and a judge: a plan moves when it has proved itself.
@@ -133,7 +135,7 @@ impl Policy {
         };
         // The area of a judged layout lies behind home, so that without copies it is the vanilla system.
         let area_at = match name {
-            PolicyName::Adaptive | PolicyName::Judged => AreaAt::End,
+            PolicyName::Adaptive | PolicyName::Clairvoyant | PolicyName::Judged => AreaAt::End,
             _ => AreaAt::Median,
         };
         Self {
@@ -162,6 +164,12 @@ impl Policy {
         self.name.entry()
     }
 
+    /// Whether it chooses at each request what is read along, and keeps a trail.
+    #[must_use]
+    pub const fn adapts(&self) -> bool {
+        matches!(self.name, PolicyName::Adaptive | PolicyName::Clairvoyant)
+    }
+
     /// By which rule it chooses blocks to replicate as requests come, where it does.
     #[must_use]
     pub const fn rule(&self) -> Option<ReplicationRule> {
@@ -184,7 +192,7 @@ impl Policy {
     pub const fn has_area(&self) -> bool {
         match self.name {
             PolicyName::Vanilla => false,
-            PolicyName::Adaptive => self.trail,
+            PolicyName::Adaptive | PolicyName::Clairvoyant => self.trail,
             _ => !self.replicates() && !self.moves_in_place(),
         }
     }

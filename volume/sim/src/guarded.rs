@@ -1,13 +1,19 @@
 //! The adaptive policy and its guard: the actual system, and vanilla beside it. Both serve the same requests. [`Guard`] says when
 //! the policy must stand aside.
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use std::collections::VecDeque;
+
+use seekless_block::{Bytes, Lba, Op, Request, Sectors};
 use seekless_disk::Device;
-use seekless_learn::{DayTimes, Guard};
+use seekless_engine::ram_pages;
+use seekless_learn::{Adaptive, DayTimes, Foreseen, Guard};
 
 use crate::measure::Measured;
 use crate::metered::Metered;
 use crate::simulation::{SimConfig, SimError, Simulation};
+
+/// Requests to come that a clairvoyant policy knows.
+const KNOWS: usize = 1000;
 
 /// Two systems, and the guard between them.
 #[derive(Debug)]
@@ -16,25 +22,41 @@ pub struct Guarded {
     vanilla: Metered,
     guard: Guard,
     bypasses: bool,
+    /// Requests that the clairvoyant policy knows of, and that are not asked yet.
+    ahead: VecDeque<(u64, Request)>,
+    grid: Sectors,
+    knows: usize,
 }
 
 impl Guarded {
-    /// Two devices at rest, with no copies.
+    /// Two devices at rest, with no copies. With all reads to come, the policy is clairvoyant.
     ///
     /// # Errors
     /// Where addresses and area do not fit the device, or it cannot spin down as asked.
-    pub fn new(device: &Device, config: &SimConfig) -> Result<Self, SimError> {
+    pub fn new(
+        device: &Device,
+        config: &SimConfig,
+        reads: Option<Foreseen>,
+    ) -> Result<Self, SimError> {
         let mut bare = *config;
         bare.engine.area = Sectors(0);
         bare.engine.adaptive = false;
         bare.engine.cluster = Bytes(0);
         bare.area_at = Lba(bare.engine.capacity.0);
         let metered = |sim| Simulation::new(device.clone(), sim).map(Metered::new);
+        let mut actual = metered(*config)?;
+        let knows = if reads.is_some() { KNOWS } else { 0 };
+        if let (Some(policy), Some(reads)) = (actual.sim.adaptive(), reads) {
+            policy.foresee(reads);
+        }
         Ok(Self {
-            actual: metered(*config)?,
+            actual,
             vanilla: metered(bare)?,
             guard: Guard::default(),
             bypasses: false,
+            ahead: VecDeque::new(),
+            grid: config.engine.grid,
+            knows,
         })
     }
 
@@ -43,6 +65,29 @@ impl Guarded {
     /// # Errors
     /// Where a request so far could not be served.
     pub fn offer(&mut self, day: u64, request: &Request) -> Result<(), SimError> {
+        if self.knows == 0 {
+            return self.serve(day, request);
+        }
+        self.tell(request, Foreseen::is_near);
+        self.ahead.push_back((day, *request));
+        if self.ahead.len() > self.knows { self.serve_known() } else { Ok(()) }
+    }
+
+    fn tell(&mut self, request: &Request, what: fn(&mut Foreseen, u64)) {
+        if request.op == Op::Read
+            && let Some(foreseen) = self.actual.sim.adaptive().and_then(Adaptive::foreseen)
+        {
+            ram_pages(self.grid, request.extent).for_each(|page| what(foreseen, page));
+        }
+    }
+
+    fn serve_known(&mut self) -> Result<(), SimError> {
+        let Some((day, request)) = self.ahead.pop_front() else { return Ok(()) };
+        self.tell(&request, Foreseen::is_asked);
+        self.serve(day, &request)
+    }
+
+    fn serve(&mut self, day: u64, request: &Request) -> Result<(), SimError> {
         self.look(day);
         self.vanilla.sim.offer(request)?;
         self.actual.sim.offer(request)
@@ -63,6 +108,9 @@ impl Guarded {
     /// # Errors
     /// Where a request could not be served.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
+        while !self.ahead.is_empty() {
+            self.serve_known()?;
+        }
         self.vanilla.lap()?;
         self.actual.lap()
     }

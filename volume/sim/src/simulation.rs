@@ -9,7 +9,7 @@ use seekless_disk::{
 use seekless_engine::{
     Class, Config, Engine, Fault, Input, Io, IoId, Mode, Output, PageSum, RequestId, Stats, Target,
 };
-use seekless_learn::{Plan, Replica};
+use seekless_learn::{Adaptive, Plan, Replica};
 
 use crate::measure::Measured;
 use crate::path::{Kind, Point};
@@ -255,6 +255,11 @@ impl Simulation {
     #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The adaptive policy, to tell it of the future, where it is in use.
+    pub fn adaptive(&mut self) -> Option<&mut Adaptive> {
+        self.engine.adaptive()
     }
 
     /// Lets so much time pass, in which whatever is under way goes on.

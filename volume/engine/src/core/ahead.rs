@@ -124,9 +124,9 @@ impl Engine {
         self.ahead.as_ref().map(|ahead| (ahead.policy.counts(), ahead.policy.bytes()))
     }
 
-    #[doc(hidden)]
-    pub fn adaptive_debug(&self) -> String {
-        self.ahead.as_ref().map_or(String::new(), |a| a.policy.debug())
+    /// The adaptive policy, where it is in use; what it knows of the future may be told here.
+    pub fn adaptive(&mut self) -> Option<&mut Adaptive> {
+        self.ahead.as_mut().map(|ahead| &mut ahead.policy)
     }
 
     /// The policy, where it chooses, and what it sees.

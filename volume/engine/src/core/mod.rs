@@ -22,7 +22,9 @@ pub(crate) mod write_order;
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SimTime, StreamId};
+use seekless_block::{
+    Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
+};
 
 use crate::area::attach::Identity;
 use crate::background::{Background, BackgroundIo};
@@ -153,6 +155,12 @@ impl<T> Pool<T> {
     pub(crate) fn give(&mut self, at: u32) {
         self.free.push(at);
     }
+}
+
+/// The pages of RAM that an extent touches, where home's pages begin at this sector.
+#[must_use]
+pub fn ram_pages(grid: Sectors, extent: Extent) -> std::ops::Range<u64> {
+    PageGrid::new(grid).pages(extent)
 }
 
 impl Engine {

@@ -8,6 +8,7 @@
 
 mod costs;
 mod features;
+mod foreseen;
 mod guard;
 mod history;
 mod predictor;
@@ -17,6 +18,7 @@ mod trail_features;
 use std::ops::Range;
 
 use costs::Costs;
+pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
 
 use features::{COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
@@ -143,6 +145,7 @@ pub struct Adaptive {
     /// Hit rate of prefetched pages by 128 KiB, hashed: 0 unknown, else 1 to 255.
     rates: Vec<u8>,
     counts: Prefetched,
+    foreseen: Option<Box<Foreseen>>,
 }
 
 const RATES: usize = 1 << 16;
@@ -174,23 +177,24 @@ impl Adaptive {
             run: 0,
             rates: vec![0; RATES],
             counts: Prefetched::default(),
+            foreseen: None,
         }
+    }
+
+    /// From now on the future is known, and nothing is predicted.
+    pub fn foresee(&mut self, foreseen: Foreseen) {
+        self.foreseen = Some(Box::new(foreseen));
+    }
+
+    /// What is known of the future.
+    pub fn foreseen(&mut self) -> Option<&mut Foreseen> {
+        self.foreseen.as_deref_mut()
     }
 
     /// What it prefetched so far.
     #[must_use]
     pub const fn counts(&self) -> Prefetched {
         self.counts
-    }
-
-    #[doc(hidden)]
-    pub fn debug(&self) -> String {
-        format!(
-            "{:?} poll {} trail {:?}",
-            self.costs,
-            self.costs.pollution(),
-            self.trail.as_ref().map(|t| t.debug())
-        )
     }
 
     /// Bytes that it holds.
@@ -341,7 +345,10 @@ impl Adaptive {
             let features =
                 Features::new(&trigger, &place, |cells| self.predictor.counts.log_odds(cells));
             found.push(features);
-            let p = self.predictor.probability(&features);
+            let p = match &self.foreseen {
+                Some(foreseen) => foreseen.probability(at),
+                None => self.predictor.probability(&features),
+            };
             previous = (p, region[(at % REGION) as usize].last);
             sum += if held { -transfer } else { CAUTION.0 * p * access - transfer - pollution };
             (held_before, held) = (held, held_next);
@@ -424,7 +431,10 @@ impl Adaptive {
                     };
                     let log_odds = |cells| trail.predictor.counts.log_odds(cells);
                     features = Features::of_trail(&trigger, &place, log_odds);
-                    let p = trail.predictor.probability(&features);
+                    let p = match &self.foreseen {
+                        Some(foreseen) => foreseen.probability(page),
+                        None => trail.predictor.probability(&features),
+                    };
                     (gap, previous) = (gap + 1, (p, place.history.last));
                     held_before = if held { held_before + 1 } else { 0 };
                     let saves = if held { 0.0 } else { CAUTION.1 * p * access - pollution };
@@ -612,7 +622,13 @@ impl Adaptive {
 
     /// The next page to append to the trail.
     pub fn next_to_append(&mut self) -> Option<u64> {
-        self.trail.as_mut()?.next()
+        let trail = self.trail.as_mut()?;
+        loop {
+            let page = trail.next()?;
+            if self.foreseen.as_ref().is_none_or(|foreseen| foreseen.is_read_again(page)) {
+                return Some(page);
+            }
+        }
     }
 
     /// Whether a batch may be appended to the trail. A batch that may not is discarded.

@@ -68,10 +68,6 @@ impl Trail {
         }
     }
 
-    pub(super) fn debug(&self) -> String {
-        format!("{:?}", self.ledger)
-    }
-
     pub(super) fn bytes(&self) -> u64 {
         self.predictor.bytes() + self.outcomes.len() as u64 + (PENDING * 8) as u64
     }

@@ -52,6 +52,12 @@ pub const POLICIES: &[PolicyEntry] = &[
         "learned read-ahead, and a trail of copies in the order of use; never far behind vanilla",
     ),
     entry(
+        PolicyName::Clairvoyant,
+        false,
+        &[Trail],
+        "as adaptive, but told the next 1,000 requests: a yardstick, no upper bound",
+    ),
+    entry(
         PolicyName::Borg,
         true,
         &[Order, Training, Planning, MinWeight, Streams, AreaAt],
@@ -202,6 +208,7 @@ impl PolicyName {
         match self {
             Self::Vanilla => "vanilla",
             Self::Adaptive => "adaptive",
+            Self::Clairvoyant => "clairvoyant",
             Self::Borg => "borg",
             Self::Judged => "judged",
             Self::Oracle => "oracle",
