@@ -9,6 +9,7 @@
 mod costs;
 mod features;
 mod foreseen;
+mod ghosts;
 mod guard;
 mod history;
 mod predictor;
@@ -22,6 +23,7 @@ pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
 
 use features::{COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
+use ghosts::Ghosts;
 use history::{History, Outcome, REGION};
 use predictor::Predictor;
 use trail::Trail;
@@ -43,6 +45,8 @@ const COVERED: f32 = 0.1;
 const CONTEXT: u32 = 16;
 /// A page was used lately if it is among so many first uses.
 const LATELY: u32 = 32;
+/// Pages in one direction that a miss looks at and does not read, and that are watched.
+const WATCHED: usize = 64;
 /// No window, no slot.
 const NONE: u32 = u32::MAX;
 
@@ -132,6 +136,10 @@ pub struct Adaptive {
     home: Window,
     along: Window,
     home_pages: Range<u64>,
+    /// Pages that the last miss looked at in vain.
+    looked_at: Vec<(u64, Features)>,
+    ghosts: Ghosts,
+    misses: u32,
     windows: Vec<Window>,
     windows_free: Vec<u32>,
     /// First uses so far.
@@ -167,6 +175,9 @@ impl Adaptive {
             home: Window::default(),
             along: Window::default(),
             home_pages: 0..0,
+            looked_at: Vec::with_capacity(2 * WATCHED),
+            ghosts: Ghosts::new(),
+            misses: 0,
             windows: Vec::new(),
             windows_free: Vec::new(),
             now: 1,
@@ -202,7 +213,7 @@ impl Adaptive {
     pub fn bytes(&self) -> u64 {
         let ram = self.ram.len() * size_of::<RamPage>() + self.rates.len();
         let trail = self.trail.as_ref().map_or(0, Trail::bytes);
-        self.history.bytes() + self.predictor.bytes() + ram as u64 + trail
+        self.history.bytes() + self.predictor.bytes() + ram as u64 + trail + Ghosts::bytes()
     }
 
     /// The disk worked for so many ms.
@@ -238,6 +249,9 @@ impl Adaptive {
         let room = demanded.start - first;
         let (below, worth_below) = self.reach(demanded, run, false, room, view, &mut found);
         let below = below.min(spare);
+        self.looked_at.clear();
+        let first = demanded.start - below;
+        self.look_at(&found, below, |i| first - 1 - i);
         found.truncate(below as usize);
         found.reverse();
         found.extend(demanded.clone().map(|_| Features::default()));
@@ -245,10 +259,21 @@ impl Adaptive {
         let end = (demanded.start + ABOVE).min(limits.end).max(demanded.end);
         let room = (end - demanded.end).min(spare - below);
         let (above, worth_above) = self.reach(demanded, run, true, room, view, &mut found);
+        let first = demanded.end + above;
+        self.look_at(&found, behind as u64 + above, |i| first + i);
         found.truncate(behind + above as usize);
         self.home = Window { features: found, slot: None };
         self.home_pages = demanded.start - below..demanded.end + above;
         worth_below + worth_above
+    }
+
+    /// Notes pages that a window does not reach, on every second miss.
+    fn look_at(&mut self, found: &[Features], reach: u64, page: impl Fn(u64) -> u64) {
+        if self.misses.is_multiple_of(2) {
+            let beyond = found.get(reach as usize..).unwrap_or_default();
+            let beyond = beyond.iter().take(WATCHED).zip(0..);
+            self.looked_at.extend(beyond.map(|(features, i)| (page(i), *features)));
+        }
     }
 
     /// The miss that was weighed last is read at home: all these pages.
@@ -257,6 +282,11 @@ impl Adaptive {
             trail.end_run();
         }
         self.missed(demanded, false);
+        for i in 0..self.looked_at.len() {
+            let (page, features) = self.looked_at[i];
+            self.ghosts.watch(page, self.touches, features);
+        }
+        self.misses = self.misses.wrapping_add(1);
         let pages = self.home_pages.clone();
         (pages, self.begin(false))
     }
@@ -287,6 +317,15 @@ impl Adaptive {
             false => 0,
         };
         self.last_miss = demanded.clone();
+        for page in demanded.clone() {
+            if let Some(features) = self.ghosts.take(page) {
+                let y = if page == demanded.start { 1.0 } else { COVERED };
+                self.predictor.learn(&features, y);
+            }
+        }
+        while let Some(features) = self.ghosts.expired(self.touches) {
+            self.predictor.learn(&features, 0.0);
+        }
         demanded.clone().for_each(|page| self.used(page, on_trail));
     }
 
@@ -512,6 +551,7 @@ impl Adaptive {
         });
         let entry = &mut self.ram[slot as usize];
         *entry = RamPage { touched: entry.touched, ..RamPage::default() };
+        self.ghosts.take(page);
         if let Some((features, from)) = features {
             (entry.features, entry.slot, entry.waits) = (features, from, true);
             self.counts.pages += 1;
@@ -563,6 +603,7 @@ impl Adaptive {
 
     /// A slot of RAM is given to another page.
     pub fn evicted(&mut self, slot: u32, page: u64) {
+        self.ghosts.evicted(self.touches.wrapping_sub(self.ram[slot as usize].touched));
         if self.ram[slot as usize].waits {
             self.resolve(slot, page, false);
         }

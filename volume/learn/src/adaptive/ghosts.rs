@@ -1,0 +1,75 @@
+//! Ghosts: pages that were looked at and not read. They are watched for as long as a page stands in RAM, to learn whether reading
+//! them would have saved a miss.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use super::features::Features;
+
+/// Ghosts at a time.
+const MOST: usize = 1 << 14;
+/// Shortest time that a ghost is watched, in insertions and touches of RAM.
+const LIFETIME_MIN: f32 = 2048.0;
+
+/// Ghosts in the order of their age.
+#[derive(Debug)]
+pub(super) struct Ghosts {
+    watched: VecDeque<(u64, u32, Features)>,
+    /// By page, the number of its ghost.
+    by_page: FxHashMap<u64, u64>,
+    /// Number of the oldest.
+    first: u64,
+    /// Mean age of a page of RAM when it is evicted.
+    lifetime: f32,
+}
+
+impl Ghosts {
+    pub(super) fn new() -> Self {
+        let mut by_page = FxHashMap::default();
+        by_page.reserve(2 * MOST);
+        let watched = VecDeque::with_capacity(MOST);
+        Self { watched, by_page, first: 0, lifetime: LIFETIME_MIN }
+    }
+
+    pub(super) const fn bytes() -> u64 {
+        (MOST * (size_of::<(u64, u32, Features)>() + 4 * size_of::<u64>())) as u64
+    }
+
+    /// A page of this age was evicted.
+    pub(super) fn evicted(&mut self, age: u32) {
+        self.lifetime += 0.01 * (age as f32 - self.lifetime);
+    }
+
+    /// Watches a page from now on, unless it is watched already.
+    pub(super) fn watch(&mut self, page: u64, now: u32, features: Features) {
+        if self.watched.len() < MOST && !self.by_page.contains_key(&page) {
+            self.by_page.insert(page, self.first + self.watched.len() as u64);
+            self.watched.push_back((page, now, features));
+        }
+    }
+
+    /// The page is no ghost any more: its features, if it was one.
+    pub(super) fn take(&mut self, page: u64) -> Option<Features> {
+        let number = self.by_page.remove(&page)?;
+        self.watched.get((number - self.first) as usize).map(|ghost| ghost.2)
+    }
+
+    /// A ghost that nobody missed in its time.
+    pub(super) fn expired(&mut self, now: u32) -> Option<Features> {
+        let lifetime = self.lifetime.max(LIFETIME_MIN) as u32;
+        loop {
+            let &(page, born, features) = self.watched.front()?;
+            let is_ghost = self.by_page.get(&page) == Some(&self.first);
+            if is_ghost && now.wrapping_sub(born) <= lifetime {
+                return None;
+            }
+            self.watched.pop_front();
+            self.first += 1;
+            if is_ghost {
+                self.by_page.remove(&page);
+                return Some(features);
+            }
+        }
+    }
+}
