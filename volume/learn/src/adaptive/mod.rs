@@ -421,7 +421,9 @@ impl Adaptive {
         };
         copies
             .map(|slot| (slot, score(slot), trail.continues(slot)))
-            .max_by_key(|&(slot, score, _)| (score, u32::MAX - view.behind_head(slot)))
+            .max_by_key(|&(slot, score, continues)| {
+                (continues.is_some(), score, u32::MAX - view.behind_head(slot))
+            })
     }
 
     /// Says what a read of the trail from this slot on would save beside the demanded pages, ms, and how many slots it reads:
