@@ -1,5 +1,6 @@
-//! The engine's interface: inputs, outputs, settings, counters. No byte of data passes through the engine. The engine
-//! says which bytes move where; its driver, live or simulated, moves these bytes.
+//! The engine's interface: inputs, outputs, settings, counters. No byte of data passes through the
+//! engine. The engine says which bytes move where; its driver, live or simulated, moves these
+//! bytes.
 
 use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_learn::{Plan, Replica};
@@ -27,9 +28,9 @@ pub enum Input {
     },
     /// A submitted I/O ended.
     Done {
-        /// Which.
+        /// The I/O.
         io: IoId,
-        /// How.
+        /// Its result.
         result: Result<(), IoFailed>,
     },
     /// A new layout to move to in the background. An empty plan forgets every copy.
@@ -39,10 +40,11 @@ pub enum Input {
     Replicate(Vec<Replica>),
     /// The same, before all other replicas and at the pace of a plan: a client waits for these replicas.
     ReplicateSoon(Vec<Replica>),
-    /// Forget every replica, and write zeroes in their places: home alone then holds all that clients read.
+    /// Forget every replica, and write zeroes in their places. Home alone then holds all that
+    /// clients read.
     Withdraw,
-    /// True: reads go home even where a clean copy exists. Copies stay, and stay equal to their home pages. Dirty pages are
-    /// still read from the write buffer.
+    /// True: reads go home even if a clean copy exists. Copies stay, and stay equal to their home
+    /// pages. Dirty pages are still read from the write buffer.
     Bypass(bool),
     /// The administrator's command.
     Command(Command),
@@ -67,7 +69,7 @@ pub enum Command {
     Drain,
 }
 
-/// A device I/O that failed. The driver logs the cause; the engine needs only the fact.
+/// The driver logs the cause; the engine needs only the fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFailed;
 
@@ -80,30 +82,31 @@ pub enum Output {
     Move(Move),
     /// Put a page of metadata, [`crate::Engine::page`], into memory, now.
     Put {
-        /// Which page of the engine's.
+        /// Which page of metadata.
         page: u32,
-        /// Where to.
+        /// The destination.
         to: Memory,
     },
     /// Fill memory with zeroes, now.
     Zero {
-        /// From where.
+        /// The first sector.
         to: Memory,
-        /// How much.
+        /// The length.
         len: Sectors,
     },
-    /// Compute [`crate::page_sum`] of each 4 KiB page of memory and hand them to [`crate::Engine::summed`], now.
+    /// Compute [`crate::page_sum`] of each 4 KiB page of this memory, and pass the sums to
+    /// [`crate::Engine::summed`], now.
     Sum(Sum),
-    /// Answer the client. All `Move`s into its buffer came before.
+    /// Answer the client. All copies into its buffer came before.
     Complete {
-        /// Which request.
+        /// The request.
         id: RequestId,
-        /// How it ended.
+        /// Its result.
         result: Result<(), Fault>,
     },
 }
 
-/// Where an I/O goes.
+/// The device of an I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// The backing device, at the client's own addresses.
@@ -127,24 +130,24 @@ pub enum Class {
 pub struct Io {
     /// The engine's name for it.
     pub id: IoId,
-    /// Which device.
+    /// The device.
     pub target: Target,
     /// Read, write, discard, write zeroes or flush.
     pub op: Op,
-    /// Where on the target; empty for a flush.
+    /// The sectors of the target; empty for a flush.
     pub extent: Extent,
     /// FUA is passed on.
     pub flags: Flags,
     /// How urgent.
     pub class: Class,
-    /// Whose request it serves; 0 in the background.
+    /// The stream of the request; 0 in the background.
     pub stream: StreamId,
-    /// The memory the data comes from (writes) or goes to (reads); its length is the extent's.
+    /// The memory that the data comes from (writes) or goes to (reads), as long as the extent.
     /// `None` for discard, write zeroes and flush.
     pub memory: Option<Memory>,
 }
 
-/// A place in the driver's memory; offsets in sectors.
+/// A position in the driver's memory; offsets in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// The buffer of a client's request.
@@ -178,9 +181,9 @@ pub enum Memory {
 /// Pages of memory to be checksummed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// Where the first page starts.
+    /// The first page.
     pub from: Memory,
-    /// How many.
+    /// The number of pages.
     pub pages: u32,
 }
 
@@ -191,55 +194,56 @@ pub enum Mode {
     /// Home, always: the backing device is complete at every moment.
     #[default]
     WriteThrough,
-    /// Into the write buffer while it has space (BORG, FAST'09, 4.5): the backing device alone is not complete.
+    /// To the write buffer while it has space (BORG, FAST'09, 4.5): the backing device alone is not
+    /// complete.
     WriteBack,
 }
 
 /// A copy within memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// From.
+    /// The source.
     pub from: Memory,
-    /// To; never overlaps `from`.
+    /// The destination; never overlaps `from`.
     pub to: Memory,
-    /// How much.
+    /// The length.
     pub len: Sectors,
 }
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It passes the end of the device.
+    /// The request passes the end of the device.
     #[error("{extent} lies past the end of the device ({capacity})")]
     OutOfRange {
-        /// What was asked.
+        /// The request's sectors.
         extent: Extent,
-        /// What there is.
+        /// The size of the device.
         capacity: Sectors,
     },
     /// The backing device failed.
     #[error("the backing device failed at {0}")]
     Device(Extent),
-    /// The only copy of some of it does not match its checksum.
+    /// The only copy of a requested page does not match its checksum.
     #[error("the only copy of a page within {0} is damaged: its checksum does not match")]
     Damaged(Extent),
 }
 
-/// What keeps the engine from finishing a request of the administrator. The engine tries again.
+/// Why the engine cannot finish a request of the administrator. The engine tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// Log, checkpoint or superblock.
+    /// The log, a checkpoint or a superblock failed.
     #[error("the area cannot be written or flushed")]
     Area,
-    /// What the write buffer holds, and zeroes where replicas stood.
+    /// A destage failed, or zeroes in the place of replicas.
     #[error(
         "home cannot be written or flushed: what the write buffer holds, and replicas, stay where they are"
     )]
     Home,
-    /// Of pages that stand in the write buffer alone.
+    /// Pages that are only in the write buffer are unreadable or damaged.
     #[error("pages of the write buffer cannot be read, or do not match their checksums")]
     Copies,
-    /// Of writes that neither device took. It does not end.
+    /// Acknowledged writes failed on both devices. This trouble stays.
     #[error(
         "writes whose clients were told that they had ended could be written neither to the area nor home, and are lost: every flush fails until the server is started anew"
     )]
@@ -252,15 +256,16 @@ impl Trouble {
     }
 }
 
-/// How an engine is set up. The defaults cache nothing and learn nothing: a pass-through.
+/// The settings of an engine. The defaults cache nothing and learn nothing: a pass-through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Size of the device as clients see it.
     pub capacity: Sectors,
-    /// Size of the optimized area, its metadata included; zero where there is none. An area too small for
-    /// its metadata is as good as none.
+    /// Size of the optimized area with its metadata. Zero for no area; an area too small for its
+    /// metadata counts as none.
     pub area: Sectors,
-    /// Share of the area's segments that are the write buffer, in percent. A few are always: they hold the log.
+    /// Share of the area's segments that are the write buffer, in percent. The log always has a few
+    /// segments.
     pub write_buffer_percent: u8,
     /// Capacity of home's free pages that replicas may take (FS2, SOSP'05); zero for copies in the area itself.
     pub replicas: Sectors,
@@ -268,36 +273,38 @@ pub struct Config {
     pub degree: u32,
     /// Where writes go.
     pub mode: Mode,
-    /// How long an absorbed write without FUA may stay in RAM before the log has it. The write is acknowledged at once, as by a
-    /// volatile write cache; a flush empties RAM. Zero: a write is acknowledged when the log has it.
+    /// How long an absorbed write without FUA may stay in RAM before the log has it. The engine
+    /// acknowledges the write at once, as a volatile write cache does; a flush empties RAM. Zero: a
+    /// write is acknowledged when the log has it.
     pub gather: Duration,
-    /// Home pages start at this sector, 0 to 7: file systems on old partitions start at sector 63.
+    /// First sector of the first home page, 0 to 7: file systems on old partitions start at sector
+    /// 63.
     pub grid: Sectors,
     /// Pages of a segment: a power of two from 8 to 256.
     pub segment_pages: u32,
     /// RAM for cached pages.
     pub cache_bytes: Bytes,
-    /// A read that misses RAM and goes home reads on to at least this length.
+    /// A read that misses RAM and goes home reads at least this length.
     pub read_ahead: Bytes,
-    /// A read served from a copy reads whole aligned clusters of the optimized area; zero reads only
-    /// what was asked.
+    /// A read of a copy reads whole aligned clusters of this length. Zero: only the requested
+    /// sectors.
     pub cluster: Bytes,
-    /// Length of a read buffer; larger reads go to the client directly and are not cached.
+    /// Length of a read buffer. Larger reads go to the client directly and are not cached.
     pub buffer_bytes: Bytes,
-    /// Length of the staging memory that reconfiguration sorts its reads in.
+    /// Length of the staging memory, in which background jobs sort their reads.
     pub stage_bytes: Bytes,
-    /// Least length of the staging memory of an engine that begins in write-back: the more of the write buffer one sweep over
-    /// home takes along, the denser that sweep is.
+    /// Least length of the staging memory of an engine that begins in write-back. A longer memory
+    /// takes more pages along in one sweep over home.
     pub sweep_bytes: Bytes,
     /// Background bytes per second, read and written; zero is no limit.
     pub background_rate: Bytes,
-    /// Background work pauses until no client has asked for anything for so long.
+    /// Background work pauses until no client has sent a request for this long.
     pub background_pause: Duration,
 }
 
 impl Config {
-    /// The same with a write buffer of `percent` of the area, where writes may stay in RAM for `gather`; zero percent is
-    /// write-through.
+    /// The same with a write buffer of `percent` of the area, where writes may stay in RAM for
+    /// `gather`. Zero percent is write-through.
     #[must_use]
     pub fn with_write_buffer(self, percent: u8, gather: Duration) -> Self {
         if percent == 0 {
@@ -337,7 +344,7 @@ impl Config {
     }
 }
 
-/// What the engine has done since it was made.
+/// What the engine has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests accepted.
@@ -350,31 +357,32 @@ pub struct Stats {
     pub home_reads: u64,
     /// Bytes written into the optimized area by reconfiguration.
     pub moved_bytes: u64,
-    /// Sectors whose copy was dropped because their home was written, or could not be read, meanwhile.
+    /// Sectors whose copy was dropped because a client wrote their home, or home could not be read.
     pub overtaken: u64,
     /// Plans refused because they did not fit the device: a bug of the planner, harmless here.
     pub plans_refused: u64,
     /// Writes that went into the write buffer.
     pub absorbed: u64,
-    /// Bytes written home out of the write buffer.
+    /// Bytes destaged home.
     pub destaged_bytes: u64,
     /// Bytes of metadata and log headers written into the area.
     pub metadata_bytes: u64,
     /// Pages of the area that did not match their checksum.
     pub damaged: u64,
-    /// Reads of what the client has discarded, answered with zeroes.
+    /// Reads of discarded sectors, answered with zeroes.
     pub zero_reads: u64,
-    /// Replicas that were asked for and cannot be: the place is not free, or the home has one.
+    /// Requested replicas that were not written: the place is not free, or the page has enough
+    /// replicas.
     pub replicas_refused: u64,
     /// Pages of replicas dropped because their place, or free space, was needed.
     pub yielded: u64,
-    /// Copies that were in doubt after an attach and have been proven equal to their home.
+    /// Copies that were in doubt after an attach, and are now proven.
     pub proven: u64,
 }
 
 impl std::ops::Sub for Stats {
     type Output = Self;
-    /// What was done between two looks; `before` is the earlier one.
+    /// What was done since `before`.
     fn sub(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,

@@ -1,10 +1,10 @@
-//! Moving to a new plan in the background (BORG, FAST'09, 4.4 and 5.2): read what the plan wants, from home or from
-//! where it stands in the area, checksum it, make durable that what stands in its place is void, write it, flip the
-//! map. A window of whole segments at a time, as long as the staging memory: chains and cycles within it cost
-//! nothing, and what a window displaces is read from home when its turn comes.
+//! Moving to a new plan in the background (BORG, FAST'09, 4.4 and 5.2). A window is a run of whole
+//! segments, as long as the staging memory. For each window: read its pages from home or from the
+//! area, check them, durably void the old copies in its place, write, update the map. Chains and
+//! cycles within a window cost nothing. A copy that a window displaces is later read from home.
 //!
-//! Never changes what a client reads: a copy becomes usable only after it was written whole and only if nobody wrote
-//! its home since the window began.
+//! A move never changes a client's read: a copy becomes usable only when it is written whole, and
+//! only if nobody wrote its home since the window began.
 
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
@@ -15,17 +15,17 @@ use crate::format::{Content, Entry, Header, Position};
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target};
 
-/// Windows without any motion that are looked at in one go.
+/// Windows without motion that one search skips.
 const LOOKS: u32 = 64;
 
-/// What a plan wants, and how far it has come.
+/// The plan in force, and the position of its move.
 #[derive(Debug, Default)]
 pub(crate) struct Todo {
     /// Runs in order of slot, none across a segment: `(slot, home page, pages)`.
     wants: Vec<(Slot, HomePage, u32)>,
-    /// First of `wants` in the next window.
+    /// The first of `wants` in the next window.
     next: usize,
-    /// First segment of the next window, and one past the last.
+    /// The first segment of the next window, and the segment after the last.
     segment: u32,
     end: u32,
     done: Sectors,
@@ -38,7 +38,7 @@ impl Todo {
         self.segment >= self.end
     }
 
-    /// The plan that was at hand before a restart: what is in place stays, the rest is still to be moved.
+    /// Goes on with a plan after a restart: copies in place stay, the others have yet to be moved.
     pub(crate) fn resume(
         &mut self,
         wants: Vec<(Slot, HomePage, u32)>,
@@ -51,12 +51,12 @@ impl Todo {
         *self = Self { wants, next, segment, end, done, total, generation };
     }
 
-    /// The plan at hand by its number; 0 where there is none.
+    /// The number of the plan in force; 0 without one.
     pub(crate) const fn plan(&self) -> u64 {
         if self.wants.is_empty() { 0 } else { self.generation }
     }
 
-    /// All that is wanted: `(slot, home page, pages)`, in order of slot.
+    /// All wanted runs: `(slot, home page, pages)`, in order of slot.
     pub(crate) fn wants(&self) -> &[(Slot, HomePage, u32)] {
         &self.wants
     }
@@ -78,7 +78,7 @@ impl Todo {
 struct WindowPage {
     slot: Slot,
     page: HomePage,
-    /// The slot it is read from; home where there is none.
+    /// The slot to read from; `None` for home.
     from: Option<Slot>,
 }
 
@@ -89,7 +89,7 @@ enum ReadFrom {
     Area(Slot),
 }
 
-/// A run of pages to be read, in order of where it is read from.
+/// A run of pages to be read, in order of source.
 #[derive(Clone, Copy, Debug)]
 struct ReadRun {
     from: ReadFrom,
@@ -105,11 +105,11 @@ enum WindowPhase {
     Write,
 }
 
-/// A window on its way.
+/// A window in progress.
 #[derive(Debug)]
 pub(crate) struct Window {
     number: u64,
-    /// Its first segment, and the first of what is wanted in it.
+    /// The first segment, and the first wanted run in it.
     begins: (u32, usize),
     base: Slot,
     items: Vec<WindowPage>,
@@ -136,8 +136,8 @@ impl Window {
 }
 
 impl Engine {
-    /// Takes up a new plan. What stands where it is wanted stays usable, and so does, until its place is needed,
-    /// what stands elsewhere. An empty plan forgets every clean copy at once.
+    /// Adopts a new plan. Copies in a wanted place stay usable; the others too, until their place
+    /// is needed. An empty plan forgets every clean copy at once.
     pub(crate) fn adopt(&mut self, plan: &Plan) {
         let mut todo = Todo { generation: self.background.todo.generation + 1, ..Todo::default() };
         let grid = self.config.grid;
@@ -165,7 +165,7 @@ impl Engine {
         }
         let before = &mut self.background.todo;
         if todo.wants == before.wants {
-            // No plan change. What was overtaken when it was moved comes again.
+            // The plan is the same. Copies dropped during its move are moved again.
             (before.segment, before.next, before.done) = (0, 0, Sectors(0));
             return;
         }
@@ -181,7 +181,7 @@ impl Engine {
         self.background.superblock_due = true;
     }
 
-    /// The next window in which something has to move; `None` where there is none, or none so far.
+    /// The next window with motion; `None` if no window has any, or none was found yet.
     pub(crate) fn begin_move(&mut self) -> Option<Window> {
         let per = self.geo.segment_pages;
         let window = (pages_in(self.config.stage_bytes) / per).max(1);
@@ -234,7 +234,7 @@ impl Engine {
                 sectors += Sectors(PAGE_SECTORS);
                 let stands = self.copies.home(slot) == Some(page);
                 let from = self.copies.find(page);
-                // What the log holds may not be at home yet; what it held and is, comes from home.
+                // A page of the log may be dirty; a clean one is read from home.
                 let in_log = from.is_some_and(|s| self.copies.is_log(s));
                 let being_written =
                     self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
@@ -273,7 +273,7 @@ impl Engine {
         }
     }
 
-    /// The runs to be read, in order of where they are read from.
+    /// The runs to be read, in order of source.
     fn reads_of(&self, items: &[WindowPage]) -> Vec<ReadRun> {
         let mut singles: Vec<ReadRun> = items
             .iter()
@@ -300,7 +300,7 @@ impl Engine {
         reads
     }
 
-    /// Whether a page is read from where a run ends; a run ends with its segment.
+    /// Whether a page continues a run; a run ends with its segment.
     fn follows(&self, run: &ReadRun, from: ReadFrom) -> bool {
         match (run.from, from) {
             (ReadFrom::Home(first), ReadFrom::Home(next)) => first + u64::from(run.pages) == next,
@@ -365,7 +365,7 @@ impl Engine {
         }
     }
 
-    /// What was read is checked; what stands where the window goes is void from here on, and the area is to know.
+    /// Checks the pages read, and voids the copies that the window overwrites, on the area too.
     fn void_places(&mut self, job: &mut Window) -> JobStep {
         if self.background.sums_awaited {
             return JobStep::Wait;
@@ -380,7 +380,7 @@ impl Engine {
                 self.background.bad[at] = true;
             }
         }
-        // From here on nobody new reads what is about to be overwritten.
+        // From here on no new read may use the places of this window.
         for item in &job.items {
             self.copies.clear(item.slot);
         }
@@ -398,7 +398,8 @@ impl Engine {
     fn await_void(&mut self, job: &mut Window) -> JobStep {
         match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
             None if self.log.starved || self.log.failed => {
-                // Only another job can make room in the log, or have it go on. Nothing was overwritten: the window comes again.
+                // Only another job can make space in the log, or repair it. Nothing was
+                // overwritten: the window is repeated.
                 let todo = &mut self.background.todo;
                 (todo.segment, todo.next) = job.begins;
                 JobStep::Over
@@ -483,7 +484,7 @@ impl Engine {
         }
     }
 
-    /// The window is written: its copies may be used.
+    /// The window is written: its copies are usable.
     fn flip(&mut self, job: &mut Window) {
         for item in &job.items {
             let at = (item.slot - job.base) as usize;

@@ -1,5 +1,5 @@
-//! After an unclean stop, or where somebody else may have written home, copies are in doubt: home is read and its
-//! checksum compared with the copy's, a run at a time.
+//! After an unclean stop, or after somebody else may have written home, copies are in doubt. This
+//! job reads home, a run at a time, and compares the checksums with those of the copies.
 
 use seekless_block::Op;
 
@@ -8,10 +8,10 @@ use crate::core::page_map::{Slot, State, pages, slots};
 use crate::core::write_order::Mark;
 use crate::{Engine, Target};
 
-/// Home pages between two copies in doubt that are read along rather than passed over.
+/// A read takes along a gap of up to this many home pages.
 const GAP: u64 = 16;
 
-/// A run on its way.
+/// A run in progress.
 #[derive(Debug)]
 pub(crate) struct Prove {
     first: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Prove {
 }
 
 impl Engine {
-    /// Takes every copy for one in doubt, as an unclean stop leaves them: a simulation cannot be killed.
+    /// Puts every copy in doubt, as an unclean stop does: a simulation cannot be killed.
     pub fn doubt(&mut self) {
         for slot in slots(0..self.geo.read_slots()) {
             if self.copies.state(slot) == State::Clean {
@@ -33,7 +33,7 @@ impl Engine {
         self.background.wake_at(self.background.now);
     }
 
-    /// What is in doubt, in order of home, which is read to prove it.
+    /// Lists the copies in doubt, in order of home.
     pub(crate) fn find_suspects(&mut self) {
         let all = slots(0..self.geo.slots());
         let mut suspects: Vec<Slot> =

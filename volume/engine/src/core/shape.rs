@@ -1,4 +1,4 @@
-//! How the area at hand is divided, with room for there being none.
+//! How the area is divided; all zeroes without an area.
 
 #[cfg(test)]
 use seekless_block::PAGE_SECTORS;
@@ -19,8 +19,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// What fits the configured area, with smaller segments where it is small; nothing where it is too small for
-    /// any.
+    /// The division that fits the configured area: smaller segments in a small area, zeroes in one
+    /// that is too small.
     pub(crate) fn of(config: &Config) -> Self {
         let contents = Contents::new(config.write_buffer_percent, config.replicas);
         Geometry::fit_smaller(config.area, config.segment_pages, contents)
@@ -42,7 +42,7 @@ impl Shape {
         (self.read_segments + self.log_segments) * self.segment_pages
     }
 
-    /// What a plan may fill.
+    /// Capacity for a plan.
     pub(crate) const fn room(&self) -> Sectors {
         match &self.geometry {
             Some(geometry) => geometry.capacity(),
@@ -50,7 +50,7 @@ impl Shape {
         }
     }
 
-    /// What an area of this size is divided for.
+    /// The contents that an area of this size is divided for.
     pub(crate) fn contents(&self, area: Sectors) -> Contents {
         self.geometry.map_or(Contents::new(0, Sectors(0)), |g| g.contents(area))
     }
@@ -60,22 +60,22 @@ impl Shape {
         Slot((place + place / (self.segment_pages as u64 - 1) + 1) as u32)
     }
 
-    /// The page of a plan's places that a slot is.
+    /// The inverse of [`Self::slot_of_place`].
     pub(crate) const fn place_of_slot(&self, slot: Slot) -> u64 {
         slot.0 as u64 - slot.0 as u64 / self.segment_pages as u64 - 1
     }
 
-    /// Slots that a plan may name, the maps of segments among them.
+    /// Slots of the read segments, with their maps.
     pub(crate) const fn read_slots(&self) -> u32 {
         self.read_segments * self.segment_pages
     }
 
-    /// The page of the area that a slot is; `None` for a replica's, which stands in home.
+    /// The page of the area that a slot is; `None` for a replica, which stands at home.
     pub(crate) fn page_of(&self, slot: Slot) -> Option<u64> {
         self.geometry.and_then(|g| g.page_of(slot.0))
     }
 
-    /// Pages of a free map; 0 where copies stand in the area.
+    /// Pages of a free map; 0 if copies stand in the area.
     pub(crate) fn free_map_pages(&self) -> u32 {
         self.geometry.map_or(0, |g| g.free_map_pages())
     }

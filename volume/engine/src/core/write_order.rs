@@ -1,11 +1,11 @@
-//! Which writes are in flight, and which came since a read began: what stops a read that was overtaken by
-//! a write from putting old bytes into RAM.
+//! Which writes are in flight, and which came since a read began. So a read that a write overtook
+//! puts no old bytes into RAM.
 
 use std::collections::VecDeque;
 
 use seekless_block::Extent;
 
-/// Closed writes kept for reads still in flight; past this, older reads are treated as overtaken.
+/// Ended writes kept for reads in flight. Reads older than the first of them count as overtaken.
 const KEPT: usize = 4096;
 
 /// A point in the order of writes.
@@ -31,7 +31,8 @@ impl WriteLog {
         Self { base: 0, entries: VecDeque::with_capacity(KEPT + 1) }
     }
 
-    /// A write arrives. Until [`Self::end`] with the returned mark it may take effect at any moment.
+    /// A write arrives. The write may take effect at any moment until [`Self::end`] with the
+    /// returned mark.
     pub(crate) fn begin(&mut self, extent: Extent) -> Mark {
         let mark = Mark(self.base + self.entries.len() as u64);
         self.entries.push_back(Entry { extent, open: true });
@@ -49,7 +50,7 @@ impl WriteLog {
         self.trim();
     }
 
-    /// Drops closed writes from the front, beyond those kept. An open write is never dropped.
+    /// Drops ended writes from the front, beyond those kept. An open write is never dropped.
     fn trim(&mut self) {
         while self.entries.len() > KEPT && self.entries.front().is_some_and(|e| !e.open) {
             self.entries.pop_front();
@@ -57,7 +58,7 @@ impl WriteLog {
         }
     }
 
-    /// The mark a read takes as it begins: before every write that has not ended.
+    /// A read takes this mark when it begins: before every write that has not ended.
     pub(crate) fn mark(&self, open_writes: usize) -> Mark {
         if open_writes == 0 {
             return Mark(self.base + self.entries.len() as u64);
@@ -73,7 +74,8 @@ impl WriteLog {
         Mark(self.base)
     }
 
-    /// Whether a write other than `except` since `mark` overlaps the extent, or may have.
+    /// Whether a write other than `except` since `mark` overlaps the extent. True if that is not
+    /// known any more.
     pub(crate) fn touched(&self, mark: Mark, extent: Extent, except: Option<Mark>) -> bool {
         let Some(from) = mark.0.checked_sub(self.base) else { return true };
         self.entries
@@ -83,7 +85,8 @@ impl WriteLog {
             .any(|(i, e)| e.extent.overlaps(extent) && except != Some(Mark(self.base + i as u64)))
     }
 
-    /// The writes other than `except` since `mark` that overlap the extent; `None` where some are forgotten.
+    /// The writes other than `except` since `mark` that overlap the extent; `None` if some are
+    /// forgotten.
     pub(crate) fn overlapping(
         &self,
         mark: Mark,

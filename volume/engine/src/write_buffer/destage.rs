@@ -1,6 +1,6 @@
-//! Writing home what the write buffer holds (BORG, FAST'09, 4.4: outgoing): from the log's tail, read in the order of
-//! the log, checked, sorted by home, written. A client's write to a page that is just being written waits for that
-//! page only.
+//! Destaging: write dirty pages of the write buffer home (BORG, FAST'09, 4.4: outgoing). A batch
+//! starts at the log's tail: read in log order, check, sort by home, write. A client's write waits
+//! only for a destage of its own pages.
 
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
@@ -18,7 +18,7 @@ enum DestagePhase {
     Sync,
 }
 
-/// Pages between two that are wanted which are read with them: what passes under the head in a sixth of a turn.
+/// A read takes along a gap of up to this many pages: a sixth of a turn of the platter.
 const GAP_PAGES: u32 = 16;
 
 /// A batch on its way home.
@@ -28,33 +28,33 @@ pub(crate) struct Destage {
     items: Vec<(HomePage, Slot, u32)>,
     reads: Vec<(Slot, u32, u32)>,
     next: usize,
-    /// What could not be read in one piece is read page by page.
+    /// Runs that could not be read in one piece are read page by page.
     singly: bool,
-    /// Where the pages in order of home start in the staging memory.
+    /// Where the pages in order of home begin in the staging memory.
     second: u32,
     phase: DestagePhase,
-    /// For a client that waits: no budget, and the tail has time.
+    /// A client waits for this batch: no budget, and the tail stays.
     urgent: bool,
     written: u64,
-    /// Pages of it could not be read.
+    /// Some pages could not be read, or are damaged.
     spoiled: bool,
-    /// Where the log's tail goes when home is flushed.
+    /// Where the log's tail moves once home is flushed.
     tail: u32,
 }
 
 /// Which pages go home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Which<'a> {
-    /// These: a client waits.
+    /// Pages that a client waits for.
     Urgent(&'a [HomePage]),
-    /// These: clients have read them.
+    /// Pages that clients have read.
     Read(&'a [HomePage]),
-    /// The oldest.
+    /// The oldest pages.
     Oldest,
 }
 
 impl Engine {
-    /// A batch of dirty pages. `None` where there is none that can be taken now.
+    /// A batch of dirty pages; `None` if no page can go now.
     pub(crate) fn begin_destage(&mut self, which: Which<'_>) -> Option<Destage> {
         let most = (pages_in(self.config.stage_bytes) / 2) as usize;
         let mut items = self.to_destage(which, most);
@@ -62,8 +62,8 @@ impl Engine {
             return None;
         }
         items.sort_unstable_by_key(|&(_, slot)| slot);
-        // Runs of slots, none across a segment: `(slot, page of the staging memory, pages)`. What lies between two of
-        // them is read along where that is sooner done than to let it pass by; and where memory has room for it.
+        // Runs of slots, none across a segment: `(slot, page of the staging memory, pages)`. A
+        // short gap between two runs is read along if memory has space for it.
         let mut reads: Vec<(Slot, u32, u32)> = Vec::new();
         let mut spare = most - items.len();
         let mut second = 0;
@@ -103,7 +103,7 @@ impl Engine {
         })
     }
 
-    /// Dirty pages and their slots, `most` at most.
+    /// Dirty pages and their slots, at most `most`.
     fn to_destage(&self, which: Which<'_>, most: usize) -> Vec<(HomePage, Slot)> {
         let mut items: Vec<(HomePage, Slot)> = Vec::new();
         match which {
@@ -165,7 +165,7 @@ impl Engine {
                     }
                     return JobStep::Again;
                 }
-                // From here on that is what home fails.
+                // From here on a failure is a failure of home.
                 self.background.failed = false;
                 for &(slot, ..) in &job.reads {
                     self.copies.end_read(slot);
@@ -187,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// Home was flushed: the log's tail may pass what went there.
+    /// Home is flushed: the log's tail may pass the written pages.
     fn end_destage(&mut self, job: &Destage) -> JobStep {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
@@ -208,7 +208,7 @@ impl Engine {
         JobStep::Over
     }
 
-    /// Leaves out what is damaged, and moves the rest into the order of home.
+    /// Leaves out damaged pages, and moves the others into the order of home.
     fn sort_by_home(&mut self, job: &mut Destage) {
         let mut good: Vec<(HomePage, Slot, u32)> = Vec::new();
         for &(page, slot, at) in &job.items {
@@ -218,7 +218,7 @@ impl Engine {
                 good.push((page, slot, at));
                 continue;
             } else {
-                // The only copy: it stays, and whoever asks is told.
+                // The only copy stays; every read of it reports the damage.
                 self.damaged(slot);
                 Fault::Damaged
             };
@@ -240,7 +240,8 @@ impl Engine {
 
     fn write_destaged(&mut self, job: &mut Destage) -> JobStep {
         while let Some(&(first, ..)) = job.items.get(job.next) {
-            // Only what is still the newest, and what no client is just writing, be it zeroes beside its write first.
+            // Only pages that are still the newest, and that no client is writing, zeroes beside
+            // its write included.
             let still = |engine: &Self, &(page, slot, _): &(HomePage, Slot, u32)| {
                 engine.copies.find(page) == Some(slot)
                     && engine.copies.state(slot) == State::Dirty
@@ -295,14 +296,14 @@ impl Engine {
         }
         if !ok {
             self.background.trouble = Some(Trouble::Home);
-            // It comes home later; nobody waits for that.
+            // The page goes home later; no client waits for that.
             (first..first + u64::from(pages))
                 .for_each(|page| self.fail_blocked(HomePage(page), Fault::Device));
             return;
         }
         self.stats.destaged_bytes += u64::from(pages) * PAGE_BYTES;
         for page in first..first + u64::from(pages) {
-            // Overlapping writes of clients waited, so that what is dirty here is what was written.
+            // Overlapping writes of clients waited: a dirty page is the page that was written.
             if let Some(slot) = self.copies.find(HomePage(page))
                 && self.copies.state(slot) == State::Dirty
             {

@@ -1,11 +1,10 @@
-//! The write buffer: a circular log of records, each a header page with its own map and the data pages after it,
-//! put down in one sequential write. BORG (FAST'09) 5.1, done as log-structured stores do: nothing is written in
-//! place, so nothing that was flushed can be torn; the header carries the checksums of the data and of the header
-//! before it, so that recovery finds the end by itself.
+//! The write buffer: a circular log of records (BORG, FAST'09, 5.1). A record is one sequential
+//! write: a header page with its own map, then the data pages. Nothing is overwritten in place, so
+//! no flushed page can be torn. The header carries the checksums of its data and of the header
+//! before it, so recovery finds the end of the log.
 //!
-//! Records end in their order, whatever the order of their I/Os. What one holds that the area does not take, and what
-//! those after it hold, is written home instead, out of the memory that they were to be written from: only where home does
-//! not take it either is it lost.
+//! Records end in order, whatever the order of their I/Os. If the area refuses a record, the data
+//! of this record and of all later ones go home from RAM. Data is lost only if home refuses it too.
 
 pub(crate) mod destage;
 pub(crate) mod durability;
@@ -20,18 +19,18 @@ use crate::format::{Content, Entry, Header, PageSum, Position};
 use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
 use log::Record;
 
-/// A record that could not be written is tried so often.
+/// How often a failed record is written again.
 const TRIES: u8 = 3;
 
 impl Engine {
-    /// Whether anything may be in the log that home does not have, now or soon.
+    /// Whether the log may hold data that home lacks, now or soon.
     pub(crate) fn log_in_use(&self) -> bool {
         self.state.mode() == Mode::WriteBack
             || self.copies.count(State::Dirty) > 0
             || !self.log.records.is_empty()
     }
 
-    /// Whether recovery could bring back what stands in the slot.
+    /// Whether recovery could bring back the slot's page.
     pub(crate) fn is_live(&self, slot: Slot) -> bool {
         self.copies.is_log(slot)
             && self.log.ring.is_live((slot - self.log.first_slot) / self.geo.segment_pages)
@@ -41,7 +40,8 @@ impl Engine {
         !self.copies.is_read(self.geo.read_segments + segment)
     }
 
-    /// Whether so many pages of data can be absorbed at once, and room be left for records without data.
+    /// Whether the log can absorb this many pages at once, with space left for records without
+    /// data.
     pub(crate) fn log_has_room(&self, pages: u64) -> bool {
         let log = &self.log;
         if log.failed {
@@ -50,7 +50,7 @@ impl Engine {
         let left = u64::from(log.segment_pages - log.head_page);
         let here = if self.open_record() { left } else { left.saturating_sub(1) };
         let more = pages.saturating_sub(here).div_ceil(u64::from(log.segment_pages) - 1);
-        // One for records without data, where the log is tiny; two where not.
+        // One segment for records without data in a tiny log, else two.
         let reserve = if log.ring.segments > 8 { 2 } else { 1 };
         more + reserve <= u64::from(log.ring.free())
             && (1..=more as u32).all(|i| self.segment_is_at_rest(log.ring.ahead(i)))
@@ -61,8 +61,8 @@ impl Engine {
             && self.log.head_page < self.log.segment_pages
     }
 
-    /// Where the tail may go, past the segments that hold nothing dirty, once all that has ended by now is on stable
-    /// storage: what was written home, and the records that hold something newer.
+    /// Where the tail may go once everything that has ended is on stable storage: past all segments
+    /// without dirty pages.
     pub(crate) fn next_tail(&self) -> u32 {
         let (mut tail, stop) = (self.log.ring.tail, self.log.position().0);
         while tail != stop
@@ -73,7 +73,7 @@ impl Engine {
         tail
     }
 
-    /// The records without data that wait for room will not have any.
+    /// Fails the records without data that wait for space.
     pub(crate) fn fail_controls(&mut self) {
         while let Some((_, waiter)) = self.log.controls.pop_front() {
             if waiter {
@@ -83,7 +83,7 @@ impl Engine {
         self.flush_records();
     }
 
-    /// Moves the head to the next segment, if that is free and nobody reads it.
+    /// Moves the head to the next segment, if that segment is free and nobody reads it.
     pub(crate) fn next_segment(&mut self) -> bool {
         let next = self.log.ring.ahead(1);
         self.log.starved = self.log.ring.free() == 0 || !self.segment_is_at_rest(next);
@@ -99,7 +99,7 @@ impl Engine {
         true
     }
 
-    /// Begins a record; false where there is no room for it now.
+    /// Begins a record; false without space for it now.
     fn begin_record(&mut self, least: u32) -> bool {
         if self.log.segment_pages - self.log.head_page < least && !self.next_segment() {
             return false;
@@ -131,7 +131,8 @@ impl Engine {
         true
     }
 
-    /// Adds pages of a write to the open record, or to a new one; says how many. There is room.
+    /// Adds pages of a write to the open record, or to a new one; returns their number. The log has
+    /// space.
     pub(crate) fn log_append(&mut self, write: u32, page: u64, pages: u64, from: Memory) -> u64 {
         if !self.open_record() {
             self.seal();
@@ -161,7 +162,7 @@ impl Engine {
         taken
     }
 
-    /// Puts other bytes in the place of a page of the record that is being gathered.
+    /// Replaces a page of the open record.
     pub(crate) fn log_replace(&mut self, page: u64, from: Memory) {
         let Some(record) = self.log.records.back() else { return };
         let Some(at) = record.position(page) else { return };
@@ -171,14 +172,14 @@ impl Engine {
         self.out.push_back(Output::Move(Move { from, to, len }));
     }
 
-    /// When the record that is being gathered goes down though nobody waits for it; `None` where there is none.
+    /// When the open record is sent without a waiter; `None` without one.
     pub(crate) fn gathers_until(&self) -> Option<SimTime> {
         let open = self.log.records.back().is_some_and(|r| !r.sealed);
         let until = self.log.gathered_since.0.saturating_add(self.config.gather.0);
         (open && self.config.gather > Duration::ZERO).then_some(SimTime(until))
     }
 
-    /// Nothing more is added to the open record.
+    /// Closes the open record.
     fn seal(&mut self) {
         let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
         if let Some(record) = self.log.records.back_mut()
@@ -194,7 +195,7 @@ impl Engine {
         }
     }
 
-    /// Sends what can be sent: records without data at once, the open one when few are on their way.
+    /// Sends records: those without data at once, the open one if few are in flight.
     pub(crate) fn pump_log(&mut self) {
         if self.log.failed {
             self.fail_controls();
@@ -238,7 +239,7 @@ impl Engine {
         self.send_records();
     }
 
-    /// Writes the headers of the records that are ready, in order, and sends them.
+    /// Writes the headers of all ready records, in order, and sends these records.
     fn send_records(&mut self) {
         while let Some(at) = usize::try_from(self.log.unsent - self.log.base).ok()
             && self.log.records.get(at).is_some_and(|r| r.summed)
@@ -282,7 +283,7 @@ impl Engine {
         let record = self.log.record(number);
         let data =
             if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
-        // A client waits for its data, and for what may not come back.
+        // A client waits for its data, and for tombstones.
         let client = data > 0 || matches!(record.content, Content::Tombstones(_));
         let (slot, index) = (record.slot, record.buffer);
         let extent: Extent = self.place_of(slot, 1 + data);
@@ -326,7 +327,7 @@ impl Engine {
         self.flush_records();
     }
 
-    /// All records before it have ended, and so has it.
+    /// The record and all before it have ended.
     fn end_record(&mut self, mut record: Record) {
         let ok = !self.log.failed;
         if ok {
@@ -355,7 +356,7 @@ impl Engine {
         self.log.spare.push((entries, writes));
     }
 
-    /// Room for one page of metadata.
+    /// A free page of metadata.
     pub(crate) fn take_page(&mut self) -> u32 {
         self.pages_free.pop().unwrap_or_else(|| {
             self.pages.push(Box::new([0; seekless_block::PAGE_BYTES as usize]));

@@ -1,16 +1,16 @@
-//! The circle of the log's segments: which is written, which hold something that home lacks, which may be written next.
+//! The circle of the log's segments.
 
-/// Which of the log's segments hold what, in the order of the circle.
+/// Positions in the circle of the log's segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ring {
     pub(crate) segments: u32,
-    /// Being written.
+    /// The segment that is being written.
     pub(crate) head: u32,
-    /// Everything in the segments before it is at home.
+    /// All segments before it are at home.
     pub(crate) tail: u32,
-    /// As recovery would find it.
+    /// The tail that recovery would find.
     pub(crate) tail_durable: u32,
-    /// Where recovery would begin.
+    /// The segment where recovery would begin.
     pub(crate) replay: u32,
 }
 
@@ -32,7 +32,7 @@ impl Ring {
         self.distance(self.tail_durable, segment) <= self.distance(self.tail_durable, self.head)
     }
 
-    /// The tail was seen at `tail` by what is on stable storage now. It may have been seen further on before.
+    /// Stable storage now names this tail. It may have named a later one before.
     pub(crate) const fn tail_is_durable(&mut self, tail: u32) {
         if self.distance(self.tail_durable, tail) <= self.distance(self.tail_durable, self.tail) {
             self.tail_durable = tail;
@@ -46,7 +46,7 @@ impl Ring {
         self.segments - 1 - used
     }
 
-    /// Segments that hold something that is not known to be at home.
+    /// Segments that may hold data that home lacks.
     pub(crate) const fn used(&self) -> u32 {
         self.distance(self.tail, self.head) + 1
     }
@@ -56,7 +56,7 @@ impl Ring {
 mod tests {
     use super::*;
 
-    /// A segment is written anew once recovery neither begins there nor has anything to bring back from it.
+    /// A segment is free once recovery neither begins there nor brings anything back from it.
     #[test]
     fn a_segment_is_free_when_that_is_durably_known() {
         let ring =
