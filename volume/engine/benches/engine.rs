@@ -1,5 +1,5 @@
-//! What the engine costs a request, with no device behind it: every I/O is answered at once. And what its
-//! map of pages costs a look, full of single pages in no order.
+//! The engine's cost of a request, without a device: every I/O is answered at once. And the cost of
+//! a search in the map of pages, full of single pages in no order.
 
 #![allow(missing_docs)]
 
@@ -67,7 +67,7 @@ fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-/// A page of home in no order: an odd factor modulo a power of two gives none twice.
+/// A home page in no order: multiples of an odd factor, modulo a power of two, are all different.
 fn scattered(i: u64) -> HomePage {
     HomePage(i.wrapping_mul(6_364_136_223_846_793_005) % HOME_PAGES_MAX)
 }
@@ -92,7 +92,7 @@ fn bench_map(c: &mut Criterion) {
             map.find(scattered(u64::from(SLOTS) + i))
         });
     });
-    // Every slot is given away in turn, so that each call removes an old page and adds a new one.
+    // Every slot is reused in turn: each call removes an old page and adds a new one.
     let mut next = u64::from(SLOTS);
     group.bench_function("set", |b| {
         b.iter(|| {

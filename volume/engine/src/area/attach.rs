@@ -1,5 +1,6 @@
-//! Formatting an area, and attaching one: the engine recovers what the area holds from its checkpoint and its log. Nothing
-//! here guesses. Pages that contradict each other are an error that says what to do; the area is then unchanged.
+//! Formatting an area, and attaching one: the engine recovers the area's contents from checkpoint
+//! and log. Nothing here guesses. Pages that contradict each other are an error that says what to
+//! do; the area then stays unchanged.
 
 use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
@@ -15,35 +16,35 @@ use crate::format::{
 use crate::write_buffer::ring::Ring;
 use crate::{Config, Engine, Mode};
 
-/// What an area is made with.
+/// The parameters of a new area.
 #[derive(Clone, Debug)]
 pub struct FormatOptions {
     /// Drawn at random.
     pub uuid: [u8; 16],
     /// Size of the device that clients see.
     pub capacity: Sectors,
-    /// Where the area begins, where it is a part of the device that holds home.
+    /// The first sector of an area that is a part of home's own device; else `None`.
     pub inside: Option<Lba>,
     /// First sector of the first home page, 0 to 7.
     pub grid: Sectors,
-    /// Where writes are to go.
+    /// Where writes go.
     pub mode: Mode,
     /// Pages of a segment.
     pub segment_pages: u32,
-    /// Share of the write buffer in percent, where copies stand in the area.
+    /// Share of the write buffer in percent, if copies stand in the area.
     pub write_buffer_percent: u8,
-    /// How much replicas may take of home's free pages, with all that is left of the area for the write buffer; zero for
-    /// copies in the area.
+    /// How much of home's free pages replicas may take; the write buffer then takes the rest of the
+    /// area. Zero: copies stand in the area.
     pub replicas: Sectors,
     /// Home's name, for people.
     pub label: String,
 }
 
 impl FormatOptions {
-    /// How an area of this size is divided.
+    /// The division of an area of this size.
     ///
     /// # Errors
-    /// Where it is too small or too large.
+    /// If the area is too small or too large.
     pub fn geometry(&self, area: Sectors) -> Result<Geometry, GeometryError> {
         let contents = Contents::new(self.write_buffer_percent, self.replicas);
         Geometry::fit(area, self.segment_pages, contents)
@@ -53,107 +54,107 @@ impl FormatOptions {
 /// Why an area cannot be made or attached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// It cannot be divided.
+    /// The area cannot be divided.
     #[error("the area cannot be formatted")]
     Geometry(#[from] GeometryError),
     /// The device failed.
     #[error("the device of the area failed")]
     Device(#[from] DeviceError),
-    /// No superblock that counts.
+    /// Neither superblock is valid.
     #[error("no usable superblock")]
     Superblock(#[from] SuperblockError),
-    /// A page is damaged, or none of ours.
+    /// A page is damaged, or belongs to something else.
     #[error(
         "{what} (page {page} of the area) is damaged: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     Damaged {
         /// Which kind of page.
         what: &'static str,
-        /// Where, from the start of the area.
+        /// The page, from the start of the area.
         page: u64,
-        /// How.
+        /// The damage.
         #[source]
         error: FormatError,
     },
-    /// Two pages do not belong together.
+    /// Two pages contradict each other.
     #[error(
         "{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     Stranger {
         /// Which kind of page.
         what: &'static str,
-        /// Where.
+        /// The page.
         page: u64,
     },
-    /// The log breaks off before its end.
+    /// A record is missing in the middle of the log.
     #[error(
         "the log of the area breaks off at page {page} (record {sequence}), but record {later} says that it was on stable storage: something in between is damaged; nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     BrokenLog {
-        /// Where the record should stand.
+        /// The page where the record should stand.
         page: u64,
-        /// Which record.
+        /// The record's sequence number.
         sequence: u64,
-        /// Which one knows.
+        /// The record that knows of it.
         later: u64,
     },
-    /// The device cannot read a page that there is no doing without.
+    /// The device cannot read an essential page.
     #[error(
         "{what} (page {page} of the area) cannot be read: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     Unreadable {
-        /// What stands there.
+        /// The page's kind.
         what: &'static str,
-        /// Where, from the start of the area.
+        /// The page, from the start of the area.
         page: u64,
     },
-    /// It has replicas in discarded pages.
+    /// Replicas may stand in discarded pages.
     #[error(
         "bytes of replicas may stand in {stained} of discarded pages, and the area alone knows where: run `seekless volume detach` first; nothing was changed"
     )]
     HasReplicas {
-        /// How much.
+        /// The size of these pages.
         stained: Sectors,
     },
-    /// Where replicas may stand is not known any more.
+    /// The area does not know any more where replicas may stand.
     #[error(
         "what is damaged told where replicas stand: discarded pages may read as other bytes of the same disk, which no repair can tell from data. Nothing was changed: copy the disk and its area, then let the file system's own check look at the disk"
     )]
     ReplicasUnknown(#[source] Box<AttachError>),
-    /// What only the area holds would be lost.
+    /// Data that only the area holds would be lost.
     #[error(
         "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
     )]
     NotDrained,
-    /// Home could be mounted without its newest data.
+    /// Somebody could mount home without its newest data.
     #[error(
         "the area may hold the only copy of something, and has no space for the guard that keeps the bare disk from being mounted; nothing was changed"
     )]
     NoGuard,
-    /// Home is not what it was.
+    /// Home has another size.
     #[error(
         "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless volume resize`"
     )]
     Capacity {
-        /// When it was made.
+        /// The size when the area was made.
         expected: Sectors,
-        /// Now.
+        /// The size now.
         found: Sectors,
     },
     /// The area's device shrank.
     #[error("the area has {expected}, but its device only {found}: it was cut short; grow it back")]
     Shrunken {
-        /// What the superblock says.
+        /// The size in the superblock.
         expected: Sectors,
-        /// What there is.
+        /// The size of the device.
         found: Sectors,
     },
 }
 
-/// What was found at attach.
+/// The state of an area at its attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttachReport {
-    /// It had been detached in order.
+    /// The area was detached in order.
     pub clean: bool,
     /// Copies are used at once: nobody wrote home meanwhile.
     pub trusted: bool,
@@ -163,13 +164,14 @@ pub struct AttachReport {
     pub dirty: u64,
     /// Copies equal to home.
     pub copies: u64,
-    /// Copies yet to be proven.
+    /// Copies in doubt.
     pub suspects: u64,
-    /// The guard must be up before the first request: home alone may not hold all that clients read.
+    /// The guard must be up before the first request: home alone may not hold all that clients
+    /// read.
     pub needs_guard: bool,
 }
 
-/// What the superblock says that does not change while the engine runs, and what only checkpoints change.
+/// The superblock's constants, and the values that only checkpoints change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identity {
     pub(crate) uuid: AreaId,
@@ -179,15 +181,15 @@ pub(crate) struct Identity {
     pub(crate) generation: u64,
     pub(crate) checkpoint_slot: u8,
     pub(crate) checkpoint_generation: u64,
-    /// The plan that the plan region holds; 0 for none.
+    /// The plan in the plan region; 0 for none.
     pub(crate) plan: u64,
 }
 
-/// What a checkpoint says of its moment.
+/// The checkpoint's account of its moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) dirty: bool,
-    /// At a detach in order: what the driver can prove.
+    /// At a detach in order: the driver's proof about home.
     pub(crate) stamp: Option<[u8; 32]>,
     pub(crate) mode: Mode,
     pub(crate) checkpoint_slot: u8,
@@ -195,17 +197,17 @@ pub(crate) struct Moment {
     /// Segment of the log and page, sequence, checksum of the header before.
     pub(crate) position: (u32, u32, u64, u32),
     pub(crate) tail: u32,
-    /// The plan at hand; 0 for none.
+    /// The plan in force; 0 for none.
     pub(crate) plan: u64,
 }
 
 impl Identity {
-    /// Of an area that nobody will attach again.
+    /// For an area that nobody attaches again.
     pub(crate) fn fresh(config: &Config) -> Self {
         Self { area_size: config.area, generation: 1, ..Self::default() }
     }
 
-    /// Of an area that was found; `has_plan` where its plan could be read.
+    /// For an attached area; `has_plan` if its plan could be read.
     fn of(s: &Superblock, has_plan: bool) -> Self {
         Self {
             uuid: s.uuid,
@@ -284,10 +286,10 @@ pub(crate) fn write_page(
     area.write(page_extent(at, 1), &page)
 }
 
-/// Makes `area`, all of it, an area without copies. What it held is lost; home is not touched.
+/// Formats all of `area`, without copies. The former contents are lost; home stays as it is.
 ///
 /// # Errors
-/// Where it is too small, or fails.
+/// If the area is too small, or the device fails.
 pub fn format_area(
     area: &mut dyn Device,
     options: &FormatOptions,
@@ -295,11 +297,13 @@ pub fn format_area(
     make(area, options, 1)
 }
 
-/// Divides `area`, all of it as large as it is now, anew: `before` is what its superblock said. Its copies are
-/// dropped; home is complete before, and not touched. A crash before it ends leaves the area as it was or none.
+/// Divides all of `area` again, for its size now; `before` is its superblock. The copies are
+/// dropped; home is complete, and stays as it is. After a crash the area is as before, or there is
+/// none.
 ///
 /// # Errors
-/// Where it was not drained and detached in order, where bytes of replicas may stand in home; as [`format_area`].
+/// If the area was not drained and detached in order, or if replicas' bytes may stand at home; as
+/// [`format_area`].
 pub fn resize_area(
     area: &mut dyn Device,
     options: &FormatOptions,
@@ -314,7 +318,8 @@ pub fn resize_area(
             return Err(AttachError::HasReplicas { stained });
         }
     }
-    // It keeps its name, and records of before still stand there: none may be taken for one of the new log.
+    // The area keeps its name, and old records still stand in it. None of them may count as one of
+    // the new log.
     let records = u64::from(before.log_segments) * u64::from(before.segment_pages);
     make(area, options, before.next_sequence.saturating_add(records))
 }
@@ -346,7 +351,7 @@ fn make(
         tail: 0,
         plan: 0,
     };
-    // No half-made area can be taken for a whole one, nor for the one that was here.
+    // No half-made area may count as a whole one, nor as the former one.
     area.write_zeroes(page_extent(0, 2))?;
     area.flush()?;
     for copy in [1, 0] {
@@ -359,14 +364,15 @@ fn make(
     Ok(geometry)
 }
 
-/// Attaches an area that [`format_area`] made: recovers its contents, and marks the area as in use. The server and the crash
-/// enumerator both call this function. The area itself decides its size, grid, mode and division; `config` decides the rest.
-/// Without a proof, copies are in doubt: each is compared with home before its first use. Without a proof, free pages count
-/// as used, except those that may hold bytes of replicas.
+/// Attaches an area that [`format_area`] made: recovers its contents, and marks the area as in use.
+/// The server and the crash enumerator both call this function. The area itself decides its size,
+/// grid, mode and division; `config` decides the rest. Without a proof, copies are in doubt: each
+/// is compared with home before its first use. Without a proof, free pages count as used, except
+/// those that may hold bytes of replicas.
 ///
 /// # Errors
-/// Where the area is none, or of a newer version, or damaged, or of another device, or would need a guard that it has no
-/// space for. Nothing was changed then.
+/// If there is no area, or the area is of a newer version, damaged or of another device, or needs a
+/// guard without space for one. Nothing was changed then.
 pub fn attach(
     area: &mut dyn Device,
     config: Config,
@@ -387,7 +393,7 @@ pub fn attach(
     Ok((engine, AttachReport { needs_guard, ..report }))
 }
 
-/// An engine that goes on with what was recovered; the area is marked as in use.
+/// An engine that goes on with the recovered area, now marked as in use.
 pub(crate) fn resume(
     area: &mut dyn Device,
     r: Recovered,
@@ -400,7 +406,7 @@ pub(crate) fn resume(
     let (clean, trusted) = (r.is_clean(), r.is_trusted(proof));
     let mut engine = Engine::with(divided_like(config, s, &r.geo), r.geo, identity);
     engine.copies.resume(r.map);
-    // After a stop in order somebody else may have written where the client had discarded.
+    // After a stop in order somebody else may have written to discarded pages.
     if trusted || !clean || proof.keeps_home() {
         let most = engine.geo.segment_pages - 1;
         let places = r.places.into_iter();
@@ -411,8 +417,8 @@ pub(crate) fn resume(
     }
     engine.doubt_copies(clean, trusted);
     let ring = Ring { tail_durable: r.ring.tail, replay: r.ring.head, ..r.ring };
-    // Numbers that no record has which a lost one left without its predecessor: were that written again, byte for
-    // byte, what once followed it would follow it again.
+    // The next sequence numbers skip those that lost records may have. If the new log repeated a
+    // lost record byte for byte, the old record behind it would count too.
     let sequence = r.sequence + engine.log.pages();
     engine.log.resume(ring, r.page, sequence, r.previous);
     engine.sync.home_dirty = true;
@@ -421,7 +427,7 @@ pub(crate) fn resume(
     if let Some(wants) = r.plan {
         engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
     }
-    // There may be something to do before anybody asks for anything.
+    // Background work may be due before the first request.
     engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
     engine.put_down(area, r.which)?;
     let report = AttachReport {
@@ -436,7 +442,7 @@ pub(crate) fn resume(
     Ok((engine, report))
 }
 
-/// What the superblock decides is not the driver's to choose.
+/// The superblock decides these values, not the driver.
 fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
     let (write_buffer_percent, replicas) = match geo.contents(s.area_size) {
         Contents::Copies { write_buffer_percent } => (write_buffer_percent, Sectors(0)),
@@ -454,12 +460,13 @@ fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
 }
 
 impl Engine {
-    /// What an attach takes for proven of the copies that it found.
+    /// Which of the found copies this attach trusts.
     fn doubt_copies(&mut self, clean: bool, trusted: bool) {
         for slot in slots(0..self.geo.slots()) {
             match (self.copies.state(slot), self.copies.is_log(slot)) {
                 (State::Free, _) => {}
-                // Of the log, only what is needed is kept: what is at home could be taken for newer after a crash.
+                // Of the log's copies only dirty ones are kept: a copy that is at home could count
+                // as newer after a crash.
                 (State::Clean | State::Suspect, true) if clean => self.copies.clear(slot),
                 (_, true) => self.copies.set_state(slot, State::Dirty),
                 (_, false) if trusted => {}
@@ -468,7 +475,7 @@ impl Engine {
         }
     }
 
-    /// What a checkpoint that begins now says of its moment: the other place, the next generation.
+    /// The moment of a checkpoint that begins now: the other place, the next generation.
     pub(crate) fn moment(&self, mode: Mode, stamp: Option<[u8; 32]>) -> Moment {
         Moment {
             dirty: mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0,
@@ -482,8 +489,8 @@ impl Engine {
         }
     }
 
-    /// A checkpoint, at once, and a superblock that says that the area is in use: the copy that counts is written
-    /// last.
+    /// Writes a checkpoint at once, and a superblock that marks the area as in use. The valid copy
+    /// of the superblock is written last.
     fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
         let free = self.free_now(std::iter::empty());
         let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };

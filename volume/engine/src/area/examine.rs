@@ -14,18 +14,18 @@ use crate::free_space::extents::Extents;
 /// Pages that are read at a time.
 const PIECE: u32 = 256;
 
-/// What an area holds.
+/// The contents of an area.
 #[derive(Debug)]
 pub struct Examined {
     recovered: Recovered,
 }
 
-/// Something that is not as it should be.
+/// A fault in an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether bytes of clients are lost by it.
+    /// Whether clients' bytes are lost.
     pub loss: bool,
-    /// What and where.
+    /// Kind and position of the fault.
     pub what: String,
 }
 
@@ -36,43 +36,43 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What a repair has done.
+/// The result of a repair.
 #[derive(Clone, Debug, Default)]
 pub struct RepairReport {
-    /// What was wrong, and is not any more.
+    /// The repaired faults.
     pub mended: Vec<Finding>,
     /// Extents of home whose newest bytes are gone: home has older ones.
     pub lost: Vec<Extent>,
-    /// Where the checkpoint was lost: extents of which the log's copy is taken for the newest. One that was written home
-    /// since, without a flush before a crash, is back.
+    /// After the loss of a checkpoint: extents whose copy in the log counts as the newest. Such a
+    /// copy may be older than home.
     pub doubtful: Vec<Extent>,
 }
 
-/// How a repair ended.
+/// The end of a repair.
 #[derive(Clone, Debug)]
 pub enum Repair {
     /// The area can be attached.
     Done(RepairReport),
-    /// It would cost bytes of clients, and that was not allowed: nothing was written.
+    /// Clients' bytes would be lost, and that was not allowed: nothing was written.
     WouldLose(RepairReport),
 }
 
-/// Reads what an area holds: its superblock, checkpoint and log. Nothing is written.
+/// Reads the contents of an area: superblock, checkpoint and log. Nothing is written.
 ///
 /// # Errors
-/// As [`attach`](crate::attach): where the area cannot be attached as it is.
+/// As [`attach`](crate::attach), if the area cannot be attached as it is.
 pub fn examine(area: &mut dyn Device) -> Result<Examined, AttachError> {
     Ok(Examined { recovered: recover(area)? })
 }
 
 impl Examined {
-    /// What the superblock says.
+    /// The superblock.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.recovered.superblock
     }
 
-    /// Whether it was detached in order and nothing was written since.
+    /// Whether the area was detached in order, and nothing was written since.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.recovered.is_clean()
@@ -84,15 +84,15 @@ impl Examined {
         self.recovered.records
     }
 
-    /// Slots, and what stands in each: `(slot, home page, state, sum)`, in order of slot. After an unclean stop
-    /// a copy that the checkpoint calls clean is in doubt.
+    /// Slots and their copies: `(slot, home page, state, sum)`, in order of slot. After an unclean
+    /// stop a copy that the checkpoint calls clean is in doubt.
     pub fn copies(&self) -> impl Iterator<Item = (u32, u64, State, PageSum)> {
         let map = &self.recovered.map;
         let clean = self.is_clean();
         let log = self.recovered.geo.read_segments * self.recovered.geo.segment_pages;
         slots(0..self.recovered.geo.slots()).filter_map(move |slot| {
             let state = match map.state(slot) {
-                // What is left of the log may be newer than home.
+                // The rest of the log may be newer than home.
                 State::Clean | State::Suspect if !clean && slot.0 >= log => State::Dirty,
                 State::Clean if !clean => State::Suspect,
                 state => state,
@@ -119,32 +119,32 @@ impl Examined {
         Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
     }
 
-    /// Takes for free what an [`attach`](crate::attach) with this proof would.
+    /// Counts as free the pages that an [`attach`](crate::attach) with this proof would.
     #[must_use]
     pub fn doubting(mut self, proof: &Proof) -> Self {
         self.recovered.doubt_free(proof);
         self
     }
 
-    /// Whether a home page is one that the client has discarded and not written since: it reads as zeroes, whatever home
-    /// holds.
+    /// Whether the client has discarded a home page and not written it since. Such a page reads as
+    /// zeroes, whatever home holds.
     #[must_use]
     pub fn is_free(&self, page: u64) -> bool {
         self.recovered.free.contains(page)
     }
 
-    /// How much of home is so, and how much of that may hold bytes of replicas.
+    /// The size of all such pages, and of those that may hold bytes of replicas.
     #[must_use]
     pub fn free(&self) -> (Sectors, Sectors) {
         let sectors = |set: &Extents| Sectors(set.pages() * PAGE_SECTORS);
         (sectors(&self.recovered.free), sectors(&self.recovered.stained))
     }
 
-    /// What is amiss that does not keep the area from being attached. With `data`, every copy is read and held
-    /// against its checksum; `progress` is called with slots read.
+    /// Faults with which the area can still be attached. With `data`, every copy is read and
+    /// compared with its checksum; `progress` is called with slots read.
     ///
     /// # Errors
-    /// Where the device fails as a whole; a page that cannot be read is a finding.
+    /// If the device fails as a whole. An unreadable page is a finding.
     pub fn check(
         &self,
         area: &mut dyn Device,
@@ -162,7 +162,7 @@ impl Examined {
         }
         let most = self.recovered.geo.slots().min(PIECE);
         let mut buffer = vec![0; (most * PAGE_BYTES as u32) as usize];
-        // Replicas stand in home, which is not at hand: a read finds out.
+        // Replicas stand at home, which is not open here: reads check them.
         let geo = &self.recovered.geo;
         let copies: Vec<(u32, u64, State, PageSum)> =
             self.copies().filter(|&(slot, ..)| geo.page_of(Slot(slot)).is_some()).collect();
@@ -202,12 +202,12 @@ impl Examined {
     }
 }
 
-/// Makes an area attachable again that [`examine`] refuses or whose only copies are damaged: rebuilds a lost
-/// checkpoint from the segments, cuts a broken log where it breaks, gives up pages whose only copy does not match its
-/// checksum. With `lose` false, nothing is written where bytes of clients would be given up.
+/// Repairs an area that [`examine`] refuses, or whose only copies are damaged: rebuilds a lost
+/// checkpoint from the segments, cuts a broken log, gives up damaged pages without another copy.
+/// With `lose` false, nothing is written if clients' bytes would be given up.
 ///
 /// # Errors
-/// Where there is no superblock to begin with, or the device fails. Nothing was changed then.
+/// If there is no superblock, or the device fails. Nothing was changed then.
 pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
     let (mut recovered, salvage) = salvage(area)?;
     let mut report = RepairReport::default();
@@ -238,7 +238,7 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         );
         report.mended.push(Finding { loss: true, what });
     }
-    // Give up what cannot be read any more.
+    // Give up unreadable pages.
     let log = recovered.geo.read_segments * recovered.geo.segment_pages;
     let mut page = vec![0; PAGE_BYTES as usize];
     for slot in slots(log..recovered.geo.slots()) {
@@ -261,7 +261,8 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     }
     let s = &recovered.superblock;
     if s.free_map_pages > 0 && recovered.is_clean() {
-        // Put down as in use it would be believed about what is free, whoever wrote home since.
+        // An area that is marked as in use would be trusted about free pages, even if somebody else
+        // wrote home.
         if report.lost.is_empty() {
             let which = recovered.which as u64;
             for copy in [1 - which, which] {
@@ -275,11 +276,12 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         recovered.free = recovered.stained.clone();
     }
     let log_pages = recovered.geo.slots() - log;
-    // Whatever the map says of copies is in doubt now; dirty stays dirty.
+    // All copies are in doubt now; dirty ones stay dirty.
     recovered.superblock.flags = recovered.superblock.flags.without(AreaFlags::CLEAN);
     let config = Config::new(Sectors(recovered.superblock.home_capacity.0));
     resume(area, recovered, config, &Proof::NONE)?;
-    // The next attach looks there again, or where the log goes on from now; most devices can read what was written anew.
+    // The next attach reads these pages again, or the log continues there. Most devices can read a
+    // page that was written again.
     let mut unreadable = salvage.unreadable;
     for _ in 0..=log_pages {
         for page in unreadable.drain(..) {

@@ -1,5 +1,5 @@
-//! docs/changing/on-disk-format.md, from the definitions that the code reads and writes by. `cargo xtask format-doc`
-//! writes it, `cargo xtask tidy` says when it is out of date.
+//! Writes docs/changing/on-disk-format.md from the definitions that the code reads and writes by:
+//! `cargo xtask format-doc`. `cargo xtask tidy` tells if the document is out of date.
 
 use std::fmt::Write as _;
 
@@ -171,7 +171,7 @@ fn write(out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Where the regions stand, and an example.
+/// The positions of the regions, and an example.
 fn regions(out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n## Where things stand\n")?;
     writeln!(
@@ -257,7 +257,7 @@ fn page(out: &mut String, layout: &Layout) -> std::fmt::Result {
     Ok(())
 }
 
-/// A number as people know it.
+/// A number in its common form.
 fn limit(n: u64) -> String {
     match n {
         n if n < 1 << 32 => n.to_string(),

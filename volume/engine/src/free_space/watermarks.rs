@@ -1,5 +1,5 @@
-//! Which replicas give way, and when (FS2, SOSP'05, 3.2): below the low watermark the coldest, below the critical one whole
-//! regions, until there is enough free space again.
+//! Which replicas give way, and when (FS2, SOSP'05, 3.2): below the low watermark the coldest,
+//! below the critical one whole regions, until enough space is free again.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use super::replicas::LOOKS;
 use crate::Engine;
 use crate::core::page_map::{State, slots};
 
-/// Replication stops where less than this share of home, in percent, is free of data and replicas, and the coldest
-/// replicas go (3.2: the low watermark).
+/// The low watermark (3.2): replication stops and the coldest replicas go if less than this share
+/// of home, in percent, is free of data and replicas.
 const LOW: u64 = 10;
-/// It goes on once this much is (the high watermark).
+/// The high watermark: replication goes on.
 const HIGH: u64 = 15;
-/// Below this, whole regions go at once (the critical watermark).
+/// The critical watermark: whole regions go at once.
 const CRITICAL: u64 = 5;
 
 impl Engine {
@@ -21,13 +21,13 @@ impl Engine {
         self.free.map.free.pages().saturating_sub(self.free.replicas.bound_pages)
     }
 
-    /// Whether so many pages may be replicated now.
+    /// Whether this many pages may be replicated now.
     pub(crate) fn may_replicate(&self, pages: u64) -> bool {
         !self.free.replicas.suspended
             && self.spare().saturating_sub(pages) * 100 >= self.free.map.home_pages * LOW
     }
 
-    /// Gives way where little is free (3.2).
+    /// Drops replicas if too little is free (3.2).
     pub(crate) fn yield_space(&mut self) {
         if !self.free.is_used() {
             return;
