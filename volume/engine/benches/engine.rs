@@ -12,7 +12,7 @@ use seekless_learn::{Copy, Plan};
 #[allow(dead_code, unreachable_pub, reason = "a part of the crate, seen from outside")]
 mod pagemap;
 
-use pagemap::{HOME_PAGES_MAX, HomePage, PageMap, Slot, State};
+use pagemap::{CopyState, HOME_PAGES_MAX, HomePage, PageMap, Slot};
 
 const REQUESTS: u64 = 100_000;
 const SPAN: u64 = 1 << 24;
@@ -77,7 +77,7 @@ fn bench_map(c: &mut Criterion) {
     let mut group = c.benchmark_group("page map, 1M slots");
     let mut map = PageMap::new(SLOTS);
     for slot in 0..SLOTS {
-        map.set(Slot(slot), scattered(u64::from(slot)), State::Clean, slot.into());
+        map.set(Slot(slot), scattered(u64::from(slot)), CopyState::Clean, slot.into());
     }
     let mut i = 0u64;
     group.bench_function("find, held", |b| {
@@ -97,7 +97,7 @@ fn bench_map(c: &mut Criterion) {
     group.bench_function("set", |b| {
         b.iter(|| {
             let slot = Slot((next * 377_777 % u64::from(SLOTS)) as u32);
-            map.set(slot, scattered(next), State::Clean, 0);
+            map.set(slot, scattered(next), CopyState::Clean, 0);
             next += 1;
         });
     });

@@ -35,10 +35,11 @@ pub enum Input {
     },
     /// A new layout to move to in the background. An empty plan forgets every copy.
     Install(Plan),
-    /// Write these replicas in the background, in this order, into free pages of home. The engine skips a replica whose place
-    /// is not free, or whose home page has as many replicas as it may.
+    /// Write these replicas in the background, in this order, into free pages of home. The engine
+    /// skips a replica whose place is not free, or whose home page has as many replicas as it may.
     Replicate(Vec<Replica>),
-    /// The same, before all other replicas and at the pace of a plan: a client waits for these replicas.
+    /// The same, before all other replicas and at the pace of a plan: a client waits for these
+    /// replicas.
     ReplicateSoon(Vec<Replica>),
     /// Forget every replica, and write zeroes in their places. Home alone then holds all that
     /// clients read.
@@ -48,22 +49,25 @@ pub enum Input {
     Bypass(bool),
     /// The administrator's command.
     Command(Command),
-    /// Save the map and mark the area as cleanly detached, with the driver's proof about home. The detach ends when
-    /// [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages stay dirty: see [`Command::Drain`].
+    /// Save the map and mark the area as cleanly detached, with the driver's proof about home. The
+    /// detach ends when [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages
+    /// stay dirty: see [`Command::Drain`].
     Detach {
-        /// The driver finds the same stamp at the next attach if and only if nobody else wrote home. All zero proves nothing.
+        /// The driver finds the same stamp at the next attach if and only if nobody else wrote
+        /// home. All zero proves nothing.
         stamp: [u8; 32],
     },
     /// The time that [`crate::Engine::wakeup`] named has come.
     Tick,
 }
 
-/// An administrator's command to a running volume. The same value travels from the command line through the control socket to
-/// the engine; JSON has `"drain"` and `{"set_mode": "writeback"}`.
+/// An administrator's command to a running volume. The same value travels from the command line
+/// through the control socket to the engine; JSON has `"drain"` and `{"set_mode": "writeback"}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Change where writes go. A change to write-through empties the write buffer in the background.
+    /// Change where writes go. A change to write-through empties the write buffer in the
+    /// background.
     SetMode(Mode),
     /// Write all dirty pages home, and absorb no more writes until [`Command::SetMode`].
     Drain,
@@ -79,7 +83,7 @@ pub enum Output {
     /// Start this I/O; answer with [`Input::Done`], at once or later, in any order.
     Submit(Io),
     /// Copy bytes within memory, now.
-    Move(Move),
+    Move(MemoryMove),
     /// Put a page of metadata, [`crate::Engine::page`], into memory, now.
     Put {
         /// Which page of metadata.
@@ -157,7 +161,8 @@ pub enum Memory {
         /// From its start.
         offset: Sectors,
     },
-    /// A read buffer of [`Config::buffer_bytes`]; indices are small and reused. Allocate on first sight.
+    /// A read buffer of [`Config::buffer_bytes`]; indices are small and reused. Allocate on first
+    /// sight.
     Buffer {
         /// Which.
         index: u32,
@@ -201,7 +206,7 @@ pub enum Mode {
 
 /// A copy within memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct MemoryMove {
     /// The source.
     pub from: Memory,
     /// The destination; never overlaps `from`.
@@ -237,7 +242,7 @@ pub enum Trouble {
     Area,
     /// A destage failed, or zeroes in the place of replicas.
     #[error(
-        "home cannot be written or flushed: what the write buffer holds, and replicas, stay where they are"
+        "home cannot be written or flushed: the data in the write buffer, and replicas, stay in place"
     )]
     Home,
     /// Pages that are only in the write buffer are unreadable or damaged.
@@ -245,7 +250,7 @@ pub enum Trouble {
     Copies,
     /// Acknowledged writes failed on both devices. This trouble stays.
     #[error(
-        "writes whose clients were told that they had ended could be written neither to the area nor home, and are lost: every flush fails until the server is started anew"
+        "acknowledged writes could be written neither to the area nor home, and are lost: every flush fails until the server is started again"
     )]
     Lost,
 }
@@ -267,7 +272,8 @@ pub struct Config {
     /// Share of the area's segments that are the write buffer, in percent. The log always has a few
     /// segments.
     pub write_buffer_percent: u8,
-    /// Capacity of home's free pages that replicas may take (FS2, SOSP'05); zero for copies in the area itself.
+    /// Capacity of home's free pages that replicas may take (FS2, SOSP'05); zero for copies in the
+    /// area itself.
     pub replicas: Sectors,
     /// How many replicas a page may have (6.1): at least 1.
     pub degree: u32,

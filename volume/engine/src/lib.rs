@@ -19,7 +19,7 @@ mod free_space;
 mod write_buffer;
 
 pub use api::{
-    Class, Command, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output,
+    Class, Command, Config, Fault, Input, Io, IoFailed, IoId, Memory, MemoryMove, Mode, Output,
     RequestId, Stats, Sum, Target, Trouble,
 };
 pub use area::attach::{

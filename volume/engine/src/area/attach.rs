@@ -7,13 +7,13 @@ use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors
 use crate::area::checkpoint_pages::CheckpointPages;
 use crate::area::proof::{HomeGuard, Proof, needs_guard};
 use crate::area::recover::{Recovered, recover};
-use crate::core::page_map::{State, slots};
+use crate::core::page_map::{CopyState, slots};
 use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
     Page, Position, Superblock, SuperblockError, Which, page_extent,
 };
-use crate::write_buffer::ring::Ring;
+use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Config, Engine, Mode};
 
 /// The parameters of a new area.
@@ -88,7 +88,7 @@ pub enum AttachError {
     },
     /// A record is missing in the middle of the log.
     #[error(
-        "the log of the area breaks off at page {page} (record {sequence}), but record {later} says that it was on stable storage: something in between is damaged; nothing was changed; run `seekless volume check`, then `seekless volume repair`"
+        "the log of the area ends at page {page} (record {sequence}), but record {later} says that more was on stable storage: a page in between is damaged; nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     BrokenLog {
         /// The page where the record should stand.
@@ -118,17 +118,17 @@ pub enum AttachError {
     },
     /// The area does not know any more where replicas may stand.
     #[error(
-        "what is damaged told where replicas stand: discarded pages may read as other bytes of the same disk, which no repair can tell from data. Nothing was changed: copy the disk and its area, then let the file system's own check look at the disk"
+        "the damaged pages named the places of replicas: discarded pages may read as other bytes of this disk, and no repair can tell these from data. Nothing was changed: copy the disk and its area, then run the file system's own check on the disk"
     )]
     ReplicasUnknown(#[source] Box<AttachError>),
     /// Data that only the area holds would be lost.
     #[error(
-        "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
+        "the area is not drained and detached: it may hold the only copy of some data; nothing was changed"
     )]
     NotDrained,
     /// Somebody could mount home without its newest data.
     #[error(
-        "the area may hold the only copy of something, and has no space for the guard that keeps the bare disk from being mounted; nothing was changed"
+        "the area may hold the only copy of some data, and has no space for the guard that keeps the bare disk from being mounted; nothing was changed"
     )]
     NoGuard,
     /// Home has another size.
@@ -142,7 +142,9 @@ pub enum AttachError {
         found: Sectors,
     },
     /// The area's device shrank.
-    #[error("the area has {expected}, but its device only {found}: it was cut short; grow it back")]
+    #[error(
+        "the area has {expected}, but its device only {found}: the device shrank; make it as large as before"
+    )]
     Shrunken {
         /// The size in the superblock.
         expected: Sectors,
@@ -195,8 +197,8 @@ pub(crate) struct Moment {
     pub(crate) checkpoint_slot: u8,
     pub(crate) checkpoint_generation: u64,
     /// Segment of the log and page, sequence, checksum of the header before.
-    pub(crate) position: (u32, u32, u64, u32),
-    pub(crate) tail: u32,
+    pub(crate) position: (Segment, u32, u64, u32),
+    pub(crate) tail: Segment,
     /// The plan in force; 0 for none.
     pub(crate) plan: u64,
 }
@@ -242,13 +244,13 @@ impl Identity {
             next_sequence,
             plan_generation: at.plan,
             plan_slots: if at.plan == 0 { 0 } else { geo.read_slots().into() },
-            position: Position { segment: geo.read_segments + segment, page },
+            position: Position { segment: geo.number_of(segment), page },
             segment_pages: geo.segment_pages,
             read_segments: geo.read_segments,
             log_segments: geo.log_segments,
             free_map_pages: geo.free_map_pages(),
             previous,
-            tail: geo.read_segments + at.tail,
+            tail: geo.number_of(at.tail),
             grid: config.grid.0 as u8,
             mode: at.mode,
             flags,
@@ -266,9 +268,9 @@ impl Identity {
             generation: at.checkpoint_generation,
             entries: geo.slots().into(),
             next_sequence,
-            position: Position { segment: geo.read_segments + segment, page },
+            position: Position { segment: geo.number_of(segment), page },
             previous,
-            tail: geo.read_segments + at.tail,
+            tail: geo.number_of(at.tail),
         }
     }
 }
@@ -347,8 +349,8 @@ fn make(
         mode: options.mode,
         checkpoint_slot: 0,
         checkpoint_generation: 0,
-        position: (0, 0, sequence, 0),
-        tail: 0,
+        position: (Segment(0), 0, sequence, 0),
+        tail: Segment(0),
         plan: 0,
     };
     // No half-made area may count as a whole one, nor as the former one.
@@ -429,14 +431,14 @@ pub(crate) fn resume(
     }
     // Background work may be due before the first request.
     engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
-    engine.put_down(area, r.which)?;
+    engine.save(area, r.which)?;
     let report = AttachReport {
         clean,
         trusted,
         records: r.records,
-        dirty: engine.copies.count(State::Dirty),
-        copies: engine.copies.count(State::Clean),
-        suspects: engine.copies.count(State::Suspect),
+        dirty: engine.copies.count(CopyState::Dirty),
+        copies: engine.copies.count(CopyState::Clean),
+        suspects: engine.copies.count(CopyState::Suspect),
         needs_guard: false,
     };
     Ok((engine, report))
@@ -464,13 +466,13 @@ impl Engine {
     fn doubt_copies(&mut self, clean: bool, trusted: bool) {
         for slot in slots(0..self.geo.slots()) {
             match (self.copies.state(slot), self.copies.is_log(slot)) {
-                (State::Free, _) => {}
+                (CopyState::Free, _) => {}
                 // Of the log's copies only dirty ones are kept: a copy that is at home could count
                 // as newer after a crash.
-                (State::Clean | State::Suspect, true) if clean => self.copies.clear(slot),
-                (_, true) => self.copies.set_state(slot, State::Dirty),
+                (CopyState::Clean | CopyState::Suspect, true) if clean => self.copies.clear(slot),
+                (_, true) => self.copies.set_state(slot, CopyState::Dirty),
                 (_, false) if trusted => {}
-                (_, false) => self.copies.set_state(slot, State::Suspect),
+                (_, false) => self.copies.set_state(slot, CopyState::Suspect),
             }
         }
     }
@@ -478,7 +480,7 @@ impl Engine {
     /// The moment of a checkpoint that begins now: the other place, the next generation.
     pub(crate) fn moment(&self, mode: Mode, stamp: Option<[u8; 32]>) -> Moment {
         Moment {
-            dirty: mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0,
+            dirty: mode == Mode::WriteBack || self.copies.count(CopyState::Dirty) > 0,
             stamp,
             mode,
             checkpoint_slot: 1 - self.identity.checkpoint_slot,
@@ -491,7 +493,7 @@ impl Engine {
 
     /// Writes a checkpoint at once, and a superblock that marks the area as in use. The valid copy
     /// of the superblock is written last.
-    fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
+    fn save(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
         let free = self.free_now(std::iter::empty());
         let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
         let mut pages = CheckpointPages::new(moment, free);

@@ -6,8 +6,8 @@ use crate::Config;
 use crate::area::attach::{AttachError, resume, write_page};
 use crate::area::proof::Proof;
 use crate::area::recover::{Recovered, recover};
-use crate::area::salvage::salvage;
-use crate::core::page_map::{HomePage, Slot, State, slots};
+use crate::area::salvage::{Salvage, salvage};
+use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::{AreaFlags, PageSum, Superblock, page_extent, page_sum};
 use crate::free_space::extents::Extents;
 
@@ -86,15 +86,17 @@ impl Examined {
 
     /// Slots and their copies: `(slot, home page, state, sum)`, in order of slot. After an unclean
     /// stop a copy that the checkpoint calls clean is in doubt.
-    pub fn copies(&self) -> impl Iterator<Item = (u32, u64, State, PageSum)> {
+    pub fn copies(&self) -> impl Iterator<Item = (u32, u64, CopyState, PageSum)> {
         let map = &self.recovered.map;
         let clean = self.is_clean();
         let log = self.recovered.geo.read_segments * self.recovered.geo.segment_pages;
         slots(0..self.recovered.geo.slots()).filter_map(move |slot| {
             let state = match map.state(slot) {
                 // The rest of the log may be newer than home.
-                State::Clean | State::Suspect if !clean && slot.0 >= log => State::Dirty,
-                State::Clean if !clean => State::Suspect,
+                CopyState::Clean | CopyState::Suspect if !clean && slot.0 >= log => {
+                    CopyState::Dirty
+                }
+                CopyState::Clean if !clean => CopyState::Suspect,
                 state => state,
             };
             Some((slot.0, map.home(slot)?.0, state, map.sum(slot)))
@@ -106,8 +108,8 @@ impl Examined {
     pub fn newest(&self, page: u64) -> Option<(Extent, PageSum)> {
         let r = &self.recovered;
         let slot = r.map.find(HomePage(page))?;
-        let log = slot.0 >= r.geo.read_segments * r.geo.segment_pages;
-        let dirty = log && (!self.is_clean() || r.map.state(slot) == State::Dirty);
+        let dirty = r.geo.log_slots().contains(&slot.0)
+            && (!self.is_clean() || r.map.state(slot) == CopyState::Dirty);
         let place = r.geo.page_of(slot).filter(|_| dirty)?;
         Some((page_extent(place, 1), r.map.sum(slot)))
     }
@@ -115,8 +117,7 @@ impl Examined {
     /// The sectors of a home page.
     #[must_use]
     pub fn home_of(&self, page: u64) -> Extent {
-        let grid = u64::from(self.recovered.superblock.grid);
-        Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
+        self.recovered.home_of(page)
     }
 
     /// Counts as free the pages that an [`attach`](crate::attach) with this proof would.
@@ -154,7 +155,7 @@ impl Examined {
         let mut findings = Vec::new();
         if let Some(problem) = &self.recovered.other {
             let what =
-                format!("the other copy of the superblock {problem}; the next attach mends it");
+                format!("the other copy of the superblock {problem}; the next attach repairs it");
             findings.push(Finding { loss: false, what });
         }
         if !data {
@@ -164,7 +165,7 @@ impl Examined {
         let mut buffer = vec![0; (most * PAGE_BYTES as u32) as usize];
         // Replicas stand at home, which is not open here: reads check them.
         let geo = &self.recovered.geo;
-        let copies: Vec<(u32, u64, State, PageSum)> =
+        let copies: Vec<(u32, u64, CopyState, PageSum)> =
             self.copies().filter(|&(slot, ..)| geo.page_of(Slot(slot)).is_some()).collect();
         let mut at = 0;
         while let Some(&(first, ..)) = copies.get(at) {
@@ -188,7 +189,7 @@ impl Examined {
                         if readable { "does not match its checksum" } else { "cannot be read" };
                     let home = self.home_of(home);
                     let (loss, whose) = match state {
-                        State::Dirty => (true, "the only copy"),
+                        CopyState::Dirty => (true, "the only copy"),
                         _ => (false, "a copy"),
                     };
                     let what = format!("{whose} of {home}, at {here} of the area, {how}");
@@ -210,52 +211,8 @@ impl Examined {
 /// If there is no superblock, or the device fails. Nothing was changed then.
 pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
     let (mut recovered, salvage) = salvage(area)?;
-    let mut report = RepairReport::default();
-    if let Some(problem) = &recovered.other {
-        let what = format!("one copy of the superblock {problem}");
-        report.mended.push(Finding { loss: false, what });
-    }
-    if let Some(why) = salvage.rebuilt {
-        let what = format!("the map was rebuilt from the segments, because: {why}");
-        report.mended.push(Finding { loss: false, what });
-        let grid = u64::from(recovered.superblock.grid);
-        let extent = |page: &u64| Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS);
-        report.doubtful = salvage.doubtful.iter().map(extent).collect();
-    }
-    if salvage.incomplete {
-        let what = "the log before the lost checkpoint is damaged as well: what it held is gone";
-        report.mended.push(Finding { loss: true, what: what.to_owned() });
-    }
-    if let Some((first, later)) = salvage.lost_records {
-        let what = format!(
-            "the log was cut before record {first}, which is missing, though record {later} knows of it: what was written from there on is gone"
-        );
-        report.mended.push(Finding { loss: true, what });
-    }
-    for page in &salvage.unreadable {
-        let what = format!(
-            "page {page} of the area cannot be read: what the log says from there on, if anything, is gone, and zeroes are written there"
-        );
-        report.mended.push(Finding { loss: true, what });
-    }
-    // Give up unreadable pages.
-    let log = recovered.geo.read_segments * recovered.geo.segment_pages;
-    let mut page = vec![0; PAGE_BYTES as usize];
-    for slot in slots(log..recovered.geo.slots()) {
-        let Some(home) = recovered.map.home(slot) else { continue };
-        let here = page_extent(recovered.geo.page_of(slot).unwrap_or_default(), 1);
-        let good = area.read(here, &mut page).is_ok() && page_sum(&page) == recovered.map.sum(slot);
-        if !good {
-            let grid = u64::from(recovered.superblock.grid);
-            let extent = Extent::new(grid + home.0 * PAGE_SECTORS, PAGE_SECTORS);
-            report.lost.push(extent);
-            let what = format!(
-                "the only copy of {extent}, at {here} of the area, was damaged: home has an older one"
-            );
-            report.mended.push(Finding { loss: true, what });
-            recovered.map.clear(slot);
-        }
-    }
+    let mut report = report_of(&recovered, &salvage);
+    give_up_damaged(area, &mut recovered, &mut report);
     if !lose && report.mended.iter().any(|f| f.loss) {
         return Ok(Repair::WouldLose(report));
     }
@@ -275,7 +232,7 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         }
         recovered.free = recovered.stained.clone();
     }
-    let log_pages = recovered.geo.slots() - log;
+    let log_pages = recovered.geo.log_slots().len();
     // All copies are in doubt now; dirty ones stay dirty.
     recovered.superblock.flags = recovered.superblock.flags.without(AreaFlags::CLEAN);
     let config = Config::new(Sectors(recovered.superblock.home_capacity.0));
@@ -294,4 +251,53 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         }
     }
     Ok(Repair::Done(report))
+}
+
+/// The faults that a salvage has repaired.
+fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
+    let mut report = RepairReport::default();
+    let mut repaired = |loss, what| report.mended.push(Finding { loss, what });
+    if let Some(problem) = &recovered.other {
+        repaired(false, format!("one copy of the superblock {problem}"));
+    }
+    if let Some(why) = &salvage.rebuilt {
+        repaired(false, format!("the map was rebuilt from the segments, because: {why}"));
+    }
+    if salvage.incomplete {
+        let what = "the log before the lost checkpoint is damaged as well: its data is gone";
+        repaired(true, what.to_owned());
+    }
+    if let Some((first, later)) = salvage.lost_records {
+        let what = format!(
+            "the log was cut before record {first}, which is missing, though record {later} knows of it: all data of the log from there on is gone"
+        );
+        repaired(true, what);
+    }
+    for page in &salvage.unreadable {
+        let what = format!(
+            "page {page} of the area cannot be read: the log from there on, if any, is gone, and zeroes are written there"
+        );
+        repaired(true, what);
+    }
+    report.doubtful = salvage.doubtful.iter().map(|&p| recovered.home_of(p)).collect();
+    report
+}
+
+/// Drops the map's entries of pages of the log that are unreadable or damaged.
+fn give_up_damaged(area: &mut dyn Device, recovered: &mut Recovered, report: &mut RepairReport) {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    for slot in slots(recovered.geo.log_slots()) {
+        let Some(home) = recovered.map.home(slot) else { continue };
+        let here = page_extent(recovered.geo.page_of(slot).unwrap_or_default(), 1);
+        let good = area.read(here, &mut page).is_ok() && page_sum(&page) == recovered.map.sum(slot);
+        if !good {
+            let extent = recovered.home_of(home.0);
+            report.lost.push(extent);
+            let what = format!(
+                "the only copy of {extent}, at {here} of the area, was damaged: home has an older one"
+            );
+            report.mended.push(Finding { loss: true, what });
+            recovered.map.clear(slot);
+        }
+    }
 }

@@ -21,7 +21,8 @@ pub enum HomeGuard {
 /// What the driver knows about home and its guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Equal to the stamp of the detach if and only if nobody else wrote home. All zero proves nothing.
+    /// Equal to the stamp of the detach if and only if nobody else wrote home. All zero proves
+    /// nothing.
     pub stamp: [u8; 32],
     /// The state of home's guard.
     pub guard: HomeGuard,

@@ -2,12 +2,13 @@
 //! is written.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
+use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS};
 
 use crate::area::attach::AttachError;
 use crate::area::proof::Proof;
-use crate::core::page_map::{HomePage, PageMap, Slot, State, slots};
+use crate::core::page_map::{CopyState, HomePage, PageMap, Slot, slots};
 use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
@@ -15,7 +16,7 @@ use crate::format::{
     RunKind, Superblock, Which, page_extent, read_superblock,
 };
 use crate::free_space::extents::Extents;
-use crate::write_buffer::ring::Ring;
+use crate::write_buffer::ring::{Ring, Segment};
 
 /// The contents of an area.
 #[derive(Debug)]
@@ -99,12 +100,18 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         superblock,
     };
     r.ring.segments = r.geo.log_segments;
-    r.ring.head = r.superblock.position.segment - r.geo.read_segments;
-    r.ring.tail = r.superblock.tail - r.geo.read_segments;
+    r.ring.head = r.geo.segment(r.superblock.position.segment);
+    r.ring.tail = r.geo.segment(r.superblock.tail);
     Ok(r)
 }
 
 impl Recovered {
+    /// The sectors of a home page.
+    pub(super) fn home_of(&self, page: u64) -> Extent {
+        let grid = u64::from(self.superblock.grid);
+        Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
+    }
+
     fn home_pages(&self) -> u64 {
         self.superblock.home_capacity.0.saturating_sub(self.superblock.grid.into()) / PAGE_SECTORS
     }
@@ -206,7 +213,7 @@ impl Recovered {
     /// A page in the log was written after its discard: a discard voids the log's entries.
     pub(super) fn use_logged(&mut self) {
         if self.geo.free_map_pages() > 0 {
-            for slot in slots(self.geo.read_slots()..self.geo.slots()) {
+            for slot in slots(self.geo.log_slots()) {
                 if let Some(HomePage(first)) = self.map.home(slot) {
                     self.take_run(Run { first, pages: 1, kind: RunKind::Used });
                 }
@@ -246,11 +253,11 @@ impl Recovered {
         if self.geo.free_map_pages() == 0 {
             return Ok(());
         }
-        let per = self.geo.segment_pages;
         let mut page: Page = [0; PAGE_BYTES as usize];
         for segment in 0..self.geo.read_segments {
-            let first = segment * per;
-            if slots(first..first + per).all(|slot| self.map.state(slot) == State::Free) {
+            let of_segment = self.read_slots_of(segment);
+            let first = Slot(of_segment.start);
+            if slots(of_segment.clone()).all(|slot| self.map.state(slot) == CopyState::Free) {
                 continue;
             }
             // An unreadable or damaged map costs its copies, no more.
@@ -260,11 +267,11 @@ impl Recovered {
             });
             let Some(Header { durable: place, content: Content::ReadMap(entries), .. }) = header
             else {
-                self.clear_segment(segment);
+                self.clear(of_segment);
                 continue;
             };
-            for slot in slots(first..first + per) {
-                let at = u64::from(slot.0 - first).wrapping_sub(1);
+            for slot in slots(of_segment) {
+                let at = u64::from(slot - first).wrapping_sub(1);
                 let stands = place.wrapping_add(at);
                 let named = entries.get(at as usize).map(|e| e.home);
                 let good = self.map.home(slot).is_some_and(|HomePage(home)| {
@@ -317,13 +324,12 @@ impl Recovered {
 
     /// Takes an entry into the map. False if no such home page exists.
     pub(super) fn take(&mut self, slot: Slot, entry: Entry) -> bool {
-        if entry.state != State::Free {
+        if entry.state != CopyState::Free {
             if entry.home >= self.home_pages() {
                 return false;
             }
             // A page may have several replicas; a page in the log has one copy.
-            let log = slot.0 >= self.geo.read_segments * self.geo.segment_pages;
-            if log || self.geo.free_map_pages() == 0 {
+            if slot.0 >= self.geo.read_slots() || self.geo.free_map_pages() == 0 {
                 self.map.set(slot, HomePage(entry.home), entry.state, entry.sum);
             } else {
                 self.map.add(slot, HomePage(entry.home), entry.state, entry.sum);
@@ -333,23 +339,29 @@ impl Recovered {
     }
 
     /// The page of the area of a slot that is in the log or a map.
-    pub(super) fn page_of(&self, slot: u32) -> u64 {
-        self.geo.page_of(Slot(slot)).unwrap_or_default()
+    pub(super) fn page_of(&self, slot: Slot) -> u64 {
+        self.geo.page_of(slot).unwrap_or_default()
     }
 
-    pub(super) fn log_slot(&self, segment: u32) -> u32 {
-        (self.geo.read_segments + segment) * self.geo.segment_pages
+    pub(super) fn clear(&mut self, numbers: Range<u32>) {
+        slots(numbers).for_each(|slot| self.map.clear(slot));
     }
 
-    pub(super) fn clear_segment(&mut self, segment: u32) {
+    /// The slots of a read segment.
+    pub(super) const fn read_slots_of(&self, segment: u32) -> Range<u32> {
         let first = segment * self.geo.segment_pages;
-        slots(first..first + self.geo.segment_pages).for_each(|slot| self.map.clear(slot));
+        first..first + self.geo.segment_pages
     }
 
     /// A segment of the log. Unreadable pages are noted, and read as zeroes: they hold no header. A
     /// page of data stays unreadable.
-    pub(super) fn read_segment(&mut self, area: &mut dyn Device, segment: u32, buffer: &mut [u8]) {
-        let at = self.page_of(self.log_slot(segment));
+    pub(super) fn read_segment(
+        &mut self,
+        area: &mut dyn Device,
+        segment: Segment,
+        buffer: &mut [u8],
+    ) {
+        let at = self.page_of(self.geo.first_of(segment));
         if area.read(page_extent(at, self.geo.segment_pages.into()), buffer).is_ok() {
             return;
         }
@@ -364,17 +376,17 @@ impl Recovered {
     /// The map of a read segment that was written after the checkpoint. A damaged map costs its
     /// copies, no more.
     pub(super) fn load_read_segment(&mut self, area: &mut dyn Device, segment: u32) {
-        let first = segment * self.geo.segment_pages;
+        let slots = self.read_slots_of(segment);
         let mut page: Page = [0; PAGE_BYTES as usize];
-        let read = area.read(page_extent(self.page_of(first), 1), &mut page);
+        let read = area.read(page_extent(self.page_of(Slot(slots.start)), 1), &mut page);
         let Some(header) = read.ok().and_then(|()| Header::decode(&page).ok()) else { return };
         let ours =
             header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
         if let (Content::ReadMap(entries), true) = (header.content, ours) {
-            for (slot, entry) in (first + 1..first + self.geo.segment_pages).zip(entries) {
+            for (slot, entry) in slots.skip(1).zip(entries) {
                 let most = if self.geo.free_map_pages() > 0 { u32::MAX } else { 0 };
-                let log = self.geo.read_segments * self.geo.segment_pages;
-                let free = entry.state != State::Free
+                let log = self.geo.read_slots();
+                let free = entry.state != CopyState::Free
                     && self
                         .map
                         .find_all(HomePage(entry.home))

@@ -7,8 +7,9 @@ use seekless_block::{Device, PAGE_BYTES};
 
 use crate::area::attach::AttachError;
 use crate::area::recover::Recovered;
-use crate::core::page_map::{Slot, State, pages, slots};
+use crate::core::page_map::{CopyState, Slot, pages, slots};
 use crate::format::{Content, Entry, Header, Position, Run, RunKind, page_extent, page_sum};
+use crate::write_buffer::ring::Segment;
 
 /// Pages of the log, 256 MiB, that a crash may lose behind a record while a later record survives:
 /// more than the caches of disks hold. On a disk each further MiB of the search takes most of a
@@ -17,7 +18,7 @@ const LOST_PAGES: u32 = 64 << 10;
 
 /// A record found in the log.
 pub(super) struct Found {
-    pub(super) slot: u32,
+    pub(super) slot: Slot,
     pub(super) header: Header,
     /// Its data match their checksums.
     whole: bool,
@@ -55,20 +56,20 @@ impl Recovered {
         loop {
             let record = self.record_in(&buffer, segment, page, sequence, previous);
             if let Some(record) = record {
-                page = record.slot % per + 1 + data_pages(&record.header);
+                page = self.geo.position_of(record.slot).page + 1 + data_pages(&record.header);
                 sequence += 1;
                 previous = record.checksum;
                 looked.clear();
                 records.push(record);
             } else {
-                looked.push(self.page_of(self.log_slot(segment) + page));
+                looked.push(self.page_of(self.geo.first_of(segment) + page));
                 // The writer may have gone on in the next segment; after one round of the log there
                 // is no more.
                 if looked.len() > 1 || self.ring.segments == 1 {
                     break;
                 }
                 before = segment;
-                segment = (segment + 1) % self.ring.segments;
+                segment = self.ring.after(segment, 1);
                 page = 0;
                 self.read_segment(area, segment, &mut buffer);
             }
@@ -96,13 +97,11 @@ impl Recovered {
 
     /// Whether a record is missing in the middle of the log.
     pub(super) fn broken(&self, log: &LogFound) -> Option<AttachError> {
-        let per = self.geo.segment_pages;
         let (_, later) = log.known.filter(|&(durable, _)| durable >= self.sequence)?;
-        let at = log.records.last().map_or(self.superblock.position, |r| Position {
-            segment: r.slot / per,
-            page: r.slot % per + 1 + data_pages(&r.header),
-        });
-        let page = self.page_of(at.segment * per + at.page);
+        let Position { segment, page } = self.superblock.position;
+        let begin = self.geo.first_of(self.geo.segment(segment)) + page;
+        let end = log.records.last().map_or(begin, |r| r.slot + 1 + data_pages(&r.header));
+        let page = self.page_of(end);
         Some(AttachError::BrokenLog { page, sequence: self.sequence, later })
     }
 
@@ -114,8 +113,7 @@ impl Recovered {
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
         let mut all: BTreeMap<u32, Found> = BTreeMap::new();
         let (tail, head) = (self.ring.tail, self.ring.head);
-        for i in 0..=self.ring.distance(tail, head) {
-            let segment = (tail + i) % self.ring.segments;
+        for segment in self.ring.in_use() {
             self.read_segment(area, segment, &mut buffer);
             for page in 0..if segment == head { self.page } else { per } {
                 let at = page as usize * PAGE_BYTES as usize;
@@ -138,7 +136,7 @@ impl Recovered {
             records.push(found);
         }
         records.reverse();
-        let begins = (self.log_slot(tail), self.log_slot(head) + self.page);
+        let begins = (self.geo.first_of(tail), self.geo.first_of(head) + self.page);
         let complete = records.first().map_or(begins.1, |f| f.slot) == begins.0;
         (records, complete)
     }
@@ -147,7 +145,7 @@ impl Recovered {
     pub(super) fn record_in(
         &self,
         segment_bytes: &[u8],
-        segment: u32,
+        segment: Segment,
         page: u32,
         sequence: u64,
         previous: u32,
@@ -158,10 +156,10 @@ impl Recovered {
             segment_bytes.get(at..at + PAGE_BYTES as usize)
         };
         let header = Header::decode(bytes(page)?).ok()?;
-        let position = Position { segment: self.geo.read_segments + segment, page };
+        let slot = self.geo.first_of(segment) + page;
         let log = self.geo.read_segments..self.geo.read_segments + self.geo.log_segments;
         if header.uuid != self.superblock.uuid
-            || header.position != position
+            || header.position != self.geo.position_of(slot)
             || header.sequence != sequence
             || header.previous != previous
             || matches!(header.content, Content::ReadMap(_))
@@ -178,7 +176,6 @@ impl Recovered {
             _ => true,
         };
         let checksum = crate::format::checksum(bytes(page)?.try_into().ok()?);
-        let slot = self.log_slot(segment) + page;
         Some(Found { slot, header, whole, checksum })
     }
 
@@ -189,7 +186,7 @@ impl Recovered {
         &mut self,
         area: &mut dyn Device,
         sequence: u64,
-        expected_in: [u32; 2],
+        expected_in: [Segment; 2],
     ) -> Option<(u64, u64)> {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
@@ -202,8 +199,8 @@ impl Recovered {
             if silent * per >= LOST_PAGES {
                 break;
             }
-            let segment = (self.ring.head + i) % self.ring.segments;
-            let at = self.page_of(self.log_slot(segment));
+            let segment = self.ring.ahead(i);
+            let at = self.page_of(self.geo.first_of(segment));
             let mut first = [0; PAGE_BYTES as usize];
             // In a segment with records of this turn, every page may hold one.
             let newer = area.read(page_extent(at, 1), &mut first).is_err()
@@ -216,12 +213,12 @@ impl Recovered {
             // Behind such a segment, later segments may be written before this one.
             if here || before {
                 self.read_segment(area, segment, &mut buffer);
-                for (bytes, page) in buffer.chunks_exact(PAGE_BYTES as usize).zip(0..) {
-                    let position = Position { segment: self.geo.read_segments + segment, page };
+                let pages = buffer.chunks_exact(PAGE_BYTES as usize);
+                for (bytes, slot) in pages.zip(self.geo.slots_of(segment)) {
                     // A client may have written bytes like a header, but not with this position.
                     let later = Header::decode(bytes).ok().filter(|h| {
                         h.uuid == self.superblock.uuid
-                            && h.position == position
+                            && h.position == self.geo.position_of(slot)
                             && !matches!(h.content, Content::ReadMap(_))
                             && h.sequence >= sequence
                     });
@@ -238,26 +235,22 @@ impl Recovered {
         area: &mut dyn Device,
         records: Vec<Found>,
     ) -> Result<(), AttachError> {
-        let per = self.geo.segment_pages;
         let mut committed = BTreeSet::new();
         self.use_logged();
         self.records = records.len() as u64;
         for record in records {
-            let segment = record.slot / per - self.geo.read_segments;
+            let segment = self.geo.segment_of(record.slot);
             if segment != self.ring.head {
-                self.clear_segment(self.geo.read_segments + segment);
+                self.clear_log(segment);
                 self.ring.head = segment;
             }
-            self.page = record.slot % per + 1 + data_pages(&record.header);
+            self.page = self.geo.position_of(record.slot).page + 1 + data_pages(&record.header);
             // A record sent during a checkpoint may name a tail that the superblock has passed.
-            let tail = record.header.tail - self.geo.read_segments;
-            if self.ring.distance(self.ring.tail, tail)
-                <= self.ring.distance(self.ring.tail, self.ring.head)
-            {
+            let tail = self.geo.segment(record.header.tail);
+            if self.ring.is_between(self.ring.tail, tail, self.ring.head) {
                 self.ring.tail = tail;
             }
-            let slot = record.slot;
-            self.take_content(slot, record.header.content, &mut committed)?;
+            self.take_content(record.slot, record.header.content, &mut committed)?;
         }
         for segment in committed {
             if segment < self.geo.read_segments {
@@ -265,31 +258,33 @@ impl Recovered {
             }
         }
         // If the checkpoint knows of lost records, the log goes on behind them.
-        let (head, page) = (self.log_slot(self.ring.head), self.page.min(per));
-        slots(head + page..head + per).for_each(|slot| self.map.clear(slot));
+        let rest = self.geo.slots_of(self.ring.head).skip(self.page as usize);
+        rest.for_each(|slot| self.map.clear(slot));
         // Pages before the tail are at home. Pages behind the tail count as newer than home.
-        for segment in 0..self.ring.segments {
-            let live = self.ring.distance(self.ring.tail, segment)
-                <= self.ring.distance(self.ring.tail, self.ring.head);
-            if !live {
-                self.clear_segment(self.geo.read_segments + segment);
+        for segment in (0..self.ring.segments).map(Segment) {
+            if !self.ring.is_between(self.ring.tail, segment, self.ring.head) {
+                self.clear_log(segment);
             }
         }
         Ok(())
     }
 
+    fn clear_log(&mut self, segment: Segment) {
+        self.geo.slots_of(segment).for_each(|slot| self.map.clear(slot));
+    }
+
     /// Applies one record, whose header stands in this slot, to the map.
     fn take_content(
         &mut self,
-        slot: u32,
+        slot: Slot,
         content: Content,
         committed: &mut BTreeSet<u32>,
     ) -> Result<(), AttachError> {
         match content {
             Content::Data(entries) => {
-                for (place, entry) in (slot + 1..).zip(entries) {
+                for (place, entry) in slots(slot.0 + 1..u32::MAX).zip(entries) {
                     self.take_run(Run { first: entry.home, pages: 1, kind: RunKind::Used });
-                    if !self.take(Slot(place), Entry { state: State::Dirty, ..entry }) {
+                    if !self.take(place, Entry { state: CopyState::Dirty, ..entry }) {
                         let page = self.page_of(slot);
                         return Err(AttachError::Stranger { what: "a record of the log", page });
                     }
@@ -318,7 +313,7 @@ impl Recovered {
                 for segment in segments {
                     committed.remove(&segment);
                     if segment < self.geo.read_segments {
-                        self.clear_segment(segment);
+                        self.clear(self.read_slots_of(segment));
                     }
                 }
             }

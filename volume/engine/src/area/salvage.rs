@@ -42,13 +42,12 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             let at = (r.ring.head, r.page);
             salvage.incomplete = !complete;
             if let Some(first) = before.first() {
-                r.ring.head = first.slot / r.geo.segment_pages - r.geo.read_segments;
+                r.ring.head = r.geo.segment_of(first.slot);
                 r.apply(area, before)?;
             }
             (r.ring.head, r.page) = at;
-            salvage.doubtful = slots(r.log_slot(0)..r.geo.slots())
-                .filter_map(|slot| Some(r.map.home(slot)?.0))
-                .collect();
+            salvage.doubtful =
+                slots(r.geo.log_slots()).filter_map(|slot| Some(r.map.home(slot)?.0)).collect();
             salvage.cut(&mut r, &log);
             log
         }

@@ -7,7 +7,7 @@ use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
 use crate::area::checkpoint_pages::CheckpointPages;
 use crate::background::{BackgroundIo, JobStep, RETRY};
-use crate::core::page_map::State;
+use crate::core::page_map::CopyState;
 use crate::format::{ENTRIES_PER_PAGE, Page};
 use crate::{Engine, Memory, Mode, Output, Target, Trouble};
 
@@ -241,7 +241,7 @@ impl Engine {
 
     fn put_superblock(&mut self, job: &mut Checkpoint, copy: u64) {
         let moment = &mut job.pages.moment;
-        moment.dirty = moment.mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0;
+        moment.dirty = moment.mode == Mode::WriteBack || self.copies.count(CopyState::Dirty) > 0;
         let superblock = self.identity.superblock(&self.config, &self.geo, moment);
         let page = self.take_page();
         superblock.encode(&mut self.pages[page as usize]);

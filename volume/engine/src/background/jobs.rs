@@ -4,7 +4,7 @@
 use seekless_block::SimTime;
 
 use super::{Job, READ_PAGES, RETRY};
-use crate::core::page_map::State;
+use crate::core::page_map::CopyState;
 use crate::format::Content;
 use crate::write_buffer::destage::Which;
 use crate::write_buffer::durability::Waiter;
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     fn is_dirty(&self) -> bool {
-        self.copies.count(State::Dirty) > 0
+        self.copies.count(CopyState::Dirty) > 0
     }
 
     fn destage_may(&self) -> bool {

@@ -14,7 +14,7 @@ use seekless_learn::Plan;
 use crate::background::checkpoint::Checkpoint;
 use crate::background::move_plan::{Todo, Window};
 use crate::background::prove::Prove;
-use crate::core::page_map::{HomePage, Slot, State};
+use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::core::write_order::Mark;
 use crate::format::PageSum;
 use crate::free_space::interference::Interference;
@@ -245,7 +245,7 @@ impl Engine {
             // The full search sends an urgent record.
             && !self.log.hurry
             && self.sync.is_idle()
-            && self.copies.count(State::Dirty) == 0
+            && self.copies.count(CopyState::Dirty) == 0
             && !self.checkpoint_is_due()
             && self.replicas_are_at_rest();
         let waits = self.free.has_news() || self.log.wants_mark();

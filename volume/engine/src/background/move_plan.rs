@@ -10,7 +10,7 @@ use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
 use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, Progress, pages_in, stage};
-use crate::core::page_map::{HomePage, Slot, State, slots};
+use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::{Content, Entry, Header, Position};
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target};
@@ -239,10 +239,10 @@ impl Engine {
                 let being_written =
                     self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
                 if !stands && !in_log && !being_written {
-                    let from = from.filter(|&s| self.copies.state(s) == State::Clean);
+                    let from = from.filter(|&s| self.copies.state(s) == CopyState::Clean);
                     items.push(WindowPage { slot, page, from });
                 }
-            } else if self.copies.state(slot) != State::Free {
+            } else if self.copies.state(slot) != CopyState::Free {
                 self.copies.clear(slot); // no part of the plan
             }
             slot = slot + 1;
@@ -451,7 +451,7 @@ impl Engine {
                             Entry::FREE
                         } else {
                             let sum = self.background.sums[stage];
-                            Entry { home: item.page.0, state: State::Clean, sum }
+                            Entry { home: item.page.0, state: CopyState::Clean, sum }
                         }
                     }
                     None => self.copies.entry(slot),
@@ -492,7 +492,7 @@ impl Engine {
             if self.background.bad[at] || logged {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.copies.set(item.slot, item.page, State::Clean, self.background.sums[at]);
+                self.copies.set(item.slot, item.page, CopyState::Clean, self.background.sums[at]);
                 self.stats.moved_bytes += PAGE_BYTES;
             }
         }

@@ -4,7 +4,7 @@
 use seekless_block::Op;
 
 use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
-use crate::core::page_map::{Slot, State, pages, slots};
+use crate::core::page_map::{CopyState, Slot, pages, slots};
 use crate::core::write_order::Mark;
 use crate::{Engine, Target};
 
@@ -25,8 +25,8 @@ impl Engine {
     /// Puts every copy in doubt, as an unclean stop does: a simulation cannot be killed.
     pub fn doubt(&mut self) {
         for slot in slots(0..self.geo.read_slots()) {
-            if self.copies.state(slot) == State::Clean {
-                self.copies.set_state(slot, State::Suspect);
+            if self.copies.state(slot) == CopyState::Clean {
+                self.copies.set_state(slot, CopyState::Suspect);
             }
         }
         self.find_suspects();
@@ -37,20 +37,21 @@ impl Engine {
     pub(crate) fn find_suspects(&mut self) {
         let all = slots(0..self.geo.slots());
         let mut suspects: Vec<Slot> =
-            all.filter(|&slot| self.copies.state(slot) == State::Suspect).collect();
+            all.filter(|&slot| self.copies.state(slot) == CopyState::Suspect).collect();
         suspects.sort_unstable_by_key(|&slot| self.copies.home(slot));
         (self.background.suspects, self.background.next_suspect) = (suspects, 0);
     }
 
     pub(crate) fn begin_prove(&mut self) -> Option<Prove> {
-        if self.copies.count(State::Suspect) == 0 {
+        if self.copies.count(CopyState::Suspect) == 0 {
             self.background.suspects = Vec::new();
             return None;
         }
         let most = u64::from(PIECE_PAGES.min(pages_in(self.config.stage_bytes)));
         let mut run: Option<(u64, u64)> = None;
         while let Some(&slot) = self.background.suspects.get(self.background.next_suspect) {
-            let page = self.copies.home(slot).filter(|_| self.copies.state(slot) == State::Suspect);
+            let page =
+                self.copies.home(slot).filter(|_| self.copies.state(slot) == CopyState::Suspect);
             let page = page.map(|page| page.0);
             if let Some(page) = page {
                 match &mut run {

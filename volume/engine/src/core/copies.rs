@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use seekless_block::{Extent, PAGE_SECTORS};
 
-use super::page_map::{HomePage, PageMap, Slot, State, pages, slots};
+use super::page_map::{CopyState, HomePage, PageMap, Slot, pages, slots};
 use super::shape::Shape;
 use super::write_order::Mark;
 use crate::format::{Entry, PageSum};
@@ -76,7 +76,7 @@ impl Copies {
     }
 
     /// The state of a copy of this home page; `None` without a copy.
-    pub(crate) fn state_of(&self, page: HomePage) -> Option<State> {
+    pub(crate) fn state_of(&self, page: HomePage) -> Option<CopyState> {
         self.map.find(page).map(|slot| self.map.state(slot))
     }
 
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     /// Drops the copies of the pages that an extent touches, if their state matches.
-    pub(crate) fn drop_copies(&mut self, extent: Extent, these: impl Fn(State) -> bool) {
+    pub(crate) fn drop_copies(&mut self, extent: Extent, these: impl Fn(CopyState) -> bool) {
         let slots = self.copies_of(extent);
         for &slot in &slots {
             if these(self.copies.state(slot)) {
@@ -146,7 +146,7 @@ impl Engine {
     pub(crate) fn damaged(&mut self, slot: Slot) -> bool {
         self.stats.damaged += 1;
         match self.copies.state(slot) {
-            State::Dirty => true,
+            CopyState::Dirty => true,
             _ => {
                 self.drop_copy(slot);
                 false
@@ -157,14 +157,17 @@ impl Engine {
     /// A home page was read whole since `mark`. A copy in doubt is now proven or dropped.
     pub(crate) fn judge(&mut self, page: HomePage, sum: PageSum, mark: Mark) {
         let suspect = |engine: &Self| {
-            engine.copies.find_all(page).find(|&slot| engine.copies.state(slot) == State::Suspect)
+            engine
+                .copies
+                .find_all(page)
+                .find(|&slot| engine.copies.state(slot) == CopyState::Suspect)
         };
         if suspect(self).is_none() || self.writes.touched(mark, self.home_of(page, 1), None) {
             return;
         }
         while let Some(slot) = suspect(self) {
             if self.copies.sum(slot) == sum {
-                self.copies.set_state(slot, State::Clean);
+                self.copies.set_state(slot, CopyState::Clean);
                 self.stats.proven += 1;
             } else {
                 self.drop_copy(slot);

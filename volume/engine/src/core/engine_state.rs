@@ -1,4 +1,5 @@
-//! What state the volume is in. Legal are the combinations that [`EngineState`] can hold, and no others:
+//! What state the volume is in. Legal are the combinations that [`EngineState`] can hold, and no
+//! others:
 //!
 //! | state | writes | what goes on |
 //! |:--|:--|:--|
@@ -9,13 +10,13 @@
 //! | `Detaching` | any of these | the last checkpoint is on its way, or is tried again |
 //! | `Detached` | any of these | it stands; no request may follow |
 //!
-//! Three things hold in each of these states, and change none of them. Reads may bypass copies. Replicas may be suspended, as
-//! too little is free, and may be on their way out, both at a time. The log may have failed, until a checkpoint leaves that
-//! record behind.
+//! Three things hold in each of these states, and change none of them. Reads may bypass copies.
+//! Replicas may be suspended, as too little is free, and may be on their way out, both at a time.
+//! The log may have failed, until a checkpoint leaves that record behind.
 
 use seekless_block::SimTime;
 
-use super::page_map::State;
+use super::page_map::CopyState;
 use crate::background::Job;
 use crate::{Engine, Mode};
 
@@ -140,7 +141,7 @@ impl Engine {
     pub fn is_drained(&self) -> bool {
         self.state.mode() == Mode::WriteThrough
             && !self.state.is_draining()
-            && self.copies.count(State::Dirty) == 0
+            && self.copies.count(CopyState::Dirty) == 0
             && self.log.is_idle()
             && matches!(self.background.job, Job::None)
             && !self.background.superblock_due

@@ -65,7 +65,7 @@ const EMPTY: u32 = u32::MAX;
 /// The state of a slot's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum State {
+pub enum CopyState {
     /// No copy.
     Free = 0,
     /// A copy not proven equal to home since the area was attached.
@@ -76,7 +76,7 @@ pub enum State {
     Dirty = 3,
 }
 
-impl State {
+impl CopyState {
     /// Every state, in the order of its two bits.
     pub const ALL: [Self; 4] = [Self::Free, Self::Suspect, Self::Clean, Self::Dirty];
 
@@ -124,14 +124,14 @@ impl PageMap {
     }
 
     /// A slot's state.
-    pub(crate) fn state(&self, slot: Slot) -> State {
-        State::from_bits(self.word(slot))
+    pub(crate) fn state(&self, slot: Slot) -> CopyState {
+        CopyState::from_bits(self.word(slot))
     }
 
     /// The home page whose copy stands in a slot; `None` if the slot is free.
     pub(crate) fn home(&self, slot: Slot) -> Option<HomePage> {
         let word = self.word(slot);
-        (State::from_bits(word) != State::Free).then_some(HomePage(word >> 2))
+        (CopyState::from_bits(word) != CopyState::Free).then_some(HomePage(word >> 2))
     }
 
     /// The sum of the bytes in a slot.
@@ -173,7 +173,7 @@ impl PageMap {
             end.is_some_and(|end| {
                 (first.0..end).zip(home.0..).all(|(slot, home)| {
                     let word = self.word(Slot(slot));
-                    word >> 2 == home && State::from_bits(word).is_served()
+                    word >> 2 == home && CopyState::from_bits(word).is_served()
                 })
             })
         })
@@ -184,7 +184,7 @@ impl PageMap {
     ///
     /// # Panics
     /// If `state` is free or `home` is not below [`HOME_PAGES_MAX`].
-    pub(crate) fn set(&mut self, slot: Slot, home: HomePage, state: State, sum: PageSum) {
+    pub(crate) fn set(&mut self, slot: Slot, home: HomePage, state: CopyState, sum: PageSum) {
         let another = |map: &Self| map.find_all(home).find(|&other| other != slot);
         while let Some(other) = another(self) {
             self.clear(other);
@@ -196,8 +196,8 @@ impl PageMap {
     ///
     /// # Panics
     /// As [`Self::set`].
-    pub(crate) fn add(&mut self, slot: Slot, home: HomePage, state: State, sum: PageSum) {
-        assert!(state != State::Free, "a copy of {home:?} in {slot:?} cannot be free");
+    pub(crate) fn add(&mut self, slot: Slot, home: HomePage, state: CopyState, sum: PageSum) {
+        assert!(state != CopyState::Free, "a copy of {home:?} in {slot:?} cannot be free");
         assert!(home.0 < HOME_PAGES_MAX, "home page {home:?} is past the last that can be mapped");
         if self.home(slot) != Some(home) {
             self.clear(slot);
@@ -217,12 +217,12 @@ impl PageMap {
     ///
     /// # Panics
     /// If the slot is free, or `state` is: [`Self::clear`] frees it.
-    pub(crate) fn set_state(&mut self, slot: Slot, state: State) {
+    pub(crate) fn set_state(&mut self, slot: Slot, state: CopyState) {
         let word = self.word(slot);
         assert!(
-            State::from_bits(word) != State::Free && state != State::Free,
+            CopyState::from_bits(word) != CopyState::Free && state != CopyState::Free,
             "{slot:?} cannot become {state:?} from {:?}",
-            State::from_bits(word)
+            CopyState::from_bits(word)
         );
         self.put(slot, word & !3 | state as u64);
     }
@@ -236,11 +236,11 @@ impl PageMap {
 
     /// Slots that hold a copy.
     pub(crate) fn len(&self) -> u64 {
-        self.homes.len() as u64 - self.count(State::Free)
+        self.homes.len() as u64 - self.count(CopyState::Free)
     }
 
     /// The number of slots in a state.
-    pub(crate) const fn count(&self, state: State) -> u64 {
+    pub(crate) const fn count(&self, state: CopyState) -> u64 {
         self.counts[state as usize]
     }
 
@@ -260,7 +260,7 @@ impl PageMap {
     /// Writes home and state, and updates the counts.
     fn put(&mut self, slot: Slot, word: u64) {
         self.counts[self.state(slot) as usize] -= 1;
-        self.counts[State::from_bits(word) as usize] += 1;
+        self.counts[CopyState::from_bits(word) as usize] += 1;
         let [a, b, c, d, e, ..] = word.to_le_bytes();
         self.homes[slot.0 as usize] = [a, b, c, d, e];
     }
@@ -336,14 +336,14 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Set(u32, u64, State, PageSum),
-        Add(u32, u64, State, PageSum),
-        State(u32, State),
+        Set(u32, u64, CopyState, PageSum),
+        Add(u32, u64, CopyState, PageSum),
+        State(u32, CopyState),
         Clear(u32),
     }
 
-    fn held() -> impl Strategy<Value = State> {
-        prop_oneof![Just(State::Suspect), Just(State::Clean), Just(State::Dirty)]
+    fn held() -> impl Strategy<Value = CopyState> {
+        prop_oneof![Just(CopyState::Suspect), Just(CopyState::Clean), Just(CopyState::Dirty)]
     }
 
     /// Runs are likely: home mostly follows the slot.
@@ -361,7 +361,7 @@ mod tests {
         ]
     }
 
-    type Twin = BTreeMap<u32, (u64, State, PageSum)>;
+    type Twin = BTreeMap<u32, (u64, CopyState, PageSum)>;
 
     fn twin_find(twin: &Twin, home: u64) -> Vec<u32> {
         twin.iter().filter(|(_, held)| held.0 == home).map(|(&slot, _)| slot).collect()
@@ -371,7 +371,7 @@ mod tests {
         let whole = |first: &u32| {
             (0..pages).all(|i| {
                 twin.get(&(first + i)).is_some_and(|&(h, state, _)| {
-                    h == home + u64::from(i) && matches!(state, State::Clean | State::Dirty)
+                    h == home + u64::from(i) && matches!(state, CopyState::Clean | CopyState::Dirty)
                 })
             })
         };
@@ -413,7 +413,7 @@ mod tests {
                 for slot in 0..slots {
                     let held = twin.get(&slot);
                     prop_assert_eq!(map.home(Slot(slot)), held.map(|h| HomePage(h.0)));
-                    prop_assert_eq!(map.state(Slot(slot)), held.map_or(State::Free, |h| h.1));
+                    prop_assert_eq!(map.state(Slot(slot)), held.map_or(CopyState::Free, |h| h.1));
                     prop_assert!(held.is_none_or(|h| map.sum(Slot(slot)) == h.2));
                 }
                 for home in (0..44).chain(HOME_PAGES_MAX - 12..HOME_PAGES_MAX + 2) {
@@ -424,7 +424,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(map.len(), twin.len() as u64);
-                for state in State::ALL {
+                for state in CopyState::ALL {
                     let counted = (0..slots).filter(|&s| map.state(Slot(s)) == state).count() as u64;
                     prop_assert_eq!(map.count(state), counted);
                 }
@@ -437,7 +437,7 @@ mod tests {
         let mut map = PageMap::new(slots);
         for slot in 0..slots {
             let home = HomePage(u64::from(slot) * stride % HOME_PAGES_MAX);
-            map.set(Slot(slot), home, State::Clean, slot.into());
+            map.set(Slot(slot), home, CopyState::Clean, slot.into());
         }
         map
     }
@@ -481,18 +481,18 @@ mod tests {
         );
         let mut one = PageMap::new(1);
         let (only, seven, eight) = (Slot(0), HomePage(7), HomePage(8));
-        one.set(only, seven, State::Dirty, 1);
-        one.set(only, eight, State::Clean, 2);
+        one.set(only, seven, CopyState::Dirty, 1);
+        one.set(only, eight, CopyState::Clean, 2);
         assert_eq!((one.find(seven), one.find(eight), one.sum(only)), (None, Some(only), 2));
         let run = |pages| one.runs(eight, pages).next();
         assert_eq!((run(1), run(2), run(u32::MAX)), (Some(only), None, None));
         one.clear(only);
-        assert_eq!((one.find(eight), one.count(State::Free)), (None, 1));
+        assert_eq!((one.find(eight), one.count(CopyState::Free)), (None, 1));
     }
 
     #[test]
     #[should_panic(expected = "cannot become Clean from Free")]
     fn a_free_slot_has_no_state_to_change() {
-        PageMap::new(2).set_state(Slot(1), State::Clean);
+        PageMap::new(2).set_state(Slot(1), CopyState::Clean);
     }
 }

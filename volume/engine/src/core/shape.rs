@@ -4,9 +4,10 @@
 use seekless_block::PAGE_SECTORS;
 use seekless_block::Sectors;
 
-use super::page_map::Slot;
+use super::page_map::{Slot, slots};
 use crate::Config;
-use crate::format::{Contents, Geometry};
+use crate::format::{Contents, Geometry, Position};
+use crate::write_buffer::ring::Segment;
 
 /// The numbers of a [`Geometry`], or zeroes.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,41 @@ impl Shape {
     /// Slots of the read segments, with their maps.
     pub(crate) const fn read_slots(&self) -> u32 {
         self.read_segments * self.segment_pages
+    }
+
+    /// The slots of the log.
+    pub(crate) const fn log_slots(&self) -> std::ops::Range<u32> {
+        self.read_slots()..self.slots()
+    }
+
+    /// The first slot of a segment of the log.
+    pub(crate) const fn first_of(&self, segment: Segment) -> Slot {
+        Slot(self.number_of(segment) * self.segment_pages)
+    }
+
+    pub(crate) fn slots_of(&self, segment: Segment) -> impl Iterator<Item = Slot> + use<> {
+        let first = self.first_of(segment).0;
+        slots(first..first + self.segment_pages)
+    }
+
+    /// The segment of a slot of the log.
+    pub(crate) const fn segment_of(&self, slot: Slot) -> Segment {
+        self.segment(slot.0 / self.segment_pages)
+    }
+
+    /// The number of a segment of the log on the area: read segments come first.
+    pub(crate) const fn number_of(&self, segment: Segment) -> u32 {
+        self.read_segments + segment.0
+    }
+
+    /// The inverse of [`Self::number_of`].
+    pub(crate) const fn segment(&self, number: u32) -> Segment {
+        Segment(number - self.read_segments)
+    }
+
+    /// A slot's position on the area.
+    pub(crate) const fn position_of(&self, slot: Slot) -> Position {
+        Position { segment: slot.0 / self.segment_pages, page: slot.0 % self.segment_pages }
     }
 
     /// The page of the area that a slot is; `None` for a replica, which stands at home.

@@ -3,7 +3,7 @@
 use seekless_block::{Lba, PAGE_SECTORS, Sectors, SimTime};
 use seekless_learn::{Copy, Plan};
 
-use super::page_map::State;
+use super::page_map::CopyState;
 use crate::background::Progress;
 use crate::{Config, Engine, Mode, Stats};
 
@@ -30,7 +30,10 @@ impl Engine {
     /// Sectors that have a usable copy.
     #[must_use]
     pub fn copied(&self) -> Sectors {
-        Sectors((self.copies.count(State::Clean) + self.copies.count(State::Dirty)) * PAGE_SECTORS)
+        Sectors(
+            (self.copies.count(CopyState::Clean) + self.copies.count(CopyState::Dirty))
+                * PAGE_SECTORS,
+        )
     }
 
     /// The clean copies in the places of plans, in order of place: the rest of all installed plans.
@@ -39,7 +42,7 @@ impl Engine {
         let mut copies: Vec<Copy> = Vec::new();
         for place in 0..self.geo.room().0 / PAGE_SECTORS {
             let slot = self.geo.slot_of_place(place);
-            if self.copies.state(slot) != State::Clean {
+            if self.copies.state(slot) != CopyState::Clean {
                 continue;
             }
             let Some(page) = self.copies.home(slot) else { continue };
@@ -57,13 +60,13 @@ impl Engine {
     /// Sectors whose only valid copy stands in the area.
     #[must_use]
     pub fn dirty(&self) -> Sectors {
-        Sectors(self.copies.count(State::Dirty) * PAGE_SECTORS)
+        Sectors(self.copies.count(CopyState::Dirty) * PAGE_SECTORS)
     }
 
     /// Sectors whose copies have yet to be proven equal to their homes.
     #[must_use]
     pub fn in_doubt(&self) -> Sectors {
-        Sectors(self.copies.count(State::Suspect) * PAGE_SECTORS)
+        Sectors(self.copies.count(CopyState::Suspect) * PAGE_SECTORS)
     }
 
     /// Where writes go now.

@@ -5,12 +5,12 @@
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
-use crate::core::page_map::{HomePage, State};
+use crate::core::page_map::{CopyState, HomePage};
 use crate::core::ram_cache::pieces;
 use crate::core::read::WAITS;
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
-use crate::{Asked, Engine, Fault, Memory, Mode, Move, Output, Pending, RequestId, Target};
+use crate::{Asked, Engine, Fault, Memory, MemoryMove, Mode, Output, Pending, RequestId, Target};
 
 /// A write on its way home.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +121,7 @@ impl Engine {
             self.log.hurry = true;
             return true;
         }
-        if self.copies.count(State::Dirty) == 0 {
+        if self.copies.count(CopyState::Dirty) == 0 {
             return false;
         }
         let (touched, whole) = (self.pages_of(extent), self.whole_pages_of(extent));
@@ -129,7 +129,7 @@ impl Engine {
         for page in [touched.start, touched.end.saturating_sub(1)] {
             if touched.contains(&page)
                 && !whole.contains(&page)
-                && self.copies.state_of(HomePage(page)) == Some(State::Dirty)
+                && self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty)
             {
                 self.background.urgent(HomePage(page));
                 wait = true;
@@ -175,14 +175,14 @@ impl Engine {
         // From here on nobody may use a clean copy or a page in RAM. Dirty copies stay: if this
         // write fails, they are the newest bytes.
         let mut voids = false;
-        if self.copies.count(State::Clean)
-            + self.copies.count(State::Suspect)
-            + self.copies.count(State::Dirty)
+        if self.copies.count(CopyState::Clean)
+            + self.copies.count(CopyState::Suspect)
+            + self.copies.count(CopyState::Dirty)
             > 0
         {
             let slots = self.copies_of(extent);
             for &slot in &slots {
-                if self.copies.state(slot) == State::Dirty {
+                if self.copies.state(slot) == CopyState::Dirty {
                     voids = true;
                 } else {
                     voids |= self.is_live(slot);
@@ -354,7 +354,7 @@ impl Engine {
             let part = Extent { start: extent.start + offset, len: Sectors(piece.len) };
             if !self.writes.touched(since, part, Some(mark)) {
                 let index = self.cache.insert(piece);
-                self.out.push_back(Output::Move(Move {
+                self.out.push_back(Output::Move(MemoryMove {
                     from: Memory::Client { id, offset },
                     to: Memory::Slot { index, offset: Sectors(piece.offset) },
                     len: part.len,

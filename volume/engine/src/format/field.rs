@@ -102,7 +102,8 @@ pub(super) fn read<T: Field>(
     Ok(value)
 }
 
-/// `page! { /// about  Name "shown name" = kind, check; /// about  at field: type where low..=high, ... }`
+/// `page! { /// about  Name "shown name" = kind, check; /// about  at field: type where low..=high,
+/// ... }`
 macro_rules! page {
     ($(#[doc = $about:literal])+ $name:ident $shown:literal = $kind:literal, $check:expr;
      $($(#[doc = $what:literal])+ $at:literal $field:ident: $type:ty $(where $low:literal..=$high:expr)?,)+) => {

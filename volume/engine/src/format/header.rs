@@ -5,7 +5,7 @@ use super::FormatError;
 use super::field::{Field, page};
 use super::pages::COUNT_MAX;
 use super::value::{AreaId, Entry, Position, Run};
-use crate::core::page_map::{HOME_PAGES_MAX, State};
+use crate::core::page_map::{CopyState, HOME_PAGES_MAX};
 
 page! {
     /// The first page of a read segment, its map; or the first page of a record in the log.
@@ -161,10 +161,10 @@ impl Content {
 
     fn check(&self) -> Result<(), &'static str> {
         match self {
-            Self::ReadMap(entries) if entries.iter().any(|e| e.state == State::Dirty) => {
+            Self::ReadMap(entries) if entries.iter().any(|e| e.state == CopyState::Dirty) => {
                 Err("no dirty copy in a read segment")
             }
-            Self::Data(entries) if entries.iter().any(|e| e.state == State::Free) => {
+            Self::Data(entries) if entries.iter().any(|e| e.state == CopyState::Free) => {
                 Err("no free slot in a record of data")
             }
             _ => Ok(()),

@@ -19,7 +19,7 @@ mod value;
 use crc_fast::{CrcAlgorithm, Digest};
 use seekless_block::PAGE_BYTES;
 
-pub use crate::core::page_map::{HOME_PAGES_MAX, PageSum, State};
+pub use crate::core::page_map::{CopyState, HOME_PAGES_MAX, PageSum};
 pub use document::document;
 pub use geometry::{
     Contents, Geometry, GeometryError, LOG_SEGMENTS_MIN, SEGMENT_PAGES_DEFAULT, page_extent,
@@ -50,7 +50,7 @@ const FIELDS_AT: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The bytes are not as long as a page.
-    #[error("{found} bytes are no page, which has {PAGE_BYTES}")]
+    #[error("{found} bytes are no page: a page has {PAGE_BYTES}")]
     Length {
         /// Length of the bytes.
         found: usize,
@@ -73,7 +73,7 @@ pub enum FormatError {
     },
     /// An undamaged page of another version.
     #[error(
-        "a page of version {found} of the format; this seekless reads version {VERSION} alone: use the one that wrote it"
+        "a page of version {found} of the format; this seekless reads only version {VERSION}: use the seekless that wrote it"
     )]
     Version {
         /// The version in the page.
@@ -102,7 +102,7 @@ pub enum FormatError {
         expected: String,
     },
     /// Bytes outside of all fields are not zero.
-    #[error("the {page} holds something at byte {at}, where version {VERSION} writes zero")]
+    #[error("the {page} has a non-zero byte {at}, where version {VERSION} writes zero")]
     Reserved {
         /// The page.
         page: &'static str,

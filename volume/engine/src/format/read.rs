@@ -59,7 +59,7 @@ pub enum SuperblockError {
     },
     /// Both copies are valid, and belong to two areas.
     #[error(
-        "two areas claim the place at {at}: superblock A is of {a}, B of {b}; one of them was only half made"
+        "two areas are at {at}: superblock A belongs to {a}, B to {b}; one of the areas was only half made"
     )]
     Strangers {
         /// Where the area should begin.

@@ -39,10 +39,10 @@ pub(super) fn superblock() -> Superblock {
 }
 
 /// An entry in one of some states.
-fn entry(states: &[State]) -> impl Strategy<Value = Entry> + use<> {
+fn entry(states: &[CopyState]) -> impl Strategy<Value = Entry> + use<> {
     (0..HOME_PAGES_MAX, prop::sample::select(states.to_vec()), 0..1u64 << 48).prop_map(
         |(home, state, sum)| match state {
-            State::Free => Entry::FREE,
+            CopyState::Free => Entry::FREE,
             _ => Entry { home, state, sum },
         },
     )
@@ -112,8 +112,8 @@ fn content() -> impl Strategy<Value = Content> {
         let room = HOME_PAGES_MAX - first;
         Tombstone { first, pages: pages.min(u32::try_from(room).unwrap_or(u32::MAX)) }
     });
-    let clean = entry(&[State::Free, State::Suspect, State::Clean]);
-    let held = entry(&[State::Suspect, State::Clean, State::Dirty]);
+    let clean = entry(&[CopyState::Free, CopyState::Suspect, CopyState::Clean]);
+    let held = entry(&[CopyState::Suspect, CopyState::Clean, CopyState::Dirty]);
     prop_oneof![
         prop::collection::vec(clean, 0..=335).prop_map(Content::ReadMap),
         prop::collection::vec(held, 0..=335).prop_map(Content::Data),
@@ -134,7 +134,7 @@ prop_compose! {
 
 prop_compose! {
     fn checkpoint_pages()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, first in any::<u32>(),
-                          entries in prop::collection::vec(entry(&State::ALL), 337)) -> CheckpointPage {
+                          entries in prop::collection::vec(entry(&CopyState::ALL), 337)) -> CheckpointPage {
         CheckpointPage { uuid: AreaId(uuid), generation, first, entries: entries.try_into().unwrap() }
     }
 }
@@ -279,7 +279,7 @@ fn what_is_wrong_is_said() {
     let mut page = [0; 4096];
     superblock().encode(&mut page);
     let said = |bytes: &[u8]| Superblock::decode(bytes).unwrap_err().to_string();
-    assert_eq!(said(&page[..4095]), "4095 bytes are no page, which has 4096");
+    assert_eq!(said(&page[..4095]), "4095 bytes are no page: a page has 4096");
     assert_eq!(
         said(&[0; 4096]),
         "not a page of seekless: it begins with \"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\", not \"SEEKLESS\""
@@ -298,7 +298,7 @@ fn what_is_wrong_is_said() {
     };
     assert_eq!(
         with(VERSION_AT, &[1, 0]),
-        "a page of version 1 of the format; this seekless reads version 2 alone: use the one that wrote it"
+        "a page of version 1 of the format; this seekless reads only version 2: use the seekless that wrote it"
     );
     for (at, bytes, expected) in [
         (39, &[0x80][..], "generation = 9223372036854775885; expected 0 to 9223372036854775807"),
@@ -349,7 +349,7 @@ fn what_is_wrong_is_said() {
     );
     assert_eq!(
         with(137, &[1]),
-        "the superblock holds something at byte 137, where version 2 writes zero"
+        "the superblock has a non-zero byte 137, where version 2 writes zero"
     );
 }
 
@@ -363,7 +363,7 @@ fn impossible_entries_and_records_are_refused() {
         position: Position { segment: 4, page: 0 },
         previous: 7,
         tail: 4,
-        content: Content::Data(vec![Entry { home: 9, state: State::Dirty, sum: 8 }; 2]),
+        content: Content::Data(vec![Entry { home: 9, state: CopyState::Dirty, sum: 8 }; 2]),
     };
     let mut page = [0; 4096];
     header.encode(&mut page);
@@ -399,7 +399,7 @@ fn impossible_entries_and_records_are_refused() {
 #[test]
 #[should_panic(expected = "335 at most")]
 fn a_record_too_long_is_not_written() {
-    let entries = vec![Entry { home: 1, state: State::Clean, sum: 0 }; 336];
+    let entries = vec![Entry { home: 1, state: CopyState::Clean, sum: 0 }; 336];
     let header = Header {
         uuid: AreaId::default(),
         sequence: 1,
@@ -477,11 +477,12 @@ fn samples() -> Vec<(&'static str, Page)> {
     }
     let uuid = superblock().uuid;
     let entry = |home: u64, state| Entry { home, state, sum: home << 8 ^ 0xFACE_0000_5EED };
-    let clean: Vec<Entry> = (0..7).map(|i| entry(1000 + i, State::Clean)).collect();
-    let dirty: Vec<Entry> = (0..4).map(|i| entry(HOME_PAGES_MAX - 1 - i, State::Dirty)).collect();
+    let clean: Vec<Entry> = (0..7).map(|i| entry(1000 + i, CopyState::Clean)).collect();
+    let dirty: Vec<Entry> =
+        (0..4).map(|i| entry(HOME_PAGES_MAX - 1 - i, CopyState::Dirty)).collect();
     let mut entries = [Entry::FREE; ENTRIES_PER_PAGE as usize];
-    entries[1] = entry(77, State::Suspect);
-    entries[336] = entry(78, State::Dirty);
+    entries[1] = entry(77, CopyState::Suspect);
+    entries[336] = entry(78, CopyState::Dirty);
     let mut wanted = [None; PLAN_PER_PAGE as usize];
     wanted[1] = Some(0);
     wanted[674] = Some(HOME_PAGES_MAX - 1);
@@ -568,7 +569,8 @@ fn the_corpus_breaks_nothing() {
     }
 }
 
-/// As ext4's superblock, and its blocks of directories and extents, do. A CRC would call all of them the same.
+/// As ext4's superblock, and its blocks of directories and extents, do. A CRC would call all of
+/// them the same.
 #[test]
 fn pages_that_end_with_their_own_checksum_differ_by_their_sums() {
     let page = |content: u8, at: usize| {
@@ -585,8 +587,8 @@ fn pages_that_end_with_their_own_checksum_differ_by_their_sums() {
     }
 }
 
-/// Of no input and of one byte, as the reference implementation of xxHash has them (its sanity tests); and no bit is lost
-/// on the way through an entry.
+/// Of no input and of one byte, as the reference implementation of xxHash has them (its sanity
+/// tests); and no bit is lost on the way through an entry.
 #[test]
 fn page_sums_are_the_upper_bits_of_xxh3() {
     assert_eq!(page_sum(&[]), 0x2D06_8005_38D3_94C2 >> 16);

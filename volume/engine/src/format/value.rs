@@ -7,7 +7,7 @@ use seekless_block::{Lba, Sectors};
 use super::PageSum;
 use super::field::Field;
 use crate::api::Mode;
-use crate::core::page_map::{HOME_PAGES_MAX, State};
+use crate::core::page_map::{CopyState, HOME_PAGES_MAX};
 
 macro_rules! number {
     ($($type:ty),+) => {
@@ -222,8 +222,8 @@ impl AreaFlags {
 
     /// Every flag, with its name and meaning for the document.
     pub(super) const ALL: [(Self, &'static str, &'static str); 2] = [
-        (Self::DIRTY, "DIRTY", "the log may hold the only copy of something (BORG_REQUIRE)"),
-        (Self::CLEAN, "CLEAN", "detached in order: what the checkpoint says of copies holds"),
+        (Self::DIRTY, "DIRTY", "the log may hold the only copy of some data (BORG_REQUIRE)"),
+        (Self::CLEAN, "CLEAN", "detached in order: the checkpoint's account of copies is valid"),
     ];
 
     /// As a number.
@@ -270,14 +270,14 @@ pub struct Entry {
     /// Home page; 0 if the slot is free.
     pub home: u64,
     /// The state of the copy.
-    pub state: State,
+    pub state: CopyState,
     /// The sum of the page's bytes; 0 if the slot is free.
     pub sum: PageSum,
 }
 
 impl Entry {
     /// The entry of a free slot.
-    pub const FREE: Self = Self { home: 0, state: State::Free, sum: 0 };
+    pub const FREE: Self = Self { home: 0, state: CopyState::Free, sum: 0 };
 }
 
 /// The state of a range of home pages.
@@ -348,11 +348,12 @@ impl Field for Entry {
     fn get(bytes: &[u8]) -> Result<Self, &'static str> {
         let word = u64::get(&bytes[..8])?;
         let sum = word >> 48 << 32 | u64::from(u32::get(&bytes[8..])?);
-        let read = Self { home: (word & ((1 << 48) - 1)) >> 2, state: State::from_bits(word), sum };
+        let read =
+            Self { home: (word & ((1 << 48) - 1)) >> 2, state: CopyState::from_bits(word), sum };
         if read.home >= HOME_PAGES_MAX {
             return Err("home pages below 2^38");
         }
-        if read.state == State::Free && read != Self::FREE {
+        if read.state == CopyState::Free && read != Self::FREE {
             return Err("zeroes in the entry of a free slot");
         }
         Ok(read)

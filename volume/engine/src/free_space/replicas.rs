@@ -10,7 +10,7 @@ use std::ops::Range;
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 use seekless_learn::{Answered, Replica};
 
-use crate::core::page_map::{HomePage, Slot, State, slots};
+use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::core::shape::Shape;
 use crate::free_space::extents::Extents;
 use crate::{Engine, Pending, Target};
@@ -261,7 +261,7 @@ impl Engine {
     #[must_use]
     pub fn has_copy(&self, home: Lba) -> bool {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        matches!(self.copies.state_of(HomePage(page)), Some(State::Clean | State::Dirty))
+        matches!(self.copies.state_of(HomePage(page)), Some(CopyState::Clean | CopyState::Dirty))
     }
 
     /// Places of all replicas of the home page that begins at this sector, in any state.
@@ -278,7 +278,7 @@ impl Engine {
         let mut replicas = 0;
         let fine = self.copies.find_all(page).all(|slot| {
             replicas += 1;
-            !self.copies.is_log(slot) && self.copies.state(slot) == State::Clean
+            !self.copies.is_log(slot) && self.copies.state(slot) == CopyState::Clean
         });
         fine && replicas < self.config.degree.max(1)
     }
@@ -378,7 +378,7 @@ impl Engine {
         }
         for (_, taken) in self.free.replicas.slots_at(pages) {
             for slot in slots(taken) {
-                if self.copies.state(slot) != State::Free {
+                if self.copies.state(slot) != CopyState::Free {
                     self.stats.yielded += 1;
                     self.copies.clear(slot);
                 }
@@ -389,14 +389,16 @@ impl Engine {
     /// Whether a replica stands in any of these pages of home, in any state.
     pub(crate) fn has_replica_at(&self, pages: Range<u64>) -> bool {
         let taken = self.free.replicas.slots_at(pages).into_iter();
-        taken.flat_map(|(_, taken)| slots(taken)).any(|slot| self.copies.state(slot) != State::Free)
+        taken
+            .flat_map(|(_, taken)| slots(taken))
+            .any(|slot| self.copies.state(slot) != CopyState::Free)
     }
 
     /// Forgets a segment's replicas. Their bytes stay where they are, stained.
     pub(crate) fn drop_segment(&mut self, segment: u32) {
         let first = segment * self.geo.segment_pages;
         for slot in slots(first..first + self.geo.segment_pages) {
-            if self.copies.state(slot) != State::Free {
+            if self.copies.state(slot) != CopyState::Free {
                 self.stats.yielded += 1;
                 self.copies.clear(slot);
             }

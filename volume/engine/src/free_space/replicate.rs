@@ -9,7 +9,7 @@
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
 use crate::background::{BackgroundIo, Job, JobStep, PIECE_PAGES, RETRY, stage};
-use crate::core::page_map::{HomePage, Slot, State};
+use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::format::{Content, Entry, Header, Position};
 use crate::free_space::extents::Extents;
 use crate::free_space::replicas::Batch;
@@ -275,7 +275,7 @@ impl Engine {
         let entry = |(at, &home): (usize, &u64)| {
             let sum = self.background.sums[at + 1];
             let good = !self.background.bad[at + 1];
-            if good { Entry { home, state: State::Clean, sum } } else { Entry::FREE }
+            if good { Entry { home, state: CopyState::Clean, sum } } else { Entry::FREE }
         };
         let header = Header {
             uuid: self.identity.uuid,
@@ -308,7 +308,12 @@ impl Engine {
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.copies.add(Slot(slot), HomePage(home), State::Clean, self.background.sums[at]);
+                self.copies.add(
+                    Slot(slot),
+                    HomePage(home),
+                    CopyState::Clean,
+                    self.background.sums[at],
+                );
                 self.stats.moved_bytes += PAGE_BYTES;
                 good += 1;
             }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::replicas::LOOKS;
 use crate::Engine;
-use crate::core::page_map::{State, slots};
+use crate::core::page_map::{CopyState, slots};
 
 /// The low watermark (3.2): replication stops and the coldest replicas go if less than this share
 /// of home, in percent, is free of data and replicas.
@@ -65,7 +65,8 @@ impl Engine {
         }
     }
 
-    /// A segment to be written anew: one that is not bound, one whose replicas are all gone, or the coldest.
+    /// A segment to be written anew: one that is not bound, one whose replicas are all gone, or the
+    /// coldest.
     pub(crate) fn take_segment(&mut self) -> Option<u32> {
         let copies = &self.copies;
         let read = |segment: u32| copies.is_read(segment);
@@ -74,7 +75,7 @@ impl Engine {
         }
         let per = self.geo.segment_pages;
         let empty = |s: u32| {
-            slots(s * per..(s + 1) * per).all(|slot| self.copies.state(slot) == State::Free)
+            slots(s * per..(s + 1) * per).all(|slot| self.copies.state(slot) == CopyState::Free)
         };
         let count = self.free.replicas.bound.len() as u32;
         let look = self.free.replicas.look;
@@ -89,12 +90,13 @@ impl Engine {
         Some(taken)
     }
 
-    /// Whether replicas that could be used stand in any of these pages; those that cannot make room.
+    /// Whether replicas that could be used stand in any of these pages; those that cannot make
+    /// room.
     pub(crate) fn is_taken(&mut self, pages: Range<u64>) -> bool {
         for (segment, _) in self.free.replicas.slots_at(pages) {
             let first = segment * self.geo.segment_pages;
             if slots(first..first + self.geo.segment_pages)
-                .any(|slot| self.copies.state(slot) != State::Free)
+                .any(|slot| self.copies.state(slot) != CopyState::Free)
             {
                 return true;
             }

@@ -5,10 +5,11 @@
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
 use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
-use crate::core::page_map::{HomePage, Slot, State, pages};
+use crate::core::page_map::{CopyState, HomePage, Slot, pages};
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
-use crate::{Engine, Fault, Move, Output, Target, Trouble};
+use crate::write_buffer::ring::Segment;
+use crate::{Engine, Fault, MemoryMove, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DestagePhase {
@@ -39,7 +40,7 @@ pub(crate) struct Destage {
     /// Some pages could not be read, or are damaged.
     spoiled: bool,
     /// Where the log's tail moves once home is flushed.
-    tail: u32,
+    tail: Segment,
 }
 
 /// Which pages go home.
@@ -110,7 +111,7 @@ impl Engine {
             Which::Urgent(pages) | Which::Read(pages) => {
                 let dirty = |&page: &HomePage| {
                     let slot = self.copies.find(page)?;
-                    (self.copies.state(slot) == State::Dirty).then_some((page, slot))
+                    (self.copies.state(slot) == CopyState::Dirty).then_some((page, slot))
                 };
                 items.extend(pages.iter().filter_map(dirty));
                 items.sort_unstable();
@@ -118,11 +119,9 @@ impl Engine {
                 items.truncate(most);
             }
             Which::Oldest => {
-                let ring = self.log.ring;
-                for i in 0..ring.used() {
-                    let slots = self.log.slots_of((ring.tail + i) % ring.segments);
-                    for slot in slots {
-                        if self.copies.state(slot) == State::Dirty
+                for segment in self.log.ring.in_use() {
+                    for slot in self.geo.slots_of(segment) {
+                        if self.copies.state(slot) == CopyState::Dirty
                             && let Some(page) = self.copies.home(slot)
                             && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open)
                         {
@@ -231,7 +230,7 @@ impl Engine {
         good.sort_unstable();
         let len = Sectors(seekless_block::PAGE_SECTORS);
         for (&(.., at), to) in good.iter().zip(job.second..) {
-            self.out.push_back(Output::Move(Move { from: stage(at), to: stage(to), len }));
+            self.out.push_back(Output::Move(MemoryMove { from: stage(at), to: stage(to), len }));
         }
         job.items = good;
         self.background.bad.fill(false);
@@ -244,7 +243,7 @@ impl Engine {
             // its write included.
             let still = |engine: &Self, &(page, slot, _): &(HomePage, Slot, u32)| {
                 engine.copies.find(page) == Some(slot)
-                    && engine.copies.state(slot) == State::Dirty
+                    && engine.copies.state(slot) == CopyState::Dirty
                     && !engine.background.locks(page.0..page.0 + 1)
                     && !engine.writes.open_overlaps(engine.home_of(page, 1), engine.writes_open)
             };
@@ -305,9 +304,9 @@ impl Engine {
         for page in first..first + u64::from(pages) {
             // Overlapping writes of clients waited: a dirty page is the page that was written.
             if let Some(slot) = self.copies.find(HomePage(page))
-                && self.copies.state(slot) == State::Dirty
+                && self.copies.state(slot) == CopyState::Dirty
             {
-                self.copies.set_state(slot, State::Clean);
+                self.copies.set_state(slot, CopyState::Clean);
             }
         }
     }

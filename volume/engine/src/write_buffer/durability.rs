@@ -9,6 +9,7 @@ use seekless_block::{Duration, Extent, Op};
 
 use crate::core::page_map::HomePage;
 use crate::format::{Content, Tombstone};
+use crate::write_buffer::ring::Segment;
 use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
 
 /// Who waits for a round.
@@ -42,7 +43,7 @@ struct Round {
     flushes: u32,
     ok: bool,
     /// Sequence and tail that the flush of the area makes durable.
-    covers: (u64, u32),
+    covers: (u64, Segment),
 }
 
 #[derive(Debug, Default)]

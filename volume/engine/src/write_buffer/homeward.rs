@@ -4,7 +4,7 @@ use seekless_block::{Op, Sectors};
 
 use super::TRIES;
 use super::log::Homeward;
-use crate::core::page_map::State;
+use crate::core::page_map::CopyState;
 use crate::format::Content;
 use crate::{Asked, Engine, Memory, Pending, Target};
 
@@ -30,7 +30,7 @@ impl Engine {
             let offset = Sectors(at * seekless_block::PAGE_SECTORS);
             // As with any write home: nobody may use a clean copy from here on. Dirty copies stay
             // in case this write fails.
-            self.drop_copies(extent, |state| state != State::Dirty);
+            self.drop_copies(extent, |state| state != CopyState::Dirty);
             self.background.overtake(page..page + pages);
             let from = Memory::Buffer { index, offset };
             self.send_piece_home(Homeward { extent, from, tries: 0 });

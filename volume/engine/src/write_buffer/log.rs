@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use seekless_block::{Extent, SimTime};
 
-use super::ring::Ring;
+use super::ring::{Ring, Segment};
 use crate::Memory;
-use crate::core::page_map::{Slot, slots};
+use crate::core::page_map::Slot;
 use crate::core::shape::Shape;
 use crate::format::{Content, Entry};
 
@@ -39,7 +39,7 @@ pub(super) struct Record {
     /// The checksum of its header.
     pub(super) checksum: u32,
     /// The tail that its header names.
-    pub(super) tail: u32,
+    pub(super) tail: Segment,
 }
 
 /// A piece of a record that the area refused, on its way home.
@@ -61,8 +61,7 @@ impl Record {
 /// The log's memory.
 #[derive(Debug)]
 pub(crate) struct Log {
-    pub(super) first_slot: Slot,
-    pub(super) segment_pages: u32,
+    pub(super) geo: Shape,
     pub(crate) ring: Ring,
     /// The page of the next record's header, within the head segment.
     pub(super) head_page: u32,
@@ -79,7 +78,7 @@ pub(crate) struct Log {
     pub(super) controls: VecDeque<(Content, bool)>,
     pub(super) spare: Vec<(Vec<Entry>, Vec<u32>)>,
     /// Sequence and tail of the last record that ended.
-    pub(crate) ended: (u64, u32),
+    pub(crate) ended: (u64, Segment),
     /// The checksum of its header.
     pub(super) ended_checksum: u32,
     /// Pages written since the last checkpoint.
@@ -99,9 +98,8 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn new(geo: &Shape) -> Self {
         Self {
-            first_slot: Slot(geo.read_slots()),
-            segment_pages: geo.segment_pages,
-            ring: Ring::new(geo.log_segments),
+            geo: *geo,
+            ring: Ring { segments: geo.log_segments, ..Ring::default() },
             head_page: 0,
             sequence: 1,
             previous: 0,
@@ -112,7 +110,7 @@ impl Log {
             in_flight: 0,
             controls: VecDeque::new(),
             spare: Vec::new(),
-            ended: (0, 0),
+            ended: (0, Segment(0)),
             ended_checksum: 0,
             since_checkpoint: 0,
             told: 0,
@@ -148,16 +146,17 @@ impl Log {
 
     /// Where recovery must begin to see every change that the map lacks: segment and page of the
     /// ring, the expected sequence, and the checksum of the header before.
-    pub(crate) fn position(&self) -> (u32, u32, u64, u32) {
+    pub(crate) fn position(&self) -> (Segment, u32, u64, u32) {
         match self.records.front() {
             Some(r) => {
-                let at = r.slot - self.first_slot;
                 let (sequence, previous) = if self.base < self.unsent {
                     (r.sequence, r.previous)
                 } else {
                     (self.sequence, self.previous)
                 };
-                (at / self.segment_pages, at % self.segment_pages, sequence, previous)
+                let (segment, page) =
+                    (self.geo.segment_of(r.slot), self.geo.position_of(r.slot).page);
+                (segment, page, sequence, previous)
             }
             None => (self.ring.head, self.head_page, self.sequence, self.previous),
         }
@@ -176,7 +175,7 @@ impl Log {
 
     /// Pages of the whole log.
     pub(crate) fn pages(&self) -> u64 {
-        u64::from(self.ring.segments) * u64::from(self.segment_pages)
+        u64::from(self.ring.segments) * u64::from(self.geo.segment_pages)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -197,7 +196,7 @@ impl Log {
     }
 
     /// A checkpoint is valid: all records before that sequence are on stable storage.
-    pub(crate) fn begins_at(&mut self, segment: u32, sequence: u64) {
+    pub(crate) fn begins_at(&mut self, segment: Segment, sequence: u64) {
         self.ring.replay = segment;
         self.told = self.told.max(sequence - 1);
         self.since_checkpoint = 0;
@@ -210,22 +209,12 @@ impl Log {
         self.durable > self.told
             && self.is_idle()
             && !self.failed
-            && self.head_page < self.segment_pages
+            && self.head_page < self.geo.segment_pages
     }
 
     /// Whether the next record is the first of a segment.
     pub(crate) const fn begins_segment(&self) -> bool {
         self.head_page == 0
-    }
-
-    pub(crate) fn slots_of(&self, segment: u32) -> impl Iterator<Item = Slot> + use<> {
-        let first = self.first_of(segment).0;
-        slots(first..first + self.segment_pages)
-    }
-
-    /// The first slot of a segment.
-    pub(super) fn first_of(&self, segment: u32) -> Slot {
-        self.first_slot + segment * self.segment_pages
     }
 
     pub(super) fn record(&mut self, number: u64) -> &mut Record {

@@ -14,10 +14,11 @@ pub(crate) mod ring;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
-use crate::core::page_map::{HomePage, Slot, State};
-use crate::format::{Content, Entry, Header, PageSum, Position};
-use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
+use crate::core::page_map::{CopyState, HomePage, Slot};
+use crate::format::{Content, Entry, Header, PageSum};
+use crate::{Asked, Class, Engine, Memory, MemoryMove, Mode, Output, Pending, Sum, SumFor, Target};
 use log::Record;
+use ring::Segment;
 
 /// How often a failed record is written again.
 const TRIES: u8 = 3;
@@ -26,18 +27,17 @@ impl Engine {
     /// Whether the log may hold data that home lacks, now or soon.
     pub(crate) fn log_in_use(&self) -> bool {
         self.state.mode() == Mode::WriteBack
-            || self.copies.count(State::Dirty) > 0
+            || self.copies.count(CopyState::Dirty) > 0
             || !self.log.records.is_empty()
     }
 
     /// Whether recovery could bring back the slot's page.
     pub(crate) fn is_live(&self, slot: Slot) -> bool {
-        self.copies.is_log(slot)
-            && self.log.ring.is_live((slot - self.log.first_slot) / self.geo.segment_pages)
+        self.copies.is_log(slot) && self.log.ring.is_live(self.geo.segment_of(slot))
     }
 
-    fn segment_is_at_rest(&self, segment: u32) -> bool {
-        !self.copies.is_read(self.geo.read_segments + segment)
+    fn is_read(&self, segment: Segment) -> bool {
+        self.copies.is_read(self.geo.number_of(segment))
     }
 
     /// Whether the log can absorb this many pages at once, with space left for records without
@@ -47,28 +47,28 @@ impl Engine {
         if log.failed {
             return false;
         }
-        let left = u64::from(log.segment_pages - log.head_page);
+        let left = u64::from(log.geo.segment_pages - log.head_page);
         let here = if self.open_record() { left } else { left.saturating_sub(1) };
-        let more = pages.saturating_sub(here).div_ceil(u64::from(log.segment_pages) - 1);
+        let more = pages.saturating_sub(here).div_ceil(u64::from(log.geo.segment_pages) - 1);
         // One segment for records without data in a tiny log, else two.
         let reserve = if log.ring.segments > 8 { 2 } else { 1 };
         more + reserve <= u64::from(log.ring.free())
-            && (1..=more as u32).all(|i| self.segment_is_at_rest(log.ring.ahead(i)))
+            && (1..=more as u32).all(|i| !self.is_read(log.ring.ahead(i)))
     }
 
     fn open_record(&self) -> bool {
         self.log.records.back().is_some_and(|r| !r.sealed)
-            && self.log.head_page < self.log.segment_pages
+            && self.log.head_page < self.geo.segment_pages
     }
 
     /// Where the tail may go once everything that has ended is on stable storage: past all segments
     /// without dirty pages.
-    pub(crate) fn next_tail(&self) -> u32 {
+    pub(crate) fn next_tail(&self) -> Segment {
         let (mut tail, stop) = (self.log.ring.tail, self.log.position().0);
         while tail != stop
-            && self.log.slots_of(tail).all(|slot| self.copies.state(slot) != State::Dirty)
+            && self.geo.slots_of(tail).all(|slot| self.copies.state(slot) != CopyState::Dirty)
         {
-            tail = (tail + 1) % self.log.ring.segments;
+            tail = self.log.ring.after(tail, 1);
         }
         tail
     }
@@ -86,12 +86,12 @@ impl Engine {
     /// Moves the head to the next segment, if that segment is free and nobody reads it.
     pub(crate) fn next_segment(&mut self) -> bool {
         let next = self.log.ring.ahead(1);
-        self.log.starved = self.log.ring.free() == 0 || !self.segment_is_at_rest(next);
+        self.log.starved = self.log.ring.free() == 0 || self.is_read(next);
         if self.log.starved {
             return false;
         }
         // All of it is at home, and durably known to be.
-        for slot in self.log.slots_of(next) {
+        for slot in self.geo.slots_of(next) {
             self.copies.clear(slot);
         }
         self.log.ring.head = next;
@@ -101,12 +101,12 @@ impl Engine {
 
     /// Begins a record; false without space for it now.
     fn begin_record(&mut self, least: u32) -> bool {
-        if self.log.segment_pages - self.log.head_page < least && !self.next_segment() {
+        if self.geo.segment_pages - self.log.head_page < least && !self.next_segment() {
             return false;
         }
         let buffer = self.take_buffer();
         let log = &mut self.log;
-        let slot = log.first_of(log.ring.head) + log.head_page;
+        let slot = self.geo.first_of(log.ring.head) + log.head_page;
         log.head_page += 1;
         log.gathered_since = self.now;
         let (entries, writes) = log.spare.pop().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Engine {
             sequence: 0,
             previous: 0,
             checksum: 0,
-            tail: 0,
+            tail: Segment(0),
         });
         true
     }
@@ -140,7 +140,7 @@ impl Engine {
             debug_assert!(begun, "there was room");
         }
         let log = &mut self.log;
-        let taken = pages.min(u64::from(log.segment_pages - log.head_page));
+        let taken = pages.min(u64::from(log.geo.segment_pages - log.head_page));
         log.head_page += taken as u32;
         let Some(record) = log.records.back_mut() else { unreachable!("one was just begun") };
         let Content::Data(entries) = &mut record.content else {
@@ -149,7 +149,7 @@ impl Engine {
         let at = 1 + entries.len() as u64;
         entries.extend((page..page + taken).map(|home| Entry {
             home,
-            state: State::Dirty,
+            state: CopyState::Dirty,
             sum: 0,
         }));
         record.writes.push(write);
@@ -158,7 +158,7 @@ impl Engine {
             offset: Sectors(at * seekless_block::PAGE_SECTORS),
         };
         let len = Sectors(taken * seekless_block::PAGE_SECTORS);
-        self.out.push_back(Output::Move(Move { from, to, len }));
+        self.out.push_back(Output::Move(MemoryMove { from, to, len }));
         taken
     }
 
@@ -169,7 +169,7 @@ impl Engine {
         let offset = Sectors((1 + at) * seekless_block::PAGE_SECTORS);
         let to = Memory::Buffer { index: record.buffer, offset };
         let len = Sectors(seekless_block::PAGE_SECTORS);
-        self.out.push_back(Output::Move(Move { from, to, len }));
+        self.out.push_back(Output::Move(MemoryMove { from, to, len }));
     }
 
     /// When the open record is sent without a waiter; `None` without one.
@@ -257,12 +257,9 @@ impl Engine {
                 sequence: log.sequence,
                 durable: log.durable,
                 plan_generation: self.background.plan_generation(),
-                position: Position {
-                    segment: record.slot.0 / log.segment_pages,
-                    page: record.slot.0 % log.segment_pages,
-                },
+                position: self.geo.position_of(record.slot),
                 previous: log.previous,
-                tail: self.geo.read_segments + record.tail,
+                tail: self.geo.number_of(record.tail),
                 content: std::mem::replace(&mut record.content, Content::Data(Vec::new())),
             };
             log.told = log.durable;
@@ -341,7 +338,7 @@ impl Engine {
         };
         if ok {
             for (slot, entry) in (record.slot.0 + 1..).zip(&entries) {
-                self.copies.set(Slot(slot), HomePage(entry.home), State::Dirty, entry.sum);
+                self.copies.set(Slot(slot), HomePage(entry.home), CopyState::Dirty, entry.sum);
             }
         }
         let mut writes = std::mem::take(&mut record.writes);

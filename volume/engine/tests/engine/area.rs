@@ -162,7 +162,8 @@ fn a_damaged_copy_is_not_moved() {
     world.read_all();
 }
 
-/// The only copy is held against its checksum before it goes home: what stands there stays, and it is said why.
+/// The only copy is held against its checksum before it goes home: what stands there stays, and it
+/// is said why.
 #[test]
 fn a_damaged_page_does_not_come_home() {
     let mut world = World::new(writeback());
@@ -176,7 +177,7 @@ fn a_damaged_page_does_not_come_home() {
         bytes
     };
     let before = [3, 4].map(|page| stands(&mut world, page));
-    world.handle(Input::Command(seekless_engine::Command::Drain));
+    world.handle(Input::Command(Command::Drain));
     execute_all(&mut world);
     let after = [3, 4].map(|page| stands(&mut world, page));
     assert_eq!([0, 1].map(|i| before[i] == after[i]), [true, false]);
@@ -291,7 +292,7 @@ fn a_broken_log_is_cut_only_where_that_is_allowed_and_said() {
     let slot = examine(&mut world.area).unwrap().copies().find(|c| c.1 == 3).unwrap().0;
     spoil(&mut world, u64::from(8 + slot) - 1);
     let refused = examine(&mut world.area).unwrap_err();
-    assert!(refused.to_string().contains("breaks off"), "{refused}");
+    assert!(refused.to_string().contains("ends at page"), "{refused}");
     let before = world.area.clone();
     let Repair::WouldLose(report) = repair(&mut world.area, false).unwrap() else {
         panic!("it is lost")
@@ -348,7 +349,8 @@ fn answer_failing(world: &mut World, fails: impl Fn(Target) -> bool) {
     }
 }
 
-/// What the area does not take goes home, whoever has been told of it; a flush ends when the area works again.
+/// What the area does not take goes home, whoever has been told of it; a flush ends when the area
+/// works again.
 #[test]
 fn what_a_log_cannot_take_goes_home() {
     for gather in [Duration::ZERO, Duration::from_millis(1_000)] {
@@ -376,7 +378,8 @@ fn what_a_log_cannot_take_goes_home() {
     }
 }
 
-/// Only where neither device takes it, the writer is told that it failed; and what was flushed is there.
+/// Only where neither device takes it, the writer is told that it failed; and what was flushed is
+/// there.
 #[test]
 fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     let mut world = World::new(writeback());
@@ -399,7 +402,8 @@ fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     assert_eq!(world.engine.dirty(), Sectors(8));
 }
 
-/// Clients are told at once; what they wrote goes down together, when somebody needs it or the time has come.
+/// Clients are told at once; what they wrote goes down together, when somebody needs it or the time
+/// has come.
 #[test]
 fn writes_gather_in_ram_until_somebody_needs_them() {
     let gather = Duration::from_millis(1_000);
@@ -480,7 +484,8 @@ fn with_a_write_behind_two_records() -> (World, u64) {
     (world, first)
 }
 
-/// What is written while an older write of the same page has yet to end: RAM holds the newer, whenever the older ends.
+/// What is written while an older write of the same page has yet to end: RAM holds the newer,
+/// whenever the older ends.
 #[test]
 fn a_write_that_ends_late_does_not_bring_its_bytes_back() {
     let (mut world, first) = with_a_write_behind_two_records();
@@ -510,7 +515,8 @@ fn a_write_that_fails_takes_no_other_with_it() {
     world.read_all();
 }
 
-/// A flush that failed leaves to the next one what it was to make void: the log's older copy does not come back.
+/// A flush that failed leaves to the next one what it was to make void: the log's older copy does
+/// not come back.
 #[test]
 fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
     for target in [Target::Home, Target::Area] {

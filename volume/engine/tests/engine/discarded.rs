@@ -93,7 +93,8 @@ fn what_a_failed_flush_was_to_call_used_the_next_one_does() {
     is_sound(&mut world);
 }
 
-/// Zeroes stand where replicas stood, and the round that tells the area so is under way: its flush of home waits.
+/// Zeroes stand where replicas stood, and the round that tells the area so is under way: its flush
+/// of home waits.
 fn called_clean() -> World {
     let mut world = replicated();
     world.handle(Input::Withdraw);
@@ -115,7 +116,8 @@ fn what_could_not_be_called_clean_once_is_not_taken_for_stained_once_it_was() {
     fail(&mut world, at);
     world.settle();
     assert_eq!(world.engine.stained().count(), 0);
-    // Its region is opened, as for whatever never held a replica: it is not told to be used by itself.
+    // Its region is opened, as for whatever never held a replica: it is not told to be used by
+    // itself.
     world.issue(Op::Write, home(20, 1));
     world.settle();
     flush_and_crash(&mut world);
@@ -171,7 +173,7 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
 /// Has a checkpoint made, whatever else is `held`.
 fn checkpoint(world: &mut World, held: impl Fn(&Io) -> bool) {
     let before = world.engine.stats().metadata_bytes;
-    world.handle(Input::Command(seekless_engine::Command::SetMode(Mode::WriteBack)));
+    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
     let ends = |io: &Io| io.target == Target::Area && io.class == Class::Background;
     until(world, &held, |io| ends(io) && io.op == Op::Write);
     hold(world, held);
@@ -247,7 +249,7 @@ fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
     world.settle();
     opened(&mut world, 17);
     checkpoint(&mut world, none);
-    world.handle(Input::Command(seekless_engine::Command::Drain));
+    world.handle(Input::Command(Command::Drain));
     world.settle();
     opened(&mut world, 18);
     let write = Extent::span(home(15, 1).start.0, home(16, 1).start.0 + 3);

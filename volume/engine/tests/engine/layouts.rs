@@ -1,4 +1,5 @@
-//! Layouts: copies are served, moved and dropped, RAM is filled from them, and background work keeps its budget.
+//! Layouts: copies are served, moved and dropped, RAM is filled from them, and background work
+//! keeps its budget.
 
 use super::*;
 

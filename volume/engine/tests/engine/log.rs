@@ -1,6 +1,7 @@
 //! The log after a crash: what its headers vouch for, where it ends, and what cannot be read.
 
 use super::area::{Unreadable, in_use, spoil, writeback};
+use super::rules::fail;
 use super::*;
 
 /// The headers of the log's records with the pages where they stand, in their order.
@@ -34,7 +35,8 @@ pub(super) fn in_flight(world: &World, which: impl Fn(&Io) -> bool) -> usize {
     world.waiting.iter().position(which).unwrap()
 }
 
-/// What ended together with the record that a flush waited for is on stable storage as well, and the next header knows.
+/// What ended together with the record that a flush waited for is on stable storage as well, and
+/// the next header knows.
 #[test]
 fn a_header_knows_of_all_that_was_flushed() {
     let mut world = in_use(false);
@@ -64,7 +66,8 @@ fn a_header_knows_of_all_that_was_flushed() {
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
 }
 
-/// Half a second after the last request a mark tells what was flushed last from what a crash tore; and one is enough.
+/// Half a second after the last request a mark tells what was flushed last from what a crash tore;
+/// and one is enough.
 #[test]
 fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
     for damaged in [0, 1] {
@@ -108,7 +111,8 @@ fn damage_is_found_though_a_record_between_is_lost() {
     // A flush that takes its time: a segment and a half of log that does not know of it.
     world.issue(Op::Flush, Extent::default());
     (10..17).for_each(|page| write(&mut world, page));
-    // The first record of the next segment is on its way when the flush ends, and the one behind it is sooner there.
+    // The first record of the next segment is on its way when the flush ends, and the one behind it
+    // is sooner there.
     world.issue(Op::Write, home(20, 1));
     while let Some(at) = world.waiting.iter().position(|io| io.op == Op::Flush) {
         world.execute(at);
@@ -125,6 +129,49 @@ fn damage_is_found_though_a_record_between_is_lost() {
     spoil(&mut world, damaged);
     let refused = examine(&mut world.area).unwrap_err();
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+}
+
+/// The area refuses two records in flight at the same time. Each holds two runs of pages, which go
+/// home as two writes. A client is answered only when its own bytes are at home.
+#[test]
+fn two_records_that_the_area_refuses_go_home_one_after_the_other() {
+    let mut world = World::new(writeback());
+    let is_record =
+        |io: &Io| (io.target, io.op, io.class) == (Target::Area, Op::Write, Class::Foreground);
+    let write = |world: &mut World, page| (world.issue(Op::Write, home(page, 1)), page);
+    // Two records are in flight; later writes gather in the next record.
+    write(&mut world, 3);
+    write(&mut world, 9);
+    let mut refused = vec![write(&mut world, 20), write(&mut world, 30)];
+    for pages in [[40, 50], [41, 60]] {
+        let at = in_flight(&world, is_record);
+        world.execute(at);
+        refused.extend(pages.map(|page| write(&mut world, page)));
+    }
+    let records = world.waiting.iter().filter(|io| is_record(io));
+    let sizes: Vec<u64> = records.map(|io| io.extent.len.0 / 8).collect();
+    assert_eq!(sizes, [3, 3], "a header and two pages each");
+    while let Some(at) = world.waiting.iter().position(is_record) {
+        fail(&mut world, at);
+    }
+    let is_home = |world: &mut World, id: u64, page| {
+        let mut bytes = [0; 4096];
+        world.home.read(home(page, 1), &mut bytes).unwrap();
+        bytes.chunks(SECTOR).all(|sector| value_of(sector) == id << 32 | 7)
+    };
+    while !world.waiting.is_empty() {
+        world.execute(0);
+        for &(id, page) in &refused {
+            let answered = !world.clients.contains_key(&id);
+            assert!(!answered || is_home(&mut world, id, page), "page {page}: answered too early");
+        }
+    }
+    assert!(refused.iter().all(|&(id, page)| is_home(&mut world, id, page)));
+    assert_eq!((world.clients.len(), world.failed), (0, 0));
+    world.handle(Input::Command(Command::Drain));
+    world.settle();
+    world.home_is_complete();
+    world.read_all();
 }
 
 /// An area whose reads are counted, in pages.
@@ -153,8 +200,8 @@ impl Device for Counted {
     }
 }
 
-/// A record says from where on recovery need not look. What was brought home may be lost until home is flushed, and the
-/// record is written meanwhile.
+/// A record says from where on recovery need not look. What was brought home may be lost until home
+/// is flushed, and the record is written meanwhile.
 #[test]
 fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     let config =
@@ -194,7 +241,8 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     world.read_all();
 }
 
-/// A move has read the page; the client's write goes home while the copy is written, and ends after it stands.
+/// A move has read the page; the client's write goes home while the copy is written, and ends after
+/// it stands.
 #[test]
 fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
     let mut world = World::new(config(0));
@@ -220,7 +268,8 @@ fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
     assert_eq!(world.engine.stats().overtaken, 8);
 }
 
-/// A disk turns about once for each MiB of the log that is looked at: an attach must not look at all of a large one.
+/// A disk turns about once for each MiB of the log that is looked at: an attach must not look at
+/// all of a large one.
 #[test]
 fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     let (capacity, pages) = (Sectors(8 << 21), 256);
@@ -265,7 +314,8 @@ fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     }
 }
 
-/// A checkpoint is not of one moment: it may know of records behind the one that a repair cut the log before.
+/// A checkpoint is not of one moment: it may know of records behind the one that a repair cut the
+/// log before.
 #[test]
 fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     let mut world = in_use(false);
@@ -275,7 +325,7 @@ fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     let mut bytes = [0; 4096];
     world.area.read(page_extent(place + 1, 1), &mut bytes).unwrap();
     let mut page = CheckpointPage::decode(&bytes).unwrap();
-    page.entries[slot as usize] = Entry { home: 9, state: State::Dirty, sum };
+    page.entries[slot as usize] = Entry { home: 9, state: CopyState::Dirty, sum };
     page.encode(&mut bytes);
     world.area.write(page_extent(place + 1, 1), &bytes).unwrap();
     assert!(examine(&mut world.area).unwrap().newest(9).is_some());
@@ -293,7 +343,8 @@ fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     assert!(found.newest(40).is_some() && findings.is_empty(), "{findings:?}");
 }
 
-/// A page that looks like the next record of the log in all but what it says came before it is none.
+/// A page that looks like the next record of the log in all but what it says came before it is
+/// none.
 #[test]
 fn a_record_follows_the_one_whose_checksum_it_has() {
     let mut world = in_use(false);
@@ -315,7 +366,8 @@ fn a_record_follows_the_one_whose_checksum_it_has() {
     }
 }
 
-/// A page of the log cannot be read: it is told, and a repair gives up what is lost by it, and no more.
+/// A page of the log cannot be read: it is told, and a repair gives up what is lost by it, and no
+/// more.
 #[test]
 fn a_log_that_cannot_be_read_is_refused_and_mended() {
     let world = || in_use(false);
@@ -378,7 +430,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
 fn nothing_is_absorbed_before_the_superblock_says_so() {
     let mut world = World::new(config(0));
     world.settle();
-    world.handle(Input::Command(seekless_engine::Command::SetMode(Mode::WriteBack)));
+    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
     world.issue(Op::Write, home(3, 1));
     assert!(
         world.waiting.iter().any(|io| io.target == Target::Home && io.op == Op::Write),

@@ -1,5 +1,6 @@
-//! The engine against the histories of its sectors: random requests, random order of device I/O, faults, plans, modes
-//! and drains at any moment. Every read must be linearizable, sector by sector.
+//! The engine against the histories of its sectors: random requests, random order of device I/O,
+//! faults, plans, modes and drains at any moment. Every read must be linearizable, sector by
+//! sector.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -11,13 +12,13 @@ use seekless_block::{
     SimTime, StreamId,
 };
 use seekless_engine::format::{
-    AreaId, CheckpointPage, Content, Entry, Header, Position, State, Tombstone, checksum,
+    AreaId, CheckpointPage, Content, CopyState, Entry, Header, Position, Tombstone, checksum,
     page_extent,
 };
 use seekless_engine::{
-    AttachError, Class, Config, Engine, Fault, FormatOptions, HomeGuard, Input, Io, IoFailed,
-    Memory, Mode, Output, Proof, Repair, RequestId, Target, attach, examine, format_area, page_sum,
-    repair,
+    AttachError, Class, Command, Config, Engine, Fault, FormatOptions, HomeGuard, Input, Io,
+    IoFailed, Memory, Mode, Output, Proof, Repair, RequestId, Target, attach, examine, format_area,
+    page_sum, repair,
 };
 use seekless_learn::{Copy, Plan};
 
@@ -35,7 +36,8 @@ const GRID: u64 = 3;
 const AREA: u64 = 8 * (2 + 2 * 2 + 2 + 8 * 8);
 const SECTOR: usize = 512;
 
-/// A driver with real memory, whose device I/Os take effect one at a time in an order chosen by the test.
+/// A driver with real memory, whose device I/Os take effect one at a time in an order chosen by the
+/// test.
 struct World {
     engine: Engine,
     home: MemDevice,
@@ -65,7 +67,8 @@ struct Client {
     issued: u64,
 }
 
-/// A value and its life: from when it may be read, and from when on a read that begins must not see it any more.
+/// A value and its life: from when it may be read, and from when on a read that begins must not see
+/// it any more.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     value: u64,
@@ -254,8 +257,8 @@ impl World {
         self.handle(Input::Done { io: io.id, result: Ok(()) });
     }
 
-    /// What ended before a write began can no longer be read by whoever begins from now on; nor what ended before a read
-    /// was asked that returned another, `by`.
+    /// What ended before a write began can no longer be read by whoever begins from now on; nor
+    /// what ended before a read was asked that returned another, `by`.
     fn bury(history: &mut [Written], before: u64, now: u64, by: u64) {
         for old in history.iter_mut().filter(|w| w.ended < before && w.by != by) {
             old.dead = old.dead.min(now);
@@ -497,9 +500,9 @@ proptest! {
                 }
                 Step::Execute(which) => world.execute(which),
                 Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
-                Step::Mode(mode) => world.handle(Input::Command(seekless_engine::Command::SetMode(mode))),
+                Step::Mode(mode) => world.handle(Input::Command(Command::SetMode(mode))),
                 Step::Bypass(on) => world.handle(Input::Bypass(on)),
-                Step::Drain => world.handle(Input::Command(seekless_engine::Command::Drain)),
+                Step::Drain => world.handle(Input::Command(Command::Drain)),
                 Step::Tick => {
                     world.now += 300_000_000;
                     world.handle(Input::Tick);
@@ -516,7 +519,7 @@ proptest! {
         world.read_all();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Command(seekless_engine::Command::Drain));
+        world.handle(Input::Command(Command::Drain));
         world.settle();
         prop_assert!(world.engine.is_drained());
         prop_assert_eq!(world.engine.dirty(), Sectors(0));

@@ -1,5 +1,5 @@
-//! Replicas in what the client has discarded: reads are linearizable whatever is replicated, discarded, written and
-//! withdrawn; who gives way to whom; what a crash leaves.
+//! Replicas in what the client has discarded: reads are linearizable whatever is replicated,
+//! discarded, written and withdrawn; who gives way to whom; what a crash leaves.
 
 use proptest::prelude::*;
 use seekless_learn::Replica;
@@ -65,9 +65,9 @@ proptest! {
                 }
                 More::Usual(Step::Execute(which)) => world.execute(which),
                 More::Usual(Step::Install(_)) => {}
-                More::Usual(Step::Mode(mode)) => world.handle(Input::Command(seekless_engine::Command::SetMode(mode))),
+                More::Usual(Step::Mode(mode)) => world.handle(Input::Command(Command::SetMode(mode))),
                 More::Usual(Step::Bypass(on)) => world.handle(Input::Bypass(on)),
-                More::Usual(Step::Drain) => world.handle(Input::Command(seekless_engine::Command::Drain)),
+                More::Usual(Step::Drain) => world.handle(Input::Command(Command::Drain)),
                 More::Usual(Step::Tick) => {
                     world.now += 300_000_000;
                     world.handle(Input::Tick);
@@ -97,7 +97,7 @@ proptest! {
         world.read_all();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Command(seekless_engine::Command::Drain));
+        world.handle(Input::Command(Command::Drain));
         world.settle();
         world.home_is_complete();
         world.handle(Input::Withdraw);
@@ -242,7 +242,8 @@ fn replicas_outlive_a_stop_in_order_and_are_proven_after_another() {
     world.settle();
     assert_eq!(world.engine.copied(), Sectors(24), "home proves them");
     world.read_all();
-    // Into discarded pages that never held a replica: nothing of their region counts as free after a crash.
+    // Into discarded pages that never held a replica: nothing of their region counts as free after
+    // a crash.
     let before = world.engine.free();
     world.issue_with(Op::Write, home(12, 1), Flags::FUA);
     world.settle();
@@ -354,8 +355,8 @@ fn replicas_stand_in_free_pages_alone_each_once_and_never_of_free_pages() {
     world.read_all();
 }
 
-/// The record that calls a page stained may come after what was absorbed of it since: then a crash would show it until it is
-/// brought home, and zeroes from then on.
+/// The record that calls a page stained may come after what was absorbed of it since: then a crash
+/// would show it until it is brought home, and zeroes from then on.
 #[test]
 fn what_the_area_may_yet_call_free_is_not_absorbed() {
     for crashes in [true, false] {
@@ -408,7 +409,8 @@ fn what_the_area_may_yet_call_free_is_not_absorbed() {
     }
 }
 
-/// Nobody asks the area to know what was discarded; while clients ask for other things it is not told, and a crash forgets it.
+/// Nobody asks the area to know what was discarded; while clients ask for other things it is not
+/// told, and a crash forgets it.
 #[test]
 fn the_area_learns_what_is_free_once_clients_are_idle() {
     for idle in [true, false] {
@@ -430,7 +432,8 @@ fn the_area_learns_what_is_free_once_clients_are_idle() {
     }
 }
 
-/// Behind what was flushed last a mark is written, so that damage to it does not look like a torn write.
+/// Behind what was flushed last a mark is written, so that damage to it does not look like a torn
+/// write.
 #[test]
 fn what_was_flushed_is_marked_once_clients_are_idle() {
     let mut world = replicated();

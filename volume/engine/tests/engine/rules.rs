@@ -1,10 +1,11 @@
-//! One rule of replicas each, that breaks if it is left out: who is overtaken while a replica is on its way, who waits for
-//! whom, which segment gives way. The random histories find few of them.
+//! One rule of replicas each, that breaks if it is left out: who is overtaken while a replica is on
+//! its way, who waits for whom, which segment gives way. The random histories find few of them.
 
 use super::replicas::{fs2, head_at, replica, replicated, stands, use_replica};
 use super::*;
 
-/// Lets I/Os take effect, but for those that are `held`, and time pass, until one of these waits; where it is.
+/// Lets I/Os take effect, but for those that are `held`, and time pass, until one of these waits;
+/// where it is.
 pub(super) fn until(
     world: &mut World,
     held: impl Fn(&Io) -> bool,
@@ -67,7 +68,8 @@ pub(super) fn ask(world: &mut World, place: u64, homes: &[(u64, u64)]) {
     world.handle(Input::Replicate(vec![replica(place, homes)]));
 }
 
-/// Every copy that counts stands somewhere, and everything reads as it was written, near the replicas and far from them.
+/// Every copy that counts stands somewhere, and everything reads as it was written, near the
+/// replicas and far from them.
 pub(super) fn is_sound(world: &mut World) {
     world.settle();
     let standing: usize = (0..64).map(|p| world.engine.replicas_of(home(p, 1).start).count()).sum();
@@ -238,8 +240,9 @@ fn zeroes_come_where_replicas_stood_and_not_over_a_client() {
     }
 }
 
-/// Zeroes that wait for their turn do not go over what a client has written meanwhile, by a write that the end of a read of
-/// a replica let on, and that has ended before the engine looked at its background again.
+/// Zeroes that wait for their turn do not go over what a client has written meanwhile, by a write
+/// that the end of a read of a replica let on, and that has ended before the engine looked at its
+/// background again.
 #[test]
 fn zeroes_that_wait_for_their_turn_do_not_go_over_what_was_written_meanwhile() {
     let mut world = discarded(Config { background_pause: Duration(5_000_000_000), ..fs2(0) });
@@ -249,7 +252,8 @@ fn zeroes_that_wait_for_their_turn_do_not_go_over_what_was_written_meanwhile() {
     world.issue(Op::Write, home(23, 1));
     world.settle();
     assert!(stands(&world, 4) && stands(&world, 6));
-    // Of the second run a replica is read; a write that takes that of the first one, too, waits for it.
+    // Of the second run a replica is read; a write that takes that of the first one, too, waits for
+    // it.
     head_at(&mut world, 26);
     world.issue(Op::Read, home(6, 1));
     let read = world.waiting.iter().position(at(home(24, 1), Op::Read));
