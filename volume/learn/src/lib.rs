@@ -1,5 +1,5 @@
-//! Learning what is used together, and planning where copies go. Pure: observations in, plans out; no I/O,
-//! no clock, no randomness. One policy a file.
+//! Learning which data is used together, and planning places of copies. Pure: observations in,
+//! plans out; no I/O, no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
 mod budget;

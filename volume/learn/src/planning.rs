@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use crate::{AccessGraph, Plan, PlanConfig, plan, revise};
 
-/// What becomes of the plan in force.
+/// The treatment of the plan in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Planning {
-    /// It stays, but for what is worth its move: [`revise()`].
+    /// It stays, except for changes that are worth their move: [`revise()`].
     #[default]
     Revise,
-    /// Everything is laid anew, whatever that moves: BORG (FAST'09, 4.3).
+    /// A new plan from the start, whatever it moves: BORG (FAST'09, 4.3).
     Anew,
 }
 

@@ -1,4 +1,4 @@
-//! How much of the past a plan is made of (BORG, FAST'09, 6.2).
+//! How much of the past counts for a plan (BORG, FAST'09, 6.2).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,14 @@ use crate::AccessGraph;
 /// What an access graph forgets, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Training {
-    /// Nothing: every access since the beginning counts alike (BORG-C). A revised plan moves once its losses add up to
-    /// the price of a move; forgotten losses would never add up.
+    /// Nothing: every access since the beginning has the same weight (BORG-C). A revised plan moves
+    /// once its losses add up to the price of a move; forgotten losses would never add up.
     #[default]
     Cumulative,
-    /// Everything, gradually: an access counts half after each day, and nothing after five.
+    /// Gradually everything: each day halves the weight of an access; after five days it is
+    /// forgotten.
     Decaying,
-    /// Everything before the plan in force: only accesses since then count. BORG-P.
+    /// Everything before the plan in force: only accesses since then count (BORG-P).
     Partial,
 }
 

@@ -45,8 +45,8 @@ fn with_replicas_in_discarded_pages_it_keeps_them_too() {
     assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
 }
 
-/// Blocks of two sectors written, discarded and zeroed side by side in pages where replicas come and go; and the engine dies by
-/// itself, too.
+/// Blocks of two sectors written, discarded and zeroed side by side in pages where replicas come
+/// and go; and the engine dies by itself, too.
 #[test]
 fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
     let mut tally = Tally::default();
@@ -60,7 +60,8 @@ fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
     assert!(tally.states > 1_000 && tally.killed > 300 && tally.cut > 200, "{tally:?}");
 }
 
-/// Reads, writes and flushes of either device that fail, for a time or for good, under copies and under replicas.
+/// Reads, writes and flushes of either device that fail, for a time or for good, under copies and
+/// under replicas.
 #[test]
 fn where_devices_fail_it_keeps_them_too() {
     for replicas in [false, true] {

@@ -1,12 +1,14 @@
-//! The judge against costs that mean it ill: the bound holds for any sequence. It refuses to know where costs come from.
+//! The judge against costs that mean it ill: the bound holds for any sequence. It refuses to know
+//! where costs come from.
 
 use super::*;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-/// What a day's steps are like: per step vanilla's time in ms, how much slower (or faster) copies are in thousandths, how
-/// much better the plan on trial is, and how far the cost of a move is off its price, in hundredths.
+/// What a day's steps are like: per step vanilla's time in ms, how much slower (or faster) copies
+/// are in thousandths, how much better the plan on trial is, and how far the cost of a move is off
+/// its price, in hundredths.
 type Step = (u64, i64, i64, u64);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -89,7 +91,8 @@ fn run(config: JudgeConfig, days: &[Vec<Step>]) -> (Vec<Day>, u32) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever the requests cost, no day loses more than the allowance and what a single look lost at once.
+    /// Whatever the requests cost, no day loses more than the allowance and what a single look lost
+    /// at once.
     #[test]
     fn no_day_loses_more_than_the_allowance(
         days in prop::collection::vec(prop::collection::vec(step(), 1..400), 1..6),
@@ -102,7 +105,8 @@ proptest! {
         }
     }
 
-    /// The same where every day begins with copies that serve well, and then turn bad: the worst there is.
+    /// The same where every day begins with copies that serve well, and then turn bad: the worst
+    /// there is.
     #[test]
     fn gains_of_the_morning_do_not_pay_for_losses_of_the_evening(
         good in 1usize..300, bad in 1usize..300, gain in 1i64..900, loss in 1i64..900, days in 1usize..8,

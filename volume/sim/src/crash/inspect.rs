@@ -1,4 +1,5 @@
-//! One state that a crash may leave: it is recovered from, checked, read, served for a while, and brought home.
+//! One state that a crash may leave: recover it, check it, read it, serve for a while, bring
+//! everything home.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -18,7 +19,7 @@ use super::mend::mend;
 use super::model::Model;
 use super::world::{Past, World};
 
-/// Looks at one state that a loss of power may leave.
+/// Examines one state that a power failure may leave.
 pub(super) fn inspect<M: Machine>(
     history: &History,
     world: &World<M>,
@@ -61,8 +62,8 @@ pub(super) fn inspect<M: Machine>(
     )
 }
 
-/// Recovers from a state, mends it where the engine refuses it or by way of trial, reads all, goes on for a while and
-/// brings all home.
+/// Recovers a state; repairs it if the engine refuses it, or as a trial; reads everything; goes on
+/// for a while; brings everything home.
 pub(super) fn go_on<M: Machine>(
     (setup, mut image, mut past, stamp): (&Setup, Image, Past, Stamp),
     mut damage: bool,
@@ -155,8 +156,8 @@ fn serve<M: Machine>(
     Ok(())
 }
 
-/// Where nothing keeps others from home, somebody may write there before the engine comes back. The stamp that then
-/// proves what home is.
+/// If nothing keeps others from home, somebody may write there before the engine is back. Returns
+/// the stamp that then proves home's state.
 fn strangers_write(
     setup: &Setup,
     image: &mut Image,
@@ -175,7 +176,7 @@ fn strangers_write(
     Ok(stamp)
 }
 
-/// Where nothing was ever absorbed, home alone is all there is.
+/// A volume that never absorbed anything must have all data at home.
 fn bare_home_is_complete(
     history: &History,
     setup: &Setup,
@@ -186,7 +187,7 @@ fn bare_home_is_complete(
         return Ok(());
     }
     for (lba, sector) in (0..).zip(image.sectors(Target::Home)) {
-        // Where the client may have discarded, home may hold bytes of replicas.
+        // In pages that the client may have discarded, home may hold bytes of replicas.
         let zeroes = [0; SECTOR_BYTES as usize];
         if setup.replicas == 0 || model.survives(lba, &zeroes).is_err() {
             model
@@ -197,11 +198,11 @@ fn bare_home_is_complete(
     Ok(())
 }
 
-/// One sector of the area is not what was written there: one bit, or all of them, or it cannot be read. Says which; in
-/// the log only where what was lost can be known.
+/// Damages one sector of the area: one bit, all bits, or unreadable. Returns which. In the log only
+/// if the loss can be known.
 fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg) -> Option<usize> {
     let sectors = image.sectors_mut(Target::Area);
-    // Metadata stands in front.
+    // The metadata is at the front.
     let most = if rng.random_ratio(2, 3) { sectors.len() } else { sectors.len() / 8 };
     let at = rng.random_range(0..most);
     if log.contains(&(at as u64)) && !medium.is_vouched(log, at) {
@@ -218,7 +219,7 @@ fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg)
     Some(at)
 }
 
-/// What a check finds lost. It writes nothing.
+/// The losses that a check finds. The check writes nothing.
 fn check<M: Machine>(setup: &Setup, image: &Image) -> Result<Vec<String>, String> {
     let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
     let found = M::check(&mut Disk::new(Rc::clone(&medium), Target::Area));

@@ -1,4 +1,5 @@
-//! A history that is being lived: the engine of one life after the other, and the moments at which the power may fail.
+//! A history in progress: the engine of one life after the other, and the moments of possible power
+//! failures.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,33 +16,33 @@ use super::mend::Resize;
 use super::model::{INITIAL, encode};
 use super::world::{Past, World};
 
-/// With a device that fails for good, so many I/Os are waited for.
+/// Most I/Os to wait for with a device that fails for good.
 const TRIES: usize = 60;
 
 pub(crate) type Shared = Rc<RefCell<Medium>>;
 
-/// A history as far as it has been lived.
+/// The history so far.
 pub(super) struct Live<M> {
     world: World<M>,
     setup: Setup,
     stamp: Stamp,
-    /// As [`Tally::done`], of the lives before this one.
+    /// As [`Tally::done`], in the lives before this one.
     pub(super) done: [u64; 5],
-    /// I/Os that failed, in the lives before this one.
+    /// Failed I/Os in the lives before this one.
     pub(super) failed: u64,
 }
 
-/// When the power may fail.
+/// A moment at which the power may fail.
 pub(super) enum Moment<'a, M> {
     Live(&'a World<M>),
     Resize(Resize<'a>),
 }
 
-/// Tells clocks of resizes from those of lives.
+/// Separates clocks of resizes from those of lives.
 pub(super) const RESIZING: u64 = 1 << 32;
 
 impl<M: Machine> Live<M> {
-    /// A home with its first content, an area with anything, formatted.
+    /// A home with its first content, and a formatted area.
     pub(super) fn begin(setup: &Setup) -> Result<Self, String> {
         let mut image = Image::zeroed(Sectors(setup.home), Sectors(setup.area));
         for (lba, sector) in (0..).zip(image.sectors_mut(Target::Home)) {
@@ -90,7 +91,7 @@ impl<M: Machine> Live<M> {
             &HistoryStep::Execute(which) => drop(world.execute(which)?),
             &HistoryStep::Settle(order) => {
                 for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
-                    // Every moment of it is a moment.
+                    // Each change of the devices is a moment.
                     let before = world.medium().borrow().clock();
                     if !world.advance(order)? {
                         break;
@@ -126,7 +127,7 @@ impl<M: Machine> Live<M> {
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
             }
             &HistoryStep::Restart(by_another) => self.restart(by_another, &mut look)?,
-            // What has replicas is not resized.
+            // A volume with replicas is not resized.
             HistoryStep::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
             &HistoryStep::Resize { home, area } => {
                 self.bring_home_and_resize(home, area, &mut look)?;
@@ -142,7 +143,8 @@ impl<M: Machine> Live<M> {
         look(Moment::Live(&self.world), self.stamp)
     }
 
-    /// All comes to rest and the engine is stopped in order; then somebody else may write these sectors of home.
+    /// Everything ends, and the engine is stopped in order; then somebody else may write these
+    /// sectors of home.
     fn restart(
         &mut self,
         by_another: Option<(u64, u64)>,
@@ -150,7 +152,7 @@ impl<M: Machine> Live<M> {
     ) -> Result<(), String> {
         let (world, setup) = (&mut self.world, &self.setup);
         if by_another.is_some() {
-            // Whoever uses home by itself sees what stands in discarded pages.
+            // A user of home alone sees the bytes in discarded pages.
             world.handle(Input::Withdraw)?;
             if setup.placement == Placement::Elsewhere && !world.is_home_open() {
                 world.drain()?;
@@ -175,12 +177,13 @@ impl<M: Machine> Live<M> {
                 self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
             }
         }
-        // What an orderly stop leaves is on the medium: none of it is lost with the caches.
+        // An orderly stop leaves everything on the medium: the caches lose nothing.
         self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
         Ok(())
     }
 
-    /// All is brought home and the engine is stopped in order; home and area get other sizes.
+    /// Everything is brought home, and the engine is stopped in order; home and area get other
+    /// sizes.
     fn bring_home_and_resize(
         &mut self,
         home: u64,
@@ -216,7 +219,7 @@ impl<M: Machine> Live<M> {
         look(Moment::Live(&self.world), self.stamp)
     }
 
-    /// Stopped and drained: home and area get other sizes.
+    /// After the stop and the drain: home and area get other sizes.
     fn resize(
         &mut self,
         home: u64,
@@ -255,7 +258,7 @@ impl<M: Machine> Live<M> {
         Ok(())
     }
 
-    /// The next life, from what this one left.
+    /// The next life, from the state that this one left.
     fn start_anew(&mut self, rng: &mut Pcg64Mcg, again: &[u64]) -> Result<(), String> {
         let left = self.world.cut(rng);
         self.begin_anew(left, rng, again)
@@ -274,7 +277,7 @@ impl<M: Machine> Live<M> {
         Ok(())
     }
 
-    /// With a device that fails for good: what is asked comes to its end, or the engine says what keeps it.
+    /// With a device that fails for good: every request ends, or the engine names its trouble.
     fn ends_or_says_why(
         &mut self,
         asked: &str,
@@ -309,7 +312,7 @@ pub(crate) fn attach<M: Machine>(
     Ok(machine)
 }
 
-/// Attaches; at these operations of the recovery the power fails again.
+/// Attaches; the power fails again at these operations of the recovery.
 pub(super) fn recover<M: Machine>(
     setup: &Setup,
     mut image: Image,

@@ -69,8 +69,8 @@ fn a_write_with_fua_outlives_the_log_whoever_made_it_void() {
     holds(setup(), vec![write(4, 1), FLUSH, SETTLE, zeroes(false), SETTLE, zeroes(true), SETTLE]);
 }
 
-/// The older copy of a page that a flush covered is needed until the newer one is on stable storage: a checkpoint is on
-/// its way when the newer one ends.
+/// The older copy of a page that a flush covered is needed until the newer one is on stable
+/// storage: a checkpoint is on its way when the newer one ends.
 #[test]
 fn the_logs_tail_does_not_pass_what_a_record_in_the_cache_made_old() {
     let steps = vec![
@@ -103,8 +103,8 @@ fn the_logs_tail_does_not_pass_what_a_record_in_the_cache_made_old() {
     holds(Setup { home: 263, stage_bytes: 1 << 17, ..setup() }, steps);
 }
 
-/// A write home that makes the log's copy void, and one into the log while it is on its way: what comes last is what
-/// was seen, and what a flush promised.
+/// A write home that makes the log's copy void, and one into the log while it is on its way: what
+/// comes last is what was seen, and what a flush promised.
 #[test]
 fn writes_to_the_same_sectors_wait_for_each_other() {
     let page = |op| ask(op, 4, 1, false);
@@ -126,8 +126,8 @@ fn writes_to_the_same_sectors_wait_for_each_other() {
     holds(setup(), steps);
 }
 
-/// A segment of a small log is written anew only once it is durably known that all of it is at home: a record that is torn
-/// there would leave the map with pages of which nothing is left.
+/// A segment of a small log is written anew only once it is durably known that all of it is at
+/// home: a record that is torn there would leave the map with pages of which nothing is left.
 #[test]
 fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
     let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };
@@ -143,7 +143,8 @@ fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
     held(&history, &[8_302_879_367_852_347_465, 0, 1, 2]);
 }
 
-/// A record that was lost and is written once more, byte for byte, is not followed by what once followed it.
+/// A record that was lost and is written once more, byte for byte, is not followed by what once
+/// followed it.
 #[test]
 fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
     for choice in 0..40 {
@@ -167,8 +168,8 @@ fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
     }
 }
 
-/// A record that was sent while a checkpoint was on its way names an older tail than the superblock does: what the tail
-/// has passed does not come back.
+/// A record that was sent while a checkpoint was on its way names an older tail than the superblock
+/// does: what the tail has passed does not come back.
 #[test]
 fn an_older_tail_in_the_log_brings_nothing_back() {
     let write = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: false };
@@ -201,8 +202,8 @@ fn an_older_tail_in_the_log_brings_nothing_back() {
     held(&history, &[5_376_942_182_401_617_089]);
 }
 
-/// A page that is written while a round is about to say that it is free, and absorbed again: no record that comes after a
-/// checkpoint calls it free.
+/// A page that is written while a round is about to say that it is free, and absorbed again: no
+/// record that comes after a checkpoint calls it free.
 #[test]
 fn a_page_that_is_written_is_not_called_free_any_more() {
     let steps = vec![
@@ -254,9 +255,10 @@ fn a_page_that_is_written_is_not_called_free_any_more() {
     held(&history, &[1]);
 }
 
-/// A page that is written while a round is about to say that it is stained is not absorbed before the area knows that it is
-/// used: the record that calls it stained would come after its data, and after a crash the page would be read as written
-/// from the log, and as zeroes once that was brought home.
+/// A page that is written while a round is about to say that it is stained is not absorbed before
+/// the area knows that it is used: the record that calls it stained would come after its data, and
+/// after a crash the page would be read as written from the log, and as zeroes once that was
+/// brought home.
 #[test]
 fn a_page_that_is_about_to_be_called_stained_is_not_absorbed() {
     let steps = vec![
@@ -280,8 +282,8 @@ fn a_page_that_is_about_to_be_called_stained_is_not_absorbed() {
     held(&history, &[10_232_971_874_912_810_759]);
 }
 
-/// While a write waits for its region to be open, the stained page beside is not cleaned over and over: that kept home busy
-/// for as long as the area took.
+/// While a write waits for its region to be open, the stained page beside is not cleaned over and
+/// over: that kept home busy for as long as the area took.
 #[test]
 fn a_page_that_a_waiting_write_takes_is_cleaned_once() {
     let steps = vec![
@@ -301,7 +303,8 @@ fn a_page_that_a_waiting_write_takes_is_cleaned_once() {
     held(&history, &[]);
 }
 
-/// A repair that cuts the log has it go on elsewhere: where that cannot be read either, it is written anew as well.
+/// A repair that cuts the log has it go on elsewhere: where that cannot be read either, it is
+/// written anew as well.
 #[test]
 fn where_a_repaired_log_goes_on_can_be_read() {
     let write = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: false };
@@ -355,7 +358,8 @@ fn the_log_is_not_written_over_where_recovery_begins() {
     held(&history, &[12_722_707_210_714_587_045, 0, 1, 2]);
 }
 
-/// A write that has zeroes written beside itself first: no page of the write buffer comes home under it meanwhile.
+/// A write that has zeroes written beside itself first: no page of the write buffer comes home
+/// under it meanwhile.
 #[test]
 fn a_page_does_not_come_home_over_a_write_that_waits_for_zeroes() {
     let steps = vec![
@@ -374,7 +378,8 @@ fn a_page_does_not_come_home_over_a_write_that_waits_for_zeroes() {
     held(&history, &[864_099_757_172_742_244]);
 }
 
-/// Replicas are withdrawn once nothing is stained, nor can be by a discard of what the area still takes for stained.
+/// Replicas are withdrawn once nothing is stained, nor can be by a discard of what the area still
+/// takes for stained.
 #[test]
 fn a_discard_under_way_does_not_outlast_a_withdrawal() {
     let steps = vec![
@@ -393,8 +398,8 @@ fn a_discard_under_way_does_not_outlast_a_withdrawal() {
     held(&History { steps, ..History::with_replicas(2_003_000_059) }, &[]);
 }
 
-/// What was never a replica's is not stained, whatever the client does while the area is told that it is free: nobody would
-/// clean it once replicas are withdrawn.
+/// What was never a replica's is not stained, whatever the client does while the area is told that
+/// it is free: nobody would clean it once replicas are withdrawn.
 #[test]
 fn a_page_that_is_written_and_discarded_while_it_is_called_free_is_not_stained() {
     let fua = |op, start, len| HistoryStep::Ask { op, start, len, fua: true };
@@ -428,8 +433,8 @@ fn a_page_that_is_written_and_discarded_while_it_is_called_free_is_not_stained()
     held(&History { steps, ..History::with_replicas(9_602_000_046) }, &[]);
 }
 
-/// A drain that has begun the log anew and could not note that down does not leave another segment out: recovery looks for
-/// the log's next record in two.
+/// A drain that has begun the log anew and could not note that down does not leave another segment
+/// out: recovery looks for the log's next record in two.
 #[test]
 fn a_drain_that_is_asked_again_before_it_is_noted_down_leaves_no_second_segment_out() {
     let steps = vec![
@@ -464,7 +469,8 @@ fn a_log_that_failed_under_replicas_goes_on() {
     held(&History { steps, ..History::with_faults(2_105_000_015, true) }, &[]);
 }
 
-/// A region that one round could not tell of is told of by the next: whoever came to wait meanwhile goes on with it, or fails.
+/// A region that one round could not tell of is told of by the next: whoever came to wait meanwhile
+/// goes on with it, or fails.
 #[test]
 fn who_waits_for_a_region_goes_on_whichever_round_tells_of_it() {
     let steps = vec![
@@ -484,7 +490,8 @@ fn who_waits_for_a_region_goes_on_whichever_round_tells_of_it() {
     held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
 }
 
-/// No page counts as stained that the area may take for free, because it was to be told that zeroes stand there.
+/// No page counts as stained that the area may take for free, because it was to be told that zeroes
+/// stand there.
 #[test]
 fn what_the_area_may_take_for_clean_does_not_count_as_stained() {
     let steps = vec![
@@ -502,8 +509,9 @@ fn what_the_area_may_take_for_clean_does_not_count_as_stained() {
     held(&history, &[47_584_624_101_050_292]);
 }
 
-/// Nobody waits for ever where the area cannot be told that zeroes stand where replicas did. Where the region is closed; where it
-/// is open, see the unit test `a_write_fails_where_the_area_cannot_be_told_of_zeroes` of the free map.
+/// Nobody waits for ever where the area cannot be told that zeroes stand where replicas did. Where
+/// the region is closed; where it is open, see the unit test
+/// `a_write_fails_where_the_area_cannot_be_told_of_zeroes` of the free map.
 #[test]
 fn nobody_waits_for_what_the_area_cannot_be_told_of_zeroes() {
     let sides = vec![(18, vec![(17, 1), (17, 3), (15, 3)]), (1, vec![(20, 2), (19, 1), (15, 3)])];
@@ -556,7 +564,8 @@ fn nobody_waits_for_a_full_log_that_cannot_go_on() {
     held(&History { steps, ..History::with_faults(2_201_000_051, true) }, &[]);
 }
 
-/// What a write that failed left in a discarded page is what is read there, before a crash, after it, and without us.
+/// What a write that failed left in a discarded page is what is read there, before a crash, after
+/// it, and without us.
 #[test]
 fn a_discarded_page_whose_write_failed_is_read_as_home_has_it() {
     let steps = vec![
@@ -606,7 +615,8 @@ fn a_write_with_fua_does_not_outlast_what_is_written_over_it() {
     held(&History { steps, ..History::of(1_304_000_147) }, &[11_262_792_678_358_048_332]);
 }
 
-/// A record that was to vouch for another, and that the device failed, vouches for nothing: damage before it is not told.
+/// A record that was to vouch for another, and that the device failed, vouches for nothing: damage
+/// before it is not told.
 #[test]
 fn a_write_that_failed_vouches_for_nothing() {
     let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };

@@ -1,5 +1,5 @@
-//! The least engine: every request goes home, and a copy of one page stands in the area. Each of its mistakes is one
-//! that real engines make; the enumerator must find it.
+//! The least engine: every request goes home, and a copy of one page stands in the area. Each of
+//! its mistakes is one that real engines make; the enumerator must find it.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
