@@ -18,21 +18,12 @@ pub struct IoId(pub u32);
 
 /// What happens to the engine.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the types say it")]
 pub enum Input {
     /// A client sends a request. The driver keeps its payload until the request completes.
-    Request {
-        /// The driver's name for it.
-        id: RequestId,
-        /// The request.
-        request: Request,
-    },
+    Request { id: RequestId, request: Request },
     /// A submitted I/O ended.
-    Done {
-        /// The I/O.
-        io: IoId,
-        /// Its result.
-        result: Result<(), IoFailed>,
-    },
+    Done { io: IoId, result: Result<(), IoFailed> },
     /// A new layout to move to in the background. An empty plan forgets every copy.
     Install(Plan),
     /// Write these replicas in the background, in this order, into free pages of home. The engine
@@ -49,14 +40,11 @@ pub enum Input {
     Bypass(bool),
     /// The administrator's command.
     Command(Command),
-    /// Save the map and mark the area as cleanly detached, with the driver's proof about home. The
-    /// detach ends when [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages
-    /// stay dirty: see [`Command::Drain`].
-    Detach {
-        /// The driver finds the same stamp at the next attach if and only if nobody else wrote
-        /// home. All zero proves nothing.
-        stamp: [u8; 32],
-    },
+    /// Save the map and mark the area as cleanly detached. The driver finds the same `stamp` at the
+    /// next attach if and only if nobody else wrote home; all zero proves nothing. The detach ends
+    /// when [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages stay dirty:
+    /// see [`Command::Drain`].
+    Detach { stamp: [u8; 32] },
     /// The time that [`crate::Engine::wakeup`] named has come.
     Tick,
 }
@@ -79,35 +67,21 @@ pub struct IoFailed;
 
 /// What the driver must do, in the order given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the types say it")]
 pub enum Output {
     /// Start this I/O; answer with [`Input::Done`], at once or later, in any order.
     Submit(Io),
     /// Copy bytes within memory, now.
     Move(MemoryMove),
     /// Put a page of metadata, [`crate::Engine::page`], into memory, now.
-    Put {
-        /// Which page of metadata.
-        page: u32,
-        /// The destination.
-        to: Memory,
-    },
+    Put { page: u32, to: Memory },
     /// Fill memory with zeroes, now.
-    Zero {
-        /// The first sector.
-        to: Memory,
-        /// The length.
-        len: Sectors,
-    },
+    Zero { to: Memory, len: Sectors },
     /// Compute [`crate::page_sum`] of each 4 KiB page of this memory, and pass the sums to
     /// [`crate::Engine::summed`], now.
     Sum(Sum),
     /// Answer the client. All copies into its buffer came before.
-    Complete {
-        /// The request.
-        id: RequestId,
-        /// Its result.
-        result: Result<(), Fault>,
-    },
+    Complete { id: RequestId, result: Result<(), Fault> },
 }
 
 /// The device of an I/O.
@@ -151,36 +125,20 @@ pub struct Io {
     pub memory: Option<Memory>,
 }
 
-/// A position in the driver's memory; offsets in sectors.
+/// A position in the driver's memory. An `offset` counts sectors from the start of the piece of
+/// memory. An `index` is a small number that is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "see above")]
 pub enum Memory {
     /// The buffer of a client's request.
-    Client {
-        /// Which request.
-        id: RequestId,
-        /// From its start.
-        offset: Sectors,
-    },
+    Client { id: RequestId, offset: Sectors },
     /// A read buffer of [`Config::buffer_bytes`]; indices are small and reused. Allocate on first
     /// sight.
-    Buffer {
-        /// Which.
-        index: u32,
-        /// From its start.
-        offset: Sectors,
-    },
+    Buffer { index: u32, offset: Sectors },
     /// A 4 KiB page of the RAM cache; index below `cache_bytes / 4096`.
-    Slot {
-        /// Which.
-        index: u32,
-        /// From its start.
-        offset: Sectors,
-    },
+    Slot { index: u32, offset: Sectors },
     /// The reconfiguration's staging memory, [`Config::stage_bytes`] long.
-    Stage {
-        /// From its start.
-        offset: Sectors,
-    },
+    Stage { offset: Sectors },
 }
 
 /// Pages of memory to be checksummed.
@@ -217,38 +175,28 @@ pub struct MemoryMove {
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Fault {
-    /// The request passes the end of the device.
     #[error("{extent} lies past the end of the device ({capacity})")]
-    OutOfRange {
-        /// The request's sectors.
-        extent: Extent,
-        /// The size of the device.
-        capacity: Sectors,
-    },
-    /// The backing device failed.
+    OutOfRange { extent: Extent, capacity: Sectors },
     #[error("the backing device failed at {0}")]
     Device(Extent),
-    /// The only copy of a requested page does not match its checksum.
     #[error("the only copy of a page within {0} is damaged: its checksum does not match")]
     Damaged(Extent),
 }
 
 /// Why the engine cannot finish a request of the administrator. The engine tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Trouble {
-    /// The log, a checkpoint or a superblock failed.
     #[error("the area cannot be written or flushed")]
     Area,
-    /// A destage failed, or zeroes in the place of replicas.
     #[error(
         "home cannot be written or flushed: the data in the write buffer, and replicas, stay in place"
     )]
     Home,
-    /// Pages that are only in the write buffer are unreadable or damaged.
     #[error("pages of the write buffer cannot be read, or do not match their checksums")]
     Copies,
-    /// Acknowledged writes failed on both devices. This trouble stays.
     #[error(
         "acknowledged writes could be written neither to the area nor home, and are lost: every flush fails until the server is started again"
     )]

@@ -3,7 +3,6 @@
 
 use seekless_block::Duration;
 
-/// A day.
 const DAY: u64 = 86_400_000_000_000;
 
 /// When a move may begin.

@@ -8,7 +8,7 @@ pub const DAY: Duration = Duration(86_400_000_000_000);
 /// Most days in a row without a request that age the learned data. A single access is forgotten
 /// after five days ([`crate::ACCESS`]). Frequent accesses survive a long silence at 1/256 of their
 /// weight.
-pub const AGES_MAX: u64 = 8;
+pub(crate) const AGES_MAX: u64 = 8;
 
 /// Counts ended days.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,6 @@ impl Days {
         ended
     }
 
-    /// A request has come.
     pub(crate) const fn request(&mut self) {
         self.silent = 0;
     }

@@ -24,7 +24,6 @@ pub struct Instalment {
     pub uses: f64,
 }
 
-/// Part of a plan.
 #[derive(Clone, Debug)]
 struct Part {
     /// Its copies, by index in the plan.

@@ -19,7 +19,7 @@ mod temperature;
 mod training;
 
 pub use budget::Budget;
-pub use days::{AGES_MAX, DAY};
+pub use days::DAY;
 pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
 pub use instalment::{Instalment, PART_IOS, instalment, ios_left};

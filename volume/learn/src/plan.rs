@@ -32,26 +32,12 @@ pub struct Replica {
 
 /// Why a plan cannot be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
-    /// A copy is empty, or passes the end of the device or of the area.
     #[error("the copy of {} at {} is empty or does not fit a device of {capacity} with an area of {area}", .copy.home, .copy.place)]
-    DoesNotFit {
-        /// The copy.
-        copy: Copy,
-        /// Size of the client's device.
-        capacity: Sectors,
-        /// Size of the optimized area.
-        area: Sectors,
-    },
-    /// A copy is not of whole pages, or does not stand on one.
+    DoesNotFit { copy: Copy, capacity: Sectors, area: Sectors },
     #[error("the copy of {} at {} is not a run of whole pages: homes start at {grid} plus a multiple of 8 sectors, places at a multiple of 8", .copy.home, .copy.place)]
-    NotPages {
-        /// The copy.
-        copy: Copy,
-        /// First sector of the first home page.
-        grid: Sectors,
-    },
-    /// Two copies share a place, are out of order of place, or copy the same sector.
+    NotPages { copy: Copy, grid: Sectors },
     #[error("the copies of {} and of {} share a sector or are out of order", .0.home, .1.home)]
     Overlap(Copy, Copy),
 }

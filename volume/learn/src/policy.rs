@@ -310,65 +310,25 @@ impl FromStr for Policy {
 
 /// Why a text is no policy, or no policy of a served volume.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum PolicyError {
-    /// No policy has the name.
     #[error("'{0}' is not a policy: {names}", names = table::names())]
     UnknownName(String),
-    /// A part without `=`.
     #[error("policy {policy}: '{text}' is not a setting: write NAME:key=value")]
-    NotKeyValue {
-        /// The policy.
-        policy: &'static str,
-        /// The part.
-        text: String,
-    },
-    /// A key that the policy does not have.
+    NotKeyValue { policy: &'static str, text: String },
     #[error("policy {policy} has no key '{key}'; {}", keys_are(.keys))]
-    UnknownKey {
-        /// The policy.
-        policy: &'static str,
-        /// The key.
-        key: String,
-        /// Keys of the policy.
-        keys: String,
-    },
-    /// A key given more than once.
+    UnknownKey { policy: &'static str, key: String, keys: String },
     #[error("policy {policy}: key {key} is given twice")]
-    Twice {
-        /// The policy.
-        policy: &'static str,
-        /// The key.
-        key: &'static str,
-    },
-    /// A value that the key does not take.
+    Twice { policy: &'static str, key: &'static str },
     #[error("policy {policy}: {key}={value} is not allowed; {key} is {allowed}")]
-    Value {
-        /// The policy.
-        policy: &'static str,
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: String,
-        /// Values of the key.
-        allowed: &'static str,
-    },
-    /// The policy is only for simulations.
+    Value { policy: &'static str, key: &'static str, value: String, allowed: &'static str },
     #[error(
         "policy {policy} is for simulations alone; a served volume takes {}",
         table::live_names()
     )]
-    NotLive {
-        /// The policy.
-        policy: &'static str,
-    },
-    /// The key is only for simulations.
+    NotLive { policy: &'static str },
     #[error("policy {policy}: key {key} is for simulations alone")]
-    KeyNotLive {
-        /// The policy.
-        policy: &'static str,
-        /// The key.
-        key: &'static str,
-    },
+    KeyNotLive { policy: &'static str, key: &'static str },
 }
 
 fn keys_are(keys: &str) -> String {

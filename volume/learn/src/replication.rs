@@ -127,7 +127,7 @@ impl ReplicationConfig {
     /// A price at which replicas pay. To make one, its home is read once more and the replica is
     /// written, together about as expensive as a read, since the rest is done in a row. A read of a
     /// replica saves about half of an access (50% in the paper's Table 2).
-    pub const PAYS: f64 = 2.0;
+    pub(crate) const PAYS: f64 = 2.0;
 
     /// The paper's settings, as far as the paper names them: regions of a 128th of the device, in
     /// whole block groups of 128 MiB or else in whole MiB; reads within 8 are used together; one

@@ -63,7 +63,7 @@ impl Strategy {
 
     /// Whether the strategy uses only the temperature, and no order of accesses.
     #[must_use]
-    pub const fn is_by_heat(self) -> bool {
+    pub(crate) const fn is_by_heat(self) -> bool {
         !matches!(self, Self::MostConnected | Self::HeaviestEdge | Self::ManyStarts)
     }
 

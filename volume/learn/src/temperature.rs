@@ -65,7 +65,7 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
     }
 
     /// Halves every count, this many times.
-    pub fn cool(&mut self, times: u64) {
+    fn cool(&mut self, times: u64) {
         let shift = times.min(63) as u32;
         self.off = (self.off >> shift) + u64::from(self.off > 0);
         self.moved.retain(|_, count| {

@@ -33,8 +33,7 @@ impl Training {
         }
     }
 
-    /// A day has ended.
-    pub fn day_ended(self, graph: &mut AccessGraph) {
+    pub(crate) fn day_ended(self, graph: &mut AccessGraph) {
         if self == Self::Decaying {
             graph.age();
         }

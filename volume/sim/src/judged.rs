@@ -49,7 +49,7 @@ pub struct DayCosts {
     pub costs: Ledger,
 }
 
-/// Three systems, and their costs.
+/// Three systems, and their costs. Every call fails if a request so far could not be served.
 #[derive(Debug)]
 pub struct Judged {
     actual: Metered,
@@ -58,7 +58,6 @@ pub struct Judged {
     learner: Learner,
     now: SimTime,
     judge: Judge,
-    /// The candidate plan.
     candidate: Plan,
     uses: Uses,
     /// Busy time per I/O of the candidate, when the trial moved all of it.
@@ -113,9 +112,6 @@ impl Judged {
     }
 
     /// Judges the requests so far, carries the decision out, and serves one more request.
-    ///
-    /// # Errors
-    /// If an earlier request could not be served.
     pub fn offer(&mut self, clock: Clock, request: &Request) -> Result<(), SimError> {
         let before = *self.clock.get_or_insert(clock);
         self.now = clock.now;
@@ -147,9 +143,6 @@ impl Judged {
 
     /// The system is idle and may move data: judges the requests so far, and carries the decision
     /// out.
-    ///
-    /// # Errors
-    /// If an earlier request could not be served.
     pub fn rest(&mut self, clock: Clock) -> Result<(), SimError> {
         self.now = clock.now;
         for system in [&mut self.vanilla, &mut self.trial, &mut self.actual] {
@@ -161,9 +154,6 @@ impl Judged {
     }
 
     /// Moves to a whole plan that a person asked for. The judge does not count the move as a loss.
-    ///
-    /// # Errors
-    /// If an earlier request could not be served.
     pub fn adopt(&mut self, now: SimTime) -> Result<(), SimError> {
         self.now = now;
         self.replan()?;
@@ -176,9 +166,6 @@ impl Judged {
     }
 
     /// The costs of the actual system since the last lap; see [`Simulation::lap`].
-    ///
-    /// # Errors
-    /// If a request could not be served.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         // All three laps end at the same request: else the systems would serve different parts of a
         // day.

@@ -44,32 +44,20 @@ pub struct SimConfig {
 
 /// Why a simulation cannot start or go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum SimError {
-    /// Client addresses and optimized area together are larger than the disk.
     #[error(
         "{home} of client addresses and an optimized area of {area} do not fit a disk of {disk}: choose a larger disk or a smaller area"
     )]
-    DoesNotFit {
-        /// Client addresses.
-        home: Sectors,
-        /// Optimized area.
-        area: Sectors,
-        /// The disk.
-        disk: Sectors,
-    },
-    /// The disk cannot follow the spin-down policy.
+    DoesNotFit { home: Sectors, area: Sectors, disk: Sectors },
     #[error("the disk cannot spin down")]
     SpinDown(#[from] SpinDownError),
-    /// The engine refused a request.
     #[error("request {index} cannot be served")]
     Request {
-        /// Counted from 0.
         index: u64,
-        /// The reason.
         #[source]
         fault: Fault,
     },
-    /// The drive refused an I/O of the engine.
     #[error("the disk refused an I/O")]
     Disk(#[from] DiskError),
 }
@@ -83,7 +71,7 @@ struct InFlight {
     commands: u8,
 }
 
-/// A run in progress.
+/// A run in progress. Every call fails if a request or an I/O so far could not be served.
 #[derive(Debug)]
 pub struct Simulation {
     engine: Engine,
@@ -146,9 +134,6 @@ impl Simulation {
 
     /// Installs a plan and completes its move before any other request. This time is background
     /// time.
-    ///
-    /// # Errors
-    /// If the drive refuses an I/O.
     pub fn install(&mut self, plan: Plan) -> Result<(), SimError> {
         self.feed(Input::Install(plan));
         // Also waits for the metadata of the move.
@@ -162,9 +147,6 @@ impl Simulation {
 
     /// Destages the whole write buffer in the background, before any other request. The write
     /// buffer then absorbs nothing more.
-    ///
-    /// # Errors
-    /// If a request or an I/O could not be served.
     pub fn drain(&mut self) -> Result<(), SimError> {
         if self.engine.mode() == Mode::WriteThrough {
             return Ok(());
@@ -177,9 +159,6 @@ impl Simulation {
     }
 
     /// Lets this time pass, then installs a plan. The move goes on while requests are served.
-    ///
-    /// # Errors
-    /// If the drive refuses an I/O.
     pub fn begin(&mut self, after: Duration, plan: Plan) -> Result<(), SimError> {
         self.pass_to(self.now + after);
         self.feed(Input::Install(plan));
@@ -192,18 +171,12 @@ impl Simulation {
     }
 
     /// Requests replicas. They are written while requests are served.
-    ///
-    /// # Errors
-    /// If the drive refuses an I/O.
     pub fn replicate(&mut self, replicas: Vec<Replica>) -> Result<(), SimError> {
         self.feed(Input::Replicate(replicas));
         self.refused.map_or(Ok(()), Err)
     }
 
     /// Lets time pass until all requested replicas are written or refused.
-    ///
-    /// # Errors
-    /// If the drive refuses an I/O.
     pub fn settle_replicas(&mut self) -> Result<(), SimError> {
         while self.is_replicating() && self.next_event().is_some() && self.refused.is_none() {
             self.step();
@@ -212,9 +185,6 @@ impl Simulation {
     }
 
     /// Lets time pass until the engine has no work of its own.
-    ///
-    /// # Errors
-    /// If the drive refuses an I/O.
     pub fn settle(&mut self) -> Result<(), SimError> {
         self.feed(Input::Tick);
         while self.next_event().is_some() && self.refused.is_none() {
@@ -230,9 +200,6 @@ impl Simulation {
     }
 
     /// Lets time pass until no copy is in doubt, or the engine stops proving them.
-    ///
-    /// # Errors
-    /// If the drive refuses an I/O.
     pub fn settle_doubts(&mut self) -> Result<(), SimError> {
         while self.engine.in_doubt() > Sectors(0)
             && self.next_event().is_some()
@@ -262,9 +229,6 @@ impl Simulation {
     }
 
     /// Lets this time pass; work in progress goes on.
-    ///
-    /// # Errors
-    /// If an earlier request could not be served.
     pub fn pass(&mut self, time: Duration) -> Result<(), SimError> {
         self.pass_to(self.now + time);
         self.refused.map_or(Ok(()), Err)
@@ -302,9 +266,6 @@ impl Simulation {
     }
 
     /// Sends one more request, at its time.
-    ///
-    /// # Errors
-    /// If an earlier request could not be served.
     pub fn offer(&mut self, request: &Request) -> Result<(), SimError> {
         if self.started.is_none() {
             self.usage_before = self.drive.usage(self.now);
@@ -369,9 +330,6 @@ impl Simulation {
     }
 
     /// Waits for everything in flight, and returns the cost.
-    ///
-    /// # Errors
-    /// If a request could not be served.
     pub fn finish(mut self) -> Result<Measured, SimError> {
         self.lap()
     }
@@ -379,9 +337,6 @@ impl Simulation {
     /// Waits for everything in flight, returns the cost since the beginning or the last lap, and
     /// resets the counts. RAM, copies and the arm stay as they are. In an open loop, the arrival
     /// time of the next request counts as now.
-    ///
-    /// # Errors
-    /// If a request could not be served.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         while self.in_flight > 0 && self.refused.is_none() {
             self.step();

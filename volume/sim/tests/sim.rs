@@ -1,4 +1,4 @@
-//! The simulation against numbers worked out on paper, and against the laws any run must keep.
+//! The simulation compared with calculations by hand, and with the laws of every run.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -361,14 +361,14 @@ fn what_comes_again_every_day_is_laid_out_and_pays() {
         let (days, mut judged) = judged(&vec![day; 8], replay);
         let (vanilla, actual) = seconds(&days[4..]);
         assert!(actual < 0.5 * vanilla, "{actual} s of {vanilla} s, {replay:?}");
-        // A live volume is told all of it.
+        // A live volume gets all of it.
         let acts = judged.take_acts();
         assert!(acts.iter().any(|a| matches!(a, Act::Install(p) if !p.copies.is_empty())));
         assert_eq!(judged.take_acts(), []);
     }
 }
 
-/// What was learned is never asked for again; or it is, until half of it has been moved.
+/// Learned data is never requested again; or only until half of it has been moved.
 #[test]
 fn where_the_working_set_shifts_no_day_costs_one_per_cent_more() {
     for replay in [CLOSED, OPEN] {

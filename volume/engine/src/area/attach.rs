@@ -53,104 +53,59 @@ impl FormatOptions {
 
 /// Why an area cannot be made or attached.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum AttachError {
-    /// The area cannot be divided.
     #[error("the area cannot be formatted")]
     Geometry(#[from] GeometryError),
-    /// The device failed.
     #[error("the device of the area failed")]
     Device(#[from] DeviceError),
-    /// Neither superblock is valid.
     #[error("no usable superblock")]
     Superblock(#[from] SuperblockError),
-    /// A page is damaged, or belongs to something else.
     #[error(
         "{what} (page {page} of the area) is damaged: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     Damaged {
-        /// Which kind of page.
         what: &'static str,
-        /// The page, from the start of the area.
         page: u64,
-        /// The damage.
         #[source]
         error: FormatError,
     },
-    /// Two pages contradict each other.
     #[error(
         "{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
-    Stranger {
-        /// Which kind of page.
-        what: &'static str,
-        /// The page.
-        page: u64,
-    },
-    /// A record is missing in the middle of the log.
+    Stranger { what: &'static str, page: u64 },
     #[error(
         "the log of the area ends at page {page} (record {sequence}), but record {later} says that more was on stable storage: a page in between is damaged; nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
-    BrokenLog {
-        /// The page where the record should stand.
-        page: u64,
-        /// The record's sequence number.
-        sequence: u64,
-        /// The record that knows of it.
-        later: u64,
-    },
-    /// The device cannot read an essential page.
+    BrokenLog { page: u64, sequence: u64, later: u64 },
     #[error(
         "{what} (page {page} of the area) cannot be read: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
-    Unreadable {
-        /// The page's kind.
-        what: &'static str,
-        /// The page, from the start of the area.
-        page: u64,
-    },
-    /// Replicas may stand in discarded pages.
+    Unreadable { what: &'static str, page: u64 },
     #[error(
         "bytes of replicas may stand in {stained} of discarded pages, and the area alone knows where: run `seekless volume detach` first; nothing was changed"
     )]
-    HasReplicas {
-        /// The size of these pages.
-        stained: Sectors,
-    },
-    /// The area does not know any more where replicas may stand.
+    HasReplicas { stained: Sectors },
     #[error(
         "the damaged pages named the places of replicas: discarded pages may read as other bytes of this disk, and no repair can tell these from data. Nothing was changed: copy the disk and its area, then run the file system's own check on the disk"
     )]
     ReplicasUnknown(#[source] Box<AttachError>),
-    /// Data that only the area holds would be lost.
     #[error(
         "the area is not drained and detached: it may hold the only copy of some data; nothing was changed"
     )]
     NotDrained,
-    /// Somebody could mount home without its newest data.
     #[error(
         "the area may hold the only copy of some data, and has no space for the guard that keeps the bare disk from being mounted; nothing was changed"
     )]
     NoGuard,
-    /// Home has another size.
     #[error(
         "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless volume resize`"
     )]
-    Capacity {
-        /// The size when the area was made.
-        expected: Sectors,
-        /// The size now.
-        found: Sectors,
-    },
-    /// The area's device shrank.
+    Capacity { expected: Sectors, found: Sectors },
     #[error(
         "the area has {expected}, but its device only {found}: the device shrank; make it as large as before"
     )]
-    Shrunken {
-        /// The size in the superblock.
-        expected: Sectors,
-        /// The size of the device.
-        found: Sectors,
-    },
+    Shrunken { expected: Sectors, found: Sectors },
 }
 
 /// The state of an area at its attach.

@@ -9,13 +9,11 @@ use crate::format::{
     PlanPage, RUNS_PER_PAGE, Run,
 };
 
-/// The next page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     MapHeader,
     /// Its first slot.
     Map(u32),
-    /// Its number.
     FreeMap(u32),
     PlanHeader,
     /// Its first slot.

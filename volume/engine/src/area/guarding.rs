@@ -5,7 +5,6 @@
 
 use crate::{Engine, Io, Mode};
 
-/// The progress of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GuardMove {
     None,
@@ -32,7 +31,6 @@ pub enum GuardStep {
 pub struct Guarding {
     /// Where the administrator wants writes to go; `None` after a drain.
     wants: Option<Mode>,
-    /// The area has replicas.
     has_replicas: bool,
     /// Replicas keep the guard up, but not on a volume that was attached to be drained.
     replicates: bool,

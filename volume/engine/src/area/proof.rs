@@ -36,7 +36,7 @@ impl Proof {
 
     /// Whether nobody else can have written home since the area was last in use.
     #[must_use]
-    pub const fn keeps_home(&self) -> bool {
+    pub(crate) const fn keeps_home(&self) -> bool {
         matches!(self.guard, HomeGuard::SameDevice | HomeGuard::Up)
     }
 }

@@ -106,7 +106,6 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
 }
 
 impl Recovered {
-    /// The sectors of a home page.
     pub(super) fn home_of(&self, page: u64) -> Extent {
         let grid = u64::from(self.superblock.grid);
         Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
@@ -347,7 +346,6 @@ impl Recovered {
         slots(numbers).for_each(|slot| self.map.clear(slot));
     }
 
-    /// The slots of a read segment.
     pub(super) const fn read_slots_of(&self, segment: u32) -> Range<u32> {
         let first = segment * self.geo.segment_pages;
         first..first + self.geo.segment_pages

@@ -28,7 +28,6 @@ enum CheckpointPhase {
     Superblock(u8),
 }
 
-/// A checkpoint on its way.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pages: CheckpointPages,
@@ -47,7 +46,7 @@ impl Engine {
             return log.is_idle();
         }
         let rest = || {
-            self.writes_open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle()
+            self.writes.open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle()
         };
         // Most often nothing was logged; then the size of a checkpoint does not matter.
         log.since_checkpoint > 0 && log.since_checkpoint > self.checkpoint_after()

@@ -12,7 +12,6 @@ use crate::{Engine, Trouble};
 
 /// The result of a row.
 enum Begun {
-    /// A job.
     Job(Job),
     /// No job: the search goes on to the next row.
     Nothing,
@@ -26,7 +25,6 @@ impl From<Option<Job>> for Begun {
     }
 }
 
-/// A row of the table.
 struct JobRow {
     due: fn(&Engine) -> bool,
     begin: fn(&mut Engine) -> Begun,

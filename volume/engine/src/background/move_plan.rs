@@ -61,7 +61,6 @@ impl Todo {
         &self.wants
     }
 
-    /// The home page that is wanted in a slot.
     pub(crate) fn wanted(&self, slot: Slot) -> Option<HomePage> {
         let at = self.wants.partition_point(|&(first, ..)| first <= slot).checked_sub(1)?;
         let (first, page, n) = self.wants[at];
@@ -73,7 +72,6 @@ impl Todo {
     }
 }
 
-/// A page to be moved.
 #[derive(Clone, Copy, Debug)]
 struct WindowPage {
     slot: Slot,
@@ -105,7 +103,6 @@ enum WindowPhase {
     Write,
 }
 
-/// A window in progress.
 #[derive(Debug)]
 pub(crate) struct Window {
     number: u64,
@@ -236,8 +233,7 @@ impl Engine {
                 let from = self.copies.find(page);
                 // A page of the log may be dirty; a clean one is read from home.
                 let in_log = from.is_some_and(|s| self.copies.is_log(s));
-                let being_written =
-                    self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
+                let being_written = self.writes.open_overlaps(self.home_of(page, 1));
                 if !stands && !in_log && !being_written {
                     let from = from.filter(|&s| self.copies.state(s) == CopyState::Clean);
                     items.push(WindowPage { slot, page, from });

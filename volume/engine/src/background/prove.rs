@@ -78,7 +78,7 @@ impl Engine {
                 return JobStep::Wait;
             }
             job.sent = true;
-            job.mark = self.writes.mark(self.writes_open);
+            job.mark = self.writes.mark();
             let what = BackgroundIo { stage: 0, pages: job.pages, destage: None, meta: false };
             let home = self.home_of(job.first, job.pages.into());
             self.submit_background(what, Target::Home, Op::Read, home, Some(stage(0)));

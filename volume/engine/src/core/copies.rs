@@ -60,7 +60,6 @@ impl Copies {
         slot.0 >= self.log
     }
 
-    /// A read begins in the segment of this slot.
     pub(crate) fn begin_read(&mut self, slot: Slot) {
         self.readers[(slot.0 / self.segment_pages) as usize] += 1;
     }
@@ -70,7 +69,6 @@ impl Copies {
         self.readers[(slot.0 / self.segment_pages) as usize] -= 1;
     }
 
-    /// Whether anything reads in this segment.
     pub(crate) fn is_read(&self, segment: u32) -> bool {
         self.readers[segment as usize] > 0
     }
@@ -132,7 +130,6 @@ impl Engine {
         self.scratch = slots;
     }
 
-    /// Drops the copy in a slot.
     pub(crate) fn drop_copy(&mut self, slot: Slot) {
         if let Some(page) = self.copies.home(slot)
             && self.is_live(slot)

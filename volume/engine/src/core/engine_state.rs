@@ -23,13 +23,11 @@ use crate::{Engine, Mode};
 /// Where writes go now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
-    /// To home.
     Home,
     /// To home; the write buffer is being destaged.
     Draining,
     /// To home, until the superblock says that the write buffer is in use.
     Announcing,
-    /// To the write buffer.
     Buffered,
 }
 

@@ -44,18 +44,16 @@ impl Sub for Slot {
     }
 }
 
-/// The slots of a range of numbers.
 pub(crate) fn slots(numbers: Range<u32>) -> impl DoubleEndedIterator<Item = Slot> + Clone {
     numbers.map(Slot)
 }
 
-/// The pages of a range of numbers.
 pub(crate) fn pages(numbers: Range<u64>) -> impl DoubleEndedIterator<Item = HomePage> + Clone {
     numbers.map(HomePage)
 }
 
 /// Home pages are numbered below this: 2^38 pages of 4 KiB are 1 PiB.
-pub const HOME_PAGES_MAX: u64 = 1 << 38;
+pub(crate) const HOME_PAGES_MAX: u64 = 1 << 38;
 
 /// 48 bits that differ if the bytes of two pages differ.
 pub type PageSum = u64;
@@ -123,7 +121,6 @@ impl PageMap {
         }
     }
 
-    /// A slot's state.
     pub(crate) fn state(&self, slot: Slot) -> CopyState {
         CopyState::from_bits(self.word(slot))
     }
@@ -134,7 +131,6 @@ impl PageMap {
         (CopyState::from_bits(word) != CopyState::Free).then_some(HomePage(word >> 2))
     }
 
-    /// The sum of the bytes in a slot.
     pub(crate) fn sum(&self, slot: Slot) -> PageSum {
         let [a, b, c, d, e, f] = self.sums[slot.0 as usize];
         PageSum::from_le_bytes([a, b, c, d, e, f, 0, 0])

@@ -387,7 +387,7 @@ impl Engine {
             read.skip = Sectors(0);
             Memory::Client { id: read.id, offset: read.offset }
         };
-        read.mark = self.writes.mark(self.writes_open);
+        read.mark = self.writes.mark();
         read.stream = asked.stream;
         if let Some(slot) = read.from {
             self.copies.begin_read(slot);

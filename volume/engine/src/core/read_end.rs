@@ -133,7 +133,7 @@ impl Engine {
                 // The fault may lie in what nobody asked for: again, without read-ahead and past RAM.
                 let mut exact = *read;
                 (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
-                exact.mark = self.writes.mark(self.writes_open);
+                exact.mark = self.writes.mark();
                 let name = self.start(Pending::Read(exact));
                 let memory = Memory::Client { id: read.id, offset: read.offset };
                 self.submit(name, Target::Home, Op::Read, exact.io, asked, Some(memory));

@@ -71,12 +71,10 @@ impl Shape {
         self.read_segments * self.segment_pages
     }
 
-    /// The slots of the log.
     pub(crate) const fn log_slots(&self) -> std::ops::Range<u32> {
         self.read_slots()..self.slots()
     }
 
-    /// The first slot of a segment of the log.
     pub(crate) const fn first_of(&self, segment: Segment) -> Slot {
         Slot(self.number_of(segment) * self.segment_pages)
     }
@@ -86,7 +84,6 @@ impl Shape {
         slots(first..first + self.segment_pages)
     }
 
-    /// The segment of a slot of the log.
     pub(crate) const fn segment_of(&self, slot: Slot) -> Segment {
         self.segment(slot.0 / self.segment_pages)
     }

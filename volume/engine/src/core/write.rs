@@ -12,7 +12,6 @@ use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
 use crate::{Asked, Engine, Fault, Memory, MemoryMove, Mode, Output, Pending, RequestId, Target};
 
-/// A write on its way home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HomeWrite {
     id: RequestId,
@@ -115,9 +114,7 @@ impl Engine {
     /// Whether a write must wait: for another write to its sectors, for a destage of its pages, or
     /// for the destage of a dirty page that the write covers in part.
     fn must_wait(&mut self, extent: Extent) -> bool {
-        if self.writes.open_overlaps(extent, self.writes_open)
-            || self.background.locks(self.pages_of(extent))
-        {
+        if self.writes.open_overlaps(extent) || self.background.locks(self.pages_of(extent)) {
             self.log.hurry = true;
             return true;
         }
@@ -197,9 +194,8 @@ impl Engine {
         let keep = payload && !self.cache.is_off();
         let frees = frees(request);
         let since = keep || frees;
-        let since = self.writes.mark(if since { self.writes_open } else { 0 });
+        let since = if since { self.writes.mark() } else { self.writes.now() };
         let mark = self.writes.begin(extent);
-        self.writes_open += 1;
         let fua = request.flags.contains(Flags::FUA);
         let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
         let io = self.start(Pending::HomeWrite(write));
@@ -211,7 +207,6 @@ impl Engine {
     pub(crate) fn home_write_done(&mut self, write: HomeWrite, ok: bool) {
         let HomeWrite { id, extent, mark, since, keep, fua, frees, voids } = write;
         self.writes.end(mark);
-        self.writes_open -= 1;
         self.retry_blocked |= !self.blocked.is_empty();
         self.sync.home_dirty = true;
         if ok && voids {
@@ -240,9 +235,8 @@ impl Engine {
         self.stats.absorbed += 1;
         self.cache.invalidate(extent);
         self.background.overtake(self.pages_of(extent));
-        let since = self.writes.mark(self.writes_open);
+        let since = self.writes.mark();
         let mark = self.writes.begin(extent);
-        self.writes_open += 1;
         let fua = request.flags.contains(Flags::FUA);
         let told = self.config.gather > Duration::ZERO && !fua;
         let absorbed = Absorbed { id, extent, mark, since, fua, told, left: 0, failed: false };
@@ -296,8 +290,7 @@ impl Engine {
         wanted: Extent,
         request: Request,
     ) -> bool {
-        let waits = self.config.gather > Duration::ZERO
-            && self.writes.open_overlaps(wanted, self.writes_open);
+        let waits = self.config.gather > Duration::ZERO && self.writes.open_overlaps(wanted);
         if waits {
             self.log.hurry = true;
             self.blocked.push_back(Blocked { id, request });
@@ -316,7 +309,6 @@ impl Engine {
         let Absorbed { id, extent, mark, since, fua, told, failed, .. } = *a;
         self.absorbs.give(write);
         self.writes.end(mark);
-        self.writes_open -= 1;
         self.retry_blocked |= !self.blocked.is_empty();
         if told {
             if failed {
@@ -337,7 +329,7 @@ impl Engine {
 
     /// RAM keeps the written bytes.
     fn keep(&mut self, id: RequestId, extent: Extent) {
-        let mark = self.writes.mark(0);
+        let mark = self.writes.now();
         if !self.cache.is_off() {
             self.keep_written(id, extent, mark, mark);
         }

@@ -9,7 +9,7 @@ use super::pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE, RUNS_PER_PAGE};
 /// The default number of pages in a segment: 1 MiB.
 pub const SEGMENT_PAGES_DEFAULT: u32 = 256;
 /// A circular log has one segment to write and the one before.
-pub const LOG_SEGMENTS_MIN: u32 = 2;
+pub(crate) const LOG_SEGMENTS_MIN: u32 = 2;
 const SEGMENT_PAGES: Range<u32> = 8..257;
 /// Pages of the two superblocks.
 const SUPERBLOCKS: u64 = 2;
@@ -46,48 +46,23 @@ impl Contents {
 
 /// Why an area cannot be divided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum GeometryError {
-    /// The size of a segment is impossible.
     #[error("segments of {found} pages; expected a power of two from 8 to 256")]
-    SegmentPages {
-        /// The requested pages.
-        found: u32,
-    },
-    /// The share is above 100 percent.
+    SegmentPages { found: u32 },
     #[error("{found} percent of the area for the write buffer; expected 0 to 100")]
-    Percent {
-        /// The requested share.
-        found: u8,
-    },
-    /// Too few segments.
+    Percent { found: u8 },
     #[error(
         "{read} segments for reading and {log} of log; expected at least 1 and {LOG_SEGMENTS_MIN}"
     )]
-    Segments {
-        /// Segments for reading.
-        read: u32,
-        /// Segments of the log.
-        log: u32,
-    },
-    /// More pages than slot numbers.
+    Segments { read: u32, log: u32 },
     #[error("{pages} pages in segments; expected less than 2^32 (16 TiB): use a smaller area")]
-    TooLarge {
-        /// Pages of all segments.
-        pages: u64,
-    },
-    /// The area is too small.
+    TooLarge { pages: u64 },
     #[error(
         "an area of {}; with segments of {segment_pages} pages it needs at least {} bytes ({}): use a larger area or smaller segments",
         .area.bytes(), .needed.bytes().0, .needed.bytes()
     )]
-    TooSmall {
-        /// The area's size.
-        area: Sectors,
-        /// Pages in a segment.
-        segment_pages: u32,
-        /// The least size.
-        needed: Sectors,
-    },
+    TooSmall { area: Sectors, segment_pages: u32, needed: Sectors },
 }
 
 /// The division of an area: two superblocks, two places for a checkpoint, the plan, the read
@@ -123,7 +98,7 @@ impl Geometry {
     /// The same with copies in free pages of home, and free maps of this many pages each in the
     /// area.
     #[must_use]
-    pub const fn with_free_map(self, free_map_pages: u32) -> Self {
+    pub(crate) const fn with_free_map(self, free_map_pages: u32) -> Self {
         Self { free_map_pages, ..self }
     }
 
@@ -147,7 +122,11 @@ impl Geometry {
     /// The same with segments of at most `segment_pages` pages, halved until the area is large
     /// enough; `None` if the area is too small for any.
     #[must_use]
-    pub fn fit_smaller(area: Sectors, segment_pages: u32, contents: Contents) -> Option<Self> {
+    pub(crate) fn fit_smaller(
+        area: Sectors,
+        segment_pages: u32,
+        contents: Contents,
+    ) -> Option<Self> {
         std::iter::successors(Some(segment_pages), |pages| Some(pages / 2))
             .take_while(|pages| *pages >= SEGMENT_PAGES.start)
             .find_map(|pages| Self::fit(area, pages, contents).ok())
@@ -274,7 +253,7 @@ impl Geometry {
 
     /// The numbers of the log's segments, which follow the read segments.
     #[must_use]
-    pub const fn log_segment_numbers(&self) -> Range<u32> {
+    pub(crate) const fn log_segment_numbers(&self) -> Range<u32> {
         self.read_segments..self.read_segments + self.log_segments
     }
 
@@ -310,7 +289,7 @@ impl Geometry {
 
     /// The first page of a free map's place, 0 or 1.
     #[must_use]
-    pub const fn free_map_at(&self, place: u8) -> u64 {
+    pub(crate) const fn free_map_at(&self, place: u8) -> u64 {
         self.checkpoint_at(2) + place as u64 * self.free_map_pages as u64
     }
 
@@ -331,7 +310,7 @@ impl Geometry {
 
     /// Pages of the plan: its header and its entries. None if copies stand at home.
     #[must_use]
-    pub const fn plan_pages(&self) -> u64 {
+    pub(crate) const fn plan_pages(&self) -> u64 {
         if self.free_map_pages > 0 {
             return 0;
         }
@@ -340,13 +319,13 @@ impl Geometry {
 
     /// The first page of the plan.
     #[must_use]
-    pub const fn plan_at(&self) -> u64 {
+    pub(crate) const fn plan_at(&self) -> u64 {
         self.checkpoint_at(2) + 2 * self.free_map_pages as u64
     }
 
     /// The page of slot 0.
     #[must_use]
-    pub const fn data_at(&self) -> u64 {
+    pub(crate) const fn data_at(&self) -> u64 {
         self.plan_at() + self.plan_pages()
     }
 

@@ -94,7 +94,7 @@ macro_rules! contents {
 
             /// How many items of this kind fit into a header.
             #[must_use]
-            pub const fn items_max(&self) -> usize {
+            pub(crate) const fn items_max(&self) -> usize {
                 match self {
                     $(Self::$name(_) => ITEM_BYTES / <$item as Field>::BYTES,)+
                 }

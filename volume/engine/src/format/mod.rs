@@ -19,17 +19,14 @@ mod value;
 use crc_fast::{CrcAlgorithm, Digest};
 use seekless_block::PAGE_BYTES;
 
-pub use crate::core::page_map::{CopyState, HOME_PAGES_MAX, PageSum};
+pub use crate::core::page_map::{CopyState, PageSum};
 pub use document::document;
-pub use geometry::{
-    Contents, Geometry, GeometryError, LOG_SEGMENTS_MIN, SEGMENT_PAGES_DEFAULT, page_extent,
-};
+pub(crate) use geometry::LOG_SEGMENTS_MIN;
+pub use geometry::{Contents, Geometry, GeometryError, SEGMENT_PAGES_DEFAULT, page_extent};
 pub use guard::{GUARD_PAGES, GUARD_REGION_PAGES, GUARD_WORDS, GuardHeader, GuardPage, GuardState};
 pub use header::{Content, Header, Tombstone};
-pub use pages::{
-    CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, FreeMapPage, PLAN_PER_PAGE, PlanHeader,
-    PlanPage, RUNS_PER_PAGE, Superblock,
-};
+pub use pages::{CheckpointHeader, CheckpointPage, FreeMapPage, PlanHeader, PlanPage, Superblock};
+pub(crate) use pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE, RUNS_PER_PAGE};
 pub use read::{Problem, SuperblockError, Superblocks, Which, read_superblock};
 pub use value::{AreaFlags, AreaId, Entry, Label, Position, Run, RunKind};
 
@@ -48,67 +45,26 @@ const FIELDS_AT: usize = 16;
 
 /// Why bytes are not the expected page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum FormatError {
-    /// The bytes are not as long as a page.
     #[error("{found} bytes are no page: a page has {PAGE_BYTES}")]
-    Length {
-        /// Length of the bytes.
-        found: usize,
-    },
-    /// The magic is wrong.
+    Length { found: usize },
     #[error("not a page of seekless: it begins with \"{}\", not \"SEEKLESS\"", .found.escape_ascii())]
-    NotSeekless {
-        /// The first bytes.
-        found: [u8; 8],
-    },
-    /// The page changed after it was written.
+    NotSeekless { found: [u8; 8] },
     #[error(
         "a damaged page: it carries the checksum {found:#010x}, its bytes have {computed:#010x}"
     )]
-    Checksum {
-        /// The checksum in the page.
-        found: u32,
-        /// The checksum of the page's bytes.
-        computed: u32,
-    },
-    /// An undamaged page of another version.
+    Checksum { found: u32, computed: u32 },
     #[error(
         "a page of version {found} of the format; this seekless reads only version {VERSION}: use the seekless that wrote it"
     )]
-    Version {
-        /// The version in the page.
-        found: u16,
-    },
-    /// An undamaged page of another kind.
+    Version { found: u16 },
     #[error("a page of kind {found} where one of kind {expected} ({page}) belongs")]
-    Kind {
-        /// The expected page.
-        page: &'static str,
-        /// The expected kind.
-        expected: u16,
-        /// The kind in the page.
-        found: u16,
-    },
-    /// A field's value is impossible, or contradicts another field.
+    Kind { page: &'static str, expected: u16, found: u16 },
     #[error("the {page} says {field} = {found}; expected {expected}")]
-    Field {
-        /// The page.
-        page: &'static str,
-        /// The field.
-        field: &'static str,
-        /// The value.
-        found: String,
-        /// The possible values.
-        expected: String,
-    },
-    /// Bytes outside of all fields are not zero.
+    Field { page: &'static str, field: &'static str, found: String, expected: String },
     #[error("the {page} has a non-zero byte {at}, where version {VERSION} writes zero")]
-    Reserved {
-        /// The page.
-        page: &'static str,
-        /// The first such byte.
-        at: usize,
-    },
+    Reserved { page: &'static str, at: usize },
 }
 
 /// Writes the frame of a page once its fields are written. Returns the checksum.

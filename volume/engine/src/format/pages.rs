@@ -9,11 +9,11 @@ use crate::api::Mode;
 use crate::core::page_map::HOME_PAGES_MAX;
 
 /// Slots in one page of a checkpoint.
-pub const ENTRIES_PER_PAGE: u32 = 337;
+pub(crate) const ENTRIES_PER_PAGE: u32 = 337;
 /// Slots in one page of a plan.
-pub const PLAN_PER_PAGE: u32 = 675;
+pub(crate) const PLAN_PER_PAGE: u32 = 675;
 /// Runs in one page of a free map.
-pub const RUNS_PER_PAGE: u32 = 337;
+pub(crate) const RUNS_PER_PAGE: u32 = 337;
 /// The last generation and sequence number. No area lives long enough to reach it, so adding one
 /// never overflows.
 pub(super) const COUNT_MAX: u64 = u64::MAX >> 1;

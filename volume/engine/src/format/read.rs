@@ -17,58 +17,28 @@ pub enum Which {
 
 /// The fault of one copy.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Problem {
-    /// The copy could not be read.
     #[error("cannot be read ({0})")]
     Device(#[from] DeviceError),
-    /// The copy is no superblock.
     #[error("is no good: {0}")]
     Format(#[from] FormatError),
-    /// The copy is older than the other one.
     #[error("is of generation {found}, the other one of {newer}")]
-    Older {
-        /// The copy's generation.
-        found: u64,
-        /// The other copy's generation.
-        newer: u64,
-    },
+    Older { found: u64, newer: u64 },
 }
 
 /// Why an area has no superblock.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum SuperblockError {
-    /// Neither copy is valid.
     #[error("no area of seekless at {at}: superblock A {a}; superblock B {b}")]
-    Neither {
-        /// Where the area should begin.
-        at: Lba,
-        /// The fault of copy A.
-        a: Box<Problem>,
-        /// The fault of copy B.
-        b: Box<Problem>,
-    },
-    /// One undamaged copy has another version: the other copy may be out of date.
+    Neither { at: Lba, a: Box<Problem>, b: Box<Problem> },
     #[error("the area at {at} is of another version: superblock {which:?} is {error}")]
-    Version {
-        /// Where the area begins.
-        at: Lba,
-        /// The copy.
-        which: Which,
-        /// The version found.
-        error: FormatError,
-    },
-    /// Both copies are valid, and belong to two areas.
+    Version { at: Lba, which: Which, error: FormatError },
     #[error(
         "two areas are at {at}: superblock A belongs to {a}, B to {b}; one of the areas was only half made"
     )]
-    Strangers {
-        /// Where the area should begin.
-        at: Lba,
-        /// The area of copy A.
-        a: AreaId,
-        /// The area of copy B.
-        b: AreaId,
-    },
+    Strangers { at: Lba, a: AreaId, b: AreaId },
 }
 
 /// The valid superblock.

@@ -6,6 +6,7 @@ use seekless_block::{Lba, Sectors};
 use super::pages::COUNT_MAX;
 use super::*;
 use crate::api::Mode;
+use crate::core::page_map::HOME_PAGES_MAX;
 
 /// An area of 4 segments for reading and 3 of log, of 8 pages each.
 pub(super) fn superblock() -> Superblock {

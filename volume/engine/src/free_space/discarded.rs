@@ -60,7 +60,7 @@ impl Engine {
         }
         self.drop_places(pages.clone());
         let rounded = self.home_of(pages.start, pages.end - pages.start);
-        let beside = self.writes.open_overlaps(rounded, self.writes_open);
+        let beside = self.writes.open_overlaps(rounded);
         self.log.hurry |= beside;
         beside
             || self.background.locks(pages.clone())
@@ -116,7 +116,7 @@ impl Engine {
     pub(crate) fn pages_under_way(&self) -> Vec<std::ops::Range<u64>> {
         // Writes that wait for zeroes beside them are locked.
         let locked = self.background.locked.iter().map(|&(first, n)| first..first + n);
-        let writes = self.writes.open(self.writes_open);
+        let writes = self.writes.in_flight().map(|(_, extent)| extent);
         writes.map(|extent| self.pages_of(extent)).chain(locked).collect()
     }
 

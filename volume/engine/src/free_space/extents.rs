@@ -17,7 +17,6 @@ impl Extents {
         self.ranges.is_empty()
     }
 
-    /// Pages in the set.
     pub(crate) const fn pages(&self) -> u64 {
         self.pages
     }

@@ -84,7 +84,6 @@ impl Engine {
         self.free.replicas.withdrawing || crowded
     }
 
-    /// The next job for replicas, if any.
     pub(crate) fn next_for_replicas(&mut self) -> Option<Job> {
         if !self.free.is_used() || self.log.failed {
             return None;
@@ -110,7 +109,7 @@ impl Engine {
                 && !seen.contains(page)
                 && !self.free.map.free.contains(page)
                 && self.may_have_another(HomePage(page))
-                && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
+                && !self.writes.open_overlaps(self.home_of(page, 1));
             if can {
                 seen.insert(page..page + 1);
                 homes.push(page);
@@ -126,7 +125,7 @@ impl Engine {
             && self.may_replicate(pages)
             && self.free.map.can_stain(run.clone())
             && !self.background.locks(run.clone())
-            && !self.writes.open_overlaps(place, self.writes_open)
+            && !self.writes.open_overlaps(place)
             && !self.is_taken(run.clone());
         let segment = if can { self.take_segment() } else { None };
         let Some(segment) = segment else {
@@ -368,7 +367,7 @@ impl Engine {
         let run = run.start..run.start + pages;
         let home = self.home_of(run.start, pages);
         if self.background.locks(run.clone())
-            || self.writes.open_overlaps(home, self.writes_open)
+            || self.writes.open_overlaps(home)
             || self.home_is_read(home)
         {
             self.background.clean_not_before = SimTime(now.0 + RETRY.0);

@@ -48,9 +48,7 @@ pub(crate) struct Destage {
 pub(crate) enum Which<'a> {
     /// Pages that a client waits for.
     Urgent(&'a [HomePage]),
-    /// Pages that clients have read.
     Read(&'a [HomePage]),
-    /// The oldest pages.
     Oldest,
 }
 
@@ -123,7 +121,7 @@ impl Engine {
                     for slot in self.geo.slots_of(segment) {
                         if self.copies.state(slot) == CopyState::Dirty
                             && let Some(page) = self.copies.home(slot)
-                            && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open)
+                            && !self.writes.open_overlaps(self.home_of(page, 1))
                         {
                             items.push((page, slot));
                         }
@@ -245,7 +243,7 @@ impl Engine {
                 engine.copies.find(page) == Some(slot)
                     && engine.copies.state(slot) == CopyState::Dirty
                     && !engine.background.locks(page.0..page.0 + 1)
-                    && !engine.writes.open_overlaps(engine.home_of(page, 1), engine.writes_open)
+                    && !engine.writes.open_overlaps(engine.home_of(page, 1))
             };
             let run = job.items[job.next..]
                 .iter()
@@ -263,7 +261,6 @@ impl Engine {
             let at = job.second + job.next as u32;
             let home = self.home_of(first, run as u64);
             let mark = self.writes.begin(home);
-            self.writes_open += 1;
             self.background.locked.push((first.0, run as u64));
             let (pages, destage) = (run as u32, Some((first.0, mark)));
             let what = BackgroundIo { stage: at, pages, destage, meta: false };
@@ -287,7 +284,6 @@ impl Engine {
 
     pub(crate) fn destage_written(&mut self, first: u64, pages: u32, mark: Mark, ok: bool) {
         self.writes.end(mark);
-        self.writes_open -= 1;
         self.sync.home_dirty = true;
         self.retry_blocked |= !self.blocked.is_empty();
         if let Some(at) = self.background.locked.iter().position(|&(f, _)| f == first) {

@@ -39,7 +39,6 @@ struct Round {
     waiters: Vec<Waiter>,
     voids: FxHashSet<u64>,
     phase: RoundPhase,
-    /// Flushes in flight.
     flushes: u32,
     ok: bool,
     /// Sequence and tail that the flush of the area makes durable.

@@ -17,7 +17,6 @@ const DEPTH: u32 = 2;
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) content: Content,
-    /// Slot of its header.
     pub(super) slot: Slot,
     /// The absorbed writes that it holds parts of.
     pub(super) writes: Vec<u32>,
@@ -36,7 +35,6 @@ pub(super) struct Record {
     pub(super) tries: u8,
     pub(super) sequence: u64,
     pub(super) previous: u32,
-    /// The checksum of its header.
     pub(super) checksum: u32,
     /// The tail that its header names.
     pub(super) tail: Segment,
@@ -79,7 +77,6 @@ pub(crate) struct Log {
     pub(super) spare: Vec<(Vec<Entry>, Vec<u32>)>,
     /// Sequence and tail of the last record that ended.
     pub(crate) ended: (u64, Segment),
-    /// The checksum of its header.
     pub(super) ended_checksum: u32,
     /// Pages written since the last checkpoint.
     pub(crate) since_checkpoint: u64,

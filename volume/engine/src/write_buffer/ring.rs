@@ -7,7 +7,6 @@ pub(crate) struct Segment(pub(crate) u32);
 /// Positions in the circle of the log's segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ring {
-    /// The number of segments.
     pub(crate) segments: u32,
     /// The segment that is being written.
     pub(crate) head: Segment,

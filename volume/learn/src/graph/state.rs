@@ -29,28 +29,16 @@ pub struct Decoded {
 
 /// Why bytes are no access graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum StateError {
-    /// The bytes are something else, or empty.
     #[error("it does not begin as an access graph does")]
     NotOurs,
-    /// Of another version of this program.
     #[error("it has version {found}, and this program knows version {VERSION}")]
-    Version {
-        /// The version found.
-        found: u32,
-    },
-    /// The length is wrong.
+    Version { found: u32 },
     #[error("it should be {expected} bytes long and is {found}")]
-    Length {
-        /// The length that the counts demand.
-        expected: u64,
-        /// The length found.
-        found: u64,
-    },
-    /// The bytes changed after they were written.
+    Length { expected: u64, found: u64 },
     #[error("its checksum does not fit: it is damaged")]
     Checksum,
-    /// The bytes are undamaged, but no graph.
     #[error("it holds {0}")]
     Broken(&'static str),
 }

@@ -28,7 +28,6 @@ pub(super) struct Unit {
     pub(super) extent: Extent,
     /// Sectors read per sector of it, in a fixed unit.
     heat: u64,
-    /// Its vertex, if it has one.
     pub(super) vertex: u32,
 }
 

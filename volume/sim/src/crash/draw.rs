@@ -236,7 +236,6 @@ struct Mix {
     rng: Pcg64Mcg,
     bent: Bent,
     weights: [u32; KINDS],
-    /// Home pages.
     pages: u64,
     grid: u64,
     home: u64,
@@ -300,12 +299,7 @@ impl Mix {
             7 => (Op::Discard, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
             8 => (Op::WriteZeroes, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
             9 => {
-                // A new hot page. The first and the last page are worth a visit.
-                self.hot = match self.rng.random_range(0..4) {
-                    0 => 0,
-                    1 => self.pages - 1,
-                    _ => self.rng.random_range(0..self.pages),
-                };
+                self.move_hot();
                 return HistoryStep::Execute(self.rng.random_range(0..64));
             }
             10 => return HistoryStep::Repeat(self.rng.random_range(0..6)),
@@ -320,26 +314,9 @@ impl Mix {
                 return HistoryStep::Restart(by_another);
             }
             19 => return HistoryStep::Slow(self.slow()),
-            20 => {
-                // An acknowledged write that neither device takes is lost, and every flush says so.
-                // That does not fit a history of devices that heal.
-                let which = if self.gathers { 1 } else { self.rng.random_range(0..2) };
-                let target = [Target::Home, Target::Area][which];
-                let op = [Op::Read, Op::Write, Op::Write, Op::Flush][self.rng.random_range(0..4)];
-                let left = self.rng.random_ratio(2, 3).then(|| self.rng.random_range(1..8));
-                return HistoryStep::Break(Fault { target, op, left });
-            }
+            20 => return HistoryStep::Break(self.fault()),
             21 => return HistoryStep::Heal,
-            22 => {
-                let pages = self.rng.random_range(24..56);
-                let home = if self.rng.random() {
-                    self.home
-                } else {
-                    self.grid + pages * PAGE_SECTORS + self.rng.random_range(0..PAGE_SECTORS)
-                };
-                let area = [96, 128, 160][self.rng.random_range(0..3)] * PAGE_SECTORS;
-                return HistoryStep::Resize { home, area };
-            }
+            22 => return self.resize(),
             _ => {
                 let again = (0..self.rng.random_range(0..4))
                     .map(|_| self.rng.random_range(1..12))
@@ -353,6 +330,36 @@ impl Mix {
             len,
             fua: op != Op::Read && op != Op::Flush && self.rng.random_ratio(1, 6),
         }
+    }
+
+    fn move_hot(&mut self) {
+        // The first and the last page are worth a visit.
+        self.hot = match self.rng.random_range(0..4) {
+            0 => 0,
+            1 => self.pages - 1,
+            _ => self.rng.random_range(0..self.pages),
+        };
+    }
+
+    fn fault(&mut self) -> Fault {
+        // An acknowledged write that neither device takes is lost, and every flush says so. That
+        // does not fit a history of devices that heal.
+        let which = if self.gathers { 1 } else { self.rng.random_range(0..2) };
+        let target = [Target::Home, Target::Area][which];
+        let op = [Op::Read, Op::Write, Op::Write, Op::Flush][self.rng.random_range(0..4)];
+        let left = self.rng.random_ratio(2, 3).then(|| self.rng.random_range(1..8));
+        Fault { target, op, left }
+    }
+
+    fn resize(&mut self) -> HistoryStep {
+        let pages = self.rng.random_range(24..56);
+        let home = if self.rng.random() {
+            self.home
+        } else {
+            self.grid + pages * PAGE_SECTORS + self.rng.random_range(0..PAGE_SECTORS)
+        };
+        let area = [96, 128, 160][self.rng.random_range(0..3)] * PAGE_SECTORS;
+        HistoryStep::Resize { home, area }
     }
 
     fn slow(&mut self) -> Option<Slow> {

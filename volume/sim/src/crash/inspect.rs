@@ -100,6 +100,18 @@ pub(super) fn go_on<M: Machine>(
     };
     let mut world = World::new(machine, medium, past, setup.clone())?;
     world.set_damaged(damage);
+    tally.told += u64::from(live_on(world, setup, damage, &found, rng)?);
+    Ok(())
+}
+
+/// Reads everything, serves, and brings everything home. True if the engine reported a failure.
+fn live_on<M: Machine>(
+    mut world: World<M>,
+    setup: &Setup,
+    damage: bool,
+    found: &[String],
+    rng: &mut Pcg64Mcg,
+) -> Result<bool, String> {
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;
     serve(&mut world, setup, rng)?;
@@ -109,24 +121,22 @@ pub(super) fn go_on<M: Machine>(
         return if found.is_empty() {
             Err("a request failed, and check found nothing".to_owned())
         } else {
-            tally.told += 1;
-            Ok(())
+            Ok(true)
         };
     }
     world.drain()?;
     world.rest(order)?;
     if world.has_failed() || damage && world.machine().is_dirty() {
-        tally.told += 1;
         return if world.machine().is_dirty() && !world.machine().says_why() {
-            Err("a drain that does not end does not say why".to_owned())
+            Err("a drain does not end, and the engine names no trouble".to_owned())
         } else {
-            Ok(())
+            Ok(true)
         };
     }
     if world.machine().is_dirty() {
-        return Err("all at rest after a drain, and home is not all there is".to_owned());
+        return Err("after a drain, home is incomplete".to_owned());
     }
-    world.bare_home()
+    world.bare_home().map(|()| false)
 }
 
 /// A few requests of clients.

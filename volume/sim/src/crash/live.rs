@@ -89,18 +89,7 @@ impl<M: Machine> Live<M> {
             }
             &HistoryStep::Repeat(back) => world.repeat(back)?,
             &HistoryStep::Execute(which) => drop(world.execute(which)?),
-            &HistoryStep::Settle(order) => {
-                for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
-                    // Each change of the devices is a moment.
-                    let before = world.medium().borrow().clock();
-                    if !world.advance(order)? {
-                        break;
-                    }
-                    if world.medium().borrow().clock() != before {
-                        look(Moment::Live(world), self.stamp)?;
-                    }
-                }
-            }
+            &HistoryStep::Settle(order) => self.settle(order, &mut look)?,
             HistoryStep::Install(pieces) => {
                 let plan = plan_of(pieces, self.setup.home, world.machine().room());
                 world.handle(Input::Install(plan))?;
@@ -141,6 +130,25 @@ impl<M: Machine> Live<M> {
             }
         }
         look(Moment::Live(&self.world), self.stamp)
+    }
+
+    fn settle(
+        &mut self,
+        order: u64,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let world = &mut self.world;
+        for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
+            // Each change of the devices is a moment.
+            let before = world.medium().borrow().clock();
+            if !world.advance(order)? {
+                break;
+            }
+            if world.medium().borrow().clock() != before {
+                look(Moment::Live(world), self.stamp)?;
+            }
+        }
+        Ok(())
     }
 
     /// Everything ends, and the engine is stopped in order; then somebody else may write these
@@ -199,7 +207,7 @@ impl<M: Machine> Live<M> {
         }
         self.stop(look)?;
         if self.world.machine().is_dirty() {
-            return Err("drained and detached, and home is not all there is".to_owned());
+            return Err("drained and detached, and home is incomplete".to_owned());
         }
         self.world.bare_home()?;
         self.resize(home, area, look)?;
@@ -291,7 +299,9 @@ impl<M: Machine> Live<M> {
         if ended(machine) || machine.says_why() {
             Ok(())
         } else {
-            Err(format!("with a broken device {asked} neither ends nor is it said why"))
+            Err(format!(
+                "with a broken device {asked} does not end, and the engine names no trouble"
+            ))
         }
     }
 }

@@ -99,28 +99,16 @@ pub enum Refused {
     Other(String),
 }
 
-/// An engine under test.
+/// An engine under test. An error is the reason of a failure.
 pub trait Machine: Sized {
     /// Makes a new area. Its name differs from the names of former areas there.
-    ///
-    /// # Errors
-    /// The reason if it cannot.
     fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String>;
     /// Divides the area again, for its size and home's size now. False if there is no area.
-    ///
-    /// # Errors
-    /// The reason if it cannot.
     fn resize(setup: &Setup, area: &mut Disk) -> Result<bool, String>;
     /// Repairs an area; `lose` allows losses.
-    ///
-    /// # Errors
-    /// The reason if it cannot.
     fn repair(area: &mut Disk, lose: bool) -> Result<Mended, String>;
     /// Attaches the devices, with the knowledge about home: the stamp changes when somebody else
     /// writes there. True if the guard must be up before the first request.
-    ///
-    /// # Errors
-    /// The reason if it does not.
     fn attach(
         setup: &Setup,
         area: &mut Disk,

@@ -24,7 +24,6 @@ pub(crate) const UNREADABLE: [u8; SECTOR_BYTES as usize] = [0xBD; SECTOR_BYTES a
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     sectors: Vec<Sector>,
-    /// Sectors of home.
     home: usize,
     /// The guard of home is up: nobody mounts home alone.
     pub(crate) guard_up: bool,

@@ -168,7 +168,6 @@ impl<M: Machine> World<M> {
         self.damaged = damaged;
     }
 
-    /// Whether a request has failed.
     pub(crate) const fn has_failed(&self) -> bool {
         self.failed
     }
@@ -210,7 +209,6 @@ impl<M: Machine> World<M> {
         self.handle(Input::Request { id: RequestId(id), request })
     }
 
-    /// An input of the engine.
     pub(crate) fn handle(&mut self, input: Input) -> Result<(), String> {
         self.now += 1;
         self.machine.handle(SimTime(self.now), input);
@@ -247,7 +245,6 @@ impl<M: Machine> World<M> {
         self.move_guard()
     }
 
-    /// The engine.
     pub(crate) const fn machine(&self) -> &M {
         &self.machine
     }
@@ -406,7 +403,6 @@ impl<M: Machine> World<M> {
         self.faults_met
     }
 
-    /// The setup.
     pub(crate) const fn setup(&self) -> &Setup {
         &self.setup
     }
