@@ -6,7 +6,7 @@ use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, Strea
 use seekless_learn::{Plan, Replica};
 use serde::{Deserialize, Serialize};
 
-use crate::core::shape::Shape;
+use crate::format::Geometry;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -270,7 +270,7 @@ impl Config {
     /// Capacity that a plan may fill in this area: its size without metadata and log.
     #[must_use]
     pub fn room(&self) -> Sectors {
-        Shape::of(self).room()
+        Geometry::of(self).capacity()
     }
 
     /// A pass-through to a device of `capacity`.

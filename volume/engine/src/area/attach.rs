@@ -8,7 +8,6 @@ use crate::area::checkpoint_pages::CheckpointPages;
 use crate::area::proof::{HomeGuard, Proof, needs_guard};
 use crate::area::recover::{Recovered, recover};
 use crate::core::page_map::{CopyState, slots};
-use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
     Page, Position, Superblock, SuperblockError, Which, page_extent,
@@ -178,7 +177,7 @@ impl Identity {
         }
     }
 
-    pub(crate) fn superblock(&self, config: &Config, geo: &Shape, at: &Moment) -> Superblock {
+    pub(crate) fn superblock(&self, config: &Config, geo: &Geometry, at: &Moment) -> Superblock {
         let (segment, page, next_sequence, previous) = at.position;
         let mut flags = AreaFlags::NONE;
         if at.dirty {
@@ -216,7 +215,7 @@ impl Identity {
         }
     }
 
-    pub(crate) fn checkpoint(&self, geo: &Shape, at: &Moment) -> CheckpointHeader {
+    pub(crate) fn checkpoint(&self, geo: &Geometry, at: &Moment) -> CheckpointHeader {
         let (segment, page, next_sequence, previous) = at.position;
         CheckpointHeader {
             uuid: self.uuid,
@@ -287,7 +286,7 @@ fn make(
     sequence: u64,
 ) -> Result<Geometry, AttachError> {
     let geometry = options.geometry(area.capacity())?;
-    let geo = Shape::new(geometry);
+    let geo = geometry;
     let identity = Identity {
         uuid: AreaId(options.uuid),
         inside: options.inside,
@@ -400,7 +399,7 @@ pub(crate) fn resume(
 }
 
 /// The superblock decides these values, not the driver.
-fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
+fn divided_like(config: Config, s: &Superblock, geo: &Geometry) -> Config {
     let (write_buffer_percent, replicas) = match geo.contents(s.area_size) {
         Contents::Copies { write_buffer_percent } => (write_buffer_percent, Sectors(0)),
         Contents::Replicas { most } => (0, most),

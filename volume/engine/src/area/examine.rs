@@ -7,7 +7,7 @@ use crate::area::attach::{AttachError, resume, write_page};
 use crate::area::proof::Proof;
 use crate::area::recover::{Recovered, recover};
 use crate::area::salvage::{Salvage, salvage};
-use crate::core::page_map::{CopyState, HomePage, Slot, slots};
+use crate::core::page_map::{CopyState, HomePage, slots};
 use crate::format::{AreaFlags, PageSum, Superblock, page_extent, page_sum};
 use crate::free_space::extents::Extents;
 
@@ -110,7 +110,7 @@ impl Examined {
         let slot = r.map.find(HomePage(page))?;
         let dirty = r.geo.log_slots().contains(&slot.0)
             && (!self.is_clean() || r.map.state(slot) == CopyState::Dirty);
-        let place = r.geo.page_of(slot).filter(|_| dirty)?;
+        let place = r.geo.page_of(slot.0).filter(|_| dirty)?;
         Some((page_extent(place, 1), r.map.sum(slot)))
     }
 
@@ -166,7 +166,7 @@ impl Examined {
         // Replicas stand at home, which is not open here: reads check them.
         let geo = &self.recovered.geo;
         let copies: Vec<(u32, u64, CopyState, PageSum)> =
-            self.copies().filter(|&(slot, ..)| geo.page_of(Slot(slot)).is_some()).collect();
+            self.copies().filter(|&(slot, ..)| geo.page_of(slot).is_some()).collect();
         let mut at = 0;
         while let Some(&(first, ..)) = copies.get(at) {
             let run = copies[at..]
@@ -175,14 +175,14 @@ impl Examined {
                 .take(PIECE as usize)
                 .take_while(|(copy, slot)| copy.0 == *slot)
                 .count();
-            let place = page_extent(geo.page_of(Slot(first)).unwrap_or_default(), run as u64);
+            let place = page_extent(geo.page_of(first).unwrap_or_default(), run as u64);
             let bytes = &mut buffer[..run * PAGE_BYTES as usize];
             let read = area.read(place, bytes).is_ok();
             for (copy, page) in
                 copies[at..at + run].iter().zip(bytes.chunks_exact_mut(PAGE_BYTES as usize))
             {
                 let &(slot, home, state, sum) = copy;
-                let here = page_extent(geo.page_of(Slot(slot)).unwrap_or_default(), 1);
+                let here = page_extent(geo.page_of(slot).unwrap_or_default(), 1);
                 let readable = read || area.read(here, page).is_ok();
                 if !readable || page_sum(page) != sum {
                     let how =
@@ -288,7 +288,7 @@ fn give_up_damaged(area: &mut dyn Device, recovered: &mut Recovered, report: &mu
     let mut page = vec![0; PAGE_BYTES as usize];
     for slot in slots(recovered.geo.log_slots()) {
         let Some(home) = recovered.map.home(slot) else { continue };
-        let here = page_extent(recovered.geo.page_of(slot).unwrap_or_default(), 1);
+        let here = page_extent(recovered.geo.page_of(slot.0).unwrap_or_default(), 1);
         let good = area.read(here, &mut page).is_ok() && page_sum(&page) == recovered.map.sum(slot);
         if !good {
             let extent = recovered.home_of(home.0);

@@ -9,11 +9,10 @@ use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS};
 use crate::area::attach::AttachError;
 use crate::area::proof::Proof;
 use crate::core::page_map::{CopyState, HomePage, PageMap, Slot, slots};
-use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
-    Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run,
-    RunKind, Superblock, Which, page_extent, read_superblock,
+    Geometry, Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE,
+    Run, RunKind, Superblock, Which, page_extent, read_superblock,
 };
 use crate::free_space::extents::Extents;
 use crate::write_buffer::ring::{Ring, Segment};
@@ -26,7 +25,7 @@ pub(crate) struct Recovered {
     pub(crate) which: Which,
     /// The fault of the other copy.
     pub(crate) other: Option<Problem>,
-    pub(crate) geo: Shape,
+    pub(crate) geo: Geometry,
     pub(crate) map: PageMap,
     pub(crate) ring: Ring,
     /// The page of the ring's head where the log goes on.
@@ -80,7 +79,7 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         page: found.which as u64,
         error,
     })?;
-    let geo = Shape::new(geometry);
+    let geo = geometry;
     let mut r = Recovered {
         map: PageMap::new(geo.slots()),
         ring: Ring::default(),
@@ -339,7 +338,7 @@ impl Recovered {
 
     /// The page of the area of a slot that is in the log or a map.
     pub(super) fn page_of(&self, slot: Slot) -> u64 {
-        self.geo.page_of(slot).unwrap_or_default()
+        self.geo.page_of(slot.0).unwrap_or_default()
     }
 
     pub(super) fn clear(&mut self, numbers: Range<u32>) {

@@ -157,13 +157,12 @@ impl Recovered {
         };
         let header = Header::decode(bytes(page)?).ok()?;
         let slot = self.geo.first_of(segment) + page;
-        let log = self.geo.read_segments..self.geo.read_segments + self.geo.log_segments;
         if header.uuid != self.superblock.uuid
             || header.position != self.geo.position_of(slot)
             || header.sequence != sequence
             || header.previous != previous
             || matches!(header.content, Content::ReadMap(_))
-            || !log.contains(&header.tail)
+            || !self.geo.log_segment_numbers().contains(&header.tail)
             || page + 1 + data_pages(&header) > per
         {
             return None;

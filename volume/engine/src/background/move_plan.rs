@@ -138,7 +138,7 @@ impl Engine {
     pub(crate) fn adopt(&mut self, plan: &Plan) {
         let mut todo = Todo { generation: self.background.todo.generation + 1, ..Todo::default() };
         let grid = self.config.grid;
-        if plan.check(self.config.capacity, self.geo.room(), grid).is_err() {
+        if plan.check(self.config.capacity, self.geo.capacity(), grid).is_err() {
             self.stats.plans_refused += 1;
             return;
         }

@@ -6,9 +6,8 @@ use std::ops::{Deref, DerefMut};
 use seekless_block::{Extent, PAGE_SECTORS};
 
 use super::page_map::{CopyState, HomePage, PageMap, Slot, pages, slots};
-use super::shape::Shape;
 use super::write_order::Mark;
-use crate::format::{Entry, PageSum};
+use crate::format::{Entry, Geometry, PageSum};
 use crate::{Engine, Target};
 
 /// The map of copies, and the reads in flight in the area.
@@ -17,9 +16,7 @@ pub(crate) struct Copies {
     map: PageMap,
     /// Reads of the area in flight, by segment. A segment with readers is not overwritten.
     readers: Vec<u32>,
-    segment_pages: u32,
-    /// The first slot of the log.
-    log: u32,
+    geo: Geometry,
 }
 
 impl Deref for Copies {
@@ -36,13 +33,12 @@ impl DerefMut for Copies {
 }
 
 impl Copies {
-    /// No copies, in an area of this shape.
-    pub(crate) fn new(geo: &Shape) -> Self {
+    /// No copies.
+    pub(crate) fn new(geo: &Geometry) -> Self {
         Self {
             map: PageMap::new(geo.slots()),
             readers: vec![0; (geo.read_segments + geo.log_segments) as usize],
-            segment_pages: geo.segment_pages,
-            log: geo.read_slots(),
+            geo: *geo,
         }
     }
 
@@ -52,21 +48,23 @@ impl Copies {
     }
 
     pub(crate) const fn segment_of(&self, slot: Slot) -> u32 {
-        slot.0 / self.segment_pages
+        slot.0 / self.geo.segment_pages
     }
 
     /// Whether a slot belongs to the write buffer.
     pub(crate) const fn is_log(&self, slot: Slot) -> bool {
-        slot.0 >= self.log
+        slot.0 >= self.geo.read_slots()
     }
 
     pub(crate) fn begin_read(&mut self, slot: Slot) {
-        self.readers[(slot.0 / self.segment_pages) as usize] += 1;
+        let segment = self.segment_of(slot);
+        self.readers[segment as usize] += 1;
     }
 
     /// A read that began there has ended.
     pub(crate) fn end_read(&mut self, slot: Slot) {
-        self.readers[(slot.0 / self.segment_pages) as usize] -= 1;
+        let segment = self.segment_of(slot);
+        self.readers[segment as usize] -= 1;
     }
 
     pub(crate) fn is_read(&self, segment: u32) -> bool {
@@ -89,7 +87,7 @@ impl Copies {
 impl Engine {
     /// The sectors of slots within the area; none of them is a replica's.
     pub(crate) fn place_of(&self, slot: Slot, pages: u64) -> Extent {
-        let page = self.geo.page_of(slot);
+        let page = self.geo.page_of(slot.0);
         debug_assert!(page.is_some(), "{slot:?} does not stand in the area");
         Extent::new(page.unwrap_or_default() * PAGE_SECTORS, pages * PAGE_SECTORS)
     }

@@ -40,7 +40,7 @@ impl Engine {
     #[must_use]
     pub fn standing(&self) -> Plan {
         let mut copies: Vec<Copy> = Vec::new();
-        for place in 0..self.geo.room().0 / PAGE_SECTORS {
+        for place in 0..self.geo.capacity().0 / PAGE_SECTORS {
             let slot = self.geo.slot_of_place(place);
             if self.copies.state(slot) != CopyState::Clean {
                 continue;
@@ -95,6 +95,6 @@ impl Engine {
     /// Capacity for a plan.
     #[must_use]
     pub const fn room(&self) -> Sectors {
-        self.geo.room()
+        self.geo.capacity()
     }
 }

@@ -69,14 +69,19 @@ pub enum GeometryError {
 /// segments, the segments of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    segment_pages: u32,
-    read_segments: u32,
-    log_segments: u32,
+    /// Never 0.
+    pub(crate) segment_pages: u32,
+    pub(crate) read_segments: u32,
+    pub(crate) log_segments: u32,
     /// Pages of a free map; 0 if copies stand in the area.
     free_map_pages: u32,
 }
 
 impl Geometry {
+    /// No area.
+    pub(crate) const NONE: Self =
+        Self { segment_pages: 8, read_segments: 0, log_segments: 0, free_map_pages: 0 };
+
     /// The division that the superblock names.
     ///
     /// # Errors

@@ -15,8 +15,7 @@
 use seekless_block::PAGE_SECTORS;
 
 use crate::Config;
-use crate::core::shape::Shape;
-use crate::format::{Content, RUNS_PER_PAGE, Run, RunKind};
+use crate::format::{Content, Geometry, RUNS_PER_PAGE, Run, RunKind};
 use crate::free_space::extents::Extents;
 
 /// Regions of a large device: 128 MiB, as block groups of ext4.
@@ -66,7 +65,7 @@ pub(super) struct Told {
 }
 
 impl FreeMap {
-    pub(super) fn new(geo: &Shape, config: &Config) -> Self {
+    pub(super) fn new(geo: &Geometry, config: &Config) -> Self {
         let home_pages = config.capacity.0.saturating_sub(config.grid.0) / PAGE_SECTORS;
         Self {
             region_pages: (home_pages / REGIONS).clamp(8, REGION_PAGES),

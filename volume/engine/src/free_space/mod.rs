@@ -21,8 +21,7 @@ use std::ops::Range;
 use seekless_block::Lba;
 
 use crate::core::page_map::{Slot, slots};
-use crate::core::shape::Shape;
-use crate::format::{Content, Run};
+use crate::format::{Content, Geometry, Run};
 use crate::{Config, Engine, Pool};
 use discarded::Edges;
 use extents::Extents;
@@ -39,7 +38,7 @@ pub(crate) struct FreeSpace {
 }
 
 impl FreeSpace {
-    pub(crate) fn new(geo: &Shape, config: &Config) -> Self {
+    pub(crate) fn new(geo: &Geometry, config: &Config) -> Self {
         Self {
             used: geo.free_map_pages() > 0,
             map: FreeMap::new(geo, config),

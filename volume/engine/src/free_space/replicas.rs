@@ -11,7 +11,7 @@ use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 use seekless_learn::{Answered, Replica};
 
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
-use crate::core::shape::Shape;
+use crate::format::Geometry;
 use crate::free_space::extents::Extents;
 use crate::{Engine, Pending, Target};
 
@@ -122,7 +122,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    pub(crate) fn new(geo: &Shape) -> Self {
+    pub(crate) fn new(geo: &Geometry) -> Self {
         let segments = if geo.free_map_pages() > 0 { geo.read_segments } else { 0 };
         Self {
             per: geo.segment_pages,
@@ -251,7 +251,7 @@ impl Engine {
             stained: pages(self.free.map.stained.pages()),
             free: pages(self.free.map.free.pages()),
             home: pages(self.free.map.home_pages),
-            room: self.geo.room(),
+            room: self.geo.capacity(),
             under_way: self.is_replicating(),
             answered: Answered { home: self.stats.home_reads, replicas: self.free.replicas.reads },
         })

@@ -7,8 +7,7 @@ use seekless_block::{Extent, SimTime};
 use super::ring::{Ring, Segment};
 use crate::Memory;
 use crate::core::page_map::Slot;
-use crate::core::shape::Shape;
-use crate::format::{Content, Entry};
+use crate::format::{Content, Entry, Geometry};
 
 /// Most records in flight. Later writes gather in the next record.
 const DEPTH: u32 = 2;
@@ -59,7 +58,7 @@ impl Record {
 /// The log's memory.
 #[derive(Debug)]
 pub(crate) struct Log {
-    pub(super) geo: Shape,
+    pub(super) geo: Geometry,
     pub(crate) ring: Ring,
     /// The page of the next record's header, within the head segment.
     pub(super) head_page: u32,
@@ -93,7 +92,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(geo: &Shape) -> Self {
+    pub(crate) fn new(geo: &Geometry) -> Self {
         Self {
             geo: *geo,
             ring: Ring { segments: geo.log_segments, ..Ring::default() },
