@@ -126,7 +126,7 @@ impl Guarding {
             && !engine.is_withdrawing()
             && !engine.is_replicating()
             // Else the area would count a page as stained that somebody writes at home.
-            && !engine.free.is_pending()
+            && !engine.free.map.is_pending()
     }
 
     /// The next task. `up`: the guard is up; `busy`: an I/O at home's ends is in flight.

@@ -228,7 +228,7 @@ impl Engine {
     fn tell_of_free_pages(&mut self) -> Begun {
         let now = self.background.now;
         let Some(at) = self.tells_at() else { return Begun::Nothing };
-        if self.free.is_overfull() {
+        if self.free.map.is_overfull() {
             self.background.superblock_due = true;
         } else if now >= at {
             self.background.clean_not_before = SimTime(now.0 + RETRY.0);

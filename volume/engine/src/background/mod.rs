@@ -248,7 +248,7 @@ impl Engine {
             && self.copies.count(CopyState::Dirty) == 0
             && !self.checkpoint_is_due()
             && self.replicas_are_at_rest();
-        let waits = self.free.has_news() || self.log.wants_mark();
+        let waits = self.free.map.has_news() || self.log.wants_mark();
         if !rest || !waits || self.state.is_detached() {
             return rest;
         }
@@ -283,8 +283,8 @@ impl Engine {
 
     /// When an idle volume tells the area which pages are newly free; `None` without news.
     fn tells_at(&self) -> Option<SimTime> {
-        let tells = self.free.has_news() && !self.log.failed && self.sync.is_idle();
-        let overfull = tells && self.free.is_overfull();
+        let tells = self.free.map.has_news() && !self.log.failed && self.sync.is_idle();
+        let overfull = tells && self.free.map.is_overfull();
         let quiet = self.background.clean_not_before.max(self.idle_at());
         tells.then_some(if overfull { SimTime::ZERO } else { quiet })
     }

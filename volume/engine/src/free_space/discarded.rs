@@ -46,7 +46,7 @@ impl Engine {
     /// Whether a write waits: for the end of I/O of replicas in its place, which are dropped now;
     /// for zeroes beside another write; or, if a page is free, for any other request to that page.
     pub(crate) fn must_wait_for_free(&mut self, extent: Extent, on_free: bool) -> bool {
-        if !self.free.is_used() {
+        if !self.free.used {
             return false;
         }
         let pages = self.pages_of(extent);
@@ -193,7 +193,7 @@ impl Engine {
         mark: Mark,
         since: Mark,
     ) -> bool {
-        if !self.free.is_used() {
+        if !self.free.used {
             return false;
         }
         if frees {
@@ -215,7 +215,7 @@ impl Engine {
     /// A write has failed at home: clients now read home's bytes, as after a crash, unless those
     /// may be a replica's.
     pub(crate) fn free_write_failed(&mut self, extent: Extent) {
-        if !self.free.is_used() {
+        if !self.free.used {
             return;
         }
         let pages = self.pages_of(extent);

@@ -26,7 +26,7 @@ const REGIONS: u64 = 4096;
 const FREED_MOST: usize = 4 * RUNS_PER_PAGE as usize;
 
 #[derive(Debug, Default)]
-pub(super) struct FreeMap {
+pub(crate) struct FreeMap {
     pub(super) region_pages: u64,
     pub(super) home_pages: u64,
     /// Runs for which a checkpoint has space.
@@ -96,17 +96,17 @@ impl FreeMap {
     }
 
     /// Whether a flush must first send news to the area.
-    pub(super) fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         !self.used.is_empty() || !self.to_open.is_empty()
     }
 
     /// Whether there is news that only a checkpoint would send to the area.
-    pub(super) fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         !self.freed.is_empty() || !self.cleaned.is_empty()
     }
 
     /// Whether that news is too much for records.
-    pub(super) fn is_overfull(&self) -> bool {
+    pub(crate) fn is_overfull(&self) -> bool {
         self.freed.len() > FREED_MOST
     }
 
@@ -224,7 +224,7 @@ impl FreeMap {
     }
 
     /// The records of the round in progress.
-    pub(super) fn records(&self) -> Vec<Content> {
+    pub(crate) fn records(&self) -> Vec<Content> {
         let told = &self.told;
         let opened =
             told.opened.iter().map(|r| r.start * self.region_pages..r.end * self.region_pages);

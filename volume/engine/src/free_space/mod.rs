@@ -21,7 +21,7 @@ use std::ops::Range;
 use seekless_block::Lba;
 
 use crate::core::page_map::{Slot, slots};
-use crate::format::{Content, Geometry, Run};
+use crate::format::{Geometry, Run};
 use crate::{Config, Engine, Pool};
 use discarded::Edges;
 use extents::Extents;
@@ -32,7 +32,7 @@ use replicas::Replicas;
 pub(crate) struct FreeSpace {
     /// Replicas may stand in home's free pages.
     used: bool,
-    map: FreeMap,
+    pub(crate) map: FreeMap,
     replicas: Replicas,
     edges: Pool<Edges>,
 }
@@ -45,11 +45,6 @@ impl FreeSpace {
             replicas: Replicas::new(geo),
             edges: Pool::default(),
         }
-    }
-
-    /// Whether replicas may stand in home's free pages.
-    const fn is_used(&self) -> bool {
-        self.used
     }
 
     /// Whether copies stand in the area, where a plan may place them.
@@ -109,29 +104,9 @@ impl FreeSpace {
         self.replicas.withdrawing
     }
 
-    /// Whether a flush must first send news to the area.
-    pub(crate) fn is_pending(&self) -> bool {
-        self.map.is_pending()
-    }
-
-    /// Whether there is news that only a checkpoint would send to the area.
-    pub(crate) fn has_news(&self) -> bool {
-        self.map.has_news()
-    }
-
-    /// Whether that news is too much for records.
-    pub(crate) fn is_overfull(&self) -> bool {
-        self.map.is_overfull()
-    }
-
     /// A round of durability begins. True if it has records of free pages; `anyway`: it has others.
     pub(crate) fn begin_round(&mut self, anyway: bool) -> bool {
         self.used && self.map.tell(anyway)
-    }
-
-    /// The records of the round in progress.
-    pub(crate) fn records(&self) -> Vec<Content> {
-        self.map.records()
     }
 
     /// The round has ended. True if the round opened regions.

@@ -243,7 +243,7 @@ impl Engine {
     #[must_use]
     pub fn replicated(&self) -> Option<Replicated> {
         let pages = |n: u64| Sectors(n * PAGE_SECTORS);
-        self.free.is_used().then(|| Replicated {
+        self.free.used.then(|| Replicated {
             standing: self.copied(),
             bound: pages(self.free.replicas.bound_pages),
             waiting: pages(self.free.replicas.asked.iter().map(|b| b.homes.len() as u64).sum()),
@@ -293,7 +293,7 @@ impl Engine {
     /// missing: the engine refuses replicas that do not fit any more.
     #[must_use]
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {
-        let all = if self.free.is_used() { self.geo.read_slots() } else { 0 };
+        let all = if self.free.used { self.geo.read_slots() } else { 0 };
         let end = from.slot.saturating_add(SLOTS).min(all);
         let standing = slots(from.slot..end)
             .filter_map(|slot| Some((self.copies.home(slot)?.0, self.free.replicas.place(slot)?)));
@@ -351,7 +351,7 @@ impl Engine {
 
     /// Adds a list of replicas to the requests.
     pub(crate) fn ask_for_replicas(&mut self, list: &[Replica], soon: bool) {
-        if !self.free.is_used() || self.free.replicas.withdrawing {
+        if !self.free.used || self.free.replicas.withdrawing {
             self.stats.replicas_refused += list.len() as u64;
             return;
         }
@@ -435,7 +435,7 @@ impl Engine {
 
     /// Forgets all replicas and begins to write zeroes where they stood.
     pub(crate) fn withdraw(&mut self) {
-        if !self.free.is_used() {
+        if !self.free.used {
             return;
         }
         self.free.replicas.asked.clear();

@@ -75,7 +75,7 @@ impl Replicate {
 impl Engine {
     /// Whether there is nothing to write or clean.
     pub(crate) fn replicas_are_at_rest(&self) -> bool {
-        !self.free.is_used() || self.free.replicas.asked.is_empty() && !self.has_to_clean()
+        !self.free.used || self.free.replicas.asked.is_empty() && !self.has_to_clean()
     }
 
     /// Whether zeroes must replace replicas.
@@ -85,7 +85,7 @@ impl Engine {
     }
 
     pub(crate) fn next_for_replicas(&mut self) -> Option<Job> {
-        if !self.free.is_used() || self.log.failed {
+        if !self.free.used || self.log.failed {
             return None;
         }
         if let Some(job) = self.begin_clean() {

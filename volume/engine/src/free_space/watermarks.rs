@@ -29,7 +29,7 @@ impl Engine {
 
     /// Drops replicas if too little is free (3.2).
     pub(crate) fn yield_space(&mut self) {
-        if !self.free.is_used() {
+        if !self.free.used {
             return;
         }
         let home = self.free.map.home_pages;

@@ -99,7 +99,7 @@ impl Engine {
             || self.sync.log_dirty
             || self.sync.has_voids()
             || !self.sync.is_idle()
-            || self.free.is_pending()
+            || self.free.map.is_pending()
             || self.log.failed;
         if log && self.config.gather > Duration::ZERO {
             self.log.hurry = true;
@@ -199,7 +199,7 @@ impl Engine {
             .chunks(most)
             .map(|some| Content::Tombstones(some.to_vec()))
             .collect();
-        records.extend(self.free.records());
+        records.extend(self.free.map.records());
         if records.is_empty() {
             records.push(Content::Data(Vec::new())); // a mark
         }
