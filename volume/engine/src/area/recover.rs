@@ -161,9 +161,8 @@ impl Recovered {
                 let number = start + 1 + at + i as u64;
                 let page = CheckpointPage::decode(bytes).map_err(damaged(what, number))?;
                 let first = (at as u32 + i as u32) * ENTRIES_PER_PAGE;
-                if page.uuid != header.uuid
-                    || page.generation != header.generation
-                    || page.first != first
+                if (page.uuid, page.generation, page.first)
+                    != (header.uuid, header.generation, first)
                 {
                     return Err(AttachError::Stranger { what, page: number });
                 }

@@ -6,7 +6,7 @@
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
 use crate::area::checkpoint_pages::CheckpointPages;
-use crate::background::{BackgroundIo, JobStep, RETRY};
+use crate::background::{JobStep, RETRY};
 use crate::core::page_map::CopyState;
 use crate::format::{ENTRIES_PER_PAGE, Page};
 use crate::{Engine, Memory, Mode, Output, Target, Trouble};
@@ -142,8 +142,7 @@ impl Engine {
     }
 
     fn flush_for_checkpoint(&mut self, target: Target) {
-        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
-        self.submit_background(what, target, Op::Flush, Extent::default(), None);
+        self.submit_background(target, Op::Flush, Extent::default(), None);
     }
 
     /// Both superblocks name the checkpoint.
@@ -226,10 +225,9 @@ impl Engine {
     /// Writes pages of metadata from a buffer's start.
     fn write_meta(&mut self, index: u32, start: u64, pages: u64) {
         self.stats.metadata_bytes += pages * PAGE_BYTES;
-        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
         let extent = Extent::new(start * PAGE_SECTORS, pages * PAGE_SECTORS);
         let memory = Memory::Buffer { index, offset: Sectors(0) };
-        self.submit_background(what, Target::Area, Op::Write, extent, Some(memory));
+        self.submit_background(Target::Area, Op::Write, extent, Some(memory));
     }
 
     fn put_page(&mut self, job: &mut Checkpoint, page: u32, index: u32, at: u64) {

@@ -45,13 +45,11 @@ pub struct Progress {
 /// A background I/O in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundIo {
-    /// First page of the staging memory, and the number of pages.
-    pub(crate) stage: u32,
-    pub(crate) pages: u32,
+    /// First page of the staging memory, and the number of pages; 0 for other memory.
+    stage: u32,
+    pages: u32,
     /// A destage: its first home page, and its mark in the order of writes.
-    pub(crate) destage: Option<(u64, Mark)>,
-    /// The job gives back its buffer and metadata pages.
-    pub(crate) meta: bool,
+    destage: Option<(u64, Mark)>,
 }
 
 #[derive(Debug, Default)]
@@ -354,12 +352,29 @@ impl Engine {
 
     pub(crate) fn submit_background(
         &mut self,
-        what: BackgroundIo,
         target: Target,
         op: Op,
         extent: Extent,
         memory: Option<Memory>,
     ) {
+        self.submit_marked(None, target, op, extent, memory);
+    }
+
+    pub(crate) fn submit_marked(
+        &mut self,
+        destage: Option<(u64, Mark)>,
+        target: Target,
+        op: Op,
+        extent: Extent,
+        memory: Option<Memory>,
+    ) {
+        let (stage, pages) = match memory {
+            Some(Memory::Stage { offset }) => {
+                (offset.0 / PAGE_SECTORS, extent.len.0 / PAGE_SECTORS)
+            }
+            _ => (0, 0),
+        };
+        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage };
         let id = self.start(Pending::Background(what));
         let b = &mut self.background;
         b.interference.sent(b.in_flight);
@@ -385,10 +400,8 @@ impl Engine {
         self.background.in_flight -= 1;
         if !ok {
             self.background.failed = true;
-            if !what.meta {
-                let pages = what.stage as usize..(what.stage + what.pages) as usize;
-                self.background.bad[pages].fill(true);
-            }
+            let pages = what.stage as usize..(what.stage + what.pages) as usize;
+            self.background.bad[pages].fill(true);
         }
         if let Some((first, mark)) = what.destage {
             self.destage_written(first, what.pages, mark, ok);

@@ -9,7 +9,7 @@
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
-use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, Progress, pages_in, stage};
+use crate::background::{JobStep, PIECE_PAGES, Progress, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::{Content, Entry, Header, Position};
 use crate::write_buffer::durability::Waiter;
@@ -341,15 +341,8 @@ impl Engine {
                     }
                     job.next_write += 1;
                     let from = slot - job.base;
-                    let what = BackgroundIo { stage: from, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
-                    self.submit_background(
-                        what,
-                        Target::Area,
-                        Op::Write,
-                        extent,
-                        Some(stage(from)),
-                    );
+                    self.submit_background(Target::Area, Op::Write, extent, Some(stage(from)));
                     return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
@@ -417,7 +410,6 @@ impl Engine {
 
     fn read_run(&mut self, base: Slot, run: ReadRun) {
         let at = run.slot - base;
-        let what = BackgroundIo { stage: at, pages: run.pages, destage: None, meta: false };
         let pages = u64::from(run.pages);
         let (target, extent) = match run.from {
             ReadFrom::Home(page) => (Target::Home, self.home_of(page, pages)),
@@ -426,7 +418,7 @@ impl Engine {
                 (Target::Area, self.place_of(slot, pages))
             }
         };
-        self.submit_background(what, target, Op::Read, extent, Some(stage(at)));
+        self.submit_background(target, Op::Read, extent, Some(stage(at)));
     }
 
     /// The runs to be written, each segment with its map before its data.

@@ -3,7 +3,7 @@
 
 use seekless_block::Op;
 
-use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
+use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
 use crate::core::page_map::{CopyState, Slot, pages, slots};
 use crate::core::write_order::Mark;
 use crate::{Engine, Target};
@@ -79,9 +79,8 @@ impl Engine {
             }
             job.sent = true;
             job.mark = self.writes.mark();
-            let what = BackgroundIo { stage: 0, pages: job.pages, destage: None, meta: false };
             let home = self.home_of(job.first, job.pages.into());
-            self.submit_background(what, Target::Home, Op::Read, home, Some(stage(0)));
+            self.submit_background(Target::Home, Op::Read, home, Some(stage(0)));
             return JobStep::Wait;
         }
         if self.background.in_flight > 0 || self.background.sums_awaited {

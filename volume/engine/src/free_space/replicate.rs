@@ -8,7 +8,7 @@
 
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
-use crate::background::{BackgroundIo, Job, JobStep, PIECE_PAGES, RETRY, stage};
+use crate::background::{Job, JobStep, PIECE_PAGES, RETRY, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::format::{Content, Entry, Header, Position};
 use crate::free_space::extents::Extents;
@@ -242,9 +242,8 @@ impl Engine {
         job.next += pages as usize;
         job.locked = Some((first, pages.into()));
         self.background.locked.extend(job.locked);
-        let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
         let place = self.home_of(first, pages.into());
-        self.submit_background(what, Target::Home, Op::Write, place, Some(stage(at)));
+        self.submit_background(Target::Home, Op::Write, place, Some(stage(at)));
         self.sync.home_dirty = true;
         JobStep::Wait
     }
@@ -265,9 +264,8 @@ impl Engine {
             .take_while(|&(&i, n)| i == first + n && job.homes[i as usize] == page + u64::from(n))
             .count() as u32;
         job.next += pages as usize;
-        let what = BackgroundIo { stage: first + 1, pages, destage: None, meta: false };
         let home = self.home_of(page, pages.into());
-        self.submit_background(what, Target::Home, Op::Read, home, Some(stage(first + 1)));
+        self.submit_background(Target::Home, Op::Read, home, Some(stage(first + 1)));
     }
 
     fn write_replica_map(&mut self, job: &mut Replicate) {
@@ -291,9 +289,8 @@ impl Engine {
         job.page = Some(page);
         self.stats.metadata_bytes += PAGE_BYTES;
         self.out.push_back(Output::Put { page, to: stage(0) });
-        let what = BackgroundIo { stage: 0, pages: 1, destage: None, meta: false };
         let place = self.place_of(Slot(job.segment * self.geo.segment_pages), 1);
-        self.submit_background(what, Target::Area, Op::Write, place, Some(stage(0)));
+        self.submit_background(Target::Area, Op::Write, place, Some(stage(0)));
     }
 
     fn flip_replicas(&mut self, job: &mut Replicate) {
@@ -389,8 +386,7 @@ impl Engine {
             let home = self.home_of(job.first, job.pages.into());
             job.sent = true;
             self.background.locked.push((job.first, job.pages.into()));
-            let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
-            self.submit_background(what, Target::Home, Op::WriteZeroes, home, None);
+            self.submit_background(Target::Home, Op::WriteZeroes, home, None);
             self.sync.home_dirty = true;
             return JobStep::Wait;
         }

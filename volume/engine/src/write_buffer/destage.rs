@@ -4,7 +4,7 @@
 
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
-use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
+use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, pages};
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
@@ -145,9 +145,8 @@ impl Engine {
                     }
                     job.next += 1;
                     self.copies.begin_read(slot);
-                    let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
-                    self.submit_background(what, Target::Area, Op::Read, extent, Some(stage(at)));
+                    self.submit_background(Target::Area, Op::Read, extent, Some(stage(at)));
                     return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
@@ -262,9 +261,8 @@ impl Engine {
             let home = self.home_of(first, run as u64);
             let mark = self.writes.begin(home);
             self.background.locked.push((first.0, run as u64));
-            let (pages, destage) = (run as u32, Some((first.0, mark)));
-            let what = BackgroundIo { stage: at, pages, destage, meta: false };
-            self.submit_background(what, Target::Home, Op::Write, home, Some(stage(at)));
+            let destage = Some((first.0, mark));
+            self.submit_marked(destage, Target::Home, Op::Write, home, Some(stage(at)));
             job.next += run;
             job.written += run as u64;
             return JobStep::Again;
@@ -276,8 +274,7 @@ impl Engine {
             return JobStep::Over;
         }
         job.tail = self.next_tail();
-        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
-        self.submit_background(what, Target::Home, Op::Flush, Extent::default(), None);
+        self.submit_background(Target::Home, Op::Flush, Extent::default(), None);
         job.phase = DestagePhase::Sync;
         JobStep::Wait
     }
