@@ -8,6 +8,7 @@ mod graph;
 mod instalment;
 mod judge;
 mod learner;
+mod named;
 mod pages;
 mod plan;
 mod planning;

@@ -1,8 +1,6 @@
 //! How one plan follows another.
 
-use std::fmt;
-use std::str::FromStr;
-
+use crate::named::named;
 use crate::{AccessGraph, Plan, PlanConfig, plan, revise};
 
 /// The treatment of the plan in force.
@@ -15,36 +13,7 @@ pub enum Planning {
     Anew,
 }
 
-impl Planning {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Revise, Self::Anew];
-
-    /// As on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Revise => "revise",
-            Self::Anew => "anew",
-        }
-    }
-}
-
-impl fmt::Display for Planning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Planning {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|p| p.name() == text)
-            .ok_or_else(|| format!("'{text}' is no way of planning: revise or anew"))
-    }
-}
+named!(Planning: Revise = "revise", Anew = "anew");
 
 /// The plan that follows `old`, from what `graph` remembers.
 #[must_use]

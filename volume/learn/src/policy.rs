@@ -8,6 +8,7 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::named::named;
 use crate::{Planning, ReplicationRule, Strategy, Training};
 
 pub use table::{KEYS, KeyEntry, POLICIES, PolicyEntry};
@@ -335,31 +336,5 @@ fn keys_are(keys: &str) -> String {
     if keys.is_empty() { "it has no keys".to_owned() } else { format!("its keys: {keys}") }
 }
 
-/// The two values of an enum by name.
-macro_rules! two_words {
-    ($type:ty, $first:path = $a:literal, $second:path = $b:literal) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
-                    $first => $a,
-                    $second => $b,
-                })
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, String> {
-                match text {
-                    $a => Ok($first),
-                    $b => Ok($second),
-                    _ => Err(format!("'{text}' is neither {} nor {}", $a, $b)),
-                }
-            }
-        }
-    };
-}
-
-two_words!(AreaAt, AreaAt::Median = "median", AreaAt::End = "end");
-two_words!(Streams, Streams::Recorded = "recorded", Streams::One = "one");
+named!(AreaAt: Median = "median", End = "end");
+named!(Streams: Recorded = "recorded", One = "one");

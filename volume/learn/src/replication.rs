@@ -16,12 +16,11 @@ mod static_replicas;
 mod tests;
 
 use std::collections::VecDeque;
-use std::fmt::{self, Display, Formatter};
-use std::str::FromStr;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Extent, Lba, Op, PAGE_SECTORS, Request, Sectors};
 
+use crate::named::named;
 use crate::{Pages, Replica};
 
 pub use side_by_side::side_by_side;
@@ -59,36 +58,7 @@ pub enum ReplicationRule {
     Proven,
 }
 
-impl ReplicationRule {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Paper, Self::Whole, Self::Proven];
-
-    /// As on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "fs2",
-            Self::Whole => "fs2-whole",
-            Self::Proven => "fs2-proven",
-        }
-    }
-}
-
-impl Display for ReplicationRule {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for ReplicationRule {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|rule| rule.name() == text).ok_or_else(|| {
-            let all = Self::ALL.map(Self::name).join(", ");
-            format!("'{text}' is no rule for replicas: {all}")
-        })
-    }
-}
+named!(ReplicationRule: Paper = "fs2", Whole = "fs2-whole", Proven = "fs2-proven");
 
 /// The number of clients' reads answered since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,12 +9,10 @@ mod links;
 mod many_starts;
 mod most_connected;
 
-use std::fmt;
-use std::str::FromStr;
-
 use seekless_block::{Bytes, Extent, Lba, Sectors};
 
 use crate::graph::ACCESS;
+use crate::named::named;
 use crate::{AccessGraph, Copy, Pages, Plan, Planning, Vertex};
 use grow::Board;
 pub(crate) use links::Links;
@@ -48,58 +46,24 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::MostConnected,
-        Self::HeaviestEdge,
-        Self::ManyStarts,
-        Self::OrganPipe,
-        Self::Buckets,
-        Self::Lazy,
-        Self::CylinderShuffle,
-        Self::BlockShuffle,
-        Self::HottestFirst,
-    ];
-
     /// Whether the strategy uses only the temperature, and no order of accesses.
     #[must_use]
     pub(crate) const fn is_by_heat(self) -> bool {
         !matches!(self, Self::MostConnected | Self::HeaviestEdge | Self::ManyStarts)
     }
-
-    /// As on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MostConnected => "most-connected",
-            Self::HeaviestEdge => "heaviest-edge",
-            Self::ManyStarts => "many-starts",
-            Self::OrganPipe => "organ-pipe",
-            Self::Buckets => "buckets",
-            Self::Lazy => "lazy",
-            Self::CylinderShuffle => "cylinder-shuffle",
-            Self::BlockShuffle => "block-shuffle",
-            Self::HottestFirst => "hottest-first",
-        }
-    }
 }
 
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|s| s.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|s| s.name()).collect();
-            format!("'{text}' is not a strategy: {}", names.join(", "))
-        })
-    }
-}
+named!(Strategy:
+    MostConnected = "most-connected",
+    HeaviestEdge = "heaviest-edge",
+    ManyStarts = "many-starts",
+    OrganPipe = "organ-pipe",
+    Buckets = "buckets",
+    Lazy = "lazy",
+    CylinderShuffle = "cylinder-shuffle",
+    BlockShuffle = "block-shuffle",
+    HottestFirst = "hottest-first",
+);
 
 /// What a planner may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 //! How much of the past counts for a plan (BORG, FAST'09, 6.2).
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::AccessGraph;
+use crate::named::named;
 
 /// What an access graph forgets, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,19 +18,6 @@ pub enum Training {
 }
 
 impl Training {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Cumulative, Self::Decaying, Self::Partial];
-
-    /// As on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Decaying => "decaying",
-            Self::Cumulative => "cumulative",
-            Self::Partial => "partial",
-        }
-    }
-
     pub(crate) fn day_ended(self, graph: &mut AccessGraph) {
         if self == Self::Decaying {
             graph.age();
@@ -47,21 +32,7 @@ impl Training {
     }
 }
 
-impl fmt::Display for Training {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Training {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|t| t.name() == text).ok_or_else(|| {
-            format!("'{text}' is no way of training: cumulative, decaying or partial")
-        })
-    }
-}
+named!(Training: Cumulative = "cumulative", Decaying = "decaying", Partial = "partial");
 
 #[cfg(test)]
 mod tests {

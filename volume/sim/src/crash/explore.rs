@@ -160,7 +160,7 @@ pub fn explore<M: Machine>(
         caught(|| {
             live.step(step, |moment, stamp| {
                 let clock = match &moment {
-                    Moment::Live(world) => world.medium().borrow().clock(),
+                    Moment::Live(world) => world.medium.borrow().clock(),
                     Moment::Resize(resize) => resize.medium.borrow().clock() + RESIZING,
                 };
                 if seen == clock {

@@ -27,7 +27,7 @@ pub(super) fn inspect<M: Machine>(
     look: Look,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let setup = world.setup();
+    let setup = &world.setup;
     let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
     tally.killed += u64::from(look.killed);
     let left = if look.killed {
@@ -41,7 +41,7 @@ pub(super) fn inspect<M: Machine>(
     let stamp = strangers_write(setup, &mut image, &mut past, stamp, &mut rng)?;
     tally.strangers += u64::from(stamp != was);
     let damage = if !look.killed && rng.random_ratio(1, 4) {
-        rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
+        rot(&mut image, &world.medium.borrow(), &M::log(setup), &mut rng)
     } else {
         None
     };
@@ -99,7 +99,7 @@ pub(super) fn go_on<M: Machine>(
         Ok(found) => found,
     };
     let mut world = World::new(machine, medium, past, setup.clone())?;
-    world.set_damaged(damage);
+    world.damaged = damage;
     tally.told += u64::from(live_on(world, setup, damage, &found, rng)?);
     Ok(())
 }
@@ -117,7 +117,7 @@ fn live_on<M: Machine>(
     serve(&mut world, setup, rng)?;
     world.rest(order)?;
     world.read_all(rng.random_range(1..24), order)?;
-    if world.has_failed() {
+    if world.failed {
         return if found.is_empty() {
             Err("a request failed, and check found nothing".to_owned())
         } else {
@@ -126,14 +126,14 @@ fn live_on<M: Machine>(
     }
     world.drain()?;
     world.rest(order)?;
-    if world.has_failed() || damage && world.machine().is_dirty() {
-        return if world.machine().is_dirty() && !world.machine().says_why() {
+    if world.failed || damage && world.machine.is_dirty() {
+        return if world.machine.is_dirty() && !world.machine.says_why() {
             Err("a drain does not end, and the engine names no trouble".to_owned())
         } else {
             Ok(true)
         };
     }
-    if world.machine().is_dirty() {
+    if world.machine.is_dirty() {
         return Err("after a drain, home is incomplete".to_owned());
     }
     world.bare_home().map(|()| false)

@@ -61,8 +61,8 @@ impl<M: Machine> Live<M> {
     }
 
     pub(super) fn end_life(&mut self) {
-        self.failed += self.world.faults();
-        let s = self.world.machine().stats();
+        self.failed += self.world.faults_met;
+        let s = self.world.machine.stats();
         let pages = [
             s.moved_bytes / PAGE_BYTES,
             s.absorbed,
@@ -91,7 +91,7 @@ impl<M: Machine> Live<M> {
             &HistoryStep::Execute(which) => drop(world.execute(which)?),
             &HistoryStep::Settle(order) => self.settle(order, &mut look)?,
             HistoryStep::Install(pieces) => {
-                let plan = plan_of(pieces, self.setup.home, world.machine().room());
+                let plan = plan_of(pieces, self.setup.home, world.machine.room());
                 world.handle(Input::Install(plan))?;
             }
             HistoryStep::Replicate(sides) => {
@@ -101,7 +101,7 @@ impl<M: Machine> Live<M> {
             &HistoryStep::Mode(mode) => world.set_mode(mode)?,
             HistoryStep::Drain => world.drain()?,
             HistoryStep::Pass => drop(world.pass()?),
-            &HistoryStep::Slow(slow) => world.set_slow(slow),
+            &HistoryStep::Slow(slow) => world.slow = slow,
             &HistoryStep::Break(fault) => world.break_down(fault),
             HistoryStep::Heal => {
                 if world.is_broken() {
@@ -140,11 +140,11 @@ impl<M: Machine> Live<M> {
         let world = &mut self.world;
         for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
             // Each change of the devices is a moment.
-            let before = world.medium().borrow().clock();
+            let before = world.medium.borrow().clock();
             if !world.advance(order)? {
                 break;
             }
-            if world.medium().borrow().clock() != before {
+            if world.medium.borrow().clock() != before {
                 look(Moment::Live(world), self.stamp)?;
             }
         }
@@ -173,10 +173,10 @@ impl<M: Machine> Live<M> {
         }
         self.stop(look)?;
         let world = &mut self.world;
-        if by_another.is_some() && !world.machine().stained().is_empty() {
+        if by_another.is_some() && !world.machine.stained().is_empty() {
             return Err("all at rest, and replicas are not withdrawn".to_owned());
         }
-        if !world.machine().is_dirty() {
+        if !world.machine.is_dirty() {
             world.bare_home()?;
             if let Some((start, len)) = by_another.filter(|_| world.is_home_open()) {
                 let start = start.min(self.setup.home - 1);
@@ -206,7 +206,7 @@ impl<M: Machine> Live<M> {
             return Err("drained, and the guard stays up".to_owned());
         }
         self.stop(look)?;
-        if self.world.machine().is_dirty() {
+        if self.world.machine.is_dirty() {
             return Err("drained and detached, and home is incomplete".to_owned());
         }
         self.world.bare_home()?;
@@ -220,7 +220,7 @@ impl<M: Machine> Live<M> {
     ) -> Result<(), String> {
         self.world.handle(Input::Detach { stamp: self.stamp })?;
         self.world.rest(1)?;
-        if !self.world.machine().is_detached() {
+        if !self.world.machine.is_detached() {
             return Err("a stop in order does not end".to_owned());
         }
         self.world.stopped();
@@ -295,7 +295,7 @@ impl<M: Machine> Live<M> {
         self.world.rest(1)?;
         ask(&mut self.world)?;
         self.world.rest(1)?;
-        let machine = self.world.machine();
+        let machine = &self.world.machine;
         if ended(machine) || machine.says_why() {
             Ok(())
         } else {

@@ -109,15 +109,16 @@ pub(crate) struct World<M> {
     stage: Vec<u8>,
     sent: Vec<Sent>,
     now: u64,
-    damaged: bool,
-    failed: bool,
+    /// The medium was damaged: a request may fail, but no read may be wrong.
+    pub(super) damaged: bool,
+    pub(super) failed: bool,
     /// I/Os that take effect only when no others are in flight.
-    slow: Option<Slow>,
+    pub(super) slow: Option<Slow>,
     faults: Vec<Fault>,
     /// A device failed since all was well: a request may fail.
     faulty: bool,
     /// Failed I/Os.
-    faults_met: u64,
+    pub(super) faults_met: u64,
     /// The moves of home's guard; `None` without a guard.
     pub(super) guarding: Option<Guarding>,
     /// The mode that was last wanted.
@@ -161,20 +162,6 @@ impl<M: Machine> World<M> {
             world.drain()?;
         }
         Ok(world)
-    }
-
-    /// Whether the medium was damaged: then a request may fail, but no read may be wrong.
-    pub(crate) const fn set_damaged(&mut self, damaged: bool) {
-        self.damaged = damaged;
-    }
-
-    pub(crate) const fn has_failed(&self) -> bool {
-        self.failed
-    }
-
-    /// Home and area.
-    pub(crate) const fn medium(&self) -> &Rc<RefCell<Medium>> {
-        &self.medium
     }
 
     /// A client's request.
@@ -243,10 +230,6 @@ impl<M: Machine> World<M> {
             }
         }
         self.move_guard()
-    }
-
-    pub(crate) const fn machine(&self) -> &M {
-        &self.machine
     }
 
     fn send(&mut self, io: Io) -> Result<(), String> {
@@ -388,23 +371,9 @@ impl<M: Machine> World<M> {
         Ok(Input::Done { io: io.id, result: Err(IoFailed) })
     }
 
-    /// Which I/Os are slow from now on.
-    pub(crate) const fn set_slow(&mut self, slow: Option<Slow>) {
-        self.slow = slow;
-    }
-
     /// The devices begin to fail.
     pub(crate) fn break_down(&mut self, fault: Fault) {
         self.faults.push(fault);
-    }
-
-    /// Failed I/Os so far.
-    pub(crate) const fn faults(&self) -> u64 {
-        self.faults_met
-    }
-
-    pub(crate) const fn setup(&self) -> &Setup {
-        &self.setup
     }
 
     /// Whether a device fails for good.
