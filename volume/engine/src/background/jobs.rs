@@ -51,7 +51,7 @@ const JOBS: [JobRow; 13] = [
     JobRow { due: |_| true, begin: |e| e.begin_prove().map(Job::Prove).into() },
     // Replicas are written, and zeroes where they stood.
     JobRow { due: |_| true, begin: |e| e.next_for_replicas().into() },
-    // The area is told what is free.
+    // The area learns which pages are free.
     JobRow { due: |e| e.tells_at().is_some(), begin: Engine::tell_of_free_pages },
     // The superblock is out of date.
     JobRow { due: Engine::is_superblock_late, begin: |e| Begun::Job(e.checkpoint_job()) },

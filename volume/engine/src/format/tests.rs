@@ -1,4 +1,4 @@
-//! Pages come back as they were written, damage is refused, and nothing panics.
+//! Pages decode as they were encoded, damage is refused, and nothing panics.
 
 use proptest::prelude::*;
 use seekless_block::{Lba, Sectors};
@@ -193,7 +193,7 @@ any_page!(
 );
 
 fn comes_back<T: AnyPage>(written: &T) -> Result<Page, TestCaseError> {
-    // What was in the buffer before must not show.
+    // Former bytes of the buffer must not show.
     let mut page = [0xEE; 4096];
     let sum = written.write(&mut page);
     prop_assert_eq!(sum, checksum(&page));
@@ -238,7 +238,7 @@ proptest! {
         fuzz_all(&bytes);
     }
 
-    /// Good pages with wrong fields and a right checksum: refused, or read and written as the same.
+    /// Undamaged pages with wrong fields: refused, or decoded and encoded as the same.
     #[test]
     fn no_fields_make_a_page_panic(
         superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(), plan in plan_pages(),
@@ -424,7 +424,7 @@ fn a_page_holds_as_many_entries_as_it_can() {
     assert!(Content::Data(vec![]).items_max() >= 256);
 }
 
-/// Nobody takes a guarded disk for anything but one of ours, nor one of its sectors for nothing.
+/// No program takes a guarded disk for anything else, and no sector of the guard is empty.
 #[test]
 fn a_guard_page_tells_people_what_to_do_and_programs_nothing() {
     let place = Label::new("/var/lib/seekless/sda.area");
@@ -530,7 +530,7 @@ fn samples() -> Vec<(&'static str, Page)> {
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
 
-/// Whoever changes the format without a new version breaks this.
+/// A changed format without a new version breaks this test.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "tests read the corpus from disk")]
 fn version_2_is_written_as_it_always_was() {
@@ -570,8 +570,7 @@ fn the_corpus_breaks_nothing() {
     }
 }
 
-/// As ext4's superblock, and its blocks of directories and extents, do. A CRC would call all of
-/// them the same.
+/// As in ext4's superblock, directories and extents. A CRC would be equal for all of them.
 #[test]
 fn pages_that_end_with_their_own_checksum_differ_by_their_sums() {
     let page = |content: u8, at: usize| {
@@ -588,8 +587,8 @@ fn pages_that_end_with_their_own_checksum_differ_by_their_sums() {
     }
 }
 
-/// Of no input and of one byte, as the reference implementation of xxHash has them (its sanity
-/// tests); and no bit is lost on the way through an entry.
+/// The sums of no input and of one byte, from the reference implementation of xxHash (its sanity
+/// tests). An entry keeps all bits.
 #[test]
 fn page_sums_are_the_upper_bits_of_xxh3() {
     assert_eq!(page_sum(&[]), 0x2D06_8005_38D3_94C2 >> 16);

@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// A segment to be written anew: one that is not bound, one whose replicas are all gone, or the
+    /// A segment that may be written: an unbound one, one that has lost all its replicas, or the
     /// coldest.
     pub(crate) fn take_segment(&mut self) -> Option<u32> {
         let copies = &self.copies;

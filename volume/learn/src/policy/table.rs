@@ -142,7 +142,7 @@ pub const KEYS: &[KeyEntry] = &[
         key: Planning,
         text: "planning",
         values: "revise or anew",
-        about: "the next plan: change the last plan where a move pays, or lay all copies anew",
+        about: "the next plan: change the last plan where a move pays, or plan all copies from the start",
         live: true,
     },
     KeyEntry {
@@ -163,7 +163,7 @@ pub const KEYS: &[KeyEntry] = &[
         key: AreaAt,
         text: "area-at",
         values: "median or end",
-        about: "the area lies amid client addresses, at the median read, or behind all of them",
+        about: "the area lies among client addresses, at the median read, or behind all of them",
         live: false,
     },
     KeyEntry {
