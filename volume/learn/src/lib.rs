@@ -1,5 +1,5 @@
-//! Learning what is used together, and planning where copies go. Pure: observations in, plans out; no I/O,
-//! no clock, no randomness. One policy a file.
+//! Learning which data is used together, and planning places of copies. Pure: observations in,
+//! plans out; no I/O, no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
 mod adaptive;
@@ -9,6 +9,7 @@ mod graph;
 mod instalment;
 mod judge;
 mod learner;
+mod named;
 mod pages;
 mod plan;
 mod planning;
@@ -23,7 +24,7 @@ pub use adaptive::{
     Adaptive, DayTimes, Foreseen, Guard, Prefetched, TRAIL_WINDOW, View, WindowId, Work,
 };
 pub use budget::Budget;
-pub use days::{AGES_MAX, DAY};
+pub use days::DAY;
 pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
 pub use instalment::{Instalment, PART_IOS, instalment, ios_left};

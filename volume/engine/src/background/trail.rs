@@ -3,18 +3,12 @@
 
 use seekless_block::{Duration, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
-use super::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
-use crate::core::page_map::{HomePage, Slot, State, slots};
+use super::{JobStep, PIECE_PAGES, pages_in, stage};
+use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::Content;
 use crate::write_buffer::durability::Waiter;
-use crate::{Engine, Memory, Move, Output, Target};
+use crate::{Engine, Memory, MemoryMove, Output, Target};
 
-/// Pages of a batch: 2 MiB.
-const BATCH: usize = 510;
-/// So many wait no longer for a moment between two requests.
-const OVERDUE: usize = 1000;
-/// Pages that are appended when clients ask for nothing: 256 KiB.
-const SMALL: usize = 64;
 /// Clients ask for nothing.
 const IDLE: Duration = Duration(20_000_000);
 /// Segments that are made void in one go.
@@ -69,19 +63,24 @@ impl Engine {
     pub(crate) fn appends_at(&self) -> Option<SimTime> {
         let pending = self.ahead.as_ref()?.policy.pending();
         let quiet = self.clients_io() == 0;
-        match pending {
-            0..SMALL => None,
-            OVERDUE.. => Some(SimTime::ZERO),
-            BATCH.. if quiet => Some(SimTime::ZERO),
-            _ if quiet => Some(self.background.foreground_at + IDLE),
-            _ => None,
+        let small = self.config.append_pages as usize;
+        if pending < small {
+            None
+        } else if pending >= 15 * small || quiet && pending >= self.batch() {
+            Some(SimTime::ZERO)
+        } else {
+            quiet.then_some(self.background.foreground_at + IDLE)
         }
+    }
+
+    /// Pages of a batch; two segments without their first pages hold 2 MiB.
+    const fn batch(&self) -> usize {
+        (8 * self.config.append_pages as usize).saturating_sub(2)
     }
 
     pub(crate) fn begin_append(&mut self) -> Option<Append> {
         let may = !self.log.starved && !self.log.failed;
-        let ahead = self.ahead.as_mut().filter(|_| may)?;
-        if !ahead.policy.may_append() {
+        if !may || !self.ahead.as_mut()?.policy.may_append() {
             return None;
         }
         let (per, all) = (self.geo.segment_pages, self.geo.read_slots());
@@ -94,7 +93,7 @@ impl Engine {
             number: self.background.windows,
             phase: Phase::Sum,
             base: Slot(ring.head),
-            items: Vec::with_capacity(BATCH),
+            items: Vec::with_capacity(self.batch()),
             writes: Vec::new(),
             next: 0,
         };
@@ -128,8 +127,8 @@ impl Engine {
         let per = self.geo.segment_pages;
         let room = self.background.trail.void.min(pages_in(self.config.stage_bytes));
         self.background.clear_stage(room);
-        let mut slot = job.base;
-        while slot.0 < job.base.0 + room && job.items.len() < BATCH {
+        let (mut slot, batch) = (job.base, self.batch());
+        while slot.0 < job.base.0 + room && job.items.len() < batch {
             if slot.0.is_multiple_of(per) {
                 slot = slot + 1;
                 continue;
@@ -151,8 +150,8 @@ impl Engine {
     fn stage_from_ram(&mut self, page: HomePage, at: u32) -> bool {
         let home = self.home_of(page, 1);
         if home.end().0 > self.config.capacity.0
-            || self.copies.state_of(page) == Some(State::Dirty)
-            || self.writes.open_overlaps(home, self.writes_open)
+            || self.copies.state_of(page) == Some(CopyState::Dirty)
+            || self.writes.open_overlaps(home)
         {
             return false;
         }
@@ -161,7 +160,11 @@ impl Engine {
             return false;
         };
         let from = Memory::Slot { index, offset: Sectors(0) };
-        self.out.push_back(Output::Move(Move { from, to: stage(at), len: Sectors(PAGE_SECTORS) }));
+        self.out.push_back(Output::Move(MemoryMove {
+            from,
+            to: stage(at),
+            len: Sectors(PAGE_SECTORS),
+        }));
         true
     }
 
@@ -190,10 +193,9 @@ impl Engine {
                     }
                     job.next += 1;
                     let from = slot - job.base;
-                    let what = BackgroundIo { stage: from, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
                     let memory = Some(stage(from));
-                    self.submit_background(what, Target::Area, Op::Write, extent, memory);
+                    self.submit_background(Target::Area, Op::Write, extent, memory);
                     return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
@@ -229,11 +231,11 @@ impl Engine {
         let Some(&(last, _)) = job.items.last() else { return };
         for &(slot, page) in &job.items {
             let at = (slot - job.base) as usize;
-            if self.background.bad[at] || self.copies.state_of(page) == Some(State::Dirty) {
+            if self.background.bad[at] || self.copies.state_of(page) == Some(CopyState::Dirty) {
                 self.stats.overtaken += PAGE_SECTORS;
                 continue;
             }
-            self.copies.add(slot, page, State::Clean, self.background.sums[at]);
+            self.copies.add(slot, page, CopyState::Clean, self.background.sums[at]);
             self.stats.moved_bytes += PAGE_BYTES;
             if let Some(ahead) = &mut self.ahead {
                 ahead.policy.appended(slot.0);

@@ -7,11 +7,11 @@ use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, Si
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
-use super::page_map::{HomePage, Slot, State};
+use super::page_map::{CopyState, HomePage, Slot};
 use super::ram_cache::{Inserted, RamCache};
 use super::read::Found;
-use super::shape::Shape;
 use crate::background::Job;
+use crate::format::Geometry;
 use crate::{Engine, Pending, Target};
 
 /// Pages of the disk whose uses are remembered: about 18 MiB of memory.
@@ -46,7 +46,7 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    pub(super) fn new(geo: &Shape, pages: u32, takes_plans: bool) -> Self {
+    pub(super) fn new(geo: &Geometry, pages: u32, takes_plans: bool) -> Self {
         let trail = if takes_plans { geo.read_slots() } else { 0 };
         Self {
             policy: Adaptive::new(pages, REMEMBERED, trail),
@@ -67,7 +67,7 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn is_copy(&self, slot: Slot) -> bool {
-        slot.0 < self.slots && self.copies.state(slot) == State::Clean
+        slot.0 < self.slots && self.copies.state(slot) == CopyState::Clean
     }
 }
 

@@ -3,10 +3,10 @@
 use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
 use seekless_learn::WindowId;
 
-use super::page_map::{HomePage, State, pages, slots};
+use super::page_map::{CopyState, HomePage, pages, slots};
 use super::read::{ALONE, FILLS, Join, Read, Waiting};
 use crate::format::PageSum;
-use crate::{Engine, Fault, IoId, Memory, Move, Output, Pending, Sum, SumFor, Target};
+use crate::{Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, Sum, SumFor, Target};
 
 impl Engine {
     /// A read ended at the device. True where its checksums are awaited now, and its name is still in use.
@@ -38,12 +38,13 @@ impl Engine {
 
     /// The whole pages of a run read from home, where any of them has a copy in doubt.
     fn provable(&self, io: Extent) -> (u64, u32) {
-        if self.copies.count(State::Suspect) == 0 {
+        if self.copies.count(CopyState::Suspect) == 0 {
             return (0, 0);
         }
         let pages = self.whole_pages_of(io);
-        let any =
-            pages.clone().any(|page| self.copies.state_of(HomePage(page)) == Some(State::Suspect));
+        let any = pages
+            .clone()
+            .any(|page| self.copies.state_of(HomePage(page)) == Some(CopyState::Suspect));
         if any { (pages.start, (pages.end - pages.start) as u32) } else { (0, 0) }
     }
 
@@ -60,7 +61,8 @@ impl Engine {
                     let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
                     let asked_for = page.overlaps(wanted) && read.join != FILLS;
                     // A hole between copies was read along, and is left.
-                    let is_hole = !matches!(self.copies.state(slot), State::Clean | State::Dirty);
+                    let is_hole =
+                        !matches!(self.copies.state(slot), CopyState::Clean | CopyState::Dirty);
                     if sum != self.copies.sum(slot) && (asked_for || !is_hole) {
                         let lost = self.damaged(slot);
                         fault |= lost && asked_for;
@@ -109,7 +111,7 @@ impl Engine {
             if let Some(index) = read.buffer
                 && read.join != FILLS
             {
-                self.out.push_back(Output::Move(Move {
+                self.out.push_back(Output::Move(MemoryMove {
                     from: Memory::Buffer { index, offset: read.skip },
                     to: Memory::Client { id: read.id, offset: read.offset },
                     len: read.wanted.len,
@@ -139,7 +141,7 @@ impl Engine {
                 let mut exact = *read;
                 (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
                 exact.window = WindowId::default();
-                exact.mark = self.writes.mark(self.writes_open);
+                exact.mark = self.writes.mark();
                 let name = self.start(Pending::Read(exact));
                 let memory = Memory::Client { id: read.id, offset: read.offset };
                 self.submit(name, Target::Home, Op::Read, exact.io, asked, Some(memory));
@@ -152,7 +154,7 @@ impl Engine {
                 let exact = read.io.len.0 == count * PAGE_SECTORS;
                 let (mut lost, mut spare) = (false, !exact);
                 for slot in slots(first.0..first.0 + count as u32) {
-                    if self.copies.state(slot) == State::Dirty {
+                    if self.copies.state(slot) == CopyState::Dirty {
                         lost = true;
                     } else {
                         // Home is still whole.
@@ -199,7 +201,7 @@ impl Engine {
                 let pages = (read.io.len.0 / PAGE_SECTORS) as u32;
                 for i in 0..pages {
                     let slot = first + i;
-                    if !matches!(self.copies.state(slot), State::Clean | State::Dirty) {
+                    if !matches!(self.copies.state(slot), CopyState::Clean | CopyState::Dirty) {
                         continue;
                     }
                     let Some(page) = self.copies.home(slot) else { continue };
@@ -218,13 +220,13 @@ impl Engine {
     fn fill(&mut self, read: &Read, buffer: u32) {
         let home = read.io;
         let first = self.cache.grid.pages(home).start;
-        let logged = self.copies.count(State::Dirty) > 0;
+        let logged = self.copies.count(CopyState::Dirty) > 0;
         for piece in self.cache.grid.pieces(home) {
             let part = Extent::from(piece);
             let stale = logged
                 && self
                     .pages_of(part)
-                    .any(|p| self.copies.state_of(HomePage(p)) == Some(State::Dirty));
+                    .any(|p| self.copies.state_of(HomePage(p)) == Some(CopyState::Dirty));
             if !stale {
                 let at = (piece.page - first) as u32;
                 self.fill_piece(read, part, buffer, part.start - home.start, at);
@@ -242,7 +244,7 @@ impl Engine {
             let inserted = self.cache.insert(piece);
             let demanded = part.overlaps(read.wanted);
             self.note_insert(inserted, piece.page, (!demanded).then_some((read.window, at)));
-            self.out.push_back(Output::Move(Move {
+            self.out.push_back(Output::Move(MemoryMove {
                 from: Memory::Buffer { index: buffer, offset },
                 to: Memory::Slot { index: inserted.slot, offset: Sectors(piece.offset) },
                 len: part.len,

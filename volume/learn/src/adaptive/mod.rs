@@ -419,11 +419,11 @@ impl Adaptive {
                 .map(|k| CONTEXT + 1 - k)
                 .sum()
         };
-        copies
-            .map(|slot| (slot, score(slot), trail.continues(slot)))
-            .max_by_key(|&(slot, score, continues)| {
+        copies.map(|slot| (slot, score(slot), trail.continues(slot))).max_by_key(
+            |&(slot, score, continues)| {
                 (continues.is_some(), score, u32::MAX - view.behind_head(slot))
-            })
+            },
+        )
     }
 
     /// Says what a read of the trail from this slot on would save beside the demanded pages, ms, and how many slots it reads:
