@@ -93,7 +93,7 @@ impl Engine {
             number: self.background.windows,
             phase: Phase::Sum,
             base: Slot(ring.head),
-            items: Vec::with_capacity(self.batch()),
+            items: Vec::new(),
             writes: Vec::new(),
             next: 0,
         };
