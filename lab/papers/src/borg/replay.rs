@@ -8,10 +8,8 @@ use std::time::Instant;
 use seekless_block::{Bytes, Duration, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_learn::{
-    AccessGraph, EDGES_MAX, Pages, Plan, PlanConfig, Planning, Reach, Strategy, Training, plan,
-};
-use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_learn::{Learner, Plan, Planning, Policy, PolicyName, Training};
+use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation, shape_of};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
 
@@ -215,25 +213,23 @@ pub(super) fn borg(
     in_parallel(jobs, replay, progress).into_iter().collect()
 }
 
-/// The paper's planner (FAST'09, 4.3): each plan places all blocks anew.
-pub(super) fn paper_planner(area: Sectors) -> PlanConfig {
-    // A plan from scratch does not depend on the reach of an access; and a replay has neither
-    // read-ahead nor clusters.
-    let reach = Reach::new(Bytes(0), Bytes(0));
-    let (strategy, planning) = (Strategy::MostConnected, Planning::Anew);
-    PlanConfig { area, min_weight: 0, strategy, planning, reach }
+/// The paper's planner (FAST'09, 4.3): each plan places all blocks again.
+pub(super) fn paper_policy(training: Training) -> Policy {
+    let mut policy = Policy::new(PolicyName::Borg);
+    (policy.planning, policy.training) = (Planning::Anew, training);
+    policy
 }
 
 /// One system's learning.
-#[derive(Debug)]
-struct Learner {
-    graph: AccessGraph,
+struct Learning {
+    learner: Learner,
     plan: Plan,
     analyzer_s: f64,
 }
 
-/// The simulation of a job. The area lies behind the file system.
-fn simulation(job: &BorgJob<'_>) -> Result<Simulation, StudyError> {
+/// The simulation of a job, and its learning, if there is an area. The area lies behind the file
+/// system.
+fn prepared(job: &BorgJob<'_>) -> Result<(Simulation, Option<Learning>), StudyError> {
     let BorgJob { source, capacity, system } = job;
     let disk = Device::new(&system.disk)?;
     let area = system.area.sectors_ceil();
@@ -257,7 +253,12 @@ fn simulation(job: &BorgJob<'_>) -> Result<Simulation, StudyError> {
         spin_down: SpinDown::None,
         replay: system.replay,
     };
-    Simulation::new(disk, config).map_err(failed)
+    let learning = (area > Sectors(0)).then(|| Learning {
+        learner: Learner::new(paper_policy(system.training), shape_of(&config.engine)),
+        plan: Plan::default(),
+        analyzer_s: 0.0,
+    });
+    Ok((Simulation::new(disk, config).map_err(failed)?, learning))
 }
 
 pub(super) fn failed(source: SimError) -> StudyError {
@@ -265,24 +266,18 @@ pub(super) fn failed(source: SimError) -> StudyError {
 }
 
 fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
-    let BorgJob { source, capacity, system } = job;
-    let mut simulation = simulation(job)?;
-    let mut learner = (system.area > Bytes(0)).then(|| Learner {
-        graph: AccessGraph::new(Pages::new(Sectors(0), *capacity), Bytes(0), EDGES_MAX),
-        plan: Plan::default(),
-        analyzer_s: 0.0,
-    });
+    let (mut simulation, mut learning) = prepared(job)?;
     let mut run = BorgRun::default();
     let (mut sectors, mut installing_s) = (0, 0.0);
     let mut batch: Vec<Request> = Vec::with_capacity(BATCH);
-    let mut reader = source.open(&OpenOptions::default())?;
-    let mut times = system.reconfigure.iter().peekable();
+    let mut reader = job.source.open(&OpenOptions::default())?;
+    let mut times = job.system.reconfigure.iter().peekable();
     loop {
         let record = reader.next_record()?;
         let due = |at: &SimTime| record.is_none_or(|r| r.request.arrival >= *at);
         let ends = times.next_if(|at| due(at)).is_some();
         if ends || record.is_none() || batch.len() == BATCH {
-            serve(&mut simulation, &mut learner, &mut batch)?;
+            serve(&mut simulation, &mut learning, &mut batch)?;
         }
         if record.is_none() {
             // Destaging the rest of the write buffer counts for the system that filled it.
@@ -294,8 +289,8 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
             installing_s = 0.0;
         }
         let Some(record) = record else { break };
-        if ends && let Some(learner) = &mut learner {
-            let done = learner.reconfigure(&mut simulation, system.training)?;
+        if ends && let Some(learning) = &mut learning {
+            let done = learning.reconfigure(record.request.arrival, &mut simulation)?;
             installing_s = done.reconfigurer_s;
             run.reconfigurations.push(done);
         }
@@ -308,13 +303,13 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
 /// Learns from the batch and serves it.
 fn serve(
     simulation: &mut Simulation,
-    learner: &mut Option<Learner>,
+    learning: &mut Option<Learning>,
     batch: &mut Vec<Request>,
 ) -> Result<(), StudyError> {
-    if let Some(learner) = learner {
+    if let Some(learning) = learning {
         let started = Instant::now();
-        batch.iter().for_each(|r| learner.graph.observe(r));
-        learner.analyzer_s += started.elapsed().as_secs_f64();
+        batch.iter().for_each(|r| learning.learner.observe(r.arrival, r));
+        learning.analyzer_s += started.elapsed().as_secs_f64();
     }
     for request in batch.drain(..) {
         simulation.offer(&request).map_err(failed)?;
@@ -322,21 +317,21 @@ fn serve(
     Ok(())
 }
 
-impl Learner {
+impl Learning {
     fn reconfigure(
         &mut self,
+        now: SimTime,
         simulation: &mut Simulation,
-        training: Training,
     ) -> Result<Reconfiguration, StudyError> {
+        let graph = self.learner.accesses();
+        let (vertices, edges) =
+            graph.map_or((0, 0), |g| (g.vertex_count() as u64, g.edge_count() as u64));
         let started = Instant::now();
-        let area = simulation.room();
-        let plan = plan(&self.graph, &paper_planner(area));
+        let plan = self.learner.replan(now, &self.plan);
         let planner_s = started.elapsed().as_secs_f64();
         let change = PlanChange::between(&self.plan, &plan);
-        let (vertices, edges) = (self.graph.vertex_count() as u64, self.graph.edge_count() as u64);
         self.plan.clone_from(&plan);
         simulation.install(plan).map_err(failed)?;
-        training.planned(&mut self.graph);
         Ok(Reconfiguration {
             analyzer_s: std::mem::take(&mut self.analyzer_s),
             planner_s,
