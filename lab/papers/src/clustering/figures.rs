@@ -51,7 +51,7 @@ pub struct Effort {
 
 /// The loaded disk of section 5.2, with layouts by name.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub(super) struct Loaded {
     pub(super) arm: Arm,
     rotation: Rotation,
     effort: Effort,
@@ -59,16 +59,14 @@ pub struct Loaded {
 
 impl Loaded {
     /// A disk with requests for blocks of `block_sectors` sectors, up to `queue` at a time.
-    #[must_use]
-    pub fn new(arm: &Arm, block_sectors: u32, queue: u32, effort: Effort) -> Self {
+    pub(super) fn new(arm: &Arm, block_sectors: u32, queue: u32, effort: Effort) -> Self {
         let (positions, tracks) = (arm.blocks_per_track(block_sectors), arm.tracks());
         let rotation = Rotation::new(positions, tracks, queue, effort.start);
         Self { arm: arm.clone(), rotation, effort }
     }
 
     /// The results for a queue length under a distribution.
-    #[must_use]
-    pub fn point(&self, access: &Access, queue: u32, order: Order) -> Point {
+    pub(super) fn point(&self, access: &Access, queue: u32, order: Order) -> Point {
         let Effort { runs, seed, .. } = self.effort;
         Load::new(&self.arm, access, &self.rotation).point(queue, order, runs, seed)
     }
