@@ -82,7 +82,6 @@ pub struct SystemArgs {
 }
 
 impl SystemArgs {
-    /// The system on this disk.
     fn host(&self, disk: DeviceSpec) -> Host {
         let Self { cache, read_ahead, cluster, scheduler, spin_down, gather, .. } = *self;
         let gather = gather.map_or(Duration::ZERO, |g| Duration::from_millis(g.as_millis() as u64));

@@ -6,7 +6,6 @@ use seekless_report::{
     Tile, Unit,
 };
 
-/// The whole report.
 pub(crate) fn report(advice: &Advice, command: &str) -> Report {
     let title = format!("Advice for {} on {}", advice.trace.path, advice.disk);
     let mut report = Report::new(title, advice.sentences.join(" "))

@@ -125,7 +125,6 @@ fn buffer(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// Why it stopped.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Stopped {

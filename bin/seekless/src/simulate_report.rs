@@ -173,7 +173,6 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
     text
 }
 
-/// The whole report.
 pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Report {
     let title = format!("{} on {}", outcome.trace.path, spec.title());
     let mut report = Report::new(title, finding(outcome));

@@ -49,7 +49,6 @@ pub(crate) fn fit(s: &Summary) -> Option<Fit> {
     })
 }
 
-/// The mixture as a table.
 pub(crate) fn table(fit: &Fit) -> Table {
     let columns = vec![
         Column::text("normal distribution"),

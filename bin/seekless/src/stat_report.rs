@@ -13,7 +13,6 @@ use crate::stat_tables;
 /// Heat maps shown.
 const HEATS: usize = 4;
 
-/// The whole report.
 pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &str) -> Report {
     let t = &s.table1;
     let mut report = Report::new(s.trace.path.clone(), stat_tables::finding(s));

@@ -34,7 +34,6 @@ impl MountedDir {
         self.shuffler.observe(Observed::Opened { stream, handle, size });
     }
 
-    /// Opens a file.
     pub(super) fn open(
         &self,
         request: &Request,

@@ -27,7 +27,6 @@ pub struct DiskSleep {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DiskUsage {
     pub(super) sleep: SleepStats,
-    /// Time busy.
     pub(super) busy: Duration,
     /// Energy busy, idle with turning platters, asleep, and for spin-down and spin-up.
     pub(super) energy: Option<[Energy; 4]>,

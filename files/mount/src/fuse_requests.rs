@@ -44,7 +44,6 @@ pub(super) struct FuseRequests {
 }
 
 impl FuseRequests {
-    /// Counts a request.
     fn request(&self) -> &MountedDir {
         self.mounted.shuffler.requests.fetch_add(1, Relaxed);
         &self.mounted

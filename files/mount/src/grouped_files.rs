@@ -30,7 +30,6 @@ use crate::underlying::{Marker, UnderlyingDir};
 
 /// Threads that wait for flushes at the same time.
 const SYNC_THREADS: usize = 32;
-/// Number of locks that all files share.
 const LOCKS: usize = 1024;
 
 /// What is known of the marker of a file with an entry in the store.
@@ -82,7 +81,6 @@ pub(crate) struct Counts {
     pub(crate) returned: AtomicU64,
     /// Moves to the store that were given up, because the file was used or written meanwhile.
     pub(crate) given_up: AtomicU64,
-    /// Reads of files in the store.
     pub(crate) reads: AtomicU64,
 }
 
@@ -103,7 +101,6 @@ pub(crate) struct GroupedFiles {
     uuid: [u8; 16],
     started: Instant,
     files: RwLock<InodeTable<GroupedFile>>,
-    /// Bytes of these files.
     bytes: AtomicU64,
     locks: Box<[RwLock<()>]>,
     /// Files on their way to the store; true if a file was written meanwhile.
@@ -169,7 +166,6 @@ impl GroupedFiles {
         held(self.store.lock())
     }
 
-    /// Looks at the state of the store.
     pub(crate) fn group_store<T>(&self, look: impl FnOnce(&GroupStore) -> T) -> T {
         look(self.store().group_store())
     }
@@ -224,7 +220,6 @@ impl GroupedFiles {
         handle.id() as usize % LOCKS
     }
 
-    /// Locks a file for reading.
     pub(crate) fn reading(&self, handle: &InodeHandle) -> RwLockReadGuard<'_, ()> {
         held(self.locks[self.lock_of(handle)].read())
     }
@@ -241,12 +236,10 @@ impl GroupedFiles {
         }
     }
 
-    /// Number of files in the store.
     pub(crate) fn len(&self) -> usize {
         held(self.files.read()).len()
     }
 
-    /// Bytes of the files in the store.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }

@@ -10,9 +10,7 @@ use crate::inode_handle::{InodeHandle, Shape};
 
 /// The data of an inode beside its handle.
 pub(crate) trait InodeRow: Copy {
-    /// The key of a row.
     type Key: Copy + Eq + Hash;
-    /// The key of this row.
     fn key(&self, handle: InodeHandle) -> Self::Key;
 }
 

@@ -50,7 +50,6 @@ struct KnownInodes {
     nameless: FxHashMap<u64, OwnedFd>,
 }
 
-/// The opens of one inode.
 #[derive(Debug, Default)]
 pub(super) struct Opens {
     count: u64,
@@ -63,7 +62,6 @@ pub(super) struct Opens {
 pub(super) struct Open {
     pub(super) handle: InodeHandle,
     pub(super) fd: OwnedFd,
-    /// Open for writing.
     pub(super) writes: bool,
     _backing: Option<Arc<BackingId>>,
 }
@@ -76,7 +74,6 @@ pub(super) struct OpenDir {
     pub(super) reading: Mutex<()>,
 }
 
-/// The reply to an open.
 pub(super) struct Admitted {
     pub(super) fh: u64,
     pub(super) backing: Option<Arc<BackingId>>,

@@ -43,7 +43,6 @@ pub(super) enum Observed {
 #[derive(Debug)]
 struct Learned {
     graph: Successors,
-    /// The remembered files.
     files: InodeTable<Size>,
     /// The files opened last, for reading ahead.
     recent: Vec<InodeHandle>,
@@ -83,7 +82,6 @@ pub(crate) struct Shuffler {
     pub(super) shuffles: AtomicU64,
     /// Actions that were not learned.
     pub(super) overlooked: AtomicU64,
-    /// Groups read ahead.
     pub(super) read_ahead: AtomicU64,
     every: u64,
     idle: Option<Duration>,

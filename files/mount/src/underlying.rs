@@ -28,7 +28,6 @@ pub(crate) const CAPABILITIES: &str = "security.capability";
 /// Length of a marker in bytes.
 const MARKER_BYTES: usize = 32;
 
-/// The contents of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) store: [u8; 16],
@@ -206,7 +205,6 @@ impl UnderlyingDir {
         self.did(InodeStep::Marked, file.as_fd())
     }
 
-    /// Removes a marker.
     pub(crate) fn clear_marker(&self, file: impl AsFd) -> Result<(), Errno> {
         self.may()?;
         match rustix::fs::fremovexattr(&file, MARKER) {

@@ -53,7 +53,6 @@ impl ClusterMap {
         }
     }
 
-    /// Takes a run of clusters.
     pub(crate) fn take(&mut self, from: u32, count: u32) {
         self.set(from, count, true);
     }

@@ -22,7 +22,6 @@ pub(crate) use checkpoint::Checkpoint;
 pub(crate) use log::Log;
 pub(crate) use wait::{WaitScope, Waiter};
 
-/// The current job.
 #[derive(Debug)]
 pub(crate) enum Job {
     Commit(Commit),

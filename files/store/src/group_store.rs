@@ -38,7 +38,6 @@ pub(crate) struct Changed {
 pub(crate) struct Dirty {
     /// Number of its first change that no commit carries yet.
     pub(crate) since: u64,
-    /// Time of that change.
     pub(crate) time: SimTime,
     /// File contents changed, not only entries.
     pub(crate) data: bool,
@@ -51,7 +50,6 @@ pub(crate) struct Dirty {
 /// The purpose of an I/O in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flight {
-    /// Reads this group.
     Load(u32),
     /// Belongs to the current job.
     Job,

@@ -8,7 +8,6 @@ use hashbrown::HashTable;
 use rustc_hash::{FxHashMap, FxHasher};
 use seekless_block::StreamId;
 
-/// Largest window.
 const WINDOW_MAX: u8 = 32;
 
 /// How files are grouped. The defaults are those of EEFS, where the paper gives them.

@@ -69,7 +69,6 @@ impl FileEntry {
 /// The bytes of a file within its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// The file.
     pub(crate) number: FileNumber,
     /// First byte.
     pub(crate) offset: u32,
@@ -77,12 +76,9 @@ pub(crate) struct Slot {
     pub(crate) bytes: u32,
 }
 
-/// An entry of the group table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupEntry {
-    /// First cluster.
     pub(crate) cluster: u32,
-    /// Number of contiguous clusters.
     pub(crate) clusters: u32,
     /// Length in bytes.
     pub(crate) bytes: u32,
@@ -139,10 +135,8 @@ pub enum TableError {
     },
 }
 
-/// Both tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
-    /// The entry at each index.
     entries: Vec<Option<FileEntry>>,
     /// The count of the latest file at each index.
     counts: Vec<u32>,

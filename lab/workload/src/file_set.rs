@@ -25,7 +25,6 @@ const EXISTS: u32 = 1 << 31;
 /// A thread is opening, creating, deleting or examining the file.
 const BUSY: u32 = 1 << 30;
 
-/// One file set.
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) spec: FileSetSpec,

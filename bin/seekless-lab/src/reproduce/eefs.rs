@@ -12,7 +12,6 @@ use crate::progress::with_bar;
 
 /// Scale of `--quick`.
 const QUICK: f64 = 0.05;
-/// EEFS's disk.
 const DISK: &str = "toshiba-pccard";
 
 /// EEFS: files in groups against a fast file system, from made-up days that match its Table 1, on a

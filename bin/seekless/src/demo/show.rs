@@ -133,7 +133,6 @@ fn time_bars(halves: [&Half; 2]) -> StackedBars {
     }
 }
 
-/// Where the head goes.
 fn head_paths(halves: [&Half; 2]) -> HeadPath {
     // Both runs start when day 4 does.
     let start = |h: &Half| h.path.first().map_or(SimTime::ZERO, |s| s.time);

@@ -11,7 +11,6 @@ pub(super) struct Emulated {
     pub(super) name: String,
     /// Times faster than the real one.
     pub(super) speed: f64,
-    /// A queue above its own.
     pub(super) host: Option<HostQueue>,
 }
 

@@ -162,7 +162,6 @@ struct Counts<'a> {
     plans_refused: u64,
     copied_sectors: u64,
     unobserved_requests: u64,
-    /// The emulated disk, where there is one.
     disk: Option<DiskCounts<'a>>,
 }
 
@@ -189,7 +188,6 @@ struct DiskCounts<'a> {
     spin_downs: u64,
 }
 
-/// The final counts.
 pub(super) fn json(args: &Args, stats: &ServerStats) -> anyhow::Result<String> {
     let e = &stats.engine;
     let name = args.disk.as_ref().map_or("", |d| &d.name);

@@ -14,7 +14,6 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// Seek, rotation, transfer and overhead in a bar.
 const SHADES: [char; 4] = ['█', '▓', '▒', '░'];
 
-/// The terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) width: usize,

@@ -183,7 +183,6 @@ struct SuperblockDump {
     label: String,
     home_capacity: u64,
     area_size: u64,
-    /// Where on the backing, if there.
     area_at: Option<u64>,
     grid: u8,
     mode: &'static str,

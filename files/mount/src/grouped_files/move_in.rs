@@ -29,7 +29,6 @@ struct Wanted {
     asked: bool,
     /// Number of members that the store has already.
     here: usize,
-    /// Its newcomers.
     newcomers: Range<usize>,
 }
 

@@ -10,7 +10,6 @@ use crate::format::{
 use crate::group_store::{Flight, GroupStore};
 use crate::tables::GroupEntry;
 
-/// Pages of a checkpoint in one write.
 const CHUNK_PAGES: usize = 64;
 
 /// A checkpoint that is being written. The tables do not change meanwhile: only the end of a commit changes them.

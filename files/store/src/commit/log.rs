@@ -2,7 +2,6 @@
 
 use crate::format::Geometry;
 
-/// The state of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log {
     /// Page of the next batch, if the batch fits before the end.

@@ -9,7 +9,6 @@ use crate::tables::GroupEntry;
 
 /// How an ask continues.
 enum Outcome {
-    /// The reply is known.
     Ended(Result<Reply, Fault>),
     /// The reply is sent when these changes are on stable storage.
     Durable(WaitScope, Reply),

@@ -47,7 +47,6 @@ impl GroupStore {
         if wanted <= available { Ok(()) } else { Err(Fault::NoSpace) }
     }
 
-    /// Changes an entry.
     pub(super) fn modify(
         &mut self,
         file: FileNumber,

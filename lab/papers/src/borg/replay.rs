@@ -19,10 +19,8 @@ use seekless_compare::StudyError;
 /// Requests served and learned from at a time.
 const BATCH: usize = 1 << 15;
 
-/// One replay.
 #[derive(Clone, Debug)]
 pub(super) struct BorgSystem {
-    /// The disk.
     pub disk: DeviceSpec,
     /// Size of the optimized area; 0 is vanilla.
     pub area: Bytes,
@@ -41,9 +39,7 @@ pub(super) struct BorgSystem {
 /// The cost of a phase between two reconfigurations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct BorgPhase {
-    /// Client requests.
     pub requests: u64,
-    /// Sectors requested.
     pub sectors: u64,
     /// Busy time of the disk for client requests.
     pub busy_s: f64,
@@ -83,7 +79,6 @@ impl BorgPhase {
     }
 
     /// The sum of several phases; the response time is the mean over all requests.
-    #[must_use]
     pub(super) fn sum(phases: &[Self]) -> Self {
         let mut all = phases.iter().fold(Self::default(), |a, b| Self {
             requests: a.requests + b.requests,
@@ -103,13 +98,11 @@ impl BorgPhase {
     }
 
     /// "# Seeks / # BlocksRead" (FAST'09, 6), blocks of 512 bytes.
-    #[must_use]
     pub(super) fn nonsequential_share(&self) -> f64 {
         self.nonsequential as f64 / self.sectors.max(1) as f64
     }
 
     /// Mean distance from one I/O to the next, in sectors.
-    #[must_use]
     pub(super) fn seek_mean_sectors(&self) -> f64 {
         self.seek_sectors / self.device_ios.max(1) as f64
     }
@@ -130,7 +123,6 @@ pub(super) struct PlanChange {
 
 impl PlanChange {
     /// From one plan to the next, whole pages.
-    #[must_use]
     pub(super) fn between(before: &Plan, after: &Plan) -> Self {
         let (before, after) = (pages(before), pages(after));
         let mut change = Self::default();
@@ -162,7 +154,6 @@ fn pages(plan: &Plan) -> Vec<(u64, u64)> {
     all
 }
 
-/// The cost of a reconfiguration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Reconfiguration {
     /// This computer's time to build the access graph from the requests since the last
@@ -176,7 +167,6 @@ pub(super) struct Reconfiguration {
     pub moved_bytes: u64,
     /// Vertices of the access graph.
     pub vertices: u64,
-    /// Its edges.
     pub edges: u64,
     /// Differences from the plan before.
     pub change: PlanChange,
@@ -194,18 +184,13 @@ pub(super) struct BorgRun {
 /// A replay to run: a trace with one device of this capacity, and the system.
 #[derive(Clone, Debug)]
 pub(super) struct BorgJob<'a> {
-    /// The trace.
     pub source: &'a Source,
     /// Size of the client's device.
     pub capacity: Sectors,
-    /// The system.
     pub system: BorgSystem,
 }
 
 /// Runs all replays, one a processor at a time. `progress` gets the number of finished replays.
-///
-/// # Errors
-/// Where a trace cannot be read, or does not fit its disk with its area.
 pub(super) fn borg(
     jobs: &[BorgJob<'_>],
     progress: &(dyn Fn(usize) + Sync),

@@ -17,7 +17,6 @@ const TRAINED: usize = 8;
 /// Reads that measure the time of one read.
 const SOUNDING: u32 = 400;
 
-/// A program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Program {
     /// Disk time of its start with the original layout, in seconds; determines the number of
@@ -43,9 +42,6 @@ pub(super) struct Started {
 
 /// Makes up the programs' reads from `seed`, and starts each program once in both systems, with
 /// empty RAM. The number is the disk's busy time for moving, in seconds.
-///
-/// # Errors
-/// If the file system and the area do not fit the disk.
 pub(super) fn start_ups(
     disk: &DeviceSpec,
     programs: &[Program],

@@ -16,25 +16,19 @@ const QUEUES: [u32; 12] = [1, 2, 5, 10, 20, 35, 50, 75, 100, 150, 200, 300];
 const SPEED_QUEUES: [u32; 5] = [1, 10, 50, 100, 300];
 const BLOCKS: [u32; 6] = [1, 2, 4, 6, 9, 18];
 
-/// A line of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Line {
-    /// Its name in the legend.
     pub name: String,
-    /// Its points.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A figure of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ClusteringFigure {
-    /// Its number.
     pub number: u8,
-    /// Its title.
     pub title: &'static str,
     /// Labels of the horizontal and the vertical axis.
     pub axes: [&'static str; 2],
-    /// Its lines.
     pub lines: Vec<Line>,
 }
 
@@ -73,19 +67,16 @@ impl Loaded {
 }
 
 /// The disk of Figures 3 to 5.
-#[must_use]
 pub(super) fn imaginary() -> Arm {
     Arm::paper(IMAGINARY, 15, 36, 3600.0)
 }
 
 /// The disk of Figures 6 to 12, DEC's RZ55.
-#[must_use]
 pub(super) fn rz55() -> Arm {
     Arm::paper(1224, 15, 36, 3600.0)
 }
 
 /// Figures 3 to 12. `progress` is called with each number.
-#[must_use]
 pub(super) fn figures(effort: Effort, progress: &mut dyn FnMut(u8)) -> Vec<ClusteringFigure> {
     let mut all = vec![figure3()];
     all.extend(figures4_and_5());

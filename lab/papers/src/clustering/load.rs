@@ -11,7 +11,6 @@ use super::Rotation;
 /// The order of requests within a cylinder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// In order of arrival.
     Arrival,
     /// In order of rotational position.
     Position,
@@ -22,11 +21,9 @@ pub(super) enum Order {
 pub(super) struct Point {
     /// Length of the queue, with the request in service.
     pub queue: u32,
-    /// Seek time.
     pub seek_ms: f64,
     /// Rotational delay.
     pub rotation_ms: f64,
-    /// Transfer.
     pub transfer_ms: f64,
     /// Requests served per visit to a cylinder.
     pub a_visit: f64,
@@ -36,7 +33,6 @@ pub(super) struct Point {
     pub spread: f64,
 }
 
-/// A loaded disk.
 #[derive(Clone, Debug)]
 pub(super) struct Load<'a> {
     arm: &'a Arm,
@@ -139,7 +135,6 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Draws a cylinder.
     fn draw(&self, dice: &mut Dice) -> u32 {
         let at = dice.unit() * self.below.last().copied().unwrap_or(1.0);
         self.below.partition_point(|b| *b <= at).min(self.below.len() - 1) as u32

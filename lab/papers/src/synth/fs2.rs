@@ -15,7 +15,6 @@ use super::dice::Dice;
 /// Pages of a block group of Ext2 with blocks of 4 KiB, and its pages for inodes and bitmaps.
 const GROUP: u64 = 32_768;
 const INODES: u64 = 514;
-/// Inodes in a page.
 const INODES_A_PAGE: u64 = 32;
 /// Mean free share of each group: 60% of the paper's disks have more than 30% free (2.1), Windows
 /// PCs 47% (2.1).
@@ -102,7 +101,6 @@ impl Laying {
         Self { dice, groups, taken, next, inodes }
     }
 
-    /// The group at this share of the disk.
     fn group(&self, share: f64) -> u64 {
         ((self.groups as f64 * share) as u64).min(self.groups - 1)
     }

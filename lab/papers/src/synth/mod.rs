@@ -90,7 +90,6 @@ struct Side {
 /// The file system's journal, written cyclically: a commit after every run of a writing task.
 #[derive(Clone, Copy, Debug)]
 struct Journal {
-    /// Its length.
     pages: u64,
     /// Its share of the pages written.
     share: f64,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::config_text::{self, TextError};
 
-/// The built-in table.
 pub(crate) const BUILT_IN: &str = include_str!("../../filesystems.toml");
 
 /// A file system.
@@ -128,14 +127,10 @@ impl FsKind {
         args
     }
 
-    /// The command that creates it.
-    #[must_use]
     pub(crate) fn make_command(&self, device: &Path, options: &[String]) -> Vec<OsString> {
         Self::fill(&self.make, options, &[("{device}", device)])
     }
 
-    /// The command that mounts it.
-    #[must_use]
     pub(crate) fn mount_command(
         &self,
         device: &Path,
@@ -155,7 +150,6 @@ impl FsKind {
     }
 
     /// The command that mounts `dir` over itself, if there is one.
-    #[must_use]
     pub(crate) fn over_command(
         &self,
         program: &Path,

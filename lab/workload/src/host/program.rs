@@ -98,9 +98,6 @@ pub fn attempt<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<(bool, String)
 }
 
 /// Runs a program that must succeed. Returns its output.
-///
-/// # Errors
-/// The program failed; the error contains its last lines.
 pub(crate) fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<String, HostError> {
     let (good, said) = attempt(args, dir)?;
     if good {

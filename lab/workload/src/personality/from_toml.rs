@@ -168,9 +168,6 @@ impl Personality {
     }
 
     /// Parses one of the variants in the file.
-    ///
-    /// # Errors
-    /// As [`Self::toml`]; also if there is no such variant.
     pub(crate) fn toml_variant(
         file: &str,
         text: &str,
@@ -235,7 +232,6 @@ impl Reader<'_> {
         at(self.file, self.text, offset, what)
     }
 
-    /// A number in a range.
     fn within(
         &self,
         field: &str,

@@ -307,7 +307,6 @@ impl Personality {
     }
 
     /// Number of counted operations in one turn of each flow.
-    #[must_use]
     pub(crate) fn operations_per_turn(&self) -> Vec<u64> {
         let of =
             |f: &Flow| f.steps.iter().filter(|s| s.act.counts()).map(|s| u64::from(s.times)).sum();

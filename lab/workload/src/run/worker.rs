@@ -18,7 +18,6 @@ use crate::personality::{FDS, FileSlot, PaceUnit, StepAction};
 use crate::run_counts::Tally;
 use crate::seeded_random::SeededRandom;
 
-/// An open descriptor.
 struct Open {
     fd: Arc<OwnedFd>,
     set: usize,
@@ -181,7 +180,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The counts of this thread.
     pub(super) fn counts(mut self) -> Counts {
         let (tallies, written) = self.background.end();
         self.counts.steps.iter_mut().zip(&tallies).for_each(|(a, t)| a.merge(t));

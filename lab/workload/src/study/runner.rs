@@ -325,7 +325,6 @@ pub(super) fn no_such_cell() -> StudyError {
     StudyError::Refused("the specification has no such cell".to_owned())
 }
 
-/// An error and its causes, on one line.
 fn with_causes(error: &StudyError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
