@@ -1,7 +1,6 @@
-//! The format of a group store, without the contents of files. [`layout!`] defines each structure once; the codec and
-//! docs/changing/group-store-format.md come from that definition.
-//!
-//! No bytes cause a panic: an error is a [`FormatError`].
+//! The format of a group store, without the contents of files. [`layout!`] defines each structure
+//! once: the codec and docs/changing/group-store-format.md come from that definition. No bytes cause
+//! a panic: an error is a [`FormatError`].
 
 mod document;
 pub(crate) mod field;
@@ -100,8 +99,8 @@ fn seal(kind: u16, fields: &[u8]) -> Page {
     page
 }
 
-/// The fields in the frame of a page of this kind. The checksum is checked before the version: damage is never taken for a newer
-/// version.
+/// The fields in the frame of a page of this kind. The checksum is checked before the version, so
+/// that damage does not look like a newer version.
 fn open(page: &Page, kind: u16) -> Result<&[u8], FormatError> {
     let word = |at: usize| u16::from_le_bytes([page[at], page[at + 1]]);
     let magic = std::array::from_fn(|i| page[i]);
@@ -134,7 +133,16 @@ pub(crate) fn crc32c<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     sum.finalize() as u32
 }
 
-/// The error of an impossible value.
+/// The error of an impossible value, unless the value is `possible`.
+fn check(
+    possible: bool,
+    what: &'static str,
+    found: impl Into<u64>,
+    expected: &'static str,
+) -> Result<(), FormatError> {
+    if possible { Ok(()) } else { Err(value(what, found, expected)) }
+}
+
 fn value(what: &'static str, found: impl Into<u64>, expected: &'static str) -> FormatError {
     FormatError::Value { what, found: found.into(), expected }
 }
