@@ -59,7 +59,8 @@ pub struct SystemArgs {
     /// A read that misses RAM and goes home reads on to at least this length
     #[arg(long, value_parser = size, default_value = "64KiB")]
     pub read_ahead: Bytes,
-    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
+    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was
+    /// asked
     #[arg(long, value_parser = size, default_value = "64KiB")]
     pub cluster: Bytes,
     /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
@@ -68,8 +69,8 @@ pub struct SystemArgs {
     /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
     #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
     pub spin_down: SpinDown,
-    /// Where there is a write buffer: how long a write without FUA may stay in RAM, its client told at once, until it goes
-    /// down with others; a flush ends that [default: not at all]
+    /// Where there is a write buffer: how long a write without FUA may stay in RAM, its client told
+    /// at once, until it goes down with others; a flush ends that [default: not at all]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     gather: Option<std::time::Duration>,
     /// Closed loop: this many requests in flight, arrival times not used
@@ -146,7 +147,8 @@ pub struct Out {
 }
 
 impl Out {
-    /// Writes what is asked for; `report` is handed the command line. False where standard output is taken by that.
+    /// Writes what is asked for; `report` is handed the command line. False where standard output
+    /// is taken by that.
     pub fn write(
         &self,
         document: &impl serde::Serialize,

@@ -1,5 +1,6 @@
-//! What the programs `seekless` and `seekless-lab` share: arguments, output for people and programs, devices by name, man
-//! pages, one question to a running server. It decides nothing about data.
+//! What the programs `seekless` and `seekless-lab` share: arguments, output for people and
+//! programs, devices by name, man pages, one question to a running server. It decides nothing about
+//! data.
 #![forbid(unsafe_code)]
 
 pub mod args;

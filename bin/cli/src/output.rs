@@ -1,5 +1,5 @@
-//! Where words go: results to standard output or a file, everything else to standard error; progress bars
-//! only for people.
+//! Where words go: results to standard output or a file, everything else to standard error;
+//! progress bars only for people.
 
 use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -72,7 +72,8 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A file without its name until [`keep`] gives it that, beside where it is to stand; gone when dropped.
+/// A file without its name until [`keep`] gives it that, beside where it is to stand; gone when
+/// dropped.
 pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);

@@ -1,4 +1,5 @@
-//! Text files as people keep them: plain, gzip or zstd, in UTF-8 or an older encoding. Knows no format.
+//! Text files as people keep them: plain, gzip or zstd, in UTF-8 or an older encoding. Knows no
+//! format.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,8 +10,8 @@ use anyhow::{Context as _, bail};
 /// The most text taken from one file once decompressed; a small file could unfold without end.
 const TEXT_MAX: u64 = 1 << 30;
 
-/// The text of a file, decompressed where its first bytes say so. Bytes that are no UTF-8 become replacement
-/// characters: old descriptions carry Latin-1 in their comments.
+/// The text of a file, decompressed where its first bytes say so. Bytes that are no UTF-8 become
+/// replacement characters: old descriptions carry Latin-1 in their comments.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let cannot = || format!("cannot read {}", path.display());
     let raw = fs::read(path).with_context(cannot)?;
@@ -33,8 +34,9 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
-/// The file a text beside it names: under that name, or its last part, in any case of letters; else the one called
-/// as the text itself is but for the ending (descriptions are passed on under new names).
+/// The file a text beside it names: under that name, or its last part, in any case of letters; else
+/// the one called as the text itself is but for the ending (descriptions are passed on under new
+/// names).
 pub fn beside(file: &Path, wanted: &str) -> anyhow::Result<PathBuf> {
     let folder = match file.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,

@@ -1,4 +1,5 @@
-//! `seekless-lab tune`: which interval, size and write buffer of the optimized area fit a trace, and how much each matters.
+//! `seekless-lab tune`: which interval, size and write buffer of the optimized area fit a trace,
+//! and how much each matters.
 
 use indicatif::ProgressBar;
 use seekless_compare::{Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
@@ -12,11 +13,13 @@ use seekless_trace::{Progress, Source};
 use seekless_cli::args::StudyArgs;
 use seekless_cli::output;
 
-/// Find the interval, the size and the write buffer of the learned layout that fit a trace, and show how much each matters
+/// Find the interval, the size and the write buffer of the learned layout that fit a trace, and
+/// show how much each matters
 ///
-/// Cuts the trace into folds (days, where it counts them) and simulates a learned layout over them, planned anew every so
-/// many folds from those before. One parameter is varied after the other, interval, size, and the share of the area that takes in
-/// writes, until none moves. The choice is made on the earlier folds, moving counted, and checked on the last ones.
+/// Cuts the trace into folds (days, where it counts them) and simulates a learned layout over them,
+/// planned anew every so many folds from those before. One parameter is varied after the other,
+/// interval, size, and the share of the area that takes in writes, until none moves. The choice is
+/// made on the earlier folds, moving counted, and checked on the last ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless-lab tune trace.parquet --disk exos-x20

@@ -1,4 +1,5 @@
-//! `seekless advise`: is there anything to gain on this disk, by what, how surely, and what would help instead?
+//! `seekless advise`: is there anything to gain on this disk, by what, how surely, and what would
+//! help instead?
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -19,9 +20,10 @@ use seekless_cli::output;
 
 /// Would a learned layout help, how much, how surely; and what would help instead
 ///
-/// Runs candidate systems side by side over the trace, in simulated time, with the same RAM, read-ahead and scheduler as the
-/// system as it is. The trace is cut into folds (days, where it counts them). Before each fold every candidate plans
-/// anew from the folds before. The choice is made on the earlier folds and checked on the last ones.
+/// Runs candidate systems side by side over the trace, in simulated time, with the same RAM,
+/// read-ahead and scheduler as the system as it is. The trace is cut into folds (days, where it
+/// counts them). Before each fold every candidate plans anew from the folds before. The choice is
+/// made on the earlier folds and checked on the last ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless advise trace.parquet --disk exos-x20
@@ -33,14 +35,16 @@ use seekless_cli::output;
 
 Exit code: 0, whatever the advice; 2 for bad input.")]
 pub(crate) struct Args {
-    /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which is then recorded first
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which is then
+    /// recorded first
     #[arg(value_name = "TRACE|DEVICE")]
     trace: String,
-    /// The disk as it is: a name from `seekless disk list`, or the path of a TOML file [default: the smallest disk of the
-    /// catalogue that is no smaller than the device]
+    /// The disk as it is: a name from `seekless disk list`, or the path of a TOML file [default:
+    /// the smallest disk of the catalogue that is no smaller than the device]
     #[arg(long)]
     disk: Option<String>,
-    /// Size of the device the trace was taken from, where --disk is not given [default: that of DEVICE, else 20TB]
+    /// Size of the device the trace was taken from, where --disk is not given [default: that of
+    /// DEVICE, else 20TB]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "disk")]
     device_size: Option<Bytes>,
     /// How long a block device is recorded: 90s, 10m, 1h, 1d; Ctrl-C ends it earlier
@@ -58,8 +62,8 @@ pub(crate) struct Args {
         default_value = "borg,judged,oracle"
     )]
     policy: Vec<Policy>,
-    /// Other devices that could take the disk's place: names, or TOML files with prices of your own; left out where the
-    /// trace does not fit
+    /// Other devices that could take the disk's place: names, or TOML files with prices of your
+    /// own; left out where the trace does not fit
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sata-ssd")]
     or: Vec<String>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! What an advice looks like as a page: the answer, what each system saves with its range, and the days one by one.
+//! What an advice looks like as a page: the answer, what each system saves with its range, and the
+//! days one by one.
 
 use seekless_compare::{Advice, Tried, Verdict};
 use seekless_report::{

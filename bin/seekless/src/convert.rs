@@ -1,5 +1,5 @@
-//! `seekless convert`: a trace of any known format to one of those that can be written. Knows neither end's
-//! layout, only what a person should hear of it.
+//! `seekless convert`: a trace of any known format to one of those that can be written. Knows
+//! neither end's layout, only what a person should hear of it.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,13 @@ use serde_json::json;
 use seekless_cli::args::ReadArgs;
 use seekless_cli::output;
 
-/// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or libCacheSim
+/// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or
+/// libCacheSim
 ///
-/// The store reads faster than text, keeps what the trace could tell (times or days, processes, devices,
-/// service times), and is read as it is by DuckDB, Polars, Spark and pyarrow. docs/changing/trace-store.md lists its
-/// columns, docs/using/trace-formats.md says what each other format keeps and loses. A file stands there whole or
-/// not at all.
+/// The store reads faster than text, keeps what the trace could tell (times or days, processes,
+/// devices, service times), and is read as it is by DuckDB, Polars, Spark and pyarrow.
+/// docs/changing/trace-store.md lists its columns, docs/using/trace-formats.md says what each other
+/// format keeps and loses. A file stands there whole or not at all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -50,8 +51,8 @@ pub(crate) struct Args {
     device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
-    /// Write what was converted and what was not as JSON (schema seekless.convert/1) to FILE, or to standard
-    /// output with -
+    /// Write what was converted and what was not as JSON (schema seekless.convert/1) to FILE, or to
+    /// standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }

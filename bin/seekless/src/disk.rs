@@ -1,5 +1,5 @@
-//! `seekless disk`: the catalogue, and disks named on a command line. Each verb that does more than show has a
-//! file of its own.
+//! `seekless disk`: the catalogue, and disks named on a command line. Each verb that does more than
+//! show has a file of its own.
 
 mod emulate;
 mod fit;

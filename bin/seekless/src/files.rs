@@ -1,4 +1,5 @@
-//! `seekless files`: a directory whose small files are kept in groups. This module parses arguments and calls the mount.
+//! `seekless files`: a directory whose small files are kept in groups. This module parses arguments
+//! and calls the mount.
 
 mod offline;
 mod running;
@@ -36,13 +37,16 @@ pub(crate) enum Args {
     Check(offline::CheckArgs),
 }
 
-/// Mount a directory again, with small files that are used together kept side by side in a group store
+/// Mount a directory again, with small files that are used together kept side by side in a group
+/// store
 ///
-/// DIR stays an ordinary directory of its file system. The mount learns from opened files which files are used together. These
-/// files move to the group store, a file or a device elsewhere, and back, while clients use them. Clients of MOUNTPOINT, which
-/// may be DIR itself, see all files unchanged. Without the mount, a grouped file looks empty in DIR: `seekless files unmount
-/// --return` moves every file back. Needs root, and a file system with file handles and trusted extended attributes, such as
-/// ext4, XFS or Btrfs. SIGINT or SIGTERM unmounts; see docs/believing/groups.md.
+/// DIR stays an ordinary directory of its file system. The mount learns from opened files which
+/// files are used together. These files move to the group store, a file or a device elsewhere, and
+/// back, while clients use them. Clients of MOUNTPOINT, which may be DIR itself, see all files
+/// unchanged. Without the mount, a grouped file looks empty in DIR: `seekless files unmount
+/// --return` moves every file back. Needs root, and a file system with file handles and trusted
+/// extended attributes, such as ext4, XFS or Btrfs. SIGINT or SIGTERM unmounts; see
+/// docs/believing/groups.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -66,20 +70,24 @@ pub(crate) struct MountArgs {
     /// Memory for cached groups, beside the page cache of the host
     #[arg(long, value_parser = size, default_value = "64MiB")]
     cache: Bytes,
-    /// Form groups anew after this number of requests; reads and writes that the kernel does by itself do not count
+    /// Form groups anew after this number of requests; reads and writes that the kernel does by
+    /// itself do not count
     #[arg(long, value_name = "REQUESTS", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
     /// Form groups anew also if no file was opened for this time; `none`: never for that reason
     #[arg(long, value_name = "DURATION|none", default_value = "10m", value_parser = idle)]
     idle: Idle,
-    /// The disk of DIR sleeps after this idle time, as set by `hdparm -S`. While the disk sleeps, shuffles and unsynced changes
-    /// wait, for ten minutes at most. While it turns, groups that are likely to be read next are read ahead
+    /// The disk of DIR sleeps after this idle time, as set by `hdparm -S`. While the disk sleeps,
+    /// shuffles and unsynced changes wait, for ten minutes at most. While it turns, groups that are
+    /// likely to be read next are read ahead
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Energy")]
     sleep: Option<Duration>,
-    /// The model of DIR's disk, for its energy in `seekless files status`: a name from `seekless disk list`, or a TOML file
+    /// The model of DIR's disk, for its energy in `seekless files status`: a name from `seekless
+    /// disk list`, or a TOML file
     #[arg(long, value_name = "NAME", requires = "sleep", help_heading = "Energy")]
     disk: Option<String>,
-    /// Serve every read and write in this process, also of files that the kernel could read and write by itself: slower
+    /// Serve every read and write in this process, also of files that the kernel could read and
+    /// write by itself: slower
     #[arg(long)]
     no_passthrough: bool,
     /// Number of latest successors of a file that count

@@ -23,8 +23,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use seekless_cli::{manual, moved, output};
 
-/// Less seeking, less waiting, fewer joules: learns which data a disk is asked for together, and serves
-/// them from copies laid side by side
+/// Less seeking, less waiting, fewer joules: learns which data a disk is asked for together, and
+/// serves them from copies laid side by side
 #[derive(Debug, Parser)]
 #[command(name = "seekless", version, max_term_width = 100, after_help = output::STATUS)]
 struct Cli {
@@ -48,7 +48,8 @@ enum Command {
     /// A directory whose small files are kept in groups: mount, look at, unmount
     #[command(subcommand)]
     Files(files::Args),
-    /// Disks and other devices: the catalogue, a disk from measurements, a disk emulated in real time
+    /// Disks and other devices: the catalogue, a disk from measurements, a disk emulated in real
+    /// time
     #[command(subcommand)]
     Disk(disk::Args),
     Policies(policies::Args),

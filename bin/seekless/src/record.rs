@@ -1,5 +1,6 @@
-//! `seekless record`: a device's requests, as the kernel sees them, into the native store. It knows when to
-//! stop and what to tell; how requests are seen and how they are stored is not its business.
+//! `seekless record`: a device's requests, as the kernel sees them, into the native store. It knows
+//! when to stop and what to tell; how requests are seen and how they are stored is not its
+//! business.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -40,10 +41,11 @@ const FOOTER: u64 = 16 << 10;
 
 /// Record what a block device is asked for, and by whom
 ///
-/// Reads the kernel's block events through a tracefs instance of its own: nothing is written to the device,
-/// other users of tracing are not disturbed, and everything set up is taken away at the end. Each request is
-/// a row of TRACE, a Parquet file, with time, operation, sectors, flags, thread and command. Needs root. Ends
-/// on SIGINT, SIGTERM or SIGHUP, or at a limit; TRACE stands there whole then, or not at all.
+/// Reads the kernel's block events through a tracefs instance of its own: nothing is written to the
+/// device, other users of tracing are not disturbed, and everything set up is taken away at the
+/// end. Each request is a row of TRACE, a Parquet file, with time, operation, sectors, flags,
+/// thread and command. Needs root. Ends on SIGINT, SIGTERM or SIGHUP, or at a limit; TRACE stands
+/// there whole then, or not at all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -68,8 +70,8 @@ pub(crate) struct Args {
     /// Replace TRACE if it exists
     #[arg(long)]
     force: bool,
-    /// What counts as a request: Q as it is queued, before merging; D as it is issued to the driver, with
-    /// the time until it completes
+    /// What counts as a request: Q as it is queued, before merging; D as it is issued to the
+    /// driver, with the time until it completes
     #[arg(long, value_enum, default_value = "Q")]
     event: Seen,
     /// Stop after this time: 90s, 10m, 1h, 1d
@@ -84,7 +86,8 @@ pub(crate) struct Args {
     /// The kernel's memory for events not taken yet, all CPUs together
     #[arg(long, value_parser = buffer, default_value = "32MiB")]
     buffer: Bytes,
-    /// Write the final counts as JSON (schema seekless.record/1) to FILE, or to standard output with -
+    /// Write the final counts as JSON (schema seekless.record/1) to FILE, or to standard output
+    /// with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
@@ -322,7 +325,8 @@ impl Session {
     }
 }
 
-/// Where the store is written: a file without its name until it is whole, or something that is no file.
+/// Where the store is written: a file without its name until it is whole, or something that is no
+/// file.
 enum Out {
     Whole(NamedTempFile),
     Special(File),
@@ -356,8 +360,8 @@ impl Out {
     }
 }
 
-/// Counts what is written. `durably`: waits until it is on the disk, so that it is this thread that writes
-/// it, which the recorder leaves out, and not the kernel's later on.
+/// Counts what is written. `durably`: waits until it is on the disk, so that it is this thread that
+/// writes it, which the recorder leaves out, and not the kernel's later on.
 struct Meter {
     out: Out,
     written: Arc<AtomicU64>,

@@ -1,5 +1,5 @@
-//! `seekless serve`: a volume set up from arguments, what is served and how it goes told to a person, a
-//! clean end on a signal. It decides nothing about data.
+//! `seekless serve`: a volume set up from arguments, what is served and how it goes told to a
+//! person, a clean end on a signal. It decides nothing about data.
 
 mod backing;
 mod disk;

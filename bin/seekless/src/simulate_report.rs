@@ -97,7 +97,8 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
     table
 }
 
-/// What a system that judges itself answers for: every day, against vanilla. None where there is none.
+/// What a system that judges itself answers for: every day, against vanilla. None where there is
+/// none.
 pub(crate) fn days_table(outcome: &Outcome) -> Option<Table> {
     let run = outcome.runs.iter().find(|r| !r.days.is_empty())?;
     let seconds = |name: &str| Column::number(name, Unit::Seconds);

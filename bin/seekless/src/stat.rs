@@ -1,4 +1,5 @@
-//! `seekless stat`: what a trace is like. Arguments in, `seekless_trace::stats` called, tables and files out.
+//! `seekless stat`: what a trace is like. Arguments in, `seekless_trace::stats` called, tables and
+//! files out.
 
 use std::path::PathBuf;
 
@@ -16,10 +17,11 @@ const MEMORY_MIN: Bytes = Bytes(16 << 20);
 
 /// Say what a trace is like: what it touches, how often, in which order, at which times
 ///
-/// BORG's Table 1 and Figure 1 (top-20% share, partial determinism, rank and frequency, heat map, working sets by
-/// day), temperature, reuse distance and miss ratio, sizes, distances, bursts, alignment, processes. One pass over
-/// the trace. Every number is exact while what grows with the trace fits --memory; beyond, a sample of the pages
-/// stands for all of them, and each number says what it may be off by. docs/using/stat.md defines every number.
+/// BORG's Table 1 and Figure 1 (top-20% share, partial determinism, rank and frequency, heat map,
+/// working sets by day), temperature, reuse distance and miss ratio, sizes, distances, bursts,
+/// alignment, processes. One pass over the trace. Every number is exact while what grows with the
+/// trace fits --memory; beyond, a sample of the pages stands for all of them, and each number says
+/// what it may be off by. docs/using/stat.md defines every number.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +36,8 @@ pub(crate) struct Args {
     /// Memory for what grows with the trace; beyond, numbers are estimated from a sample and say so
     #[arg(long, value_parser = memory, default_value = "1GiB")]
     memory: Bytes,
-    /// Length of a day for working sets, where the trace has times and no day numbers: 24h, 90m, 30s
+    /// Length of a day for working sets, where the trace has times and no day numbers: 24h, 90m,
+    /// 30s
     #[arg(long, value_name = "TIME", value_parser = day, default_value = "24h")]
     day: Duration,
     /// Size of the file system or device: tells which share of it was accessed

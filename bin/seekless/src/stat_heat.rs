@@ -1,5 +1,6 @@
-//! How skewed a trace's accesses are, as the clustering paper puts it: the mixture of normal distributions that comes closest to
-//! its temperature curve, and what a disk laid out so would gain.
+//! How skewed a trace's accesses are, as the clustering paper puts it: the mixture of normal
+//! distributions that comes closest to its temperature curve, and what a disk laid out so would
+//! gain.
 
 use seekless_disk::clustering::{Access, Arm, Mixture, MixtureFit, fit_mixture};
 use seekless_report::{Cell, Column, Points, Table, Unit};
@@ -16,8 +17,8 @@ pub(crate) struct Fit {
     bells: Vec<Bell>,
     /// Largest distance between the trace's curve and the mixture's, as a share of the accesses.
     off_most: f64,
-    /// How much shorter seeks would be on the paper's imaginary disk, if what was touched filled it and lay in order of
-    /// temperature, hottest in the middle, than at random. Modelled.
+    /// How much shorter seeks would be on the paper's imaginary disk, if what was touched filled it
+    /// and lay in order of temperature, hottest in the middle, than at random. Modelled.
     seek_shorter: f64,
 }
 

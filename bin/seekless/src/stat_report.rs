@@ -1,5 +1,6 @@
-//! What is known of a trace as one HTML report: figures of the rank and frequency of pages, heat over time and
-//! address, working sets, temperature, miss ratio and distributions. Knows figures, not statistics.
+//! What is known of a trace as one HTML report: figures of the rank and frequency of pages, heat
+//! over time and address, working sets, temperature, miss ratio and distributions. Knows figures,
+//! not statistics.
 
 use seekless_block::Bytes;
 use seekless_report::{

@@ -1,4 +1,5 @@
-//! What is known of a trace as tables and a sentence. Knows how numbers read, not how they came about.
+//! What is known of a trace as tables and a sentence. Knows how numbers read, not how they came
+//! about.
 
 use seekless_report::{Cell, Column, Table, Unit};
 use seekless_trace::stats::{Distribution, Estimate, ProcessRow, Summary};

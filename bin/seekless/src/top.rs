@@ -1,5 +1,5 @@
-//! `seekless top`: a running volume in a terminal, as the live page shows it. It asks the page's server and
-//! knows nothing that it does not say.
+//! `seekless top`: a running volume in a terminal, as the live page shows it. It asks the page's
+//! server and knows nothing that it does not say.
 
 mod screen;
 
@@ -26,8 +26,8 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Watch a running volume: where reads come from, what the disk is busy with, the plan, and why
 ///
-/// Shows in a terminal what `seekless serve --http ADDRESS` shows in a browser. Only looks. Ends on q, or on
-/// Ctrl-C. Where standard output is no terminal it says how things stand, once.
+/// Shows in a terminal what `seekless serve --http ADDRESS` shows in a browser. Only looks. Ends on
+/// q, or on Ctrl-C. Where standard output is no terminal it says how things stand, once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,5 +1,5 @@
-//! `seekless volume`: a volume and its area in the hands of its administrator. Arguments in, `seekless_serve::control` and
-//! `seekless_serve::area` called, words out.
+//! `seekless volume`: a volume and its area in the hands of its administrator. Arguments in,
+//! `seekless_serve::control` and `seekless_serve::area` called, words out.
 
 mod control;
 mod format;

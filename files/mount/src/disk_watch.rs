@@ -1,5 +1,6 @@
-//! Whether the disk of the directory sleeps. The answer comes from the request counters of the kernel and the sleep timer of
-//! the disk; the disk itself is never asked. [`seekless_store::SleepClock`] decides which work waits.
+//! Whether the disk of the directory sleeps. The answer comes from the request counters of the
+//! kernel and the sleep timer of the disk; the disk itself is never asked.
+//! [`seekless_store::SleepClock`] decides which work waits.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-//! The group store and the directory as one: which files the store has, and every move of a file between the two. The orders
-//! of steps are those of the crate `seekless-store`; the marker of a file decides, always.
+//! The group store and the directory as one: which files the store has, and every move of a file
+//! between the two. The orders of steps are those of the crate `seekless-store`; the marker of a
+//! file decides, always.
 //!
-//! Each file has a lock. A change of its contents, or a move, holds the lock for writing; a read holds the lock for reading.
-//! This module knows no requests and no kernel.
+//! Each file has a lock. A change of its contents, or a move, holds the lock for writing; a read
+//! holds the lock for reading. This module knows no requests and no kernel.
 
 mod attach;
 mod marker_check;
@@ -114,7 +115,8 @@ fn held<T>(lock: Result<T, PoisonError<T>>) -> T {
     lock.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `act` for each item, several at the same time, so that their waits for a flush of the device coincide.
+/// Calls `act` for each item, several at the same time, so that their waits for a flush of the
+/// device coincide.
 fn in_parallel<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (act, part) = (&act, all.len().div_ceil(SYNC_THREADS).max(1));
     let each = move |part: &[T]| part.iter().map(act).collect::<Vec<R>>();
@@ -224,12 +226,14 @@ impl GroupedFiles {
         held(self.locks[self.lock_of(handle)].read())
     }
 
-    /// Locks a file for a change of its contents, or for a move. One thread holds at most one of these locks.
+    /// Locks a file for a change of its contents, or for a move. One thread holds at most one of
+    /// these locks.
     pub(crate) fn changing(&self, handle: &InodeHandle) -> RwLockWriteGuard<'_, ()> {
         held(self.locks[self.lock_of(handle)].write())
     }
 
-    /// A client is about to write to this file, or can write from now on. The caller holds the lock of the file.
+    /// A client is about to write to this file, or can write from now on. The caller holds the lock
+    /// of the file.
     pub(crate) fn note_write(&self, handle: &InodeHandle) {
         if let Some(written) = held(self.watched.lock()).get_mut(handle) {
             *written = true;
@@ -275,8 +279,8 @@ impl GroupedFiles {
         held(self.files.read()).get(*handle).map(|(_, file)| file)
     }
 
-    /// True if the kernel's cache holds no bytes from before this stay in the store. A client that opened the file earlier made
-    /// the kernel drop its cache before the first read.
+    /// True if the kernel's cache holds no bytes from before this stay in the store. A client that
+    /// opened the file earlier made the kernel drop its cache before the first read.
     pub(crate) fn is_cached(&self, handle: &InodeHandle) -> bool {
         self.peek(handle).is_some_and(|k| k.cached)
     }
@@ -303,7 +307,8 @@ impl GroupedFiles {
         }
     }
 
-    /// Commits everything, for a clean end. `release`: a directory without files in the store is unbound from the store.
+    /// Commits everything, for a clean end. `release`: a directory without files in the store is
+    /// unbound from the store.
     ///
     /// # Errors
     /// The store cannot be saved; committed files are safe.

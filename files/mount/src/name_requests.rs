@@ -1,5 +1,6 @@
-//! Requests for names, attributes and extended attributes, carried out in the underlying directory as the client would have
-//! done. The kernel has checked the permissions. A new inode belongs to the client that asked for it.
+//! Requests for names, attributes and extended attributes, carried out in the underlying directory
+//! as the client would have done. The kernel has checked the permissions. A new inode belongs to
+//! the client that asked for it.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

@@ -2,7 +2,8 @@
 
 use seekless_block::{Bytes, Duration, Extent, Op};
 
-/// Size of the largest file in the store, in bytes: larger files move back to the other module (EEFS).
+/// Size of the largest file in the store, in bytes: larger files move back to the other module
+/// (EEFS).
 pub const FILE_BYTES_MAX: u32 = 65_536;
 /// Files in a group, at most. `G_max` of EEFS is 8; a record has space for 64.
 pub const GROUP_FILES_MAX: usize = 64;
@@ -52,7 +53,8 @@ pub enum FileState {
     /// The file is in the store, and the other module has its marker.
     #[default]
     Settled = 0,
-    /// On its way into the store. After a crash without a marker, the bytes in the other module are the file.
+    /// On its way into the store. After a crash without a marker, the bytes in the other module are
+    /// the file.
     Arriving = 1,
     /// On its way back. After a crash without a marker, the bytes in the other module are the file.
     Leaving = 2,
@@ -89,7 +91,8 @@ pub enum Member {
 /// A request of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Reads up to `len` bytes from `offset` on; fewer at the end of the file. The store reads the whole group.
+    /// Reads up to `len` bytes from `offset` on; fewer at the end of the file. The store reads the
+    /// whole group.
     Read {
         /// The file.
         file: FileNumber,
@@ -132,13 +135,14 @@ pub enum Ask {
         /// The new name; at most [`NAME_BYTES_MAX`] bytes.
         name: Vec<u8>,
     },
-    /// Removes a file whose marker is gone. The removal reaches stable storage only after the answer to [`Output::SyncOther`].
+    /// Removes a file whose marker is gone. The removal reaches stable storage only after the
+    /// answer to [`Output::SyncOther`].
     Remove {
         /// The file.
         file: FileNumber,
     },
-    /// Makes a group. Ends with [`Reply::Numbers`] when the group is on stable storage; a new file is then
-    /// [`FileState::Arriving`].
+    /// Makes a group. Ends with [`Reply::Numbers`] when the group is on stable storage; a new file
+    /// is then [`FileState::Arriving`].
     Group {
         /// 1 to [`GROUP_FILES_MAX`] different files, in any order.
         members: Vec<Member>,
@@ -265,7 +269,8 @@ pub enum IoPurpose {
 pub enum Output {
     /// Start this I/O. Answer with [`Input::Done`]; I/Os may end in any order.
     Submit(Io),
-    /// Make all changes of the other module durable, above all removed markers. Answer with [`Input::OtherSynced`].
+    /// Make all changes of the other module durable, above all removed markers. Answer with
+    /// [`Input::OtherSynced`].
     SyncOther,
     /// An ask has ended.
     Complete {

@@ -1,5 +1,5 @@
-//! Making a store, and recovering it after a clean end or a crash. A store that cannot be trusted is refused; nothing is
-//! written then.
+//! Making a store, and recovering it after a clean end or a crash. A store that cannot be trusted
+//! is refused; nothing is written then.
 
 mod reader;
 
@@ -78,7 +78,8 @@ fn read_page(device: &mut dyn Device, page: u64) -> Result<Page, DeviceError> {
     Ok(bytes)
 }
 
-/// Makes an empty store on a device and overwrites its former contents. `uuid` must be random. The label is cut to 64 bytes.
+/// Makes an empty store on a device and overwrites its former contents. `uuid` must be random. The
+/// label is cut to 64 bytes.
 ///
 /// # Errors
 /// The device is too small, or fails.
@@ -150,11 +151,12 @@ pub fn superblock(device: &mut dyn Device) -> Result<(Superblock, Geometry), Att
 }
 
 impl GroupStore {
-    /// Attaches a store: its newest whole checkpoint, and all batches of the log after it (EEFS, "Crash Recovery"). The driver
-    /// must then decide about [`GroupStore::unsettled`] files.
+    /// Attaches a store: its newest whole checkpoint, and all batches of the log after it (EEFS,
+    /// "Crash Recovery"). The driver must then decide about [`GroupStore::unsettled`] files.
     ///
     /// # Errors
-    /// The device holds no store, the store is damaged, or the device fails. Nothing was changed then.
+    /// The device holds no store, the store is damaged, or the device fails. Nothing was changed
+    /// then.
     pub fn attach(device: &mut dyn Device, config: Config) -> Result<Self, AttachError> {
         let (superblock, geometry) = superblock(device)?;
         // After a kill, the last writes may be only in the cache of the host.
@@ -170,8 +172,8 @@ impl GroupStore {
         tables.next_count = tables.next_count.max(header.next_count);
         tables.next_group = tables.next_group.max(header.next_group);
         let log = replay(&mut reader, &header, &mut tables, &mut clusters)?;
-        // A batch begins only after the one before it is on stable storage. The last batch may be torn, but no later one can
-        // exist.
+        // A batch begins only after the one before it is on stable storage. The last batch may be
+        // torn, but no later one can exist.
         if newest.sequence > log.sequence {
             return Err(AttachError::Log { missing: log.sequence, found: newest.sequence });
         }

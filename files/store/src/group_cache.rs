@@ -1,5 +1,5 @@
-//! The group cache: whole groups in memory. The group that was unused for longest is evicted first. A group that is newer
-//! than on the device stays.
+//! The group cache: whole groups in memory. The group that was unused for longest is evicted first.
+//! A group that is newer than on the device stays.
 
 use std::collections::BTreeMap;
 

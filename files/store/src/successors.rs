@@ -1,6 +1,7 @@
-//! Which file follows which, as EEFS learns it: the learner remembers the latest successors of each file, and predicts those that
-//! are frequent enough among them (Recent Popularity; Amer and others, IPCCC 2002). One pass, bounded memory. A file is a
-//! number; the learner knows no name, no size and no time.
+//! Which file follows which, as EEFS learns it: the learner remembers the latest successors of each
+//! file, and predicts those that are frequent enough among them (Recent Popularity; Amer and
+//! others, IPCCC 2002). One pass, bounded memory. A file is a number; the learner knows no name, no
+//! size and no time.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault};
 
@@ -13,13 +14,16 @@ const WINDOW_MAX: u8 = 32;
 /// How files are grouped. The defaults are those of EEFS, where the paper gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
-    /// k of Recent Popularity: number of latest successors of a file that count, 1 to 32. The example of EEFS has 10.
+    /// k of Recent Popularity: number of latest successors of a file that count, 1 to 32. The
+    /// example of EEFS has 10.
     pub window: u8,
-    /// j of Recent Popularity: number of these that must be the same file to predict that file. The example of EEFS has 3.
+    /// j of Recent Popularity: number of these that must be the same file to predict that file. The
+    /// example of EEFS has 3.
     pub needed: u8,
     /// `G_min` of EEFS: fewest files of a group.
     pub least: u32,
-    /// `G_max` of EEFS: most files of a group. At least twice `least` minus one, so that no part of a divided group is too small.
+    /// `G_max` of EEFS: most files of a group. At least twice `least` minus one, so that no part of
+    /// a divided group is too small.
     pub most: u32,
     /// Remembered files, at most; then the quarter not seen for longest is forgotten.
     pub files_max: usize,
@@ -103,7 +107,8 @@ struct Node {
     gone: bool,
 }
 
-/// The file-relation graph of EEFS. A file takes 24 bytes, 4 more for each successor in its window, and about 10 in the index.
+/// The file-relation graph of EEFS. A file takes 24 bytes, 4 more for each successor in its window,
+/// and about 10 in the index.
 #[derive(Clone, Debug)]
 pub struct Successors {
     config: GroupConfig,
@@ -152,8 +157,9 @@ impl Successors {
         &self.config
     }
 
-    /// A stream asks for a file. A successor is another file that the same stream asks for next; requests of two processes at the
-    /// same time make no relation between their files. Stream 0 of unknown origin is a stream like the others.
+    /// A stream asks for a file. A successor is another file that the same stream asks for next;
+    /// requests of two processes at the same time make no relation between their files. Stream 0 of
+    /// unknown origin is a stream like the others.
     pub fn observe(&mut self, stream: StreamId, file: u64) {
         self.clock += 1;
         let clock = self.clock;
@@ -235,7 +241,8 @@ impl Successors {
         }
     }
 
-    /// Forgets a file that was removed: nothing leads to it or from it any more, even if its number comes back.
+    /// Forgets a file that was removed: nothing leads to it or from it any more, even if its number
+    /// comes back.
     pub fn forget(&mut self, file: u64) {
         let nodes = &mut self.nodes;
         let found = self.index.find_entry(hash(file), |&i| nodes[i as usize].file == file);
@@ -291,7 +298,8 @@ impl Successors {
     }
 }
 
-/// Forgets the quarter of a table that was not seen for longest. The mean cost per request is constant.
+/// Forgets the quarter of a table that was not seen for longest. The mean cost per request is
+/// constant.
 fn forget_oldest<K, V>(table: &mut FxHashMap<K, V>, seen: impl Fn(&V) -> u64) {
     let mut times: Vec<u64> = table.values().map(&seen).collect();
     let at = times.len() / 4;

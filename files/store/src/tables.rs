@@ -1,5 +1,6 @@
-//! The file table and the group table as the log and the checkpoints hold them: the state after a crash. The number of
-//! a file contains its index in the table, so that no search is needed. The tables know no I/O and no contents.
+//! The file table and the group table as the log and the checkpoints hold them: the state after a
+//! crash. The number of a file contains its index in the table, so that no search is needed. The
+//! tables know no I/O and no contents.
 
 use rustc_hash::FxHashMap;
 
@@ -239,7 +240,8 @@ impl Tables {
                 Change::Gone(number) => {
                     let number = FileNumber(*number);
                     self.remove_file(number, &mut touched);
-                    // A file that was removed before its first commit has had its index since it arrived.
+                    // A file that was removed before its first commit has had its index since it
+                    // arrived.
                     if number.index() < self.entries.len() {
                         self.empty.push(number.index() as u32);
                     }

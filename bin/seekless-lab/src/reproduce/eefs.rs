@@ -18,8 +18,8 @@ const DISK: &str = "toshiba-pccard";
 /// modelled disk
 ///
 /// Three systems with the same memory: a fast file system, the same with plain read-ahead of one
-/// cluster, and EEFS. With
-/// --trace, the same over your own trace of files. docs/believing/groups.md names the modelled and the invented parts.
+/// cluster, and EEFS. With --trace, the same over your own trace of files. docs/believing/groups.md
+/// names the modelled and the invented parts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

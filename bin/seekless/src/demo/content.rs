@@ -1,5 +1,5 @@
-//! What stands on the demo's disk: every sector the trace touches holds bytes that name the sector and how
-//! often it was written, so that a wrong byte cannot pass.
+//! What stands on the demo's disk: every sector the trace touches holds bytes that name the sector
+//! and how often it was written, so that a wrong byte cannot pass.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,8 +8,8 @@ use seekless_block::{Extent, SECTOR_BYTES};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// The expected content of a disk. Version 0 of a sector that the trace touches is a pattern; sectors that
-/// it never touches are zero.
+/// The expected content of a disk. Version 0 of a sector that the trace touches is a pattern;
+/// sectors that it never touches are zero.
 #[derive(Debug)]
 pub(crate) struct Content {
     /// By sector of the disk: one more than the number of writes; 0 where the trace never goes.

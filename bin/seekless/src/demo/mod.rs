@@ -1,5 +1,5 @@
-//! `seekless demo`: a first true result in a minute, on what comes in the box. A recorded desktop is served
-//! over NBD from an emulated disk, vanilla and learned, and every byte is checked.
+//! `seekless demo`: a first true result in a minute, on what comes in the box. A recorded desktop
+//! is served over NBD from an emulated disk, vanilla and learned, and every byte is checked.
 
 mod content;
 mod replay;
@@ -29,11 +29,13 @@ const AHEAD: Bytes = Bytes(64 << 10);
 /// Head positions kept for the report.
 const PATH: usize = 1 << 18;
 
-/// A first true result in a minute: a recorded desktop served from an emulated disk, before and after
+/// A first true result in a minute: a recorded desktop served from an emulated disk, before and
+/// after
 ///
-/// Nothing is set up and no rights are needed. The first half of six recorded days is served over NBD from
-/// an emulated disk; seekless learns from it and lays copies side by side; the second half is served from the
-/// result. The vanilla server does the same without learning. Every byte read is checked.
+/// Nothing is set up and no rights are needed. The first half of six recorded days is served over
+/// NBD from an emulated disk; seekless learns from it and lays copies side by side; the second half
+/// is served from the result. The vanilla server does the same without learning. Every byte read is
+/// checked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,8 +56,8 @@ pub(crate) struct Args {
     /// Where the report goes
     #[arg(long, value_name = "FILE.html", default_value = "seekless-demo.html")]
     report: PathBuf,
-    /// Write the numbers as JSON (schema seekless.demo/1) to FILE, or, in place of the table, to standard output
-    /// with -
+    /// Write the numbers as JSON (schema seekless.demo/1) to FILE, or, in place of the table, to
+    /// standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }

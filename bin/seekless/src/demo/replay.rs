@@ -15,7 +15,8 @@ pub(crate) struct Replayed {
     pub(crate) bytes_checked: u64,
 }
 
-/// Requests in flight: real programs and kernels ask ahead too, and a disk with a queue never waits for us.
+/// Requests in flight: real programs and kernels ask ahead too, and a disk with a queue never waits
+/// for us.
 const DEPTH: usize = 4;
 
 struct InFlight {
@@ -25,8 +26,8 @@ struct InFlight {
     expected: Vec<u8>,
 }
 
-/// Replays the requests, in their order but for up to [`DEPTH`] at once that do not touch each other's
-/// sectors; `tick` is called after each.
+/// Replays the requests, in their order but for up to [`DEPTH`] at once that do not touch each
+/// other's sectors; `tick` is called after each.
 pub(crate) fn replay(
     server: &ServerHandle,
     requests: &[Request],

@@ -1,5 +1,5 @@
-//! `seekless disk fit`: a description from a trace with service times. What a fit is, is the library's part;
-//! here samples are gathered, and the result is written, drawn and told.
+//! `seekless disk fit`: a description from a trace with service times. What a fit is, is the
+//! library's part; here samples are gathered, and the result is written, drawn and told.
 
 use std::path::{Path, PathBuf};
 
@@ -23,17 +23,18 @@ const MEASURED: &str = "measured:";
 
 /// Describe a disk from a trace with service times
 ///
-/// As FS2 (SOSP 2005) 4.2 does it: the lower envelope of access time over logical seek distance is the seek
-/// curve, the height of the band above it one revolution, and sequential reads give the bandwidth of each
-/// zone. The trace should hold reads made one at a time, at random places, and some runs of reads in order.
+/// As FS2 (SOSP 2005) 4.2 does it: the lower envelope of access time over logical seek distance is
+/// the seek curve, the height of the band above it one revolution, and sequential reads give the
+/// bandwidth of each zone. The trace should hold reads made one at a time, at random places, and
+/// some runs of reads in order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   seekless disk fit msr:random-reads.csv -o mine.toml --plot mine.svg
   seekless simulate week.blkparse --disk mine.toml")]
 pub(crate) struct Args {
-    /// The trace: PATH, FORMAT:PATH, or - for standard input; its format must carry service times. measured:PATH
-    /// is a trace of measured requests as `disk validate` reads it
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; its format must carry service times.
+    /// measured:PATH is a trace of measured requests as `disk validate` reads it
     trace: String,
     /// Capacity of the disk [default: up to the last sector the trace touches]
     #[arg(long, value_parser = size)]
@@ -59,7 +60,8 @@ pub(super) struct To {
     /// Name of the disk [default: the description's file name]
     #[arg(long)]
     name: Option<String>,
-    /// Write what was found as JSON (schema seekless.disk-fit/1) to FILE, or to standard output with -
+    /// Write what was found as JSON (schema seekless.disk-fit/1) to FILE, or to standard output
+    /// with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! `seekless disk probe`: reads a device or file past the host's caches and fits a description to how long the
-//! reads took. It opens for reading only; there is no code here that writes to it.
+//! `seekless disk probe`: reads a device or file past the host's caches and fits a description to
+//! how long the reads took. It opens for reading only; there is no code here that writes to it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, SeekFrom};
@@ -23,9 +23,9 @@ const READ_MAX: usize = 128 * 512;
 
 /// Describe a disk by reading it
 ///
-/// Reads runs in order, a few steps backwards, then at all distances, one read at a time and past the host's
-/// caches, until the budget is spent; then fits as `seekless disk fit` does. Never writes. Other users of the
-/// disk disturb the result.
+/// Reads runs in order, a few steps backwards, then at all distances, one read at a time and past
+/// the host's caches, until the budget is spent; then fits as `seekless disk fit` does. Never
+/// writes. Other users of the disk disturb the result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

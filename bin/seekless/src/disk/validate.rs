@@ -1,5 +1,5 @@
-//! `seekless disk validate`: a disk's model beside measured requests, or every run of a folder of references.
-//! The comparison is the library's; here texts are found and results shown.
+//! `seekless disk validate`: a disk's model beside measured requests, or every run of a folder of
+//! references. The comparison is the library's; here texts are found and results shown.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +20,15 @@ const SCHEMA: &str = "seekless.disk-validate/1";
 
 /// Compare a disk's model with measured requests, or with a folder of reference runs
 ///
-/// With --disk, INPUT is a trace of measured requests, a line each: R|W Hit|Miss|Doub|Trip SECTOR SECTORS
-/// SERVICE_US THINK_US. The model serves the same requests, each THINK_US after the end of the one before.
+/// With --disk, INPUT is a trace of measured requests, a line each: R|W Hit|Miss|Doub|Trip SECTOR
+/// SECTORS SERVICE_US THINK_US. The model serves the same requests, each THINK_US after the end of
+/// the one before.
 ///
-/// Without, INPUT is a folder of references: mech/ holds runs of DiskSim's mechanics, and the drives measured
-/// lie in --drives.
+/// Without, INPUT is a folder of references: mech/ holds runs of DiskSim's mechanics, and the
+/// drives measured lie in --drives.
 ///
-/// The demerit figure is the root mean square of the horizontal distance between two distributions of times.
+/// The demerit figure is the root mean square of the horizontal distance between two distributions
+/// of times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +43,8 @@ pub(crate) struct Args {
     /// Folder of drive descriptions and their measured requests [default: INPUT/../traces/disks]
     #[arg(long, value_name = "DIR", conflicts_with = "disk")]
     drives: Option<PathBuf>,
-    /// Write the numbers as JSON (schema seekless.disk-validate/1) to FILE, or to standard output with -
+    /// Write the numbers as JSON (schema seekless.disk-validate/1) to FILE, or to standard output
+    /// with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
@@ -151,7 +154,8 @@ impl Run {
         }))
     }
 
-    /// How its requests came: mixes 16 at a time, sequential ones one by one, the others at their own times.
+    /// How its requests came: mixes 16 at a time, sequential ones one by one, the others at their
+    /// own times.
     fn mode(&self) -> Loop {
         match self.workload.as_str() {
             w if w.contains("open") || w.starts_with("rand") => Loop::Open,
@@ -296,7 +300,8 @@ fn real_drives(args: &Args, drives: &Path) -> anyhow::Result<(Vec<Value>, Table)
     Ok((values, table))
 }
 
-/// Drive and published demerit in milliseconds, from columns `name` and `published_rms_ms`; empty without the file.
+/// Drive and published demerit in milliseconds, from columns `name` and `published_rms_ms`; empty
+/// without the file.
 fn published(path: &Path) -> anyhow::Result<Vec<(String, f64)>> {
     if !path.is_file() {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! The backing file: made where it is asked for and not there, and taken away again where serving it comes
-//! to nothing.
+//! The backing file: made where it is asked for and not there, and taken away again where serving
+//! it comes to nothing.
 
 use std::fs::File;
 use std::io;

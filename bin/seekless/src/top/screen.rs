@@ -21,7 +21,8 @@ pub(super) struct Look {
     pub(super) colour: bool,
 }
 
-/// Everything, in at most `look.height` lines that end in a line break, none wider than `look.width`.
+/// Everything, in at most `look.height` lines that end in a line break, none wider than
+/// `look.width`.
 pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String {
     let mut lines: Vec<String> = Vec::new();
     let bytes = |v: u64| Unit::Bytes.format(v as f64, 3);

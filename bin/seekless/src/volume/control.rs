@@ -11,7 +11,8 @@ use super::VolumeArgs;
 
 /// How a volume stands: its mode, what is dirty, what moves, what failed
 ///
-/// Asks the server that has it; of a volume that is not served, looks into its area, and writes nothing.
+/// Asks the server that has it; of a volume that is not served, looks into its area, and writes
+/// nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,8 +38,9 @@ pub(crate) struct ReplanArgs {
 
 /// Write everything home that stands in the area alone, and absorb nothing more
 ///
-/// Of a served volume or one that is not. Afterwards the backing is complete by itself; of a volume with its
-/// area beside it, it can be used without seekless. A served volume absorbs again after `seekless volume mode writeback`.
+/// Of a served volume or one that is not. Afterwards the backing is complete by itself; of a volume
+/// with its area beside it, it can be used without seekless. A served volume absorbs again after
+/// `seekless volume mode writeback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

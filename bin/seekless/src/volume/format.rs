@@ -14,16 +14,19 @@ use seekless_serve::control::mode_of;
 
 /// Make an optimized area that outlasts the server, on a blank disk or beside one in use
 ///
-/// On a blank disk the area takes a part of it, and the volume is that much smaller; the bare disk then begins
-/// with a page of seekless, so that nothing mounts it by accident, and `seekless serve BACKING` finds the area
-/// by itself. Beside a disk in use the area goes to another file or device (--at FILE-or-DEVICE): not one byte of
-/// the disk changes, and in write-through it can be used without seekless at any time. In write-back its first and last
-/// 128 KiB stand in the area while it is served or dirty, so that nothing mounts the bare disk meanwhile.
+/// On a blank disk the area takes a part of it, and the volume is that much smaller; the bare disk
+/// then begins with a page of seekless, so that nothing mounts it by accident, and `seekless serve
+/// BACKING` finds the area by itself. Beside a disk in use the area goes to another file or device
+/// (--at FILE-or-DEVICE): not one byte of the disk changes, and in write-through it can be used
+/// without seekless at any time. In write-back its first and last 128 KiB stand in the area while
+/// it is served or dirty, so that nothing mounts the bare disk meanwhile.
 ///
-/// With --replicas copies do not stand in the area but in what the volume's clients have discarded (FS2): near the head, on
-/// space that costs nobody anything, and given back at once when it is written to. The area then has their maps and the
-/// write buffer; it is small, and best a file on another disk. Mount with `-o discard`, or run `fstrim` now and then: only
-/// what is discarded counts as free. See docs/believing/replicas.md; `seekless volume detach` ends it and leaves the disk as it was.
+/// With --replicas copies do not stand in the area but in what the volume's clients have discarded
+/// (FS2): near the head, on space that costs nobody anything, and given back at once when it is
+/// written to. The area then has their maps and the write buffer; it is small, and best a file on
+/// another disk. Mount with `-o discard`, or run `fstrim` now and then: only what is discarded
+/// counts as free. See docs/believing/replicas.md; `seekless volume detach` ends it and leaves the
+/// disk as it was.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,8 +47,8 @@ Examples:
 pub(crate) struct FormatArgs {
     /// The file or block device to be served
     backing: PathBuf,
-    /// Size of the area, or its share of the backing [default: 5%, with --replicas 32 MiB and about a fortieth of theirs; or all of a
-    /// file or device given as --at]
+    /// Size of the area, or its share of the backing [default: 5%, with --replicas 32 MiB and about
+    /// a fortieth of theirs; or all of a file or device given as --at]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share)]
     optimized: Option<Share>,
     /// Where: start, middle or end of the backing, or another file, new or old, or device
@@ -54,7 +57,8 @@ pub(crate) struct FormatArgs {
     /// Keep copies in the volume's discarded pages: so much of them, or of the backing, at most
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share, conflicts_with = "write_buffer")]
     replicas: Option<Share>,
-    /// With --replicas: begin with what is free in the ext2, ext3 or ext4 on the backing, which must be unmounted
+    /// With --replicas: begin with what is free in the ext2, ext3 or ext4 on the backing, which
+    /// must be unmounted
     #[arg(long, value_name = "ext", value_parser = ["ext"], requires = "replicas")]
     free_from: Option<String>,
     /// Share of the area that is the write buffer; with --replicas it is all that they leave

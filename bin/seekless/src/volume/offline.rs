@@ -16,7 +16,8 @@ use super::{VolumeArgs, format::told};
 use seekless_cli::args::size;
 use seekless_cli::output;
 
-/// Look into an area, and with --data read every copy and hold it against its checksum; writes nothing
+/// Look into an area, and with --data read every copy and hold it against its checksum; writes
+/// nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,8 +33,8 @@ pub(crate) struct CheckArgs {
 
 /// Mend an area that cannot be attached, or whose copies are damaged
 ///
-/// Without --lose-data nothing is written where something that stands in the area alone would be given up; what
-/// would be lost is said.
+/// Without --lose-data nothing is written where something that stands in the area alone would be
+/// given up; what would be lost is said.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,9 +64,9 @@ pub(crate) struct DumpArgs {
 
 /// Fit an area to a backing or an area's device that has grown or shrunk, or to another size
 ///
-/// The area must be drained and detached: then home is complete, copies are dropped, and the area is divided anew
-/// under its name. An area within its device keeps its size and its place, since moving it would move the
-/// volume's data: there only the volume grows.
+/// The area must be drained and detached: then home is complete, copies are dropped, and the area
+/// is divided anew under its name. An area within its device keeps its size and its place, since
+/// moving it would move the volume's data: there only the volume grows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -161,7 +162,8 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Schema `seekless.dump/1`. Addresses and sizes in sectors of 512 bytes, unless they are named pages.
+/// Schema `seekless.dump/1`. Addresses and sizes in sectors of 512 bytes, unless they are named
+/// pages.
 #[derive(Serialize)]
 struct Dump {
     schema: &'static str,

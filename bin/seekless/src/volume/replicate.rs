@@ -1,4 +1,5 @@
-//! `seekless volume replicate`: files or ranges of a served volume replicated near a place of one's choice (FS2-static).
+//! `seekless volume replicate`: files or ranges of a served volume replicated near a place of one's
+//! choice (FS2-static).
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +12,11 @@ use serde::Serialize;
 
 /// Replicate files or ranges of a served volume, near a place of your choice (FS2-static)
 ///
-/// The volume must have been made with `seekless volume format --replicas`, and must have discarded space near that place. Files are
-/// those of the file system mounted from it; their blocks are asked of the kernel (FIEMAP), and laid side by side in the order
-/// given, in the file's own order each. A write to a file sends reads of what was written home again; nothing follows a
-/// file that is replaced. What has a replica already keeps it.
+/// The volume must have been made with `seekless volume format --replicas`, and must have discarded
+/// space near that place. Files are those of the file system mounted from it; their blocks are
+/// asked of the kernel (FIEMAP), and laid side by side in the order given, in the file's own order
+/// each. A write to a file sends reads of what was written home again; nothing follows a file that
+/// is replaced. What has a replica already keeps it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +48,8 @@ struct Outcome {
     schema: &'static str,
     /// Whole pages of what was named.
     asked_bytes: u64,
-    /// Of these, for which there was room; the rest have replicas already, are free themselves, or there was no room.
+    /// Of these, for which there was room; the rest have replicas already, are free themselves, or
+    /// there was no room.
     placed_bytes: u64,
     /// Replicas of the whole volume that may be used now.
     standing_bytes: u64,

@@ -8,9 +8,9 @@ use crate::serve;
 
 /// Show a volume read-only, from any machine, without writing one byte of it
 ///
-/// The disk as clients of the volume last saw it, from home and area as they stand, also after a crash. The area
-/// is not attached: neither it nor the backing changes, and both may lie on read-only media. A page whose only
-/// copy is damaged reads as an error.
+/// The disk as clients of the volume last saw it, from home and area as they stand, also after a
+/// crash. The area is not attached: neither it nor the backing changes, and both may lie on
+/// read-only media. A page whose only copy is damaged reads as an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

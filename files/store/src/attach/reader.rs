@@ -90,7 +90,8 @@ impl Reader<'_> {
         Ok(Ok(changes))
     }
 
-    /// The batch with this sequence number and its length in pages, if the batch begins at this page of the log.
+    /// The batch with this sequence number and its length in pages, if the batch begins at this
+    /// page of the log.
     pub(super) fn batch(
         &mut self,
         page: u32,

@@ -73,8 +73,8 @@ pub(crate) struct Layout {
     pub(crate) parts: &'static [Part],
 }
 
-/// `layout! { /// about  pub Name "shown name" { /// about  field: type, ... } }`: the fields follow
-/// each other without gaps.
+/// `layout! { /// about  pub Name "shown name" { /// about  field: type, ... } }`: the fields
+/// follow each other without gaps.
 macro_rules! layout {
     ($(#[doc = $about:literal])+ $vis:vis $name:ident $shown:literal {
         $($(#[doc = $what:literal])+ $field:ident: $type:ty,)+

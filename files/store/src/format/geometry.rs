@@ -71,8 +71,8 @@ impl Geometry {
         if geometry.clusters >= CLUSTERS_MIN {
             return Ok(geometry);
         }
-        // The tables grow slowly with the store: twice the least clusters are enough, and little more
-        // than needed.
+        // The tables grow slowly with the store: twice the least clusters are enough, and little
+        // more than needed.
         let needed =
             (geometry.clusters_at().0 + 2 * u64::from(CLUSTERS_MIN) * cluster.0) * SECTOR_BYTES;
         Err(GeometryError::Small { found: capacity.bytes().0, needed })
@@ -119,8 +119,8 @@ impl Geometry {
         if clusters == 0 { 1 } else { clusters }
     }
 
-    /// Page of the header of the checkpoint with this generation. There are two places: for even and
-    /// for odd generations.
+    /// Page of the header of the checkpoint with this generation. There are two places: for even
+    /// and for odd generations.
     #[must_use]
     pub const fn checkpoint_at(&self, generation: u64) -> u64 {
         2 + (generation & 1) * self.checkpoint_pages as u64

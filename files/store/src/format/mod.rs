@@ -1,6 +1,6 @@
 //! The format of a group store, without the contents of files. [`layout!`] defines each structure
-//! once: the codec and docs/changing/group-store-format.md come from that definition. No bytes cause
-//! a panic: an error is a [`FormatError`].
+//! once: the codec and docs/changing/group-store-format.md come from that definition. No bytes
+//! cause a panic: an error is a [`FormatError`].
 
 mod document;
 pub(crate) mod field;

@@ -68,7 +68,8 @@ layout! {
         /// CRC-32C of the records of all pages of the batch: pages of two attempts at one batch
         /// never count as one batch. 0 in a checkpoint.
         batch_sum: u32,
-        /// In the log: generation of the newest checkpoint at the time of writing. In a checkpoint 0.
+        /// In the log: generation of the newest checkpoint at the time of writing. In a checkpoint
+        /// 0.
         checkpoint: u64,
         /// Bytes of records that follow. The rest of the page is zero.
         used: u16,

@@ -1,7 +1,7 @@
-//! Every loss of power, over both modules: random histories of writes, syncs, shuffles, returns and removals, with I/O
-//! ending in any order; at each moment some of the states that a crash could leave, with rot now and then. The driver
-//! here follows the rules of the crate's documentation; the other module is one in which each file's own changes
-//! keep their order, and no two files' do.
+//! Every loss of power, over both modules: random histories of writes, syncs, shuffles, returns and
+//! removals, with I/O ending in any order; at each moment some of the states that a crash could
+//! leave, with rot now and then. The driver here follows the rules of the crate's documentation;
+//! the other module is one in which each file's own changes keep their order, and no two files' do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -233,7 +233,8 @@ impl World {
             }
             (Pending::Sync(lengths), Ok(_)) => {
                 self.tally.synced += 1;
-                // What came before the state that was covered can no longer be found. Lengths only grow meanwhile.
+                // What came before the state that was covered can no longer be found. Lengths only
+                // grow meanwhile.
                 for (id, len) in lengths {
                     for state in &mut self.truth[id][..len - 1] {
                         *state = Some(Rc::new(b"void".to_vec()));
@@ -471,7 +472,8 @@ fn damage(image: &mut Image, rng: &mut Pcg64Mcg) -> bool {
     let mut sector = *image.0[at];
     sector[rng.random_range(0..512)] ^= 1 << rng.random_range(0..8);
     image.0[at] = Rc::new(sector);
-    // A batch that a crash tore leaves pages with a number of its own: the one before it is the last that counts.
+    // A batch that a crash tore leaves pages with a number of its own: the one before it is the
+    // last that counts.
     let page = at as u64 / 8;
     let in_log =
         (geometry.log_at()..geometry.log_at() + u64::from(geometry.log_pages)).contains(&page);

@@ -1,6 +1,6 @@
-//! Group stores that an earlier seekless made, attached by this one: see tests/fixtures/README.md. Every file of them is
-//! read and held against what was written; then with one byte flipped. The directories that belong to them are looked at
-//! by the tests of the mount.
+//! Group stores that an earlier seekless made, attached by this one: see tests/fixtures/README.md.
+//! Every file of them is read and held against what was written; then with one byte flipped. The
+//! directories that belong to them are looked at by the tests of the mount.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -85,8 +85,8 @@ fn attach(image: Image) -> Result<Attached, AttachError> {
     StoreOnDevice::attach(image, || true, Config::default())
 }
 
-/// Reads every file; each must be whole. The names of those that are here for good or arrive, and are of a version that the
-/// manifest allows; and the files that could not be read.
+/// Reads every file; each must be whole. The names of those that are here for good or arrive, and
+/// are of a version that the manifest allows; and the files that could not be read.
 fn read(fixture: &Fixture, store: &mut Attached) -> (BTreeSet<String>, Vec<(FileNumber, Fault)>) {
     let known = fixture.known();
     let (mut found, mut faults) = (BTreeSet::new(), Vec::new());
@@ -110,7 +110,8 @@ fn read(fixture: &Fixture, store: &mut Attached) -> (BTreeSet<String>, Vec<(File
         if let Some(of) = of.filter(|k| k.versions.contains(&version)) {
             found.insert(of.name.clone());
         } else {
-            // Removed, or of bytes that were replaced: on its way back, or forgotten by the other module.
+            // Removed, or of bytes that were replaced: on its way back, or forgotten by the other
+            // module.
             assert!(state != FileState::Settled || of.is_none(), "{line} is older than it may be");
         }
     }
@@ -164,7 +165,8 @@ fn is_told(fixture: &Fixture) {
     assert!(!faults.is_empty() && !found.contains("b3"), "{faults:?}");
     assert!(faults.iter().all(|(_, f)| matches!(f, Fault::Damaged { .. })), "{faults:?}");
     assert!(!examine(&mut damaged).unwrap().damaged.is_empty());
-    // Every page of records, of the log and of both checkpoints: refused, or nothing that is read is wrong.
+    // Every page of records, of the log and of both checkpoints: refused, or nothing that is read
+    // is wrong.
     let mut pages = Vec::new();
     for page in (2 * PAGE..groups).step_by(PAGE) {
         if !bytes[page..].starts_with(b"SEEKGRPS") {

@@ -1,4 +1,5 @@
-//! The group store from outside: what it does when all goes well, and what every loss of power leaves.
+//! The group store from outside: what it does when all goes well, and what every loss of power
+//! leaves.
 #![allow(clippy::unwrap_used)]
 
 mod crash;

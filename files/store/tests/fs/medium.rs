@@ -1,5 +1,6 @@
-//! A device with a volatile write cache, and every state in which a loss of power can leave it. Until a flush covers a
-//! write, each of its sectors may or may not be on the medium, whatever became of others. As volume/sim/src/crash.
+//! A device with a volatile write cache, and every state in which a loss of power can leave it.
+//! Until a flush covers a write, each of its sectors may or may not be on the medium, whatever
+//! became of others. As volume/sim/src/crash.
 
 use std::rc::Rc;
 

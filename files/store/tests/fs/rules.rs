@@ -1,5 +1,5 @@
-//! The order in which things reach the device, and what is believed of it afterwards: rules that a crash would have to fall on one
-//! particular moment to show.
+//! The order in which things reach the device, and what is believed of it afterwards: rules that a
+//! crash would have to fall on one particular moment to show.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -135,7 +135,8 @@ fn what_is_asked_together_is_answered_in_order_and_shares_flushes() {
     assert!(3 * together < alone, "{together} flushes, {alone} one by one");
 }
 
-/// Batches of several pages, so that some find no room before its end, and a restart after each: checkpoints are few.
+/// Batches of several pages, so that some find no room before its end, and a restart after each:
+/// checkpoints are few.
 #[test]
 fn the_log_goes_round_and_is_found_wherever_it_ends() {
     let (device, geometry) = noted(16);
@@ -255,7 +256,8 @@ fn what_a_checkpoint_needs_is_not_written_over_and_its_header_comes_last() {
     assert!(groups >= 400 && stood >= 10, "{groups} groups, {stood} checkpoints");
 }
 
-/// Two pages that are each whole and of the same batch, of which one is not what was written along with the other.
+/// Two pages that are each whole and of the same batch, of which one is not what was written along
+/// with the other.
 #[test]
 fn a_batch_whose_pages_do_not_add_up_is_not_believed() {
     let (device, geometry) = noted(16);

@@ -49,7 +49,8 @@ impl LedgerEntry {
     }
 }
 
-/// Longest wait for the lock. A child that a killed study had just started holds the lock until the child runs its program.
+/// Longest wait for the lock. A child that a killed study had just started holds the lock until the
+/// child runs its program.
 const LOCK_MOST: Duration = Duration::from_secs(2);
 
 /// Whether this process got the lock.

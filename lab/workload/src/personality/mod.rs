@@ -29,7 +29,8 @@ pub struct Personality {
     pub flows: Vec<Flow>,
     /// The gates of the steps: name, and maximum number of posts.
     pub gates: Vec<(String, u64)>,
-    /// The rate per second, over all threads, that [`StepAction::Pace`] allows; `None` means no limit.
+    /// The rate per second, over all threads, that [`StepAction::Pace`] allows; `None` means no
+    /// limit.
     pub rate: Option<f64>,
 }
 

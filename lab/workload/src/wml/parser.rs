@@ -203,7 +203,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `(type=cvar-gamma,parameters=mean:16384;gamma:1.5)`, or randvar's `(type=gamma,mean=..,gamma=..)`.
+    /// `(type=cvar-gamma,parameters=mean:16384;gamma:1.5)`, or randvar's
+    /// `(type=gamma,mean=..,gamma=..)`.
     fn random(&mut self, offset: usize) -> Result<Value, TextError> {
         self.sign('(')?;
         let (mut kind, mut mean, mut shape) = (String::new(), None, 1.5);

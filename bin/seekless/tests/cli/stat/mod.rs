@@ -1,5 +1,5 @@
-//! `seekless stat`, run as a person runs it: an independent calculation in Python, the contract of its JSON, what
-//! it refuses. Knows nothing of the code behind.
+//! `seekless stat`, run as a person runs it: an independent calculation in Python, the contract of
+//! its JSON, what it refuses. Knows nothing of the code behind.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
