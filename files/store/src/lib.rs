@@ -20,18 +20,18 @@
 //! **Into the store** (a shuffle). The files are locked against writers, or the move is given up
 //! after a write:
 //! 1. Read the files. [`Ask::Group`] with them as [`Member::New`]; wait for [`Reply::Numbers`]:
-//! contents and entries are on stable storage, [`FileState::Arriving`]. Until the next step the
-//! bytes in the other module are the file.
+//!    contents and entries are on stable storage, [`FileState::Arriving`]. Until the next step the
+//!    bytes in the other module are the file.
 //! 2. Set each marker durably. From now on the bytes in the store are the file. Then truncate the
-//! inode.
+//!    inode.
 //! 3. When the truncation is durable, [`Ask::Settle`]. Nobody has to wait for that. Bytes in the
-//! inode of a settled file then mean a write by another program.
+//!    inode of a settled file then mean a write by another program.
 //!
 //! **Out of the store** (the file is too large, in no group any more, or all files move back):
 //! 1. [`Ask::Leave`]; wait: the entries are [`FileState::Leaving`] on stable storage.
 //! 2. [`Ask::Read`] the contents, write them to the inode durably, then remove the marker. The
-//! removal must be durable before any client may write, because a client's fdatasync need not cover
-//! the marker. From now on the bytes in the inode are the file.
+//!    removal must be durable before any client may write, because a client's fdatasync need not cover
+//!    the marker. From now on the bytes in the inode are the file.
 //! 3. [`Ask::Remove`]. The store commits the removal only after [`Output::SyncOther`].
 //!
 //! To truncate a file of the store to nothing, remove its marker: its inode is empty already.
