@@ -172,6 +172,37 @@ fn finding(tuned: &Tuned) -> String {
     )
 }
 
+/// A parameter varied, the others fixed.
+fn section(tuned: &Tuned, panel: &Panel) -> Section {
+    let (name, axis) = match panel.parameter {
+        Parameter::Interval => ("Interval", Axis::new("folds from plan to plan", Unit::Count)),
+        Parameter::Size => ("Size", Axis::new("optimized area", Unit::Bytes)),
+        Parameter::WriteBuffer => {
+            ("Write buffer", Axis::new("share of the area for writes", Unit::Share))
+        }
+    };
+    let x = |t: &Tuning| match panel.parameter {
+        Parameter::Interval => f64::from(t.setting.interval_folds),
+        Parameter::Size => t.setting.optimized_bytes as f64,
+        Parameter::WriteBuffer => f64::from(t.setting.write_buffer_percent) / 100.0,
+    };
+    let line = |name: &str, y: fn(&Tuning) -> f64| {
+        Points::new(name, panel.points.iter().map(|t| (x(t), y(t))).collect::<Vec<_>>())
+    };
+    let lines = Lines {
+        x: if panel.parameter == Parameter::WriteBuffer { axis } else { axis.log() },
+        y: Axis::new("disk time saved", Unit::Share),
+        series: vec![
+            line("moving counted", |t| t.saves_busy.share),
+            line("moving not counted", |t| t.saves_foreground),
+            line("folds left out", |t| t.held_out_saves_busy),
+        ],
+    };
+    let figure = Figure::new(format!("{name}, and what is saved"), Basis::Modelled, lines)
+        .caption("As in BORG's Figure 12: one parameter varied, the others as they were.");
+    Section::new(name).table(table(tuned, panel)).figure(figure)
+}
+
 fn report(tuned: &Tuned, command: &str) -> Report {
     let t = &tuned.chosen;
     let title = format!("Tuning for {} on {}", tuned.trace.path, tuned.disk);
@@ -186,33 +217,7 @@ fn report(tuned: &Tuned, command: &str) -> Report {
             "of the disk's time, moving counted",
         ));
     for panel in shown(tuned) {
-        let (name, axis) = match panel.parameter {
-            Parameter::Interval => ("Interval", Axis::new("folds from plan to plan", Unit::Count)),
-            Parameter::Size => ("Size", Axis::new("optimized area", Unit::Bytes)),
-            Parameter::WriteBuffer => {
-                ("Write buffer", Axis::new("share of the area for writes", Unit::Share))
-            }
-        };
-        let x = |t: &Tuning| match panel.parameter {
-            Parameter::Interval => f64::from(t.setting.interval_folds),
-            Parameter::Size => t.setting.optimized_bytes as f64,
-            Parameter::WriteBuffer => f64::from(t.setting.write_buffer_percent) / 100.0,
-        };
-        let line = |name: &str, y: fn(&Tuning) -> f64| {
-            Points::new(name, panel.points.iter().map(|t| (x(t), y(t))).collect::<Vec<_>>())
-        };
-        let lines = Lines {
-            x: if panel.parameter == Parameter::WriteBuffer { axis } else { axis.log() },
-            y: Axis::new("disk time saved", Unit::Share),
-            series: vec![
-                line("moving counted", |t| t.saves_busy.share),
-                line("moving not counted", |t| t.saves_foreground),
-                line("folds left out", |t| t.held_out_saves_busy),
-            ],
-        };
-        let figure = Figure::new(format!("{name}, and what is saved"), Basis::Modelled, lines)
-            .caption("As in BORG's Figure 12: one parameter varied, the others as they were.");
-        report = report.section(Section::new(name).table(table(tuned, panel)).figure(figure));
+        report = report.section(section(tuned, panel));
     }
     let fact = |name: &str, value: String| (name.to_owned(), value);
     report.provenance(Provenance {

@@ -174,49 +174,45 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
     text
 }
 
+fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
+    let change = |new: f64, old: f64| {
+        let x = new / old - 1.0;
+        let sign = if x < 0.0 { "\u{2212}" } else { "+" };
+        format!("{sign}{}", Unit::Share.format(x.abs(), 3))
+    };
+    let both = |unit: Unit, v: f64, b: f64| {
+        format!("{} \u{2192} {}", unit.format(v, 3), unit.format(b, 3))
+    };
+    let energy = |r: &Run| r.energy_j.total / r.requests.max(1) as f64;
+    [
+        Tile::new(
+            "Disk busy time",
+            change(b.busy_s, v.busy_s),
+            both(Unit::Seconds, v.busy_s, b.busy_s) + ", moving data not counted",
+        ),
+        Tile::new(
+            "With background work",
+            change(all_busy(b), v.busy_s),
+            format!("{} moved", Unit::Bytes.format(b.moved_bytes as f64, 3)),
+        ),
+        Tile::new(
+            "Energy per request",
+            change(b.energy_j.total, v.energy_j.total),
+            both(Unit::Joules, energy(v), energy(b)) + ", moving data counted",
+        ),
+        Tile::new(
+            "Mean response time",
+            change(b.response_ms.mean, v.response_ms.mean),
+            both(Unit::Seconds, v.response_ms.mean / 1e3, b.response_ms.mean / 1e3),
+        ),
+    ]
+}
+
 pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Report {
     let title = format!("{} on {}", outcome.trace.path, spec.title());
     let mut report = Report::new(title, finding(outcome));
     if let (Some(v), Some(b)) = (named(outcome, "vanilla"), named(outcome, "borg")) {
-        let change = |new: f64, old: f64| {
-            let x = new / old - 1.0;
-            let sign = if x < 0.0 { "\u{2212}" } else { "+" };
-            format!("{sign}{}", Unit::Share.format(x.abs(), 3))
-        };
-        let per = |j: f64, n: u64| j / n.max(1) as f64;
-        report = report
-            .tile(Tile::new(
-                "Disk busy time",
-                change(b.busy_s, v.busy_s),
-                format!(
-                    "{} \u{2192} {}, moving data not counted",
-                    Unit::Seconds.format(v.busy_s, 3),
-                    Unit::Seconds.format(b.busy_s, 3)
-                ),
-            ))
-            .tile(Tile::new(
-                "With background work",
-                change(all_busy(b), v.busy_s),
-                format!("{} moved", Unit::Bytes.format(b.moved_bytes as f64, 3)),
-            ))
-            .tile(Tile::new(
-                "Energy per request",
-                change(b.energy_j.total, v.energy_j.total),
-                format!(
-                    "{} \u{2192} {}, moving data counted",
-                    Unit::Joules.format(per(v.energy_j.total, v.requests), 3),
-                    Unit::Joules.format(per(b.energy_j.total, b.requests), 3)
-                ),
-            ))
-            .tile(Tile::new(
-                "Mean response time",
-                change(b.response_ms.mean, v.response_ms.mean),
-                format!(
-                    "{} \u{2192} {}",
-                    Unit::Seconds.format(v.response_ms.mean / 1e3, 3),
-                    Unit::Seconds.format(b.response_ms.mean / 1e3, 3)
-                ),
-            ));
+        report = tiles(v, b).into_iter().fold(report, Report::tile);
     }
     let parts = StackedBars {
         axis: Axis::new("busy time", Unit::Seconds),

@@ -24,7 +24,7 @@ pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &s
             "Partial determinism",
             t.determinism.share,
             Unit::Share,
-            "of non-sequential accesses come again",
+            "of non-sequential accesses repeat",
         ),
     ] {
         let note = format!("{note}; {}", stat_tables::trust(e, &unit));
@@ -48,6 +48,12 @@ pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &s
             Section::new("From day to day").figure(overlap(days)).figure(persistence(days)),
         );
     }
+    let shape = rest.iter().fold(shape(s), |section, table| section.table(table.clone()));
+    report.section(shape).provenance(provenance(s, memory, command))
+}
+
+/// Distributions of sizes, distances and times.
+fn shape(s: &Summary) -> Section {
     let mut shape = Section::new("Sizes, distances, times").figure(cdf(
         "Sizes of requests",
         "size",
@@ -84,8 +90,7 @@ pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &s
             "As the trace tells them.",
         ));
     }
-    let shape = rest.iter().fold(shape, |section, table| section.table(table.clone()));
-    report.section(shape).provenance(provenance(s, memory, command))
+    shape
 }
 
 fn line(x: Axis, y: Axis, series: Vec<Points>) -> Lines {
