@@ -17,8 +17,7 @@ pub struct TextError {
 }
 
 /// The error at a byte of a text.
-#[must_use]
-pub fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
+pub(crate) fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
         offset -= 1;
@@ -44,14 +43,11 @@ pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T,
 /// A number of bytes: a whole number, or a text such as `16KiB`, `1m`, `10 MiB`; k, m, g, t are
 /// powers of 1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Amount(pub u64);
+pub(crate) struct Amount(pub u64);
 
 impl Amount {
     /// Parses a size.
-    ///
-    /// # Errors
-    /// The expected form.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let clean = text.trim();
         let bad = || {
             format!(

@@ -110,10 +110,11 @@ impl FileSet {
 
     /// The file sets as [`Self::fill`] created them with the same seed, after they were mounted
     /// again.
-    ///
-    /// # Errors
-    /// The directory of a set does not exist.
-    pub fn reopen(dir: &Path, personality: &Personality, seed: u64) -> Result<Self, WorkloadError> {
+    pub(crate) fn reopen(
+        dir: &Path,
+        personality: &Personality,
+        seed: u64,
+    ) -> Result<Self, WorkloadError> {
         let mut files = Self::planned(seed);
         for (spec, purpose) in personality.sets.iter().zip(0..) {
             files.sets.push(Set::open_root(dir, spec, Tree::grow(spec, seed, purpose))?);
@@ -318,7 +319,7 @@ impl Set {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preset;
+    use crate::personality::preset;
 
     fn laid(prealloc: f64) -> (tempfile::TempDir, FileSet) {
         let dir = tempfile::tempdir().unwrap();

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{Personality, TextError, preset, presets};
+use crate::personality::preset;
+use crate::{Personality, TextError, presets};
 
 /// Why there is no workload of a name.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use super::filesystem::FsKind;
 
 /// The host of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Release and version of the kernel.
     pub kernel: String,
     /// Number of processors, and their model name.
@@ -23,8 +23,7 @@ pub struct Facts {
 
 impl Facts {
     /// The facts of this host, with the programs of these file systems.
-    #[must_use]
-    pub fn gather<'a>(kinds: impl IntoIterator<Item = &'a FsKind>) -> Self {
+    pub(crate) fn gather<'a>(kinds: impl IntoIterator<Item = &'a FsKind>) -> Self {
         let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default();
         let kernel = format!(
             "{} {}",
@@ -59,10 +58,7 @@ impl Facts {
 }
 
 /// Writes dirty pages and drops the kernel's caches of files (needs root).
-///
-/// # Errors
-/// The kernel refuses.
-pub fn drop_caches() -> std::io::Result<()> {
+pub(crate) fn drop_caches() -> std::io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "3")
 }

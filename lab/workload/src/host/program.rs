@@ -59,10 +59,10 @@ fn command(args: &[OsString], mark: &str) -> Command {
 }
 
 /// Runs a program to its end. Returns whether it succeeded, and its standard output and error.
-///
-/// # Errors
-/// It cannot be started, or it exceeded the time limit and was ended.
-pub fn attempt<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<(bool, String), HostError> {
+pub(crate) fn attempt<S: AsRef<OsStr>>(
+    args: &[S],
+    dir: &Path,
+) -> Result<(bool, String), HostError> {
     let args: Vec<OsString> = args.iter().map(|a| a.as_ref().to_owned()).collect();
     let name = || args.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let mut command = command(&args, &format!("tool:{}", dir.display()));
@@ -112,17 +112,18 @@ pub(crate) fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<Str
 /// A server of this project beside this process: an emulated disk, or a volume. Dropping it ends
 /// it.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
 }
 
 impl Server {
     /// Starts the server, and waits until it prints `serving` or `mounted`. `kind` is its mark:
     /// `server` or `over`.
-    ///
-    /// # Errors
-    /// It ended, or printed nothing for half a minute.
-    pub fn start<S: AsRef<OsStr>>(args: &[S], kind: &str, dir: &Path) -> Result<Self, HostError> {
+    pub(crate) fn start<S: AsRef<OsStr>>(
+        args: &[S],
+        kind: &str,
+        dir: &Path,
+    ) -> Result<Self, HostError> {
         let args: Vec<OsString> = args.iter().map(|a| a.as_ref().to_owned()).collect();
         let name = args.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let log = dir.join(format!("{kind}.log"));
@@ -160,7 +161,7 @@ impl Server {
     }
 
     /// Ends it: two requests, then by force.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         end_process(Pid::from_child(&self.child), || {
             matches!(self.child.try_wait(), Ok(Some(_)) | Err(_))
         });

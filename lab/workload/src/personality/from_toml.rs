@@ -160,10 +160,7 @@ struct Reader<'a> {
 
 impl Personality {
     /// Parses a personality without a variant; see [`crate::preset`] for variants.
-    ///
-    /// # Errors
-    /// The position and the reason of the fault, and the allowed values.
-    pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn toml(file: &str, text: &str) -> Result<Self, TextError> {
         Self::toml_variant(file, text, None)
     }
 
@@ -218,10 +215,7 @@ impl Personality {
     }
 
     /// The names of the variants in a file, with their descriptions.
-    ///
-    /// # Errors
-    /// As [`Self::toml`].
-    pub fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, TextError> {
+    pub(crate) fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, TextError> {
         let raw: Raw = config_text::toml(file, text)?;
         Ok(raw.variant.into_iter().map(|v| (v.name, v.about)).collect())
     }

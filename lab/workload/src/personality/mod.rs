@@ -9,7 +9,8 @@ pub(crate) mod read_limits {
     pub(crate) use super::from_toml::{FILES_MAX, IO_MAX, SECONDS_MAX, STEPS_MAX, THREADS_MAX};
 }
 
-pub use presets::{Preset, preset, presets};
+pub(crate) use presets::preset;
+pub use presets::{Preset, presets};
 
 /// Maximum number of descriptors in a flow.
 pub(crate) const FDS: usize = 64;
@@ -20,23 +21,23 @@ pub struct Personality {
     /// Its name; the name of a variant follows after a colon.
     pub name: String,
     /// A title of one line.
-    pub title: String,
+    pub(crate) title: String,
     /// The system that it imitates, and the source of its numbers.
-    pub about: String,
+    pub(crate) about: String,
     /// Sets of files.
-    pub sets: Vec<FileSetSpec>,
+    pub(crate) sets: Vec<FileSetSpec>,
     /// Flows; each is run by its own threads.
-    pub flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
     /// The gates of the steps: name, and maximum number of posts.
-    pub gates: Vec<(String, u64)>,
+    pub(crate) gates: Vec<(String, u64)>,
     /// The rate per second, over all threads, that [`StepAction::Pace`] allows; `None` means no
     /// limit.
-    pub rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
 }
 
 /// The sizes of the files in a set. The size of a file is drawn once and never changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum SizeSpec {
+pub(crate) enum SizeSpec {
     /// All files have this size.
     Fixed(u64),
     /// Gamma-distributed sizes.
@@ -50,8 +51,7 @@ pub enum SizeSpec {
 
 impl SizeSpec {
     /// The mean in bytes.
-    #[must_use]
-    pub const fn mean(self) -> u64 {
+    pub(crate) const fn mean(self) -> u64 {
         match self {
             Self::Fixed(size) => size,
             Self::Gamma { mean, .. } => mean,
@@ -68,7 +68,7 @@ impl SizeSpec {
 
 /// A set of files in a tree of directories.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FileSetSpec {
+pub(crate) struct FileSetSpec {
     /// Its name, which is also the name of its directory.
     pub name: String,
     /// Number of places for files.
@@ -90,21 +90,19 @@ const FEW: u64 = 200;
 
 impl FileSetSpec {
     /// Mean depth of the tree: ln(files) / ln(width).
-    #[must_use]
-    pub fn mean_depth(&self) -> f64 {
+    pub(crate) fn mean_depth(&self) -> f64 {
         (self.files.max(1) as f64).ln() / self.width.max(2.0).ln()
     }
 
     /// Mean total size in bytes after filling.
-    #[must_use]
-    pub fn mean_bytes(&self) -> f64 {
+    pub(crate) fn mean_bytes(&self) -> f64 {
         self.files as f64 * self.prealloc * self.size.mean() as f64
     }
 }
 
 /// Steps that some threads repeat.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Flow {
+pub(crate) struct Flow {
     /// Its name.
     pub name: String,
     /// Number of threads.
@@ -115,7 +113,7 @@ pub struct Flow {
 
 /// One operation of a flow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FlowStep {
+pub(crate) struct FlowStep {
     /// The name for its counts and latencies; several steps can have the same name.
     pub name: String,
     /// The operation.
@@ -128,7 +126,7 @@ pub struct FlowStep {
 /// file of that set is opened first. That open does not count as an operation, and the file stays
 /// open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileSlot {
+pub(crate) struct FileSlot {
     /// Number of the descriptor.
     pub fd: usize,
     /// Index into [`Personality::sets`].
@@ -139,8 +137,7 @@ pub struct FileSlot {
 
 /// The operation of a step. Sets and gates are indices; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
-pub enum StepAction {
+pub(crate) enum StepAction {
     /// Opens the next existing file of the set.
     Open { set: usize, fd: usize },
     /// Creates the next absent file of the set.
@@ -182,7 +179,7 @@ pub enum StepAction {
 
 /// The unit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PaceUnit {
+pub(crate) enum PaceUnit {
     /// Number of times the step is reached.
     Turns,
     /// Operations.
@@ -196,8 +193,7 @@ pub enum PaceUnit {
 impl StepAction {
     /// Whether the step counts as an operation, as in Filebench: I/O, open, create, close, delete,
     /// stat, fsync and waiting for asynchronous I/O do. Computing, gates and pauses do not.
-    #[must_use]
-    pub const fn counts(&self) -> bool {
+    pub(crate) const fn counts(&self) -> bool {
         !matches!(
             self,
             Self::Think { .. }
@@ -209,8 +205,7 @@ impl StepAction {
     }
 
     /// Its name in a TOML file.
-    #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Open { .. } => "open",
             Self::Create { .. } => "create",
@@ -321,14 +316,12 @@ impl Personality {
     }
 
     /// Bytes of all threads' read buffers.
-    #[must_use]
-    pub fn buffers(&self) -> u64 {
+    pub(crate) fn buffers(&self) -> u64 {
         self.flows.iter().map(|f| u64::from(f.threads) * f.largest_read()).sum()
     }
 
     /// Mean total size in bytes of all sets after filling.
-    #[must_use]
-    pub fn mean_bytes(&self) -> f64 {
+    pub(crate) fn mean_bytes(&self) -> f64 {
         self.sets.iter().map(FileSetSpec::mean_bytes).sum()
     }
 }

@@ -29,10 +29,7 @@ pub const fn presets() -> &'static [Preset] {
 
 /// The workload with this name: `webserver`, or a variant, `webserver:filebench`. `None` if there
 /// is no such workload.
-///
-/// # Errors
-/// None for built-in workloads: a test reads all of them.
-pub fn preset(name: &str) -> Option<Result<Personality, TextError>> {
+pub(crate) fn preset(name: &str) -> Option<Result<Personality, TextError>> {
     let (base, variant) = match name.split_once(':') {
         Some((base, variant)) => (base, Some(variant)),
         None => (name, None),
@@ -44,7 +41,7 @@ pub fn preset(name: &str) -> Option<Result<Personality, TextError>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StepAction;
+    use crate::personality::StepAction;
 
     /// The paper's Table 1: files, mean size, mean depth, threads; and the counts of one turn.
     #[test]

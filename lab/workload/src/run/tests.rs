@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::*;
-use crate::preset;
+use crate::personality::preset;
 
 fn options(ms: u64) -> RunOptions {
     let measured = Duration::from_millis(ms);

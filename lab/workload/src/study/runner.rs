@@ -17,7 +17,8 @@ use crate::host::{
     Attached, Facts, Ledger, LedgerEntry, MemoryLimit, Mounted, Server, attempt, drop_caches,
 };
 use crate::power::{Energy, Meters};
-use crate::{FileSet, Load, Outcome, Personality, RunOptions, SeededRandom};
+use crate::seeded_random::SeededRandom;
+use crate::{FileSet, Load, Outcome, Personality, RunOptions};
 
 /// How a study ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -140,36 +140,31 @@ impl Cell {
     }
 
     /// File system and options in the paper's notation: `x-isz1k`, `e3-def`.
-    #[must_use]
-    pub fn system(&self) -> String {
+    pub(crate) fn system(&self) -> String {
         let options: Vec<_> = self.format.iter().chain(&self.mount).map(String::as_str).collect();
         let options = if options.is_empty() { "def".to_owned() } else { options.join("+") };
         format!("{}-{options}", self.short)
     }
 
     /// Whether the file system has default options.
-    #[must_use]
-    pub fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         self.format.is_empty() && self.mount.is_empty()
     }
 }
 
 impl StudySpec {
     /// The file system of a cell.
-    #[must_use]
-    pub fn kind(&self, cell: &Cell) -> Option<&FsKind> {
+    pub(crate) fn kind(&self, cell: &Cell) -> Option<&FsKind> {
         self.kinds.get(&cell.filesystem)
     }
 
     /// The device of a cell.
-    #[must_use]
-    pub fn device(&self, cell: &Cell) -> Option<&DeviceSpec> {
+    pub(crate) fn device(&self, cell: &Cell) -> Option<&DeviceSpec> {
         self.devices.iter().find(|d| d.name == cell.device)
     }
 
     /// The workload of a cell.
-    #[must_use]
-    pub fn workload(&self, cell: &Cell) -> Option<&WorkloadSpec> {
+    pub(crate) fn workload(&self, cell: &Cell) -> Option<&WorkloadSpec> {
         self.workloads.iter().find(|w| w.name == cell.workload)
     }
 }

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Cell, Combine, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
+use crate::config_text::{Amount, TextError, at};
 use crate::host::{FsKind, FsTable};
-use crate::{Amount, TextError, at};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
