@@ -11,7 +11,7 @@ use crate::{FileNumber, GroupStore};
 /// wait.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(600_000);
 /// Upper limits of the classes of idle times, in seconds; longer idle times form the last class.
-pub const IDLE_CLASSES: [u64; 5] = [1, 10, 60, 600, 3600];
+const IDLE_CLASSES: [u64; 5] = [1, 10, 60, 600, 3600];
 
 /// The assumed phase of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,7 @@ pub struct SleepStats {
     pub asleep: Duration,
     /// Number of times the disk fell asleep.
     pub sleeps: u64,
-    /// Number of ended idle times by class: below each of [`IDLE_CLASSES`], and longer than the
-    /// last.
+    /// Number of ended idle times by class: below 1 s, 10 s, 1 min, 10 min, 1 h, and longer.
     pub idle: [u64; 6],
 }
 

@@ -72,7 +72,7 @@ pub use api::{
     Stats,
 };
 pub use attach::{AttachError, format as format_store, superblock};
-pub use disk_sleep::{DiskPhase, IDLE_CLASSES, SleepClock, SleepStats, groups_to_read_ahead};
+pub use disk_sleep::{DiskPhase, SleepClock, SleepStats, groups_to_read_ahead};
 pub use examine::{Examined, examine};
 pub use file_name::Name;
 pub use group_store::GroupStore;

@@ -272,8 +272,7 @@ impl Successors {
     }
 
     /// The predicted successors of a file, each with its count in the window, most frequent first.
-    #[must_use]
-    pub fn predictions(&self, file: u64) -> Vec<(u64, u8)> {
+    pub(crate) fn predictions(&self, file: u64) -> Vec<(u64, u8)> {
         let Some(at) = self.index_of(file) else { return Vec::new() };
         let from = at * usize::from(self.config.window);
         let mut latest = self.latest[from..from + usize::from(self.nodes[at].len)].to_vec();

@@ -101,8 +101,7 @@ impl Geometry {
     }
 
     /// Bytes of records that fit into a checkpoint.
-    #[must_use]
-    pub const fn table_bytes_max(&self) -> u64 {
+    pub(crate) const fn table_bytes_max(&self) -> u64 {
         (self.checkpoint_pages as u64 - 1) * Self::page_holds() as u64
     }
 
@@ -113,8 +112,7 @@ impl Geometry {
     }
 
     /// Number of clusters for this many bytes.
-    #[must_use]
-    pub const fn clusters_for(&self, bytes: u32) -> u32 {
+    pub(crate) const fn clusters_for(&self, bytes: u32) -> u32 {
         let clusters = bytes.div_ceil(self.cluster_bytes());
         if clusters == 0 { 1 } else { clusters }
     }
@@ -146,8 +144,7 @@ impl Geometry {
     }
 
     /// The extent of the first `bytes` bytes of a cluster, in whole pages.
-    #[must_use]
-    pub const fn group_extent(&self, cluster: u32, bytes: u32) -> Extent {
+    pub(crate) const fn group_extent(&self, cluster: u32, bytes: u32) -> Extent {
         let start = self.clusters_at().0 + cluster as u64 * self.cluster.0;
         let pages = (bytes as u64).div_ceil(PAGE_BYTES);
         Extent::new(start, if pages == 0 { PAGE_SECTORS } else { pages * PAGE_SECTORS })

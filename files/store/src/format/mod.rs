@@ -17,11 +17,11 @@ use seekless_block::PAGE_BYTES;
 
 pub use document::document;
 pub use geometry::{Geometry, GeometryError};
-pub use pages::{BODY_BYTES, CheckpointHeader, RecordPage, Role, Superblock};
-pub use record::{Change, FileRecord, GroupRecord, RECORD_BYTES_MAX, SlotRecord, records};
+pub use pages::{CheckpointHeader, RecordPage, Role, Superblock};
+pub use record::{Change, FileRecord, GroupRecord, SlotRecord, records};
 
-pub(crate) use pages::pack;
-pub(crate) use record::{file_bytes, group_bytes};
+pub(crate) use pages::{BODY_BYTES, pack};
+pub(crate) use record::{RECORD_BYTES_MAX, file_bytes, group_bytes};
 
 /// The bytes of one page.
 pub type Page = [u8; PAGE_BYTES as usize];

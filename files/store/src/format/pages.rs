@@ -77,7 +77,7 @@ layout! {
 }
 
 /// Bytes of records in one page, at most.
-pub const BODY_BYTES: usize = size_of::<Page>() - FRAME_BYTES - RecordHead::BYTES;
+pub(crate) const BODY_BYTES: usize = size_of::<Page>() - FRAME_BYTES - RecordHead::BYTES;
 
 const KIND_SUPERBLOCK: u16 = 1;
 const KIND_CHECKPOINT: u16 = 2;

@@ -81,7 +81,7 @@ pub enum Change {
 }
 
 /// Longest record: a page holds at least one.
-pub const RECORD_BYTES_MAX: usize = 1 + if FileRecord::BYTES + NAME_BYTES_MAX
+pub(crate) const RECORD_BYTES_MAX: usize = 1 + if FileRecord::BYTES + NAME_BYTES_MAX
     > GroupRecord::BYTES + GROUP_FILES_MAX * SlotRecord::BYTES
 {
     FileRecord::BYTES + NAME_BYTES_MAX

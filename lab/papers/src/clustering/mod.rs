@@ -20,4 +20,4 @@ pub use figures::Effort;
 pub use model::{Model, Modelled};
 pub use named::Layout;
 pub use report::reproduce;
-pub use rotation::{Exact, Rotation, Start};
+pub use rotation::{Rotation, Start};
