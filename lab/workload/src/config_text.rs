@@ -16,7 +16,6 @@ pub struct TextError {
     pub what: String,
 }
 
-/// The error at a byte of a text.
 pub(crate) fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
@@ -46,7 +45,6 @@ pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T,
 pub(crate) struct Amount(pub u64);
 
 impl Amount {
-    /// Parses a size.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let clean = text.trim();
         let bad = || {

@@ -142,7 +142,6 @@ pub(crate) struct MadeFile {
 }
 
 impl MadeFile {
-    /// A path for the file of this number.
     pub(crate) fn path(&self, file: u32) -> String {
         format!("/made/d{}/f{file}", self.directory)
     }
@@ -318,7 +317,6 @@ impl FilePlay {
         play
     }
 
-    /// The files, by number.
     pub(crate) fn files(&self) -> &[MadeFile] {
         &self.files
     }

@@ -24,7 +24,6 @@ const PIECE: f64 = 512.0;
 /// Most pages of a request: 128 KiB, Linux's read-ahead.
 const LONGEST: u64 = 32;
 
-/// A load of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fs2Load {
     /// A web shop's database and pictures: fixed times; queries and pictures recur in any order,
@@ -43,7 +42,6 @@ impl Fs2Load {
     /// All loads, in the paper's order.
     pub(crate) const ALL: [Self; 4] = [Self::TpcW, Self::Cvs, Self::X, Self::Surge];
 
-    /// Its name in tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::TpcW => "TPC-W-like",

@@ -8,10 +8,8 @@ use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
 use super::dice::Dice;
 
-/// The kind of a start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StartUp {
-    /// Number of reads.
     pub reads: u32,
     /// Mean sectors of a read.
     pub sectors: f64,

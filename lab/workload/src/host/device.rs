@@ -47,10 +47,8 @@ pub(super) fn loops_of(file: &Path) -> Vec<String> {
     entries.filter(is_its).map(|e| format!("/dev/{}", e.file_name().to_string_lossy())).collect()
 }
 
-/// A device for a file system.
 #[derive(Clone, Debug)]
 pub(crate) struct Attached {
-    /// The block device.
     pub device: PathBuf,
     /// Whether a server of this project provides it.
     pub served: bool,
@@ -79,7 +77,6 @@ impl BlockDevice {
         }
     }
 
-    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -146,7 +143,6 @@ impl Ledger {
         Server::start(args, LedgerEntry::Server.word(), self.dir())
     }
 
-    /// Formats a device.
     pub(crate) fn format(
         &mut self,
         device: &Path,

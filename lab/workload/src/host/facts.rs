@@ -8,14 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::attempt;
 use super::filesystem::FsKind;
 
-/// The host of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Facts {
     /// Release and version of the kernel.
     pub kernel: String,
     /// Number of processors, and their model name.
     pub processors: String,
-    /// RAM.
     pub memory_bytes: u64,
     /// The programs that create file systems, with their versions.
     pub programs: BTreeMap<String, String>,

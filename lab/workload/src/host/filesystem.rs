@@ -66,7 +66,6 @@ impl FsTable {
         Self::toml("filesystems.toml", BUILT_IN)
     }
 
-    /// Parses a table.
     pub(crate) fn toml(file: &str, text: &str) -> Result<Self, TextError> {
         let table: Self = config_text::toml(file, text)?;
         for kind in &table.filesystem {
@@ -154,7 +153,6 @@ impl FsKind {
         (!self.over.is_empty()).then(|| Self::fill(&self.over, &[], &places))
     }
 
-    /// The command that checks it.
     pub(crate) fn check_command(&self, device: &Path) -> Option<Vec<OsString>> {
         (!self.check.is_empty()).then(|| Self::fill(&self.check, &[], &[("{device}", device)]))
     }

@@ -201,7 +201,6 @@ impl Ledger {
         Ok(())
     }
 
-    /// Number of entries.
     pub(crate) const fn len(&self) -> usize {
         self.entries.len()
     }

@@ -20,13 +20,10 @@ pub(crate) const FDS: usize = 64;
 pub struct Personality {
     /// Its name; the name of a variant follows after a colon.
     pub name: String,
-    /// A title of one line.
     pub(crate) title: String,
     /// The system that it imitates, and the source of its numbers.
     pub(crate) about: String,
-    /// Sets of files.
     pub(crate) sets: Vec<FileSetSpec>,
-    /// Flows; each is run by its own threads.
     pub(crate) flows: Vec<Flow>,
     /// The gates of the steps: name, and maximum number of posts.
     pub(crate) gates: Vec<(String, u64)>,
@@ -40,7 +37,6 @@ pub struct Personality {
 pub(crate) enum SizeSpec {
     /// All files have this size.
     Fixed(u64),
-    /// Gamma-distributed sizes.
     Gamma {
         /// Mean in bytes.
         mean: u64,
@@ -71,9 +67,7 @@ impl SizeSpec {
 pub(crate) struct FileSetSpec {
     /// Its name, which is also the name of its directory.
     pub name: String,
-    /// Number of places for files.
     pub files: u64,
-    /// The sizes of its files.
     pub size: SizeSpec,
     /// Mean number of entries per directory.
     pub width: f64,
@@ -103,20 +97,16 @@ impl FileSetSpec {
 /// Steps that some threads repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Flow {
-    /// Its name.
     pub name: String,
-    /// Number of threads.
     pub threads: u32,
     /// The steps in order, repeated without end.
     pub steps: Vec<FlowStep>,
 }
 
-/// One operation of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FlowStep {
     /// The name for its counts and latencies; several steps can have the same name.
     pub name: String,
-    /// The operation.
     pub act: StepAction,
     /// Number of repetitions in a row.
     pub times: u32,
@@ -127,7 +117,6 @@ pub(crate) struct FlowStep {
 /// open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileSlot {
-    /// Number of the descriptor.
     pub fd: usize,
     /// Index into [`Personality::sets`].
     pub set: Option<usize>,
@@ -139,50 +128,95 @@ pub(crate) struct FileSlot {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum StepAction {
     /// Opens the next existing file of the set.
-    Open { set: usize, fd: usize },
+    Open {
+        set: usize,
+        fd: usize,
+    },
     /// Creates the next absent file of the set.
-    Create { set: usize, fd: usize },
-    /// Closes the descriptor.
-    Close { fd: usize },
+    Create {
+        set: usize,
+        fd: usize,
+    },
+    Close {
+        fd: usize,
+    },
     /// Deletes the next file of the set that no thread has open.
-    Delete { set: usize },
+    Delete {
+        set: usize,
+    },
     /// Reads the attributes of the next file of the set.
-    Stat { set: usize },
+    Stat {
+        set: usize,
+    },
     /// Makes the file durable.
-    Fsync { fd: usize },
+    Fsync {
+        fd: usize,
+    },
     /// Reads the whole file, `io` bytes at a time; counts as one operation.
-    ReadWhole { slot: FileSlot, io: u64 },
+    ReadWhole {
+        slot: FileSlot,
+        io: u64,
+    },
     /// Writes the file's size from the beginning, `io` bytes at a time; counts as one operation.
     /// The last write has `io` bytes, too.
-    WriteWhole { slot: FileSlot, io: u64 },
+    WriteWhole {
+        slot: FileSlot,
+        io: u64,
+    },
     /// Appends `io` bytes, or a random number of bytes below `io`.
-    Append { slot: FileSlot, io: u64, random: bool },
+    Append {
+        slot: FileSlot,
+        io: u64,
+        random: bool,
+    },
     /// Reads `io` bytes: the next ones, or at a random multiple of `io`. At the end of the file,
     /// reading starts again at the beginning.
-    Read { slot: FileSlot, io: u64, random: bool, direct: bool },
+    Read {
+        slot: FileSlot,
+        io: u64,
+        random: bool,
+        direct: bool,
+    },
     /// Writes `io` bytes: the next ones, or at a random multiple of `io`. With `sync`, each write
     /// is durable when it ends. With `background`, the thread continues at once.
-    Write { slot: FileSlot, io: u64, random: bool, direct: bool, sync: bool, background: bool },
+    Write {
+        slot: FileSlot,
+        io: u64,
+        random: bool,
+        direct: bool,
+        sync: bool,
+        background: bool,
+    },
     /// Waits for the thread's background writes.
     Await,
     /// Waits `seconds`.
-    Think { seconds: f64 },
+    Think {
+        seconds: f64,
+    },
     /// Computes: `loops` rounds of a short loop.
-    Burn { loops: u64 },
+    Burn {
+        loops: u64,
+    },
     /// Waits for `posts` posts, and takes them.
-    Wait { gate: usize, posts: u64 },
+    Wait {
+        gate: usize,
+        posts: u64,
+    },
     /// Posts; waits while the gate is full.
-    Post { gate: usize, posts: u64 },
+    Post {
+        gate: usize,
+        posts: u64,
+    },
     /// Waits until the rate allows the operations since the last pace.
-    Pace { by: PaceUnit },
+    Pace {
+        by: PaceUnit,
+    },
 }
 
-/// The unit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PaceUnit {
     /// Number of times the step is reached.
     Turns,
-    /// Operations.
     Operations,
     /// Reads and writes.
     Transfers,

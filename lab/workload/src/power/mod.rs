@@ -33,12 +33,10 @@ pub struct Source {
     pub by: String,
 }
 
-/// A reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Reading {
     /// Joules since a fixed time; never decreases.
     Joules(f64),
-    /// Watts at this moment.
     Watts(f64),
 }
 

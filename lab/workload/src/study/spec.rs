@@ -158,12 +158,10 @@ impl StudySpec {
         self.kinds.get(&cell.filesystem)
     }
 
-    /// The device of a cell.
     pub(crate) fn device(&self, cell: &Cell) -> Option<&DeviceSpec> {
         self.devices.iter().find(|d| d.name == cell.device)
     }
 
-    /// The workload of a cell.
     pub(crate) fn workload(&self, cell: &Cell) -> Option<&WorkloadSpec> {
         self.workloads.iter().find(|w| w.name == cell.workload)
     }
