@@ -1,7 +1,7 @@
 //! `seekless-lab synth`: a made-up week or day with the statistics that a paper prints of a real
 //! one, written as a trace.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_cli::output;

@@ -45,7 +45,7 @@ pub mod fuzzing {
     }
 
     /// Parses Filebench's language.
-    pub(crate) fn wml(data: &[u8]) {
+    pub fn wml(data: &[u8]) {
         let Ok(text) = std::str::from_utf8(data) else { return };
         if let Ok(p) = crate::Personality::wml("fuzz", text) {
             let _ = p.operations_per_turn();

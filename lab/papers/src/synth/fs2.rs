@@ -39,9 +39,6 @@ pub(crate) enum Fs2Load {
 }
 
 impl Fs2Load {
-    /// All loads, in the paper's order.
-    pub(crate) const ALL: [Self; 4] = [Self::TpcW, Self::Cvs, Self::X, Self::Surge];
-
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::TpcW => "TPC-W-like",
@@ -463,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_load_leaves_the_stated_share_of_the_disk_free() {
-        for load in Fs2Load::ALL {
+        for load in [Fs2Load::TpcW, Fs2Load::Cvs, Fs2Load::X, Fs2Load::Surge] {
             let world = Fs2World::new(load, CAPACITY, 0.1, 1);
             let free: u64 = world.free.iter().map(|e| e.len.0).sum();
             let share = free as f64 / CAPACITY.0 as f64;

@@ -92,7 +92,7 @@ pub(crate) struct Mounted {
     /// The mount options in force, as reported by the kernel.
     pub options: String,
     /// The program that mounts `dir` over itself; the ledger ends it.
-    pub over: Option<Server>,
+    _over: Option<Server>,
 }
 
 impl Ledger {
@@ -177,7 +177,7 @@ impl Ledger {
             over = Some(Server::start(&command, LedgerEntry::Over.word(), self.dir())?);
             (driver, within) = (format!("{} over {driver}", kind.name), inner);
         }
-        Ok(Mounted { driver, dir: within, options, over })
+        Ok(Mounted { driver, dir: within, options, _over: over })
     }
 }
 

@@ -10,7 +10,8 @@ mod memory;
 mod program;
 
 pub(crate) use device::{Attached, BlockDevice, Mounted};
-pub(crate) use facts::{Facts, drop_caches};
+pub(crate) use facts::Facts;
+pub use facts::drop_caches;
 pub use filesystem::{FsKind, FsTable};
 pub use ledger::Ledger;
 pub(crate) use ledger::LedgerEntry;

@@ -94,7 +94,7 @@ mod tests {
         assert!(preset("nosuch").is_none());
         assert!(preset("webserver:nosuch").unwrap().is_err());
         let mail = preset("varmail").unwrap().unwrap();
-        let syncs = |s: &&crate::FlowStep| matches!(s.act, StepAction::Fsync { .. });
+        let syncs = |s: &&crate::personality::FlowStep| matches!(s.act, StepAction::Fsync { .. });
         assert_eq!(mail.flows[0].steps.iter().filter(syncs).count(), 2);
     }
 }

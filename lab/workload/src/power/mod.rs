@@ -152,7 +152,7 @@ const EVERY_S: f64 = 0.2;
 
 impl Meters {
     /// These meters, and the processor model if there is one.
-    pub(crate) fn new(meters: Vec<Box<dyn Meter>>, cpu: Option<CpuModel>) -> Self {
+    fn new(meters: Vec<Box<dyn Meter>>, cpu: Option<CpuModel>) -> Self {
         Self { books: meters.into_iter().map(Book::new).collect(), cpu, next_s: 0.0 }
     }
 

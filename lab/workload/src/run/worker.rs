@@ -57,8 +57,9 @@ impl<'a> Worker<'a> {
         let steps = &shared.personality.flows[flow].steps;
         let largest = shared.personality.flows[flow].largest_read();
         let buffer = vec![0; largest as usize + ALIGN];
-        let name =
-            |s: &crate::FlowStep| shared.names.iter().position(|n| *n == s.name).unwrap_or(0);
+        let name = |s: &crate::personality::FlowStep| {
+            shared.names.iter().position(|n| *n == s.name).unwrap_or(0)
+        };
         let mut flags = vec![OFlags::empty(); FDS];
         for step in steps {
             if let Some(fd) = fd_of(&step.act) {
