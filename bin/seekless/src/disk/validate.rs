@@ -72,35 +72,42 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn one(spec: &DiskSpec, trace: &Path) -> anyhow::Result<(Value, Vec<Table>)> {
     let m = measured(spec, trace)?;
-    let value = json!({
-        "schema": SCHEMA,
-        "disk": spec.name,
-        "requests": m.requests,
-        "measured_ms_mean": m.measured_ms_mean,
-        "model_ms_mean": m.model_ms_mean,
-        "demerit_ms": m.demerit_ms,
-        "demerit_share": m.demerit_share,
-    });
-    let table = Table::new(
-        "Measured and modelled service times",
-        vec![
-            Column::text("disk"),
-            Column::number("requests", Unit::Count),
-            Column::number("measured mean", Unit::Seconds).digits(4),
-            Column::number("model's mean", Unit::Seconds).digits(4),
-            Column::number("demerit", Unit::Seconds).digits(3),
-            Column::number("of mean", Unit::Share).digits(3),
-        ],
-    )
-    .row([
-        Cell::from(spec.name.as_str()),
+    let mut value = json!({ "schema": SCHEMA, "disk": spec.name });
+    numbers(&mut value, &m);
+    let table = Table::new("Measured and modelled service times", columns("disk"))
+        .row(cells(&spec.name, &m));
+    Ok((value, vec![table]))
+}
+
+/// Adds the numbers of a measurement to a JSON object.
+fn numbers(value: &mut Value, m: &Measurement) {
+    value["requests"] = m.requests.into();
+    value["measured_ms_mean"] = m.measured_ms_mean.into();
+    value["model_ms_mean"] = m.model_ms_mean.into();
+    value["demerit_ms"] = m.demerit_ms.into();
+    value["demerit_share"] = m.demerit_share.into();
+}
+
+fn columns(first: &str) -> Vec<Column> {
+    vec![
+        Column::text(first),
+        Column::number("requests", Unit::Count),
+        Column::number("measured mean", Unit::Seconds).digits(4),
+        Column::number("model's mean", Unit::Seconds).digits(4),
+        Column::number("demerit", Unit::Seconds).digits(3),
+        Column::number("of mean", Unit::Share).digits(3),
+    ]
+}
+
+fn cells(name: &str, m: &Measurement) -> [Cell; 6] {
+    [
+        Cell::from(name),
         Cell::from(m.requests as u64),
         Cell::from(m.measured_ms_mean / 1e3),
         Cell::from(m.model_ms_mean / 1e3),
         Cell::from(m.demerit_ms / 1e3),
         Cell::from(m.demerit_share),
-    ]);
-    Ok((value, vec![table]))
+    ]
 }
 
 /// A disk's model beside the requests of a trace.
@@ -254,18 +261,9 @@ fn mechanical_table() -> Table {
 fn real_drives(args: &Args, drives: &Path) -> anyhow::Result<(Vec<Value>, Table)> {
     let published = published(&args.input.join("real/summary.csv"))?;
     let mut values = Vec::new();
-    let mut table = Table::new(
-        "Real drives: measured service times and ours",
-        vec![
-            Column::text("drive"),
-            Column::number("requests", Unit::Count),
-            Column::number("measured mean", Unit::Seconds).digits(4),
-            Column::number("model's mean", Unit::Seconds).digits(4),
-            Column::number("demerit", Unit::Seconds).digits(3),
-            Column::number("of mean", Unit::Share).digits(3),
-            Column::number("DiskSim's demerit", Unit::Seconds).digits(3),
-        ],
-    );
+    let mut all = columns("drive");
+    all.push(Column::number("DiskSim's demerit", Unit::Seconds).digits(3));
+    let mut table = Table::new("Real drives: measured service times and ours", all);
     let names = text::names(drives)?;
     for specs in names.iter().filter(|n| n.ends_with(".diskspecs")) {
         let stem = specs.trim_end_matches(".diskspecs");
@@ -278,24 +276,12 @@ fn real_drives(args: &Args, drives: &Path) -> anyhow::Result<(Vec<Value>, Table)
         let spec = import::import(&drives.join(specs))?;
         let m = measured(&spec, &drives.join(trace))?;
         let theirs = published.iter().find(|p| p.0 == stem).map(|p| p.1);
-        values.push(json!({
-            "drive": stem,
-            "requests": m.requests,
-            "measured_ms_mean": m.measured_ms_mean,
-            "model_ms_mean": m.model_ms_mean,
-            "demerit_ms": m.demerit_ms,
-            "demerit_share": m.demerit_share,
-            "reference_demerit_ms": theirs,
-        }));
-        table = table.row([
-            Cell::from(stem),
-            Cell::from(m.requests as u64),
-            Cell::from(m.measured_ms_mean / 1e3),
-            Cell::from(m.model_ms_mean / 1e3),
-            Cell::from(m.demerit_ms / 1e3),
-            Cell::from(m.demerit_share),
-            theirs.map_or(Cell::Empty, |ms| Cell::from(ms / 1e3)),
-        ]);
+        let mut value = json!({ "drive": stem });
+        numbers(&mut value, &m);
+        value["reference_demerit_ms"] = json!(theirs);
+        values.push(value);
+        let theirs = theirs.map_or(Cell::Empty, |ms| Cell::from(ms / 1e3));
+        table = table.row(cells(stem, &m).into_iter().chain([theirs]));
     }
     Ok((values, table))
 }
