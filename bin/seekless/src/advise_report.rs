@@ -1,5 +1,4 @@
-//! What an advice looks like as a page: the answer, what each system saves with its range, and the
-//! days one by one.
+//! An advice as a page: the answer, the savings of each system with their range, and each day.
 
 use seekless_compare::{Advice, Tried, Verdict};
 use seekless_report::{

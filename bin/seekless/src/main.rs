@@ -42,10 +42,10 @@ enum Command {
     Convert(convert::Args),
     Serve(Box<serve::Args>),
     Top(top::Args),
-    /// A volume and its area: make, look at, steer, check, repair, take apart
+    /// A volume and its area: make, inspect, control, check, repair, remove
     #[command(subcommand)]
     Volume(volume::Args),
-    /// A directory whose small files are kept in groups: mount, look at, unmount
+    /// A directory whose small files are kept in groups: mount, inspect, unmount
     #[command(subcommand)]
     Files(files::Args),
     /// Disks and other devices: the catalogue, a disk from measurements, a disk emulated in real
@@ -57,7 +57,7 @@ enum Command {
     Man(manual::ManArgs),
 }
 
-/// Verbs of earlier versions, and where each is today.
+/// Verbs of earlier versions, and their present names.
 const MOVED: &[(&str, &str)] = &[
     ("format", "seekless volume format"),
     ("status", "seekless volume status"),

@@ -59,7 +59,7 @@ Examples:
 pub(crate) struct Args {
     /// The file or block device to serve
     backing: PathBuf,
-    /// Make the backing as a sparse file of this size if it is absent
+    /// Make the backing as a sparse file of this size, if it does not exist
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
     /// Refuse writes
@@ -77,7 +77,7 @@ pub(crate) struct Args {
         help_heading = "Front ends"
     )]
     name: String,
-    /// Mount the volume over this file, which is made if absent: for losetup
+    /// Mount the volume over this file, for losetup; the file is made if absent
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
     fuse: Option<PathBuf>,
     /// The area that `seekless volume format --at` made
@@ -214,7 +214,7 @@ impl Args {
 }
 
 impl Args {
-    /// A volume as it would be with its area attached, to be read; neither is written.
+    /// The volume with its area, read-only; backing and area stay unchanged.
     pub(crate) fn rescue(
         backing: PathBuf,
         area: Option<PathBuf>,
@@ -537,7 +537,7 @@ fn explain(error: ServeError, args: &Args) -> anyhow::Error {
     }
 }
 
-/// Hours of the day, from the first on, to before the second.
+/// Hours of the day: from the first to before the second.
 fn hours(text: &str) -> Result<(u64, u64), String> {
     let hour = |t: &str| t.trim().parse::<u64>().ok().filter(|&h| h <= 24);
     text.split_once('-')

@@ -10,16 +10,16 @@ use serde::Serialize;
 use crate::{output, stat_heat, stat_report, stat_tables};
 use seekless_cli::args::{Out, ReadArgs, duration, size};
 
-/// Memory below which estimates say little.
+/// With less memory, estimates are too coarse.
 const MEMORY_MIN: Bytes = Bytes(16 << 20);
 
-/// Say what a trace is like: what it touches, how often, in which order, at which times
+/// Show the statistics of a trace: addresses, frequency, order and times of its requests
 ///
 /// BORG's Table 1 and Figure 1 (top-20% share, partial determinism, rank and frequency, heat map,
 /// working sets by day), temperature, reuse distance and miss ratio, sizes, distances, bursts,
-/// alignment, processes. One pass over the trace. Every number is exact while what grows with the
-/// trace fits --memory; beyond, a sample of the pages stands for all of them, and each number says
-/// what it may be off by. docs/using/stat.md defines every number.
+/// alignment, processes. The trace is read once. Numbers are exact if their data fit --memory.
+/// Otherwise they are estimated from a sample of the pages, and each number has its error.
+/// docs/using/stat.md defines every number.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,14 +31,14 @@ Examples:
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
     trace: String,
-    /// Memory for what grows with the trace; beyond, numbers are estimated from a sample and say so
+    /// Memory for data that grow with the trace; beyond it, numbers are estimates, with their
+    /// errors
     #[arg(long, value_parser = memory, default_value = "1GiB")]
     memory: Bytes,
-    /// Length of a day for working sets, where the trace has times and no day numbers: 24h, 90m,
-    /// 30s
+    /// Length of a day for working sets, if the trace has times and no day numbers: 24h, 90m, 30s
     #[arg(long, value_name = "TIME", value_parser = day, default_value = "24h")]
     day: Duration,
-    /// Size of the file system or device: tells which share of it was accessed
+    /// Size of the file system or device, for the share of it that was accessed
     #[arg(long, value_parser = whole)]
     size: Option<Bytes>,
     /// Rows of the tables of processes and devices, and of days; the JSON has them all

@@ -1,6 +1,5 @@
-//! What is known of a trace as one HTML report: figures of the rank and frequency of pages, heat
-//! over time and address, working sets, temperature, miss ratio and distributions. Knows figures,
-//! not statistics.
+//! A trace's statistics as one HTML report: figures of the rank and frequency of pages, heat over
+//! time and address, working sets, temperature, miss ratio and distributions.
 
 use seekless_block::Bytes;
 use seekless_report::{
@@ -11,7 +10,7 @@ use seekless_trace::stats::{Distribution, Heat, Summary};
 use crate::stat::By;
 use crate::stat_tables;
 
-/// Heat maps shown.
+/// Most heat maps.
 const HEATS: usize = 4;
 
 pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &str) -> Report {
@@ -94,7 +93,7 @@ fn shape(s: &Summary) -> Section {
 }
 
 fn line(x: Axis, y: Axis, series: Vec<Points>) -> Lines {
-    // A series of nothing would only take a colour.
+    // An empty series would only take a colour.
     Lines { x, y, series: series.into_iter().filter(|p| !p.points.is_empty()).collect() }
 }
 
@@ -212,7 +211,7 @@ fn cdf(
     least: f64,
     caption: &str,
 ) -> Figure {
-    // A logarithmic axis has no zero. Between two values the share stays what it was.
+    // A logarithmic axis has no zero. Between two values the share is constant.
     let curve = |d: &Distribution| {
         let mut before = 0.0;
         let step = |&(v, q): &(f64, f64)| {

@@ -1,4 +1,4 @@
-//! What the demo found, in a table, in words and as a report.
+//! The demo's results: a table, sentences and a report.
 
 use seekless_block::{Extent, Sectors, SimTime};
 use seekless_disk::DeviceSpec;
@@ -157,7 +157,7 @@ fn head_paths(halves: [&Half; 2]) -> HeadPath {
     }
 }
 
-/// What is measured and what is modelled.
+/// The measured and the modelled numbers.
 fn provenance(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64) -> Provenance {
     Provenance {
             command: std::env::args().collect::<Vec<_>>().join(" "),

@@ -1,5 +1,5 @@
-//! `seekless disk validate`: a disk's model beside measured requests, or every run of a folder of
-//! references. The comparison is the library's; here texts are found and results shown.
+//! `seekless disk validate`: compares a disk's model with measured requests, or with a folder of
+//! reference runs. This module reads the files and shows the results.
 
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,11 @@ const SCHEMA: &str = "seekless.disk-validate/1";
 /// Compare a disk's model with measured requests, or with a folder of reference runs
 ///
 /// With --disk, INPUT is a trace of measured requests, a line each: R|W Hit|Miss|Doub|Trip SECTOR
-/// SECTORS SERVICE_US THINK_US. The model serves the same requests, each THINK_US after the end of
-/// the one before.
+/// SECTORS SERVICE_US THINK_US. The model serves the same requests. Each request arrives THINK_US
+/// after the end of the request before.
 ///
-/// Without, INPUT is a folder of references: mech/ holds runs of DiskSim's mechanics, and the
-/// drives measured lie in --drives.
+/// Without --disk, INPUT is a folder of references: mech/ has runs of DiskSim's mechanics, and
+/// --drives has the measured drives.
 ///
 /// The demerit figure is the root mean square of the horizontal distance between two distributions
 /// of times.
@@ -135,7 +135,7 @@ fn measured(spec: &DiskSpec, trace: &Path) -> anyhow::Result<Measurement> {
     compare_measured(disk, &requests).with_context(|| format!("cannot replay {name}"))
 }
 
-/// A run of the reference simulator, as its file's name tells.
+/// A run of the reference simulator, by the name of its file.
 struct Run {
     name: String,
     disk: String,
@@ -143,7 +143,7 @@ struct Run {
     scheduler: Scheduler,
 }
 
-/// What follows the name of a run in the name of the file with its results.
+/// The ending of the file with a run's results.
 const RESULTS: &str = ".req.csv.zst";
 
 impl Run {
@@ -161,8 +161,8 @@ impl Run {
         }))
     }
 
-    /// How its requests came: mixes 16 at a time, sequential ones one by one, the others at their
-    /// own times.
+    /// The arrival of its requests: mixes 16 at a time, sequential requests one by one, others at
+    /// their own times.
     fn mode(&self) -> Loop {
         match self.workload.as_str() {
             w if w.contains("open") || w.starts_with("rand") => Loop::Open,

@@ -7,7 +7,7 @@ use seekless_serve::HostQueue;
 /// `NAME[,speed=X]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Emulated {
-    /// In the catalogue, or a file's.
+    /// A name of the catalogue, or the path of a file.
     pub(super) name: String,
     /// Times faster than the real one.
     pub(super) speed: f64,

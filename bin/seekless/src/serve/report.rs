@@ -1,4 +1,4 @@
-//! What a server is said to serve, how it goes, and what it has done: words, a line, and JSON.
+//! A server's announcement, status and summary: sentences, a line, and JSON.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::Args;
 
-/// The path as it is called from anywhere.
+/// The path for a process in any folder.
 fn anywhere(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// What is served, and how to attach it.
+/// The served volume, and the command that attaches it.
 pub(super) fn announcement(
     args: &Args,
     server: &ServerHandle,
@@ -57,7 +57,7 @@ pub(super) fn announcement(
     text
 }
 
-/// What the area held.
+/// The contents of the area.
 fn attached(found: &AttachReport) -> String {
     let bytes = |pages: u64| Bytes(pages * PAGE_BYTES);
     let mut text = "area  ".to_owned();
@@ -76,7 +76,7 @@ fn attached(found: &AttachReport) -> String {
     text
 }
 
-/// One line on how it goes.
+/// The status in one line.
 pub(super) fn status(stats: &ServerStats) -> String {
     let e = &stats.engine;
     let mut line = format!(
@@ -101,7 +101,7 @@ pub(super) fn status(stats: &ServerStats) -> String {
     line
 }
 
-/// What it has done.
+/// The work done.
 pub(super) fn summary(stats: &ServerStats) -> String {
     let e = &stats.engine;
     let mut text = format!(
@@ -176,11 +176,11 @@ struct DiskCounts<'a> {
     rotation_s: f64,
     transfer_s: f64,
     energy_j: f64,
-    /// How far answers were behind the modelled disk, in real time.
+    /// Delay of the answers against the modelled disk, in real time.
     late_median_s: f64,
     late_p99_s: f64,
     late_max_s: f64,
-    /// All of it over the I/Os.
+    /// All delay over the number of I/Os.
     j_per_op: f64,
     /// Energy by state, in joules, and time by state, in seconds.
     energy_by_state_j: States,

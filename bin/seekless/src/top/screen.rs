@@ -21,8 +21,7 @@ pub(super) struct Look {
     pub(super) colour: bool,
 }
 
-/// Everything, in at most `look.height` lines that end in a line break, none wider than
-/// `look.width`.
+/// At most `look.height` lines, each with a line break, none wider than `look.width`.
 pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String {
     let mut lines: Vec<String> = Vec::new();
     let v = &s.volume;

@@ -33,7 +33,7 @@ pub(crate) struct StatusArgs {
 Examples:
   seekless volume replan /dev/sdb")]
 pub(crate) struct ReplanArgs {
-    /// The file or block device that is served
+    /// The served file or block device
     backing: PathBuf,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct DrainArgs {
     moved: bool,
 }
 
-/// Change where writes go: home at once, or into the write buffer first
+/// Change the destination of writes: home at once, or the write buffer first
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -161,7 +161,7 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Schema `seekless.dump/1`. Addresses and sizes in sectors of 512 bytes, unless they are named
+/// Schema `seekless.dump/1`. Addresses and sizes are in sectors of 512 bytes, unless the name says
 /// pages.
 #[derive(Serialize)]
 struct Dump {
@@ -169,9 +169,9 @@ struct Dump {
     superblock: SuperblockDump,
     log_records_behind_checkpoint: u64,
     clean: bool,
-    /// Home's two ends stand in the area; `null` where that cannot be said.
+    /// Home's two ends are in the area; `null` if that is unknown.
     guarded: Option<bool>,
-    /// Of home: discarded and not written since; of that, where bytes of replicas may stand.
+    /// Discarded sectors of home, and those of them that may hold bytes of replicas.
     free: u64,
     stained: u64,
     map: Vec<CopyDump>,
@@ -191,7 +191,7 @@ struct SuperblockDump {
     segment_pages: u32,
     read_segments: u32,
     log_segments: u32,
-    /// Where copies are replicas in home's discarded pages.
+    /// Pages of the free map, if copies are replicas in home's discarded pages.
     free_map_pages: u32,
     checkpoint_slot: u8,
     checkpoint_generation: u64,

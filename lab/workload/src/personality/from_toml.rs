@@ -349,9 +349,9 @@ impl Reader<'_> {
         self.text.check_fields(offset, "this operation", &given, step.op.fields(), "name, times")
     }
 
-    fn act(&mut self, s: RawStep, offset: usize) -> Result<StepAction, TextError> {
+    fn act(&mut self, mut s: RawStep, offset: usize) -> Result<StepAction, TextError> {
         let set = s.set.as_ref().map(|n| self.find_set(n)).transpose()?;
-        let fd = s.fd.map(|f| self.text.within("fd", f, 0..=FDS as u64 - 1)).transpose()?;
+        let fd = s.fd.take().map(|f| self.text.within("fd", f, 0..=FDS as u64 - 1)).transpose()?;
         if s.io.is_some() && set.is_none() && fd.is_none() {
             return Err(self.text.error(offset, "this operation needs 'fd', 'set' or both"));
         }
@@ -378,7 +378,7 @@ impl Reader<'_> {
                 "'direct' needs 'random' and an io that is a multiple of 512 bytes",
             ));
         }
-        let posts = self.text.within_or("posts", s.posts, 1, 1..=1 << 40)?;
+        let posts = self.text.within_or("posts", s.posts.take(), 1, 1..=1 << 40)?;
         Ok(match s.op {
             Word::Open => StepAction::Open { set, fd },
             Word::Create => StepAction::Create { set, fd },
