@@ -104,11 +104,11 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
     let fixed = &panel.points[panel.best];
     let every = interval(tuned, fixed.setting.interval_folds);
     let (varied, title) = match panel.parameter {
-        Parameter::Interval => ("planned anew after", format!("Interval, with {}", size(fixed))),
-        Parameter::Size => ("optimized area", format!("Size, planned anew after {every}")),
+        Parameter::Interval => ("new plan after", format!("Interval, with {}", size(fixed))),
+        Parameter::Size => ("optimized area", format!("Size, new plan after {every}")),
         Parameter::WriteBuffer => {
             let area = size(fixed);
-            ("write buffer", format!("Write buffer, {area}, planned anew after {every}"))
+            ("write buffer", format!("Write buffer, {area}, new plan after {every}"))
         }
     };
     let columns = vec![
@@ -146,7 +146,7 @@ fn finding(tuned: &Tuned) -> String {
     let t = &tuned.chosen;
     let every = interval(tuned, t.setting.interval_folds);
     let best = format!(
-        "an area of {}, planned anew after {every}, {}, saves {} of the disk's time, moving counted",
+        "an area of {}, new plan after {every}, {}, saves {} of the disk's time, moving counted",
         size(t),
         match t.setting.write_buffer_percent {
             0 => "written through".to_owned(),
@@ -158,7 +158,7 @@ fn finding(tuned: &Tuned) -> String {
         format!("Best of {} settings tried: {best}", tuned.settings_tried)
     } else {
         format!(
-            "No setting saves anything. The least bad of {} tried: {best}",
+            "No setting saves anything. The smallest loss of {} tried: {best}",
             tuned.settings_tried
         )
     };

@@ -60,7 +60,7 @@ pub(crate) fn table1(s: &Summary) -> Table {
     let size = |b: u64| Unit::Bytes.format(b as f64, 3);
     let mut table = three("BORG's Table 1");
     if let Some(bytes) = t.size_bytes {
-        table = row(table, "size, as told", size(bytes), String::new());
+        table = row(table, "size, as given", size(bytes), String::new());
     }
     table = row(table, "reads", format!("{}, {}", count(t.reads), size(t.read_bytes)), exact());
     table =

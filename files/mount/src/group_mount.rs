@@ -144,9 +144,9 @@ fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
         );
     }
     match (store.canonicalize(), dir.canonicalize()) {
-        (Ok(store), Ok(dir)) if store.starts_with(&dir) => refuse(
-            "the group store lies in the directory that is to be mounted: put the store elsewhere",
-        ),
+        (Ok(store), Ok(dir)) if store.starts_with(&dir) => {
+            refuse("the group store is in the directory to be mounted: put the store elsewhere")
+        }
         _ => Ok(()),
     }
 }

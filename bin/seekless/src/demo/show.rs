@@ -202,7 +202,7 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64)
                 .table(table(vanilla, borg))
                 .figure(
                     Figure::new("Where the head goes", Basis::Modelled, head).caption(
-                        "Every command of the emulated disk at its first sector. The shaded band at the top is the optimized area, where what days 1 to 3 used together lies side by side.",
+                        "Every command of the emulated disk at its first sector. The shaded band at the top is the optimized area: copies of the data that days 1 to 3 used together, side by side.",
                     ),
                 )
                 .figure(

@@ -63,15 +63,15 @@ fn attached(found: &AttachReport) -> String {
     let mut text = "area  ".to_owned();
     text += match (found.clean, found.trusted) {
         (true, true) => "detached in order, and its copies are good",
-        (true, false) => "detached in order; whether home was written since is not known",
-        (false, _) => "recovered: it had not been detached in order",
+        (true, false) => "detached in order; it is unknown whether home was written since",
+        (false, _) => "recovered: it was not detached in order",
     };
     let _ = write!(text, "; copies of {}", bytes(found.copies));
     if found.suspects > 0 {
         let _ = write!(text, ", {} more to be compared with home", bytes(found.suspects));
     }
     if found.dirty > 0 {
-        let _ = write!(text, ", {} stand in the area alone", bytes(found.dirty));
+        let _ = write!(text, ", {} only in the area", bytes(found.dirty));
     }
     text
 }
@@ -113,7 +113,11 @@ pub(super) fn summary(stats: &ServerStats) -> String {
         Bytes(e.moved_bytes),
     );
     if stats.unobserved > 0 {
-        let _ = write!(text, "\nnot learned from, for want of time: {} requests", stats.unobserved);
+        let _ = write!(
+            text,
+            "\nnot learned from, because the learner was too slow: {} requests",
+            stats.unobserved
+        );
     }
     if let Some(d) = &stats.disk {
         let _ = write!(
@@ -130,7 +134,7 @@ pub(super) fn summary(stats: &ServerStats) -> String {
         let us = |late: std::time::Duration| late.as_secs_f64() * 1e6;
         let _ = write!(
             text,
-            "\nanswers were later than the modelled disk's by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
+            "\nthe answers were later than those of the modelled disk by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
             us(d.lateness.median),
             us(d.lateness.p99),
             us(d.lateness.max),
@@ -138,7 +142,7 @@ pub(super) fn summary(stats: &ServerStats) -> String {
         if d.usage.spin_downs > 0 {
             let _ = write!(
                 text,
-                "\nits platters stopped {} times and rested {:.1} s; waking took {:.1} s",
+                "\nits platters stopped {} times and stood still for {:.1} s; waking took {:.1} s",
                 d.usage.spin_downs,
                 d.usage.time.standby.as_secs_f64(),
                 d.usage.time.spin_up.as_secs_f64(),
@@ -180,7 +184,7 @@ struct DiskCounts<'a> {
     late_median_s: f64,
     late_p99_s: f64,
     late_max_s: f64,
-    /// All delay over the number of I/Os.
+    /// Energy of an I/O.
     j_per_op: f64,
     /// Energy by state, in joules, and time by state, in seconds.
     energy_by_state_j: States,

@@ -107,7 +107,7 @@ fn words(s: &VolumeState) -> String {
         } else if s.drained {
             "nothing; everything is at home".to_owned()
         } else {
-            "nothing at the moment".to_owned()
+            "nothing now".to_owned()
         },
         Bytes(s.copied_bytes),
     );

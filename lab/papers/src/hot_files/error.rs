@@ -56,7 +56,7 @@ pub enum ListError {
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// Another schema.
-    #[error("its schema is '{found}', not {expected}: make it anew with --trace and --list")]
+    #[error("its schema is '{found}', not {expected}: make a new list with --trace and --list")]
     Schema {
         /// The schema in the file.
         found: String,

@@ -39,7 +39,7 @@ pub(super) fn locate(mounted: &Mounted, hot: &HotFile) -> Result<Movable, &'stat
     }
     let runs = extents::map(&file, true).map_err(|_| "the kernel does not report its blocks")?;
     if runs.iter().any(|r| r.odd) {
-        return Err("its data lies in its inode, or not in blocks of its own");
+        return Err("its data are in its inode, or in blocks of another file");
     }
     let written: Vec<Run> = runs.into_iter().filter(|r| !r.unwritten && r.len > 0).collect();
     let whole =
