@@ -179,36 +179,24 @@ pub enum Reply {
 
 /// Why an ask failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum Fault {
-    /// The file is not in this store, or was removed.
     #[error("file {:#x} is not in the group store", .0.0)]
     NoFile(FileNumber),
-    /// The file must move back before it grows so large.
     #[error("a file of more than {FILE_BYTES_MAX} bytes cannot be in a group")]
     TooLarge,
-    /// No file, too many files, the same file twice, or too long a name.
     #[error(
         "a group has 1 to {GROUP_FILES_MAX} different files, with names of at most {NAME_BYTES_MAX} bytes"
     )]
     NoGroup,
-    /// No free clusters.
     #[error("no space left in the group store")]
     NoSpace,
-    /// The file table is full.
     #[error("the file table of the group store is full")]
     TableFull,
-    /// A read failed.
     #[error("the device of the group store failed to read {0}")]
     Read(Extent),
-    /// A group has a wrong checksum.
     #[error("group {group} at {extent} is damaged: its checksum does not match")]
-    Damaged {
-        /// The group.
-        group: u32,
-        /// Its extent on the device.
-        extent: Extent,
-    },
-    /// A write failed. The store accepts no more changes; committed changes are whole.
+    Damaged { group: u32, extent: Extent },
     #[error("the device of the group store failed to write; the store accepts no more changes")]
     Broken,
 }

@@ -17,56 +17,31 @@ use reader::{Newest, Reader};
 
 /// Why a store is not attached.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum AttachError {
-    /// The device failed.
     #[error("the group store's device failed")]
     Device(#[from] DeviceError),
-    /// The device is too small, or the sizes contradict each other.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// Neither superblock is whole.
     #[error("no group store: page 0: {first}; page 1: {second}")]
-    Superblock {
-        /// The error in page 0.
-        first: FormatError,
-        /// The error in page 1.
-        second: FormatError,
-    },
-    /// The superblocks belong to two stores.
+    Superblock { first: FormatError, second: FormatError },
     #[error("the two superblocks belong to different stores: a copy of the device was interrupted")]
     Twins,
-    /// The store is larger than the device.
     #[error(
         "the store needs {needed}, but the device has {found}: the end of the store is missing"
     )]
-    Cut {
-        /// Size in the superblock.
-        needed: Sectors,
-        /// Size of the device.
-        found: Sectors,
-    },
-    /// No usable checkpoint is whole.
+    Cut { needed: Sectors, found: Sectors },
     #[error(
         "the newest checkpoint is damaged, and the log does not reach back to the older one: {0}"
     )]
     Checkpoint(String),
-    /// A batch is missing before a later one.
     #[error("the log is damaged: batch {missing} cannot be read, but the later batch {found} can")]
-    Log {
-        /// The first missing batch.
-        missing: u64,
-        /// A later batch.
-        found: u64,
-    },
-    /// The records make no valid table.
+    Log { missing: u64, found: u64 },
     #[error("the tables contradict each other")]
     Table(#[from] TableError),
-    /// An invalid record on a page whose checksum is correct.
     #[error("page {page} has a correct checksum but an invalid record")]
     Record {
-        /// The page of the store.
         page: u64,
-        /// The error in the record.
         #[source]
         source: FormatError,
     },

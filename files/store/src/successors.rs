@@ -39,35 +39,18 @@ impl Default for GroupConfig {
 
 /// A configuration that contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum GroupConfigError {
-    /// The two numbers of Recent Popularity.
     #[error(
         "{needed} of the last {window} successors: expected a window of 1 to {WINDOW_MAX}, and 1 to all of its successors"
     )]
-    Popularity {
-        /// k.
-        window: u8,
-        /// j.
-        needed: u8,
-    },
-    /// The limits of the group size.
+    Popularity { window: u8, needed: u8 },
     #[error("groups of {least} to {most} files: expected at least 1 file, and a maximum of at least {}", 2 * least.max(&1) - 1)]
-    Size {
-        /// `G_min`.
-        least: u32,
-        /// `G_max`.
-        most: u32,
-    },
-    /// Too few files or streams.
+    Size { least: u32, most: u32 },
     #[error(
         "{files} remembered files and {streams} remembered streams: expected at least 4 of each"
     )]
-    Room {
-        /// Files.
-        files: usize,
-        /// Streams.
-        streams: usize,
-    },
+    Room { files: usize, streams: usize },
 }
 
 impl GroupConfig {

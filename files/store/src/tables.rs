@@ -96,44 +96,18 @@ const _: () = assert!(size_of::<Option<FileEntry>>() == 64);
 
 /// Why records make no valid table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum TableError {
-    /// A group reaches past the last cluster, or past its own clusters.
     #[error(
         "group {group} has {bytes} bytes in clusters {cluster} to {end}; the store has {clusters} clusters"
     )]
-    Group {
-        /// The group.
-        group: u32,
-        /// Its first cluster.
-        cluster: u32,
-        /// The cluster after its last.
-        end: u64,
-        /// Clusters of the store.
-        clusters: u32,
-        /// Length of the group.
-        bytes: u32,
-    },
-    /// A file number past the end of the table.
+    Group { group: u32, cluster: u32, end: u64, clusters: u32, bytes: u32 },
     #[error("file number {0:#x} is too large for this store")]
     Number(u64),
-    /// Two groups in one cluster.
     #[error("cluster {cluster} belongs to group {group} and to another group")]
-    Overlap {
-        /// The cluster.
-        cluster: u32,
-        /// One of the two.
-        group: u32,
-    },
-    /// A file that is missing in its group.
+    Overlap { cluster: u32, group: u32 },
     #[error("file {number:#x} of {size} bytes is missing in group {group}")]
-    Lost {
-        /// The file.
-        number: u64,
-        /// The group that its entry names.
-        group: u32,
-        /// The size in its entry.
-        size: u32,
-    },
+    Lost { number: u64, group: u32, size: u32 },
 }
 
 #[derive(Clone, Debug, Default)]

@@ -30,19 +30,12 @@ pub struct Geometry {
 
 /// An impossible layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum GeometryError {
-    /// An unsupported size of a cluster.
     #[error("clusters of {0} bytes: expected 65536 (64 KiB) or 131072 (128 KiB)")]
     Cluster(u64),
-    /// The store is too small.
     #[error("a store of {found} bytes is too small: give it {needed}")]
-    Small {
-        /// Size given.
-        found: u64,
-        /// Size that is enough.
-        needed: u64,
-    },
-    /// The store is too large.
+    Small { found: u64, needed: u64 },
     #[error("a store of {0} bytes is too large: it has at most 2^31 clusters")]
     Large(u64),
 }

@@ -36,55 +36,24 @@ const CHECKSUM_AT: usize = 12;
 
 /// Why bytes are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum FormatError {
-    /// The page does not begin with the magic of a group store.
     #[error("not a page of a group store: it begins with \"{}\", not \"SEEKGRPS\"", .found.escape_ascii())]
-    Magic {
-        /// The first bytes.
-        found: [u8; 8],
-    },
-    /// The checksum is wrong.
+    Magic { found: [u8; 8] },
     #[error(
         "a damaged page: it carries the checksum {found:#010x}, its bytes have {computed:#010x}"
     )]
-    Checksum {
-        /// In the page.
-        found: u32,
-        /// The checksum of the bytes.
-        computed: u32,
-    },
-    /// The checksum is correct, but the version is unknown.
+    Checksum { found: u32, computed: u32 },
     #[error(
         "a page of version {found}; this seekless reads only version {VERSION}: use the seekless that wrote it"
     )]
-    Version {
-        /// In the page.
-        found: u16,
-    },
-    /// The checksum is correct, but the page is of another kind.
+    Version { found: u16 },
     #[error("a page of kind {found} where one of kind {expected} belongs")]
-    Kind {
-        /// The expected kind.
-        expected: u16,
-        /// In the page.
-        found: u16,
-    },
-    /// A value is impossible, or contradicts another value.
+    Kind { expected: u16, found: u16 },
     #[error("{what}: found {found}, expected {expected}")]
-    Value {
-        /// The structure and the field.
-        what: &'static str,
-        /// The value.
-        found: u64,
-        /// The possible values.
-        expected: &'static str,
-    },
-    /// A structure is incomplete.
+    Value { what: &'static str, found: u64, expected: &'static str },
     #[error("{what} is cut off")]
-    Short {
-        /// The structure.
-        what: &'static str,
-    },
+    Short { what: &'static str },
 }
 
 /// Puts a frame around fields; the rest of the page is zero.

@@ -150,31 +150,24 @@ pub(super) struct FileOutcome {
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum FilesError {
-    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The disk's description is wrong.
     #[error("the disk's description is out of range")]
     Spec(#[from] RangeError),
-    /// The disk refused a request.
     #[error("the disk refused a request")]
     Disk(#[from] DiskError),
-    /// The disk cannot spin down.
     #[error("the disk cannot spin down")]
     SpinDown(#[from] SpinDownError),
-    /// The files do not fit.
     #[error(
         "the files of this trace do not fit the disk beside the group store: choose a larger disk"
     )]
     Full(#[from] FfsFull),
-    /// The store cannot be created.
     #[error("the group store cannot be created")]
     Store(#[from] AttachError),
-    /// The settings of grouping are invalid.
     #[error(transparent)]
     Groups(#[from] GroupConfigError),
-    /// The store failed: a bug.
     #[error("the group store failed: {0}")]
     Fault(#[from] seekless_store::Fault),
 }

@@ -18,26 +18,12 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// An operation that the host refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum HostError {
-    /// A program failed.
     #[error("{program} failed: {said}")]
-    Program {
-        /// The command line.
-        program: String,
-        /// Its last output.
-        said: String,
-    },
-    /// A call failed.
+    Program { program: String, said: String },
     #[error("cannot {what} {place}")]
-    Io {
-        /// The operation.
-        what: &'static str,
-        /// The object of the operation.
-        place: String,
-        /// The error from the host.
-        source: std::io::Error,
-    },
-    /// A conflict.
+    Io { what: &'static str, place: String, source: std::io::Error },
     #[error("{0}")]
     Refused(String),
 }
