@@ -37,12 +37,8 @@ pub struct Personality {
 pub(crate) enum SizeSpec {
     /// All files have this size.
     Fixed(u64),
-    Gamma {
-        /// Mean in bytes.
-        mean: u64,
-        /// Shape of the distribution; 1.5 in Filebench.
-        shape: f64,
-    },
+    /// Gamma-distributed sizes with this mean in bytes; the shape is 1.5 in Filebench.
+    Gamma { mean: u64, shape: f64 },
 }
 
 impl SizeSpec {

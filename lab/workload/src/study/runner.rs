@@ -33,25 +33,14 @@ pub enum Ended {
 
 /// An event of a running study, for people.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
 pub enum Event<'a> {
     /// A killed study left this attached; it has been detached.
     LeftOver(&'a str),
-    /// A run begins.
-    Begins {
-        /// The cell.
-        cell: &'a str,
-        /// Runs done.
-        done: u64,
-        /// Runs expected in all.
-        expected: u64,
-    },
+    /// A run of a cell begins: `done` of `expected` runs are complete.
+    Begins { cell: &'a str, done: u64, expected: u64 },
     /// A run failed; its cell is not run again.
-    Failed {
-        /// The cell.
-        cell: &'a str,
-        /// Why.
-        why: &'a str,
-    },
+    Failed { cell: &'a str, why: &'a str },
 }
 
 /// Settings of one call; the specification says what to run.

@@ -70,31 +70,17 @@ pub struct DeviceSpec {
 
 /// The kind of a device.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
 pub enum DeviceKind {
-    /// A sparse file of the study's folder behind a loop device.
-    Loop {
-        /// Whether to bypass the host's page cache.
-        direct_io: bool,
-    },
+    /// A sparse file of the study's folder behind a loop device; `direct_io` bypasses the host's
+    /// page cache.
+    Loop { direct_io: bool },
     /// A block device, whose content is lost.
-    Block {
-        /// Its path.
-        path: String,
-    },
-    /// A modelled disk in real time (`seekless disk emulate`).
-    Emulated {
-        /// Name of a disk, or path of its file.
-        disk: String,
-        /// Its scheduler.
-        scheduler: String,
-        /// Times faster than real.
-        speed: f64,
-    },
+    Block { path: String },
+    /// A modelled disk in real time, `speed` times faster than real (`seekless disk emulate`).
+    Emulated { disk: String, scheduler: String, speed: f64 },
     /// A volume of this project (`seekless serve`), with more arguments.
-    Served {
-        /// Arguments of `seekless serve`.
-        arguments: Vec<String>,
-    },
+    Served { arguments: Vec<String> },
 }
 
 /// A workload of a study.
