@@ -228,7 +228,7 @@ impl World {
                 );
                 self.other[id].set(Some(Inode { content: Rc::clone(&content), marker }));
                 self.other[id].sync();
-                // Durable with whatever comes next there, or with the entry's end.
+                // Durable with the next change there, or with the end of the entry.
                 self.other[id].set(Some(Inode { content, marker: None }));
                 self.busy.remove(&id);
                 self.tally.returned += 1;
@@ -236,8 +236,8 @@ impl World {
             }
             (Pending::Sync(lengths), Ok(_)) => {
                 self.tally.synced += 1;
-                // What came before the state that was covered can no longer be found. Lengths only
-                // grow meanwhile.
+                // States before the synced state can no longer be found. Lengths only grow
+                // meanwhile.
                 for (id, len) in lengths {
                     for state in &mut self.truth[id][..len - 1] {
                         *state = Some(Rc::new(b"void".to_vec()));
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// Lets one I/O take effect, or where there is none, time pass.
+    /// Completes one I/O; without an I/O, time passes.
     fn execute(&mut self, rng: &mut Pcg64Mcg) -> bool {
         if self.sent.is_empty() {
             let Some(at) = self.group_store.wakeup() else { return false };
@@ -277,7 +277,7 @@ impl World {
         let busy = self.busy.contains(&id);
         let here = self.marker(id);
         match rng.random_range(0..20u8) {
-            // Made, or written where it lies.
+            // Makes the file, or writes it in its place.
             0..=6 if !busy => {
                 let before = self.truth[id].last().unwrap().clone();
                 let len = if rng.random_ratio(1, 6) { 40_000 } else { 3_000 };
@@ -318,7 +318,7 @@ impl World {
                 let ask = Ask::Resize { file, size: size as u64, time: 1 };
                 self.ask(ask, Pending::Edit(id, Some(Rc::new(after))));
             }
-            // Made durable.
+            // Makes the file durable.
             8..=10 => {
                 let lengths = |w: &Self, ids: &[usize]| {
                     ids.iter().map(|&i| (i, w.truth[i].len())).collect::<Vec<_>>()
@@ -336,7 +336,7 @@ impl World {
                         }
                     }
                 } else {
-                    // Of all: those on their way are told of by nobody.
+                    // A sync of all files; it does not cover files on their way.
                     let ids: Vec<usize> = (0..FILES).filter(|i| !self.busy.contains(i)).collect();
                     self.other.iter_mut().for_each(Ordered::sync);
                     let lengths = lengths(self, &ids);
@@ -380,7 +380,7 @@ impl World {
                 }
             }
             17 if rng.random_ratio(1, 3) => self.ask(Ask::Checkpoint, Pending::Nothing),
-            // Cut to nothing: its inode has no bytes, and needs none from the store.
+            // Truncated to nothing: the inode has no bytes, and needs none from the store.
             18 if !busy => {
                 let Some(file) = here else { return };
                 self.other[id].set(Some(Inode::default()));
