@@ -35,7 +35,7 @@ usage bitmap* follows from the group table and is not stored.
 A bar is a flush: writes before the bar are on stable storage before the writes after it begin.
 
 - **A commit**: groups, into clusters that are free now and in the last checkpoint; for a removed
-  file, the changes already reported to the other module | one batch of the log |
+  file, all changes of the other module | one batch of the log |
 - **A checkpoint**: pages of records, in the place that is not in use | its header |
 - **A new store**: zeroes over both superblocks | the first checkpoint | both superblocks |
 
