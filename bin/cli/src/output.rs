@@ -83,8 +83,8 @@ pub fn ensure_new(path: &Path, force: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A temporary file in the folder of `path`; [`keep`] gives the file its name. If the file is dropped
-/// before that, it is removed.
+/// A temporary file in the folder of `path`; [`keep`] gives the file its name. If the file is
+/// dropped before that, it is removed.
 pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);

@@ -1,5 +1,5 @@
-//! `seekless-lab tune`: which interval, size and write buffer of the optimized area fit a trace,
-//! and how much each matters.
+//! `seekless-lab tune`: the interval, size and write buffer of the optimized area that fit a trace,
+//! and the effect of each.
 
 use indicatif::ProgressBar;
 use seekless_compare::{Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
@@ -14,12 +14,12 @@ use seekless_cli::args::StudyArgs;
 use seekless_cli::output;
 
 /// Find the interval, the size and the write buffer of the learned layout that fit a trace, and
-/// show how much each matters
+/// show the effect of each
 ///
-/// Cuts the trace into folds (days, where it counts them) and simulates a learned layout over them,
-/// planned anew every so many folds from those before. One parameter is varied after the other,
-/// interval, size, and the share of the area that takes in writes, until none moves. The choice is
-/// made on the earlier folds, moving counted, and checked on the last ones.
+/// Cuts the trace into folds: days, if it counts days. Simulates a learned layout over the folds,
+/// with a new plan from earlier folds at each interval. The parameters are varied one after the
+/// other: interval, size, and the share of the area for writes. This repeats until no parameter
+/// changes. The choice is made on the earlier folds, moving counted, and checked on the last ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless-lab tune trace.parquet --disk exos-x20
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long)]
     disk: String,
-    /// Most folds the trace is cut into
+    /// Most folds of the trace
     #[arg(long, value_name = "N", default_value_t = 24,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
@@ -74,7 +74,7 @@ fn shown(tuned: &Tuned) -> impl Iterator<Item = &Panel> {
     Parameter::ALL.into_iter().filter_map(|p| tuned.panel(p))
 }
 
-/// An interval in days, where folds are of days, else in folds.
+/// An interval in days, if folds are days, otherwise in folds.
 fn interval(tuned: &Tuned, folds: u32) -> String {
     let days: u64 = tuned.fold_days.iter().sum();
     if days == 0 {
@@ -141,7 +141,7 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
     )
 }
 
-/// What was found, in sentences.
+/// The finding in sentences.
 fn finding(tuned: &Tuned) -> String {
     let t = &tuned.chosen;
     let every = interval(tuned, t.setting.interval_folds);

@@ -1,5 +1,5 @@
-//! `seekless record`: records a device's requests, as the kernel sees them, in the native store. This
-//! module decides when to stop, and prints the counts.
+//! `seekless record`: records a device's requests, as the kernel sees them, in the native store.
+//! This module decides when to stop, and prints the counts.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};

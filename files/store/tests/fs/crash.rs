@@ -1,6 +1,6 @@
-//! Power loss at any moment, over both modules. A history is random: writes, syncs, shuffles, returns
-//! and removals, whose I/Os end in any order. At each moment the test attaches some of the states
-//! that a crash can leave, some of them damaged. The driver follows the rules of the crate's
+//! Power loss at any moment, over both modules. A history is random: writes, syncs, shuffles,
+//! returns and removals, whose I/Os end in any order. At each moment the test attaches some of the
+//! states that a crash can leave, some of them damaged. The driver follows the rules of the crate's
 //! documentation. In the other module, the changes of one file keep their order; changes of two
 //! files may change places.
 
