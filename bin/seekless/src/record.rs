@@ -190,7 +190,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let shared = out.lies_on(recorder.device().disk);
     if shared {
         output::say(&format!(
-            "{} is on the recorded disk: the trace leaves out the writes of this program, but not those of the file system; a file on another disk gives a cleaner trace",
+            "{} lies on the disk that is recorded: the trace leaves out the writes of this program, but not those of the file system; a file on another disk gives a cleaner trace",
             to.display()
         ));
     }
