@@ -1,5 +1,5 @@
-//! What the engine costs a request, with no device behind it: every I/O is answered at once. And what its
-//! map of pages costs a look, full of single pages in no order.
+//! The engine's cost of a request, without a device: every I/O is answered at once. And the cost of
+//! a search in the map of pages, full of single pages in no order.
 
 #![allow(missing_docs)]
 
@@ -12,7 +12,7 @@ use seekless_learn::{Copy, Plan};
 #[allow(dead_code, unreachable_pub, reason = "a part of the crate, seen from outside")]
 mod pagemap;
 
-use pagemap::{HOME_PAGES_MAX, HomePage, PageMap, Slot, State};
+use pagemap::{CopyState, HOME_PAGES_MAX, HomePage, PageMap, Slot};
 
 const REQUESTS: u64 = 100_000;
 const SPAN: u64 = 1 << 24;
@@ -67,7 +67,7 @@ fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-/// A page of home in no order: an odd factor modulo a power of two gives none twice.
+/// A home page in no order: multiples of an odd factor, modulo a power of two, are all different.
 fn scattered(i: u64) -> HomePage {
     HomePage(i.wrapping_mul(6_364_136_223_846_793_005) % HOME_PAGES_MAX)
 }
@@ -77,7 +77,7 @@ fn bench_map(c: &mut Criterion) {
     let mut group = c.benchmark_group("page map, 1M slots");
     let mut map = PageMap::new(SLOTS);
     for slot in 0..SLOTS {
-        map.set(Slot(slot), scattered(u64::from(slot)), State::Clean, slot.into());
+        map.set(Slot(slot), scattered(u64::from(slot)), CopyState::Clean, slot.into());
     }
     let mut i = 0u64;
     group.bench_function("find, held", |b| {
@@ -92,12 +92,12 @@ fn bench_map(c: &mut Criterion) {
             map.find(scattered(u64::from(SLOTS) + i))
         });
     });
-    // Every slot is given away in turn, so that each call removes an old page and adds a new one.
+    // Every slot is reused in turn: each call removes an old page and adds a new one.
     let mut next = u64::from(SLOTS);
     group.bench_function("set", |b| {
         b.iter(|| {
             let slot = Slot((next * 377_777 % u64::from(SLOTS)) as u32);
-            map.set(slot, scattered(next), State::Clean, 0);
+            map.set(slot, scattered(next), CopyState::Clean, 0);
             next += 1;
         });
     });

@@ -1,10 +1,16 @@
-//! What the engine itself costs a request, with no device behind it:
-//! `cost vanilla|area|map|free|replicas|hit read|write|take|anew|memory REQUESTS [PAGES]` answers every I/O at once; prints nanoseconds
-//! per request. `area` has an area with nothing in it; `map` has a copy of whatever is asked for. `free` may have replicas and has
-//! none; `replicas` has as many as `map` has copies, of other pages than are asked for, and `hit` of those that are: 65,536, or PAGES of
-//! them. `take` writes where replicas stand, `anew` replicates one page more at a time, when there is room for a quarter more and then
-//! in the place of the coldest; `memory` prints bytes of RAM a page of replicas. Run under an instruction counter with two
-//! numbers of requests, the difference is the requests' alone.
+//! The engine's own cost of a request, without a device: every I/O is answered at once.
+//!
+//!     cost vanilla|area|map|free|replicas|hit read|write|take|anew|memory REQUESTS [PAGES]
+//!
+//! It prints nanoseconds per request. To count instructions, run it twice under a counter with two
+//! numbers of requests: the difference is the cost of the requests alone.
+//!
+//! - `area`: an area without copies; `map`: a copy of every requested page.
+//! - `free`: replicas are allowed, none exist. `replicas`: as many replicas as `map` has copies, of
+//!   pages that are not requested; `hit`: of requested pages. 65,536, or PAGES.
+//! - `take`: writes into the places of replicas. `anew`: one more replica at a time, while a
+//!   quarter more fits, then in the place of the coldest.
+//! - `memory`: bytes of RAM per page of replicas.
 #![allow(clippy::print_stdout, reason = "a program")]
 #![allow(clippy::disallowed_types, reason = "it measures; the engine is told the time")]
 #![allow(clippy::disallowed_methods, reason = "it asks the host how much memory it has")]
@@ -15,16 +21,17 @@ use seekless_block::{Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_engine::{Config, Engine, Input, Output, RequestId};
 use seekless_learn::{Copy, Plan, Replica};
 
-/// Copies, unless it is told. Sectors of a copy and a request (4 KiB), and from one home of a copy to the next.
+/// Default number of copies. Sectors of a copy and of a request (4 KiB), and from one copy's home
+/// to the next.
 const PAGES: u64 = 1 << 16;
 const RUN: u64 = 8;
 const STRIDE: u64 = 256;
-/// Replicas asked for at a time.
+/// Replicas requested at a time.
 const SOME: u64 = 1 << 16;
-/// Checksums of pages that hold no bytes: all are alike.
+/// Sums of pages without bytes: all are equal.
 static SUMS: [seekless_engine::PageSum; 4096] = [0; 4096];
 
-/// Carries out what the engine says, every I/O at once.
+/// Carries out the engine's outputs, every I/O at once.
 fn drain(engine: &mut Engine, now: SimTime) {
     while let Some(output) = engine.poll() {
         match output {
@@ -48,7 +55,7 @@ fn full_map(pages: u64) -> Plan {
     Plan { copies }
 }
 
-/// RAM of this process, in bytes; 0 where nobody tells.
+/// RAM of this process, in bytes; 0 if unknown.
 fn memory() -> u64 {
     let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     told.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 4096
@@ -73,7 +80,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ => return Err("the first argument is one of those".into()),
     };
     let span = pages * STRIDE;
-    // Free is the other half of the device.
+    // The other half of the device is free.
     let home = if replicas > Sectors(0) { 2 * span } else { span };
     let before = memory();
     let mut engine = Engine::new(Config { area, replicas, ..Config::new(Sectors(home)) });
@@ -113,7 +120,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "take" => (Op::Write, Extent::new(span + (x >> 33) % pages * RUN, RUN)),
             "anew" => {
                 let homes = vec![Extent::new(i * STRIDE + 2 * RUN, RUN)];
-                // Where none stands yet.
+                // A place without a replica.
                 let place = Lba(span + (pages + i) * RUN);
                 engine.handle(SimTime(0), Input::Replicate(vec![Replica { place, homes }]));
                 drain(&mut engine, SimTime(0));

@@ -1,11 +1,12 @@
-//! The engine's interface: inputs, outputs, settings, counters. No byte of data passes through the engine. The engine
-//! says which bytes move where; its driver, live or simulated, moves these bytes.
+//! The engine's interface: inputs, outputs, settings, counters. No byte of data passes through the
+//! engine. The engine says which bytes move where; its driver, live or simulated, moves these
+//! bytes.
 
 use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_learn::{Plan, Replica};
 use serde::{Deserialize, Serialize};
 
-use crate::core::shape::Shape;
+use crate::format::Geometry;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,93 +18,73 @@ pub struct IoId(pub u32);
 
 /// What happens to the engine.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the types say it")]
 pub enum Input {
     /// A client sends a request. The driver keeps its payload until the request completes.
-    Request {
-        /// The driver's name for it.
-        id: RequestId,
-        /// The request.
-        request: Request,
-    },
+    Request { id: RequestId, request: Request },
     /// A submitted I/O ended.
-    Done {
-        /// Which.
-        io: IoId,
-        /// How.
-        result: Result<(), IoFailed>,
-    },
+    Done { io: IoId, result: Result<(), IoFailed> },
     /// A new layout to move to in the background. An empty plan forgets every copy.
     Install(Plan),
-    /// Write these replicas in the background, in this order, into free pages of home. The engine skips a replica whose place
-    /// is not free, or whose home page has as many replicas as it may.
+    /// Write these replicas in the background, in this order, into free pages of home. The engine
+    /// skips a replica whose place is not free, or whose home page has as many replicas as it may.
     Replicate(Vec<Replica>),
-    /// The same, before all other replicas and at the pace of a plan: a client waits for these replicas.
+    /// The same, before all other replicas and at the pace of a plan: a client waits for these
+    /// replicas.
     ReplicateSoon(Vec<Replica>),
-    /// Forget every replica, and write zeroes in their places: home alone then holds all that clients read.
+    /// Forget every replica, and write zeroes in their places. Home alone then holds all that
+    /// clients read.
     Withdraw,
-    /// True: reads go home even where a clean copy exists. Copies stay, and stay equal to their home pages. Dirty pages are
-    /// still read from the write buffer.
+    /// True: reads go home even if a clean copy exists. Copies stay, and stay equal to their home
+    /// pages. Dirty pages are still read from the write buffer.
     Bypass(bool),
     /// The administrator's command.
     Command(Command),
-    /// Save the map and mark the area as cleanly detached, with the driver's proof about home. The detach ends when
-    /// [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages stay dirty: see [`Command::Drain`].
-    Detach {
-        /// The driver finds the same stamp at the next attach if and only if nobody else wrote home. All zero proves nothing.
-        stamp: [u8; 32],
-    },
+    /// Save the map and mark the area as cleanly detached. The driver finds the same `stamp` at the
+    /// next attach if and only if nobody else wrote home; all zero proves nothing. The detach ends
+    /// when [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages stay dirty:
+    /// see [`Command::Drain`].
+    Detach { stamp: [u8; 32] },
     /// The time that [`crate::Engine::wakeup`] named has come.
     Tick,
 }
 
-/// An administrator's command to a running volume. The same value travels from the command line through the control socket to
-/// the engine; JSON has `"drain"` and `{"set_mode": "writeback"}`.
+/// An administrator's command to a running volume. The same value travels from the command line
+/// through the control socket to the engine; JSON has `"drain"` and `{"set_mode": "writeback"}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Change where writes go. A change to write-through empties the write buffer in the background.
+    /// Change where writes go. A change to write-through empties the write buffer in the
+    /// background.
     SetMode(Mode),
     /// Write all dirty pages home, and absorb no more writes until [`Command::SetMode`].
     Drain,
 }
 
-/// A device I/O that failed. The driver logs the cause; the engine needs only the fact.
+/// The driver logs the cause; the engine needs only the fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFailed;
 
 /// What the driver must do, in the order given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the types say it")]
 pub enum Output {
     /// Start this I/O; answer with [`Input::Done`], at once or later, in any order.
     Submit(Io),
     /// Copy bytes within memory, now.
-    Move(Move),
+    Move(MemoryMove),
     /// Put a page of metadata, [`crate::Engine::page`], into memory, now.
-    Put {
-        /// Which page of the engine's.
-        page: u32,
-        /// Where to.
-        to: Memory,
-    },
+    Put { page: u32, to: Memory },
     /// Fill memory with zeroes, now.
-    Zero {
-        /// From where.
-        to: Memory,
-        /// How much.
-        len: Sectors,
-    },
-    /// Compute [`crate::page_sum`] of each 4 KiB page of memory and hand them to [`crate::Engine::summed`], now.
+    Zero { to: Memory, len: Sectors },
+    /// Compute [`crate::page_sum`] of each 4 KiB page of this memory, and pass the sums to
+    /// [`crate::Engine::summed`], now.
     Sum(Sum),
-    /// Answer the client. All `Move`s into its buffer came before.
-    Complete {
-        /// Which request.
-        id: RequestId,
-        /// How it ended.
-        result: Result<(), Fault>,
-    },
+    /// Answer the client. All copies into its buffer came before.
+    Complete { id: RequestId, result: Result<(), Fault> },
 }
 
-/// Where an I/O goes.
+/// The device of an I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// The backing device, at the client's own addresses.
@@ -127,60 +108,45 @@ pub enum Class {
 pub struct Io {
     /// The engine's name for it.
     pub id: IoId,
-    /// Which device.
+    /// The device.
     pub target: Target,
     /// Read, write, discard, write zeroes or flush.
     pub op: Op,
-    /// Where on the target; empty for a flush.
+    /// The sectors of the target; empty for a flush.
     pub extent: Extent,
     /// FUA is passed on.
     pub flags: Flags,
     /// How urgent.
     pub class: Class,
-    /// Whose request it serves; 0 in the background.
+    /// The stream of the request; 0 in the background.
     pub stream: StreamId,
-    /// The memory the data comes from (writes) or goes to (reads); its length is the extent's.
+    /// The memory that the data comes from (writes) or goes to (reads), as long as the extent.
     /// `None` for discard, write zeroes and flush.
     pub memory: Option<Memory>,
 }
 
-/// A place in the driver's memory; offsets in sectors.
+/// A position in the driver's memory. An `offset` counts sectors from the start of the piece of
+/// memory. An `index` is a small number that is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "see above")]
 pub enum Memory {
     /// The buffer of a client's request.
-    Client {
-        /// Which request.
-        id: RequestId,
-        /// From its start.
-        offset: Sectors,
-    },
-    /// A read buffer of [`Config::buffer_bytes`]; indices are small and reused. Allocate on first sight.
-    Buffer {
-        /// Which.
-        index: u32,
-        /// From its start.
-        offset: Sectors,
-    },
+    Client { id: RequestId, offset: Sectors },
+    /// A read buffer of [`Config::buffer_bytes`]; indices are small and reused. Allocate on first
+    /// sight.
+    Buffer { index: u32, offset: Sectors },
     /// A 4 KiB page of the RAM cache; index below `cache_bytes / 4096`.
-    Slot {
-        /// Which.
-        index: u32,
-        /// From its start.
-        offset: Sectors,
-    },
+    Slot { index: u32, offset: Sectors },
     /// The reconfiguration's staging memory, [`Config::stage_bytes`] long.
-    Stage {
-        /// From its start.
-        offset: Sectors,
-    },
+    Stage { offset: Sectors },
 }
 
 /// Pages of memory to be checksummed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// Where the first page starts.
+    /// The first page.
     pub from: Memory,
-    /// How many.
+    /// The number of pages.
     pub pages: u32,
 }
 
@@ -191,57 +157,48 @@ pub enum Mode {
     /// Home, always: the backing device is complete at every moment.
     #[default]
     WriteThrough,
-    /// Into the write buffer while it has space (BORG, FAST'09, 4.5): the backing device alone is not complete.
+    /// To the write buffer while it has space (BORG, FAST'09, 4.5): the backing device alone is not
+    /// complete.
     WriteBack,
 }
 
 /// A copy within memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
-    /// From.
+pub struct MemoryMove {
+    /// The source.
     pub from: Memory,
-    /// To; never overlaps `from`.
+    /// The destination; never overlaps `from`.
     pub to: Memory,
-    /// How much.
+    /// The length.
     pub len: Sectors,
 }
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Fault {
-    /// It passes the end of the device.
     #[error("{extent} lies past the end of the device ({capacity})")]
-    OutOfRange {
-        /// What was asked.
-        extent: Extent,
-        /// What there is.
-        capacity: Sectors,
-    },
-    /// The backing device failed.
+    OutOfRange { extent: Extent, capacity: Sectors },
     #[error("the backing device failed at {0}")]
     Device(Extent),
-    /// The only copy of some of it does not match its checksum.
     #[error("the only copy of a page within {0} is damaged: its checksum does not match")]
     Damaged(Extent),
 }
 
-/// What keeps the engine from finishing a request of the administrator. The engine tries again.
+/// Why the engine cannot finish a request of the administrator. The engine tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Trouble {
-    /// Log, checkpoint or superblock.
     #[error("the area cannot be written or flushed")]
     Area,
-    /// What the write buffer holds, and zeroes where replicas stood.
     #[error(
-        "home cannot be written or flushed: what the write buffer holds, and replicas, stay where they are"
+        "home cannot be written or flushed: the data in the write buffer, and replicas, stay in place"
     )]
     Home,
-    /// Of pages that stand in the write buffer alone.
     #[error("pages of the write buffer cannot be read, or do not match their checksums")]
     Copies,
-    /// Of writes that neither device took. It does not end.
     #[error(
-        "writes whose clients were told that they had ended could be written neither to the area nor home, and are lost: every flush fails until the server is started anew"
+        "acknowledged writes could be written neither to the area nor home, and are lost: every flush fails until the server is started again"
     )]
     Lost,
 }
@@ -252,52 +209,56 @@ impl Trouble {
     }
 }
 
-/// How an engine is set up. The defaults cache nothing and learn nothing: a pass-through.
+/// The settings of an engine. The defaults cache nothing and learn nothing: a pass-through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Size of the device as clients see it.
     pub capacity: Sectors,
-    /// Size of the optimized area, its metadata included; zero where there is none. An area too small for
-    /// its metadata is as good as none.
+    /// Size of the optimized area with its metadata. Zero for no area; an area too small for its
+    /// metadata counts as none.
     pub area: Sectors,
-    /// Share of the area's segments that are the write buffer, in percent. A few are always: they hold the log.
+    /// Share of the area's segments that are the write buffer, in percent. The log always has a few
+    /// segments.
     pub write_buffer_percent: u8,
-    /// Capacity of home's free pages that replicas may take (FS2, SOSP'05); zero for copies in the area itself.
+    /// Capacity of home's free pages that replicas may take (FS2, SOSP'05); zero for copies in the
+    /// area itself.
     pub replicas: Sectors,
     /// How many replicas a page may have (6.1): at least 1.
     pub degree: u32,
     /// Where writes go.
     pub mode: Mode,
-    /// How long an absorbed write without FUA may stay in RAM before the log has it. The write is acknowledged at once, as by a
-    /// volatile write cache; a flush empties RAM. Zero: a write is acknowledged when the log has it.
+    /// How long an absorbed write without FUA may stay in RAM before the log has it. The engine
+    /// acknowledges the write at once, as a volatile write cache does; a flush empties RAM. Zero: a
+    /// write is acknowledged when the log has it.
     pub gather: Duration,
-    /// Home pages start at this sector, 0 to 7: file systems on old partitions start at sector 63.
+    /// First sector of the first home page, 0 to 7: file systems on old partitions start at sector
+    /// 63.
     pub grid: Sectors,
     /// Pages of a segment: a power of two from 8 to 256.
     pub segment_pages: u32,
     /// RAM for cached pages.
     pub cache_bytes: Bytes,
-    /// A read that misses RAM and goes home reads on to at least this length.
+    /// A read that misses RAM and goes home reads at least this length.
     pub read_ahead: Bytes,
-    /// A read served from a copy reads whole aligned clusters of the optimized area; zero reads only
-    /// what was asked.
+    /// A read of a copy reads whole aligned clusters of this length. Zero: only the requested
+    /// sectors.
     pub cluster: Bytes,
-    /// Length of a read buffer; larger reads go to the client directly and are not cached.
+    /// Length of a read buffer. Larger reads go to the client directly and are not cached.
     pub buffer_bytes: Bytes,
-    /// Length of the staging memory that reconfiguration sorts its reads in.
+    /// Length of the staging memory, in which background jobs sort their reads.
     pub stage_bytes: Bytes,
-    /// Least length of the staging memory of an engine that begins in write-back: the more of the write buffer one sweep over
-    /// home takes along, the denser that sweep is.
+    /// Least length of the staging memory of an engine that begins in write-back. A longer memory
+    /// takes more pages along in one sweep over home.
     pub sweep_bytes: Bytes,
     /// Background bytes per second, read and written; zero is no limit.
     pub background_rate: Bytes,
-    /// Background work pauses until no client has asked for anything for so long.
+    /// Background work pauses until no client has sent a request for this long.
     pub background_pause: Duration,
 }
 
 impl Config {
-    /// The same with a write buffer of `percent` of the area, where writes may stay in RAM for `gather`; zero percent is
-    /// write-through.
+    /// The same with a write buffer of `percent` of the area, where writes may stay in RAM for
+    /// `gather`. Zero percent is write-through.
     #[must_use]
     pub fn with_write_buffer(self, percent: u8, gather: Duration) -> Self {
         if percent == 0 {
@@ -309,7 +270,7 @@ impl Config {
     /// Capacity that a plan may fill in this area: its size without metadata and log.
     #[must_use]
     pub fn room(&self) -> Sectors {
-        Shape::of(self).room()
+        Geometry::of(self).capacity()
     }
 
     /// A pass-through to a device of `capacity`.
@@ -337,7 +298,7 @@ impl Config {
     }
 }
 
-/// What the engine has done since it was made.
+/// What the engine has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests accepted.
@@ -350,31 +311,32 @@ pub struct Stats {
     pub home_reads: u64,
     /// Bytes written into the optimized area by reconfiguration.
     pub moved_bytes: u64,
-    /// Sectors whose copy was dropped because their home was written, or could not be read, meanwhile.
+    /// Sectors whose copy was dropped because a client wrote their home, or home could not be read.
     pub overtaken: u64,
     /// Plans refused because they did not fit the device: a bug of the planner, harmless here.
     pub plans_refused: u64,
     /// Writes that went into the write buffer.
     pub absorbed: u64,
-    /// Bytes written home out of the write buffer.
+    /// Bytes destaged home.
     pub destaged_bytes: u64,
     /// Bytes of metadata and log headers written into the area.
     pub metadata_bytes: u64,
     /// Pages of the area that did not match their checksum.
     pub damaged: u64,
-    /// Reads of what the client has discarded, answered with zeroes.
+    /// Reads of discarded sectors, answered with zeroes.
     pub zero_reads: u64,
-    /// Replicas that were asked for and cannot be: the place is not free, or the home has one.
+    /// Requested replicas that were not written: the place is not free, or the page has enough
+    /// replicas.
     pub replicas_refused: u64,
     /// Pages of replicas dropped because their place, or free space, was needed.
     pub yielded: u64,
-    /// Copies that were in doubt after an attach and have been proven equal to their home.
+    /// Copies that were in doubt after an attach, and are now proven.
     pub proven: u64,
 }
 
 impl std::ops::Sub for Stats {
     type Output = Self;
-    /// What was done between two looks; `before` is the earlier one.
+    /// What was done since `before`.
     fn sub(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,

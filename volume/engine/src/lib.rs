@@ -1,12 +1,13 @@
-//! The deterministic block engine. Time and I/O results are arguments, I/O requests are outputs; the
-//! live server and the simulator are two loops around this one machine. With no area it is the vanilla
-//! system: the same RAM, the same read-ahead, no copies.
+//! The deterministic block engine. Time and results of I/O are arguments; I/Os to start are
+//! outputs. The live server and the simulator are two loops around this one machine. Without an
+//! area the engine is the vanilla system: the same RAM, the same read-ahead, no copies.
 //!
-//! It knows no clock, no thread, no file, and no byte of data but its own metadata.
+//! The engine knows no clock, no thread, no file, and no byte of data but its own metadata.
 //!
-//! Read `core` first: RAM cache, reads, writes, the map of copies. Everything else is built around that core:
-//! `write_buffer` (the log, destaging, flushes), `free_space` (replicas in discarded pages), `background` (jobs),
-//! `area` (format, attach, examine, repair), [`format`](mod@format) (bytes on the area).
+//! Read `core` first: RAM cache, reads, writes, the map of copies. The other modules add to it:
+//! `write_buffer` (the log, destaging, flushes), `free_space` (replicas in discarded pages),
+//! `background` (jobs), `area` (format, attach, examine, repair), [`format`](mod@format) (bytes on
+//! the area).
 #![forbid(unsafe_code)]
 
 mod api;
@@ -18,7 +19,7 @@ mod free_space;
 mod write_buffer;
 
 pub use api::{
-    Class, Command, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output,
+    Class, Command, Config, Fault, Input, Io, IoFailed, IoId, Memory, MemoryMove, Mode, Output,
     RequestId, Stats, Sum, Target, Trouble,
 };
 pub use area::attach::{

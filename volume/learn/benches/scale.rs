@@ -1,5 +1,6 @@
-//! Ten million synthetic requests analyzed and planned: how long it takes and how much memory, for each strategy, and
-//! for revising the plan. `cargo bench -p seekless-learn [REQUESTS]`. Linux: the peak is the kernel's `VmHWM`.
+//! Ten million synthetic requests analyzed and planned: how long it takes and how much memory, for
+//! each strategy, and for revising the plan. `cargo bench -p seekless-learn [REQUESTS]`. Linux: the
+//! peak is the kernel's `VmHWM`.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a bench has a clock
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -21,9 +22,9 @@ const STREAMS: u64 = 8;
 /// Edges that the graph keeps, as the studies do.
 const EDGES: usize = 1 << 24;
 
-/// Requests as of several processes that read groups of files in order, some groups far more often than others, but never
-/// quite alike; one request in ten writes. Synthetic. The generator is a 64-bit linear
-/// congruential one (Knuth's MMIX), seed 1.
+/// Requests as of several processes that read groups of files in order, some groups far more often
+/// than others, but never quite alike; one request in ten writes. Synthetic. The generator is a
+/// 64-bit linear congruential one (Knuth's MMIX), seed 1.
 struct Load {
     state: u64,
     /// File and page of each stream.
@@ -46,7 +47,8 @@ impl Load {
         if page >= size {
             file += 1;
             if file.is_multiple_of(GROUP) {
-                // The fourth power of an even draw: half of all draws fall on a sixteenth of the files.
+                // The fourth power of an even draw: half of all draws fall on a sixteenth of the
+                // files.
                 let even = self.draw() as f64 / f64::from(u32::MAX);
                 file = ((even.powi(4) * FILES as f64) as u64).min(FILES - 1) / GROUP * GROUP;
             }
@@ -69,7 +71,8 @@ fn peak() -> Bytes {
     Bytes(kib.unwrap_or(0_u64) * 1024)
 }
 
-/// Processor time of this process so far, in seconds: what it takes on a machine with nothing else to do.
+/// Processor time of this process so far, in seconds: what it takes on a machine with nothing else
+/// to do.
 fn computed() -> f64 {
     let schedstat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let ns = schedstat.split(' ').next().and_then(|n| n.parse::<u64>().ok());

@@ -1,22 +1,22 @@
-//! When data may be moved: in quiet, and in the hours that are allowed. How fast is the engine's to say, how much the
-//! judge's.
+//! When data may be moved: when the volume is idle, and in the allowed hours. The engine decides
+//! how fast, and the judge how much.
 
 use seekless_block::Duration;
 
-/// A day.
 const DAY: u64 = 86_400_000_000_000;
 
-/// When moving data may begin.
+/// When a move may begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// No request has come for this long.
+    /// The time without requests before a move.
     pub idle: Duration,
-    /// Of the day, from the first time on, to before the second; past midnight where the second is earlier. None is always.
+    /// The allowed hours, from the first time of the day to before the second, past midnight if the
+    /// second is earlier. None allows all hours.
     pub hours: Option<(Duration, Duration)>,
 }
 
 impl Budget {
-    /// Whether a move may begin after so long without a request, at this time of the day.
+    /// Whether a move may begin after this time without a request, at this time of the day.
     #[must_use]
     pub const fn allows(&self, idle: Duration, time_of_day: Duration) -> bool {
         let (quiet, now) = (idle.0 >= self.idle.0, time_of_day.0 % DAY);

@@ -1,18 +1,19 @@
-//! The one clock of ageing: it says when a day has ended. Time is an argument.
+//! The one clock of ageing: tells when a day has ended. Time is an argument.
 
 use seekless_block::{Duration, SimTime};
 
 /// A day.
 pub const DAY: Duration = Duration(86_400_000_000_000);
 
-/// Days in a row without a request that age the learned data; further days have no effect. A single access is forgotten
-/// after five days ([`crate::ACCESS`]). Frequent accesses survive a long silence at 1/256 of their weight.
-pub const AGES_MAX: u64 = 8;
+/// Most days in a row without a request that age the learned data. A single access is forgotten
+/// after five days ([`crate::ACCESS`]). Frequent accesses survive a long silence at 1/256 of their
+/// weight.
+pub(crate) const AGES_MAX: u64 = 8;
 
-/// Counts days that have ended.
+/// Counts ended days.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Days {
-    /// Time of the first day that had passed at time zero, in nanoseconds.
+    /// The part of the first day that had passed at time zero, in nanoseconds.
     before: u64,
     today: u64,
     /// Days ended since the last request.
@@ -20,12 +21,12 @@ pub(crate) struct Days {
 }
 
 impl Days {
-    /// Goes on with a day of which so much has passed.
+    /// Goes on with a day of which this much has passed.
     pub(crate) const fn from(before: Duration) -> Self {
         Self { before: before.0, today: 0, silent: 0 }
     }
 
-    /// How many ended days are to be counted since this was last asked.
+    /// The number of days that ended since the last call, as far as they count.
     pub(crate) fn ended(&mut self, now: SimTime) -> u64 {
         let day = self.before.saturating_add(now.0) / DAY.0;
         let ended = day.saturating_sub(self.today).min(AGES_MAX - self.silent);
@@ -34,12 +35,11 @@ impl Days {
         ended
     }
 
-    /// A request has come.
     pub(crate) const fn request(&mut self) {
         self.silent = 0;
     }
 
-    /// How much of the day has passed.
+    /// The part of the day that has passed.
     pub(crate) const fn of_today(&self, now: SimTime) -> Duration {
         Duration(self.before.saturating_add(now.0) % DAY.0)
     }

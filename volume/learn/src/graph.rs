@@ -1,9 +1,9 @@
-//! The master access graph of BORG (FAST'09, 4.2): which range of sectors is asked for after which, by the
-//! same stream. Built as requests come, in one pass: a vertex is split the moment a request overlaps it
-//! in part, so that every sector belongs to at most one vertex and no second, merging pass is needed.
-//! Requests count as the whole pages they touch, because copies are made of these.
+//! The master access graph of BORG (FAST'09, 4.2): which range of sectors is requested after which,
+//! by the same stream. The graph is built in one pass. A vertex is split when a request overlaps a
+//! part of it, so that every sector belongs to at most one vertex; no merging pass is needed.
+//! Requests count as the whole pages that they touch, because copies have whole pages.
 //!
-//! It knows nothing of time, of disks, or of where anything will be placed.
+//! The graph knows nothing of time, of disks, or of places.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use seekless_block::{Bytes, Extent, Lba, Op, Request, SECTOR_BYTES, Sectors, Str
 
 use crate::Pages;
 
-/// What one access adds to a weight or a count. Halved once for every [`AccessGraph::age`] since, an access
-/// is forgotten after five.
+/// The weight or count of one access. Each [`AccessGraph::age`] halves it: an access is forgotten
+/// after five.
 pub const ACCESS: u32 = 16;
 
-/// A run of pages that has been asked for as a whole, as far as is known.
+/// A run of pages that, as far as is known, is requested as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vertex {
-    /// Which sectors.
+    /// Its sectors.
     pub extent: Extent,
-    /// How often they were read from the disk, in units of [`ACCESS`].
+    /// Its reads from the disk, in units of [`ACCESS`].
     pub reads: u32,
-    /// How often some of them were written or discarded, in units of [`ACCESS`].
+    /// Writes and discards of a part of it, in units of [`ACCESS`].
     pub writes: u32,
 }
 
@@ -34,13 +34,13 @@ pub struct Edge {
     pub from: u32,
     /// Read next by the same stream.
     pub to: u32,
-    /// How often, in units of [`ACCESS`].
+    /// The number of times, in units of [`ACCESS`].
     pub weight: u32,
 }
 
-/// A vertex while it may still be split. Edges end at ports, not at vertices: when a vertex is split, its
-/// left part keeps the port where edges come in and its right part the port where they leave, so that a
-/// split touches no edge.
+/// A vertex that may still be split. Edges end at ports, not at vertices. After a split the left
+/// part has the port where edges come in, and the right part the port where they leave. So a split
+/// changes no edge.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     len: u64,
@@ -48,12 +48,12 @@ struct Node {
     writes: u32,
     enter: u32,
     leave: u32,
-    /// What had been read from the disk when it was last asked for, in sectors.
+    /// Sectors read from the disk before its last request.
     seen: u64,
 }
 
 impl Node {
-    /// Counts a read at time `now`, unless RAM answers it; gives how many sectors the disk reads.
+    /// Counts a read at time `now`, unless RAM answers it; returns the sectors that the disk reads.
     fn read(&mut self, now: u64, ram: Sectors, path: &mut Vec<(u32, u32)>) -> u64 {
         let in_ram = now - self.seen < ram.0;
         self.seen = now;
@@ -66,32 +66,32 @@ impl Node {
     }
 }
 
-/// The access graph of everything observed so far.
+/// The access graph of all observations so far.
 #[derive(Clone, Debug)]
 pub struct AccessGraph {
     pages: Pages,
     ram: Sectors,
-    /// What has been read from the disk so far, in sectors.
+    /// Sectors read from the disk so far.
     clock: u64,
     /// By first sector.
     nodes: BTreeMap<u64, Node>,
     /// `(leave, enter)` to weight.
     edges: FxHashMap<(u32, u32), u32>,
-    /// The port each stream left last.
+    /// The port that each stream left last.
     last: FxHashMap<StreamId, u32>,
     ports: u32,
     max_edges: usize,
-    /// Scratch: the nodes of the request at hand.
+    /// Scratch space: the nodes of the current request.
     path: Vec<(u32, u32)>,
 }
 
 impl AccessGraph {
-    /// An empty graph of a device with these pages, that keeps at most about `max_edges` edges (16 bytes each and as
-    /// much again in the table); beyond, the lightest and oldest are forgotten.
+    /// An empty graph of a device with these pages. It keeps about `max_edges` edges, of 16 bytes
+    /// each and as much again in the table; beyond, the lightest and oldest are forgotten.
     ///
-    /// What RAM of size `ram` would answer asks nothing of the disk and is not counted: BORG traces below the page
-    /// cache (4.1). A page is taken to be in RAM until that much has been read from the disk since it was last asked
-    /// for. 0 counts everything.
+    /// Reads that RAM of size `ram` would answer are not counted: BORG traces below the page cache
+    /// (4.1). A page counts as in RAM until that much has been read from the disk since its last
+    /// request. 0 counts everything.
     #[must_use]
     pub fn new(pages: Pages, ram: Bytes, max_edges: usize) -> Self {
         Self {
@@ -107,8 +107,8 @@ impl AccessGraph {
         }
     }
 
-    /// Takes in one request. Reads make vertices and edges; writes and discards only lessen what a copy of
-    /// the vertices they touch would be worth. Flushes say nothing.
+    /// Takes in one request. Reads make vertices and edges. Writes and discards only lower the
+    /// worth of copies of the vertices they touch. Flushes are ignored.
     pub fn observe(&mut self, request: &Request) {
         let extent = self.pages.touched(request.extent);
         if extent.is_empty() || request.op == Op::Flush {
@@ -136,8 +136,9 @@ impl AccessGraph {
         }
     }
 
-    /// Halves every weight and count and forgets what falls to zero: what was asked for recently counts for
-    /// more. Meant to be called once a day; BORG found short training better than long (FAST'09, 6.2).
+    /// Halves every weight and count, and forgets those that fall to zero: recent requests count
+    /// more. The caller does this once a day; BORG found short training better than long (FAST'09,
+    /// 6.2).
     pub fn age(&mut self) {
         self.edges.retain(|_, w| {
             *w /= 2;
@@ -155,8 +156,8 @@ impl AccessGraph {
         *self = Self::new(self.pages, self.ram.bytes(), self.max_edges);
     }
 
-    /// Forgets the lightest quarter of the edges, of equals the oldest, and the vertices that lose their
-    /// last one.
+    /// Forgets the lightest quarter of the edges, the oldest of equals, and then the vertices
+    /// without edges.
     fn shed(&mut self) {
         // A port's number tells its age: a higher one was made later.
         let mut ranked: Vec<(u32, u32, (u32, u32))> =
@@ -169,8 +170,8 @@ impl AccessGraph {
         self.compact(|_, linked| linked);
     }
 
-    /// Keeps only the vertices that `keep(vertex, whether an edge ends there)` wants, and renumbers the ports
-    /// without a gap, older ones first.
+    /// Keeps only the vertices for which `keep(vertex, whether an edge ends there)` is true.
+    /// Renumbers the ports without a gap, older ones first.
     fn compact(&mut self, keep: impl Fn(&Node, bool) -> bool) {
         const GONE: u32 = u32::MAX;
         let mut linked = vec![false; self.ports as usize];
@@ -221,8 +222,8 @@ impl AccessGraph {
         self.edges.len()
     }
 
-    /// The graph as plain data: vertices in order of address, and edges between their indices, sorted. An
-    /// edge from a vertex to itself says nothing about placement and is left out.
+    /// The graph as plain data: vertices in order of address, and edges between their indices,
+    /// sorted. Edges from a vertex to itself are left out: they have no effect on placement.
     #[must_use]
     pub fn snapshot(&self) -> (Vec<Vertex>, Vec<Edge>) {
         let mut owner_of_enter = vec![0u32; self.ports as usize];
@@ -248,8 +249,8 @@ impl AccessGraph {
         (vertices, edges)
     }
 
-    /// The address below which half of all reads lie: where the head spends its time. `None` where nothing
-    /// was read.
+    /// The address below which half of all reads lie, where the head mostly is. `None` without
+    /// reads.
     #[must_use]
     pub fn median_read(&self) -> Option<Lba> {
         let total: u64 = self.nodes.values().map(|n| u64::from(n.reads)).sum();
@@ -260,13 +261,13 @@ impl AccessGraph {
         })
     }
 
-    /// Sectors that belong to a vertex.
+    /// Sectors in vertices.
     #[must_use]
     pub fn footprint(&self) -> Sectors {
         Sectors(self.nodes.values().map(|n| n.len).sum())
     }
 
-    /// Makes `at` a border between vertices, if it lies within one.
+    /// Splits the vertex around `at`, if there is one.
     fn split(&mut self, at: u64) {
         let Some((&start, node)) = self.nodes.range_mut(..at).next_back() else { return };
         if start + node.len <= at {
@@ -286,18 +287,19 @@ impl AccessGraph {
         }
     }
 
-    /// Counts a read of every vertex within the extent, making vertices where there are none and splitting those
-    /// that reach beyond it, and leaves the ports of those that RAM does not hold in `path`, in order of address.
+    /// Counts a read of every vertex in the extent. Makes missing vertices, and splits those that
+    /// reach beyond the extent. `path` gets the ports of the vertices that RAM does not hold, in
+    /// order of address.
     fn visit(&mut self, extent: Extent) {
         self.path.clear();
         let (start, end) = (extent.start.0, extent.end().0);
         let now = self.clock;
-        // What is read again is mostly read as it was read before.
+        // Repeated reads mostly have the same extent as before.
         if let Some(node) = self.nodes.get_mut(&start).filter(|n| n.len == extent.len.0) {
             self.clock += node.read(now, self.ram, &mut self.path);
             return;
         }
-        // What is new mostly touches nothing that is known.
+        // New reads mostly touch no known vertex.
         let below = self.nodes.range(..end).next_back();
         if below.is_none_or(|(&at, node)| at + node.len <= start) {
             self.add(start, end, now);
@@ -322,7 +324,7 @@ impl AccessGraph {
         }
     }
 
-    /// Adds a vertex where there is none, read once.
+    /// Adds a new vertex, read once.
     fn add(&mut self, start: u64, end: u64, now: u64) {
         let (enter, leave) = (self.ports, self.ports + 1);
         self.ports += 2;

@@ -1,5 +1,5 @@
-//! A plan adopted piece by piece: which of its parts to move next, where only so much may be moved. Those that
-//! would have been used most for what they cost come first.
+//! A plan that is adopted piece by piece: which parts to move next when only a limited move is
+//! allowed. The parts with most uses for their cost come first.
 
 use std::ops::Range;
 
@@ -7,24 +7,23 @@ use seekless_block::{Extent, Sectors};
 
 use crate::{Copy, Plan};
 
-/// I/Os of a part: neighbours in the area, to be written at once.
+/// I/Os of a part: neighbours in the area, to be written together.
 pub const PART_IOS: u64 = 8;
 
-/// Longest background I/O, in sectors: 1 MiB. A copy costs one for each begun.
+/// Longest background I/O, in sectors: 1 MiB. A copy costs one I/O for each started MiB.
 const PIECE: u64 = 2048;
 
 /// A step towards a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instalment {
-    /// What to install.
+    /// The plan to install.
     pub plan: Plan,
-    /// I/Os to read what is new.
+    /// I/Os to read the new copies.
     pub ios: u64,
-    /// Share of the uses of all that does not stand yet.
+    /// Share of the uses of all copies that are not in place.
     pub uses: f64,
 }
 
-/// Part of a plan.
 #[derive(Clone, Debug)]
 struct Part {
     /// Its copies, by index in the plan.
@@ -33,16 +32,16 @@ struct Part {
     uses: u64,
 }
 
-/// I/Os that reading takes for all of `plan` that does not stand.
+/// I/Os to read all copies of `plan` that are not in place.
 #[must_use]
 pub fn ios_left(plan: &Plan, standing: &Plan) -> u64 {
     plan.copies.iter().map(|c| ios(standing, c)).sum()
 }
 
-/// A step from `standing` towards `plan`: parts of at most `ios_most` I/Os together, those with most uses an I/O first,
-/// as long as a part's share of the uses, times `proof`, reaches its share of the I/Os. `uses` says how often a copy of
-/// an extent was used, or would have been, in any unit. None where no part is worth it. What stands and is in nobody's
-/// way stays.
+/// A step from `standing` towards `plan`, of parts with at most `ios_most` I/Os together. Parts
+/// with most uses per I/O come first, as long as a part's share of the uses, times `proof`, reaches
+/// its share of the I/Os. `uses` says how often a copy of an extent was used, or would have been,
+/// in any unit. None if no part is worth it. Standing copies that are in no new copy's way stay.
 #[must_use]
 pub fn instalment(
     plan: &Plan,
@@ -70,7 +69,7 @@ pub fn instalment(
     parts.retain(|p| {
         p.uses > 0 && p.uses as f64 * proof * all_ios as f64 >= p.ios as f64 * all_uses as f64
     });
-    // Uses an I/O, most first, compared without division.
+    // Compares uses per I/O, most first, without a division.
     let product = |a: &Part, b: &Part| u128::from(a.uses) * u128::from(b.ios);
     parts.sort_by(|a, b| product(b, a).cmp(&product(a, b)));
     let mut sum = 0;
@@ -88,7 +87,7 @@ pub fn instalment(
     Some(Instalment { plan: over(standing, new), ios, uses })
 }
 
-/// I/Os to read the copy's home; none where it stands.
+/// I/Os to read the copy's home; none if the copy is in place.
 fn ios(standing: &Plan, copy: &Copy) -> u64 {
     let at = standing.copies.partition_point(|c| c.place <= copy.place);
     let stands = at.checked_sub(1).is_some_and(|i| {
@@ -99,7 +98,7 @@ fn ios(standing: &Plan, copy: &Copy) -> u64 {
     if stands { 0 } else { copy.home.len.0.div_ceil(PIECE) }
 }
 
-/// `new`, and of `standing` all that shares no sector with it, neither at home nor in the area.
+/// `new`, and all of `standing` that shares no sector with it, neither at home nor in the area.
 fn over(standing: &Plan, mut new: Vec<Copy>) -> Plan {
     new.sort_unstable_by_key(|c| c.place);
     let mut homes: Vec<Extent> = new.iter().map(|c| c.home).collect();
@@ -111,7 +110,7 @@ fn over(standing: &Plan, mut new: Vec<Copy>) -> Plan {
         let first_place = new.partition_point(|c| c.placed().end() <= placed.start);
         let at_home = homes[first_home..].iter().map_while(|h| h.intersection(home));
         let in_area = new[first_place..].iter().map_while(|c| c.placed().intersection(placed));
-        // What is in the way, counted from the start of the copy.
+        // The parts in the way, counted from the start of the copy.
         let mut taken: Vec<(Sectors, Sectors)> = at_home
             .map(|e| (e.start - home.start, e.len))
             .chain(in_area.map(|e| (e.start - placed.start, e.len)))

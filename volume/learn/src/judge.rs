@@ -1,28 +1,31 @@
-//! Whether a learned layout is worth what it costs: BORG's "avoiding performance degradation" and "timely
-//! reconfiguration" (FAST'09, 7) as one state machine. Costs that others observed go in, a decision comes out.
+//! Whether a learned layout is worth its cost: BORG's "avoiding performance degradation" and
+//! "timely reconfiguration" (FAST'09, 7) as one state machine. Observed costs go in, a decision
+//! comes out.
 //!
-//! Three systems serve the same requests: the *actual* one; *vanilla*, which has no copy; and the *trial*, which has
-//! the whole candidate plan as if moving it cost nothing. The disk time that the trial saves, on requests after its
-//! plan was made, is the *credit* that pays for moving. A plan moves when it would already have saved the
-//! price of its move (the ski-rental rule: Karlin, Manasse, Rudolph and Sleator, Algorithmica 1988).
+//! Three systems serve the same requests: the *actual* one; *vanilla*, which has no copies; and the
+//! *trial*, which has the whole candidate plan as if its move were free. The *credit* pays for
+//! moving: the disk time that the trial saves on requests after its plan was made. A plan moves
+//! when it would already have saved the price of its move (the ski-rental rule: Karlin, Manasse,
+//! Rudolph and Sleator, Algorithmica 1988).
 //!
-//! A *ledger* holds each day's loss: disk time for moving data, and what copies made slower, less what they made
-//! faster. Moving stops at three quarters of the allowance. Above that, copies are bypassed at the first look in
-//! which they lose; the last quarter pays for coming back to them. So at every moment of every day the disk was
-//! busy at most `1 + allowance` times as long as vanilla's, plus the loss of one look, whatever the requests were.
+//! A *ledger* holds each day's loss: disk time for moving data, and time lost by copies, less time
+//! saved by copies. Moving stops at three quarters of the allowance. Above that, copies are
+//! bypassed at the first look in which they lose; the last quarter pays for the return to them. So
+//! at every moment of every day the disk was busy at most `1 + allowance` times as long as
+//! vanilla's, plus the loss of one look, whatever the requests were.
 
 use seekless_block::Duration;
 
-/// Failures after which the proof that is asked for grows no more: a thousandfold.
+/// After this many failures the required proof stops growing: a thousandfold.
 const FAILURES_MAX: u32 = 10;
 
-/// Days in a row on which copies lose, moving not counted, before they are forgotten.
+/// Copies are forgotten after this many days in a row on which they lose, without counting moves.
 const LOST_DAYS: u32 = 3;
 
-/// What the judge may risk.
+/// The judge's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgeConfig {
-    /// Busy time that a day may cost more than vanilla's, in thousandths of vanilla's.
+    /// Most busy time that a day may cost above vanilla's, in thousandths of vanilla's.
     pub allowance: u32,
 }
 
@@ -49,26 +52,26 @@ pub struct Costs {
 /// What happened since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// The day that all of it belongs to; never runs backwards.
+    /// The day of all of it; never runs backwards.
     pub day: u64,
-    /// How many intervals of reconfiguration have passed; never runs backwards.
+    /// The number of intervals of reconfiguration so far; never runs backwards.
     pub turn: u64,
-    /// What it cost.
+    /// The costs.
     pub costs: Costs,
-    /// Whether data may be moved now: the budget allows it, and nothing is being moved.
+    /// Whether data may be moved now: the budget allows it, and no move is in progress.
     pub may_move: bool,
 }
 
-/// What to do now.
+/// The decision for now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decision {
     /// Nothing.
     Keep,
-    /// Make a candidate plan of what was learned, and call [`Judge::candidate_made`].
+    /// Make a candidate plan of the learned data, and call [`Judge::candidate_made`].
     Replan,
     /// Move a part of the candidate plan, and call [`Judge::moved`].
     Move(Means),
-    /// Serve from home alone, and move nothing. Copies are kept, and kept equal to their homes.
+    /// Serve from home alone, and move nothing. Copies are kept, and stay equal to their homes.
     Bypass,
     /// Serve from the copies again.
     Resume,
@@ -76,13 +79,14 @@ pub enum Decision {
     Withdraw,
 }
 
-/// What may be moved.
+/// The limits of a move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Means {
-    /// Busy time that it may take.
+    /// Most busy time.
     pub most: Duration,
-    /// Credit over the price of what is left of the candidate plan; 1 where the credit pays for all of it. A part is
-    /// worth moving where its share of the uses, times this, reaches its share of the price.
+    /// Credit over the price of the rest of the candidate plan; 1 if the credit pays for all of it.
+    /// A part is worth its move if its share of the uses, times this, reaches its share of the
+    /// price.
     pub proof: f64,
 }
 
@@ -91,7 +95,7 @@ pub struct Means {
 pub struct Price {
     /// Busy time that moving all of it takes.
     pub all: Duration,
-    /// Busy time below which a move is not worth a seek.
+    /// Moves with less busy time than this are not worth a seek.
     pub least: Duration,
 }
 
@@ -107,7 +111,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nanoseconds lost against vanilla, moving counted; negative where they were gained.
+    /// Nanoseconds lost against vanilla, moves included; negative for a gain.
     #[must_use]
     pub const fn loss(&self) -> i128 {
         (self.actual.0 as i128 + self.moving.0 as i128) - self.vanilla.0 as i128
@@ -134,9 +138,9 @@ enum CopyUse {
 /// Copies on trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bypassed {
-    /// Since this turn.
+    /// The turn at which the trial began.
     turn: u64,
-    /// Nanoseconds they lost before.
+    /// Nanoseconds that they lost before.
     owed: i128,
     /// Nanoseconds that the trial has saved since.
     shown: i128,
@@ -152,10 +156,10 @@ pub struct Judge {
     day: u64,
     turn: u64,
     today: Ledger,
-    /// Nanoseconds that copies had lost when they had lost least today; negative where they had saved.
+    /// The least loss of copies so far today, in nanoseconds; negative for a saving.
     best: i128,
     price: Option<Price>,
-    /// Nanoseconds that candidate plans have saved and that have not been spent.
+    /// Nanoseconds saved by candidate plans and not yet spent.
     credit: i128,
     /// Days in a row on which copies lost.
     lost_days: u32,
@@ -186,7 +190,8 @@ impl Judge {
         &self.today
     }
 
-    /// How often a layout was given up; less one for every day since that ended with a gain. The proof asked for doubles with each.
+    /// How often a layout was given up, less one for every day since that ended with a gain. Each
+    /// doubles the required proof.
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.failures
@@ -197,7 +202,8 @@ impl Judge {
         self.price = Some(price);
     }
 
-    /// A part of the candidate plan was moved: this share of the uses of what was left; and the price of what is left now.
+    /// A part of the candidate plan was moved: this share of the remaining uses; and the price of
+    /// the new rest.
     pub fn moved(&mut self, uses: f64, price: Price) {
         self.credit = (self.credit as f64 * (1.0 - uses.clamp(0.0, 1.0))) as i128;
         self.price = Some(price);
@@ -206,21 +212,22 @@ impl Judge {
         }
     }
 
-    /// A person had a plan installed, and all of it stands: it is used until it shows that it loses.
+    /// A person installed a plan, and all of it is in place: it is used until it proves to lose.
     pub fn adopted(&mut self) {
         (self.copies, self.lost_days) = (CopyUse::Serving, 0);
         self.credit = self.credit.min(0);
         self.price = None;
     }
 
-    /// With these means no part of the candidate plan is worth moving: the judge asks again when there is a quarter more.
+    /// With these limits no part of the candidate plan is worth moving: the judge asks again with a
+    /// quarter more.
     pub const fn nothing_for(&mut self, means: &Means) {
         if let Some(p) = &mut self.price {
             p.least = Duration(means.most.0.saturating_add(means.most.0 / 4));
         }
     }
 
-    /// Takes in what happened, and decides.
+    /// Takes in the costs, and decides.
     pub fn look(&mut self, look: &Look) -> Decision {
         if look.day != self.day {
             self.new_day(look.day);
@@ -242,7 +249,8 @@ impl Judge {
     fn decide(&mut self, look: &Look) -> Decision {
         let loss = self.today.loss();
         let limit = self.share(self.today.vanilla, 3);
-        // Of clients alone: time for moving is spent, and no reason to leave copies that serve well.
+        // Only clients' time: time for moves is spent, and no reason to leave copies that serve
+        // well.
         let slower = loss - i128::from(self.today.moving.0);
         self.best = self.best.min(slower);
         let slump = slower - self.best;
@@ -276,7 +284,8 @@ impl Judge {
                 let Some(price) = self.price.filter(|p| look.may_move && p.all.0 > 0) else {
                     return Decision::Keep;
                 };
-                // Half of today's savings may be spent on moving; the other half keeps copies from being bypassed.
+                // Half of today's savings may pay for moves. The other half keeps copies from being
+                // bypassed.
                 let moved = i128::from(self.today.moving.0);
                 let most = self.share(self.today.vanilla, 2) + (-slower).max(0) / 2
                     - slower.max(0)
@@ -297,7 +306,7 @@ impl Judge {
         i128::from(vanilla.0) * i128::from(self.config.allowance) * quarters / 4000
     }
 
-    /// Credit of plans that failed does not count for later plans.
+    /// Credit of failed plans does not count for later ones.
     fn withdraw(&mut self, turn: u64) -> Decision {
         self.failures = (self.failures + 1).min(FAILURES_MAX);
         self.credit = self.credit.min(0);
@@ -307,7 +316,8 @@ impl Judge {
         Decision::Withdraw
     }
 
-    /// Credit fades by a fifth: about five days count, as many as an access graph remembers.
+    /// A day lowers the credit by a fifth: about five days count, as many as an access graph
+    /// remembers.
     fn new_day(&mut self, day: u64) {
         let slower = self.today.loss() - i128::from(self.today.moving.0);
         if self.today.loss() < 0 {

@@ -1,5 +1,6 @@
-//! The one learner: requests in, acts out. A live server, the simulator, every comparison and the benchmarks drive this
-//! type. It has no clock, no thread and no file: time, the state of the volume and remembered bytes are handed in.
+//! The one learner: requests in, acts out. A live server, the simulator, every comparison and the
+//! benchmarks use this type. It has no clock, no thread and no file: time, the state of the volume
+//! and remembered bytes are arguments.
 
 #[cfg(test)]
 mod tests;
@@ -13,11 +14,11 @@ use crate::{
     Replication, ReplicationConfig, Streams, next_plan,
 };
 
-/// Most edges of an access graph: about 100 MB. A server needs this memory beside its cache. Simulations have the same
-/// limit, so that they show what a server does.
+/// Most edges of an access graph: about 100 MB. A server needs this memory beside its cache.
+/// Simulations have the same limit, so that they show what a server does.
 pub const EDGES_MAX: usize = 1 << 21;
 
-/// What a learner must know of a volume before it begins.
+/// A learner's knowledge of a volume at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeShape {
     /// Client addresses.
@@ -30,7 +31,7 @@ pub struct VolumeShape {
     pub read_ahead: Bytes,
     /// What a read of a copy brings at least.
     pub cluster: Bytes,
-    /// How much a plan may place in the optimized area.
+    /// Capacity for a plan in the optimized area.
     pub room: Sectors,
     /// Most replicas in discarded pages.
     pub replicas: Sectors,
@@ -39,33 +40,36 @@ pub struct VolumeShape {
 /// The state of a volume at the time of a plan.
 #[derive(Clone, Copy)]
 pub struct VolumeState<'a> {
-    /// The plan that the volume follows.
+    /// The plan in force.
     pub plan: &'a Plan,
-    /// Where replicas may stand, for volumes that have them in place of copies in an area.
+    /// The room for replicas, for volumes that have replicas instead of copies in an area.
     pub replicas: Option<&'a dyn ReplicaSpace>,
 }
 
-/// How replication stands.
+/// The state of replication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaProgress {
-    /// Nothing may be replicated now: too little is free, or earlier replicas are still being written.
+    /// Nothing may be replicated now: too little is free, or earlier replicas are still being
+    /// written.
     pub blocked: bool,
-    /// Who answered clients' reads.
+    /// The answers to clients' reads.
     pub answered: Answered,
 }
 
-/// Where replicas may stand, and which pages have one. Asked only when a plan is made, as the answer may be long.
+/// The room for replicas, and the pages that have one. Used only for a plan, as the answer may be
+/// long.
 pub trait ReplicaSpace {
-    /// How replication stands.
+    /// The state of replication.
     fn progress(&self) -> ReplicaProgress;
     /// Free pages without replicas, in order.
     fn free(&self) -> Vec<Extent>;
-    /// Whether the page that begins at this sector needs no further replica: it has as many as it may, or one near the
-    /// hot region.
+    /// Whether the page that begins at this sector needs no further replica: it has the most
+    /// allowed, or one near the hot region.
     fn is_placed(&self, page: Lba, hot: Extent) -> bool;
 }
 
-/// Whether a page with replicas at these places needs no further one: it has `degree` replicas, or one near the hot region.
+/// Whether a page with replicas at these places needs no further one: it has `degree` replicas, or
+/// one near the hot region.
 pub fn needs_no_more(places: impl Iterator<Item = Lba>, hot: Extent, degree: u32) -> bool {
     let mut replicas = 0;
     places.into_iter().any(|place| {
@@ -74,20 +78,20 @@ pub fn needs_no_more(places: impl Iterator<Item = Lba>, hot: Extent, degree: u32
     })
 }
 
-/// What a volume is to do.
+/// A command to a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// Move to this plan.
     Install(Plan),
     /// Write these replicas.
     Replicate(Vec<Replica>),
-    /// Serve from home although copies stand, or no longer so.
+    /// True: serve from home although copies exist. False: serve from copies again.
     Bypass(bool),
     /// Save these bytes: a later learner goes on from them.
     Save(Vec<u8>),
 }
 
-/// What was seen, in the form that the policy plans from.
+/// The observations, in the form that the policy plans from.
 #[derive(Clone, Debug)]
 enum Seen {
     Accesses(AccessGraph),
@@ -102,17 +106,17 @@ pub struct Learner {
     volume: VolumeShape,
     seen: Seen,
     days: Days,
-    /// Time from one plan to the next; `None` plans only when told.
+    /// Time from one plan to the next; `None` plans only on request.
     every: Option<Duration>,
     planned_at: SimTime,
-    /// What is learned outlives the learner.
+    /// The learned data is saved.
     saves: bool,
-    /// Something was learned or forgotten since it was last saved.
+    /// The learned data has changed since it was last saved.
     changed: bool,
 }
 
 impl Learner {
-    /// A learner that knows nothing of the volume, and plans when told.
+    /// A learner without knowledge of the volume, which plans on request.
     #[must_use]
     pub fn new(policy: Policy, volume: VolumeShape) -> Self {
         let replication = |rule| {
@@ -141,19 +145,19 @@ impl Learner {
         }
     }
 
-    /// The same, planning by itself this long after each plan; replicas also after enough reads.
+    /// The same, with a plan this long after each plan; for replicas also after enough reads.
     #[must_use]
     pub fn every(self, every: Option<Duration>) -> Self {
         Self { every, ..self }
     }
 
-    /// The same, planning replicas whenever enough was read, whatever time has passed.
+    /// The same, with a plan for replicas after enough reads, whatever time has passed.
     #[must_use]
     pub fn when_due(self) -> Self {
         self.every(Some(Duration(u64::MAX)))
     }
 
-    /// The same, with regions of this length for replicas: the hottest of them is where replicas stand.
+    /// The same, with regions of this length for replicas. Replicas stand near the hottest region.
     #[must_use]
     pub fn region(mut self, region: Sectors) -> Self {
         if let Seen::Reads(replication) = &mut self.seen {
@@ -162,15 +166,16 @@ impl Learner {
         self
     }
 
-    /// Goes on from what an earlier learner saved, and asks to be saved too. Policies that plan replicas save nothing.
+    /// Goes on from the saved data of an earlier learner, and asks to be saved too. Policies that
+    /// plan replicas save nothing.
     ///
     /// # Errors
-    /// Where the memory is about a volume of another size or with other pages: it is not used.
+    /// If the saved data is about a volume of another size or with other pages. It is not used.
     pub fn recall(&mut self, known: Option<Decoded>) -> Result<(), OtherVolume> {
         self.saves = true;
         if let (Some(known), Seen::Accesses(graph)) = (known, &mut self.seen) {
             if known.graph.pages() != graph.pages() {
-                // An empty memory is about no volume.
+                // Empty data is about no volume.
                 return if known.graph.vertex_count() == 0 { Ok(()) } else { Err(OtherVolume) };
             }
             *graph = known.graph;
@@ -220,7 +225,7 @@ impl Learner {
         self.every.is_some_and(|every| enough || now.since(self.planned_at) >= every)
     }
 
-    /// How long it is until the next plan, where that is a matter of time.
+    /// The time until the next plan, if time decides.
     #[must_use]
     pub fn due_in(&self, now: SimTime) -> Option<Duration> {
         let every = self.every?;
@@ -232,7 +237,7 @@ impl Learner {
         if self.is_due(now) { self.plan(now, state) } else { Vec::new() }
     }
 
-    /// Plans now, from all that was seen.
+    /// Plans now, from all observations.
     pub fn plan(&mut self, now: SimTime, state: &VolumeState<'_>) -> Vec<Act> {
         self.planned_at = now;
         if !matches!(self.seen, Seen::Accesses(_)) {
@@ -240,13 +245,13 @@ impl Learner {
         }
         self.age(now);
         let plan = self.next_plan(state.plan, &self.plan_config());
-        // Saved before it is forgotten: the next server starts from the data behind this plan.
+        // Saved before it is forgotten: the next server starts from the data of this plan.
         let save = self.save(now);
         self.planned();
         [Some(Act::Install(plan)), save.map(Act::Save)].into_iter().flatten().collect()
     }
 
-    /// Replicas to be written; `None` where nothing can be done now. What was seen is then kept.
+    /// Replicas to be written; `None` if nothing can be done now. The observations are then kept.
     fn replicas(&mut self, space: Option<&dyn ReplicaSpace>) -> Option<Vec<Replica>> {
         let space = space?;
         let ReplicaProgress { blocked, answered } = space.progress();
@@ -267,8 +272,8 @@ impl Learner {
         }
     }
 
-    /// The plan that follows `standing` under `config`. Several volumes may plan from one learner; [`Self::planned`] is
-    /// called once all of them have.
+    /// The plan that follows `standing` under `config`. Several volumes may plan from one learner;
+    /// the caller calls [`Self::planned`] after all of them.
     #[must_use]
     pub fn next_plan(&self, standing: &Plan, config: &PlanConfig) -> Plan {
         self.accesses().map_or_else(Plan::default, |graph| next_plan(standing, graph, config))
@@ -282,7 +287,7 @@ impl Learner {
         plan
     }
 
-    /// Plans have been made from the requests so far: see [`crate::Training::planned`].
+    /// All plans from the requests so far are made: see [`crate::Training::planned`].
     pub fn planned(&mut self) {
         if let Seen::Accesses(graph) = &mut self.seen {
             self.policy.training.planned(graph);
@@ -296,14 +301,14 @@ impl Learner {
         self.policy.plan_config(room, read_ahead, cluster)
     }
 
-    /// What is known, as bytes, where it changed since it was last saved and is to outlive the learner.
+    /// The learned data as bytes, if it changed since it was last saved and is to be saved.
     pub fn save(&mut self, now: SimTime) -> Option<Vec<u8>> {
         let Seen::Accesses(graph) = &self.seen else { return None };
         (self.saves && std::mem::take(&mut self.changed))
             .then(|| graph.encode(self.days.of_today(now)))
     }
 
-    /// The graph of accesses, where the policy plans from one.
+    /// The access graph, if the policy uses one.
     #[must_use]
     pub const fn accesses(&self) -> Option<&AccessGraph> {
         match &self.seen {
@@ -313,13 +318,14 @@ impl Learner {
     }
 }
 
-/// A memory that is about another volume.
+/// Saved data about another volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is about a disk of another size, or with other pages")]
 pub struct OtherVolume;
 
 impl Policy {
-    /// What a planner may use that fills so much of an area, with an engine's read-ahead and cluster.
+    /// What a planner may use for an area of this capacity, with an engine's read-ahead and
+    /// cluster.
     #[must_use]
     pub fn plan_config(&self, room: Sectors, read_ahead: Bytes, cluster: Bytes) -> PlanConfig {
         PlanConfig {

@@ -1,5 +1,5 @@
-//! Learning what is used together, and planning where copies go. Pure: observations in, plans out; no I/O,
-//! no clock, no randomness. One policy a file.
+//! Learning which data is used together, and planning places of copies. Pure: observations in,
+//! plans out; no I/O, no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -8,6 +8,7 @@ mod graph;
 mod instalment;
 mod judge;
 mod learner;
+mod named;
 mod pages;
 mod plan;
 mod planning;
@@ -19,7 +20,7 @@ mod temperature;
 mod training;
 
 pub use budget::Budget;
-pub use days::{AGES_MAX, DAY};
+pub use days::DAY;
 pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
 pub use instalment::{Instalment, PART_IOS, instalment, ios_left};

@@ -1,10 +1,10 @@
-//! The client's device cut into whole pages of 4 KiB. Copies are made of whole pages; but file systems often
-//! start at a sector that is no multiple of eight (63 on partitions of old), so the pages do too.
+//! The client's device in whole pages of 4 KiB. Copies have whole pages. File systems often start
+//! at a sector that is no multiple of eight (63 on old partitions), so the pages do too.
 
 use seekless_block::{Extent, Op, PAGE_SECTORS, Request, Sectors};
 
-/// Where pages lie on a device: page `p` is sectors `grid + 8p .. grid + 8p + 8`. Sectors before the first whole page
-/// and behind the last belong to none.
+/// The pages of a device: page `p` is sectors `grid + 8p .. grid + 8p + 8`. Sectors before the
+/// first whole page and behind the last belong to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
     pub(crate) grid: u64,
@@ -13,7 +13,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The pages of a device of `capacity` whose first page starts at sector `grid`, taken modulo 8.
+    /// The pages of a device of `capacity` whose first page starts at sector `grid`, taken modulo
+    /// 8.
     #[must_use]
     pub const fn new(grid: Sectors, capacity: Sectors) -> Self {
         let grid = grid.0 % PAGE_SECTORS;
@@ -21,7 +22,7 @@ impl Pages {
         Self { grid, end: grid + whole * PAGE_SECTORS }
     }
 
-    /// The run of whole pages that the extent touches; empty where it touches none.
+    /// The run of whole pages that the extent touches; empty if it touches none.
     #[must_use]
     pub fn touched(self, extent: Extent) -> Extent {
         if extent.is_empty() {
@@ -44,19 +45,19 @@ impl Pages {
     }
 }
 
-/// Finds the grid of a device from what is read of it.
+/// Finds the grid of a device from the reads of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GridCount([u64; PAGE_SECTORS as usize]);
 
 impl GridCount {
-    /// Takes in one request. Only reads count: they are what copies are for.
+    /// Takes in one request. Only reads count, as only reads use copies.
     pub const fn observe(&mut self, request: &Request) {
         if matches!(request.op, Op::Read) && !request.extent.is_empty() {
             self.0[(request.extent.start.0 % PAGE_SECTORS) as usize] += 1;
         }
     }
 
-    /// The sector modulo 8 at which most reads start; the lowest of equals, 0 where nothing was read.
+    /// The sector modulo 8 at which most reads start; the lowest of equals, 0 without reads.
     #[must_use]
     pub fn grid(&self) -> Sectors {
         let most = (0..PAGE_SECTORS).max_by_key(|&at| (self.0[at as usize], std::cmp::Reverse(at)));

@@ -1,4 +1,4 @@
-//! What a planner decides: which extents get a copy, and where.
+//! A planner's decision: which extents get a copy, and where.
 
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 
@@ -26,38 +26,24 @@ impl Copy {
 pub struct Replica {
     /// First sector, of the device.
     pub place: Lba,
-    /// What is replicated there, in this order: whole pages, without gaps.
+    /// The replicated extents, in this order: whole pages, without gaps.
     pub homes: Vec<Extent>,
 }
 
 /// Why a plan cannot be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
-    /// A copy is empty, or passes the end of the device or of the area.
     #[error("the copy of {} at {} is empty or does not fit a device of {capacity} with an area of {area}", .copy.home, .copy.place)]
-    DoesNotFit {
-        /// Which.
-        copy: Copy,
-        /// Size of the client's device.
-        capacity: Sectors,
-        /// Size of the optimized area.
-        area: Sectors,
-    },
-    /// A copy is not of whole pages, or does not stand on one.
+    DoesNotFit { copy: Copy, capacity: Sectors, area: Sectors },
     #[error("the copy of {} at {} is not a run of whole pages: homes start at {grid} plus a multiple of 8 sectors, places at a multiple of 8", .copy.home, .copy.place)]
-    NotPages {
-        /// Which.
-        copy: Copy,
-        /// First sector of the first home page.
-        grid: Sectors,
-    },
-    /// Two copies share a place, are out of order of place, or copy the same sector.
+    NotPages { copy: Copy, grid: Sectors },
     #[error("the copies of {} and of {} share a sector or are out of order", .0.home, .1.home)]
     Overlap(Copy, Copy),
 }
 
-/// Where copies should stand: plain data. Homes are disjoint, places are disjoint; in order of place.
-/// The empty plan is the vanilla system.
+/// The wanted places of copies: plain data, in order of place. Homes are disjoint, and places are
+/// disjoint. The empty plan is the vanilla system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The copies, in order of place.
@@ -71,7 +57,7 @@ impl Plan {
         self.copies.iter().map(|c| c.home.len).sum()
     }
 
-    /// Whether the plan can be carried out, in whole pages, on a device of `capacity` whose pages start at sector
+    /// Whether the plan fits, in whole pages, a device of `capacity` whose pages start at sector
     /// `grid` (0 to 7), with an optimized area of `area`.
     ///
     /// # Errors

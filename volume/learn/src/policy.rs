@@ -1,5 +1,5 @@
-//! Policies by name: `NAME[:key=value:key=value]`, the same words for simulations and for a served volume.
-//! The table of names, keys and defaults is in [`table`].
+//! Policies by name: `NAME[:key=value:key=value]`, the same words for simulations and for a served
+//! volume. [`table`] has the names, keys and defaults.
 
 mod table;
 #[cfg(test)]
@@ -8,44 +8,46 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::named::named;
 use crate::{Planning, ReplicationRule, Strategy, Training};
 
 pub use table::{KEYS, KeyEntry, POLICIES, PolicyEntry};
 
-/// Who decides where copies stand.
+/// The policy that places copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PolicyName {
-    /// Nobody: all data stays at home.
+    /// None: all data stays at home.
     Vanilla,
-    /// BORG's planner, from what came before.
+    /// BORG's planner, from earlier requests.
     Borg,
     /// The same planner and a judge: a plan moves when it has proved itself.
     Judged,
-    /// The same planner, from the requests that it is measured by: what perfect foresight would gain.
+    /// The same planner, from the very requests by which it is measured: the gain of perfect
+    /// foresight.
     Oracle,
     /// By temperature alone: the hottest extent in the middle of the area.
     OrganPipe,
     /// The same in buckets that double in size.
     Buckets,
-    /// The same of the hottest 8%.
+    /// The same with the hottest 8%.
     Lazy,
-    /// The same by whole megabytes.
+    /// The same with whole megabytes.
     CylinderShuffle,
-    /// The same by pieces of 8 KiB.
+    /// The same with pieces of 8 KiB.
     BlockShuffle,
-    /// Hottest first, in an area where the disk's own curve makes it cheapest.
+    /// Hottest first, in an area where the disk is fastest.
     OuterZone,
     /// No copies: the disk's cylinders change places, the hottest in the middle of the disk.
     CylindersInPlace,
-    /// The same by blocks of 8 KiB.
+    /// The same with blocks of 8 KiB.
     BlocksInPlace,
     /// Replicas in free space: the rule of FS2 (SOSP'05).
     Fs2,
-    /// Replicas of all that was read before, in order of address (FS2-static).
+    /// Replicas of all data read before, in order of address (FS2-static).
     Fs2Static,
     /// Replicas of whole sequences. Not the paper's.
     Fs2Whole,
-    /// Replicas of what is likely to pay. Not the paper's.
+    /// Replicas of blocks that are likely to pay. Not the paper's.
     Fs2Proven,
 }
 
@@ -70,43 +72,46 @@ pub enum PolicyKey {
     Degree,
 }
 
-/// Where the optimized area lies on a simulated disk.
+/// The position of the optimized area on a simulated disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AreaAt {
-    /// Amid client addresses, at the median of the reads learned from; addresses behind it are shifted by its size.
+    /// Among client addresses, at the median of the reads learned from; later addresses are shifted
+    /// by its size.
     #[default]
     Median,
     /// Behind all client addresses.
     End,
 }
 
-/// Whose requests are told apart.
+/// Which requests form a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Streams {
     /// Each process is one stream, where the trace names processes.
     #[default]
     Recorded,
-    /// All requests are one stream: what a server knows that observes no device.
+    /// All requests are one stream, as in a server that observes no device.
     One,
 }
 
-/// A policy and its settings. [`Policy::new`] has the defaults; text is parsed with [`str::parse`].
+/// A policy and its settings. [`Policy::new`] has the defaults; [`str::parse`] reads the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     name: PolicyName,
-    /// In which order copies stand.
+    /// The order of copies.
     pub order: Strategy,
     /// How much of the past counts.
     pub training: Training,
-    /// What becomes of the plan in force.
+    /// The treatment of the plan in force.
     pub planning: Planning,
-    /// An extent is copied only if it was read before or after another copied extent this often; 0 = always.
+    /// An extent is copied only if it was read this often before or after another copied extent; 0
+    /// copies all.
     pub min_weight: u32,
-    /// Whose requests are told apart.
+    /// Which requests form a stream.
     pub streams: Streams,
-    /// Where the optimized area lies. Simulations alone have the choice.
+    /// The position of the optimized area. Only for simulations.
     pub area_at: AreaAt,
-    /// Disk time that a judged layout may lose in a day, in thousandths of the disk time without layout.
+    /// Disk time that a judged layout may lose in a day, in thousandths of the disk time without a
+    /// layout.
     pub allowance: u32,
     /// Most replicas of one page.
     pub degree: u32,
@@ -125,7 +130,7 @@ impl Policy {
             PolicyName::OuterZone => (Strategy::HottestFirst, Planning::Anew),
             _ => (Strategy::MostConnected, Planning::Revise),
         };
-        // The area of a judged layout lies behind home, so that without copies it is the vanilla system.
+        // The area of a judged layout lies behind home: without copies it is the vanilla system.
         let area_at = match name {
             PolicyName::Judged => AreaAt::End,
             _ => AreaAt::Median,
@@ -149,13 +154,13 @@ impl Policy {
         self.name
     }
 
-    /// What the table says of it.
+    /// Its row of the table.
     #[must_use]
     pub fn entry(&self) -> &'static PolicyEntry {
         self.name.entry()
     }
 
-    /// By which rule it chooses blocks to replicate as requests come, where it does.
+    /// The rule by which it chooses blocks to replicate, if it does.
     #[must_use]
     pub const fn rule(&self) -> Option<ReplicationRule> {
         match self.name {
@@ -178,13 +183,13 @@ impl Policy {
         !self.replicates() && !self.moves_in_place() && !matches!(self.name, PolicyName::Vanilla)
     }
 
-    /// Whether data itself changes places on the disk, without copies.
+    /// Whether the data itself changes places on the disk, without copies.
     #[must_use]
     pub const fn moves_in_place(&self) -> bool {
         matches!(self.name, PolicyName::CylindersInPlace | PolicyName::BlocksInPlace)
     }
 
-    /// The setting as it is written in a policy's text.
+    /// A setting's text in a policy.
     #[must_use]
     pub fn value(&self, key: PolicyKey) -> String {
         match key {
@@ -210,7 +215,7 @@ impl Policy {
     /// Whether a served volume can run the policy.
     ///
     /// # Errors
-    /// Where the policy, or a key that was set, is for simulations alone.
+    /// If the policy, or a key that was set, is only for simulations.
     pub fn check_live(&self) -> Result<(), PolicyError> {
         if !self.entry().live {
             return Err(PolicyError::NotLive { policy: self.name.text() });
@@ -221,7 +226,7 @@ impl Policy {
         }
     }
 
-    /// The keys whose values are not the defaults.
+    /// The keys whose values differ from the defaults.
     fn changed(&self) -> impl Iterator<Item = PolicyKey> + '_ {
         let default = Self::new(self.name);
         let keys = self.entry().keys.iter().copied();
@@ -306,96 +311,30 @@ impl FromStr for Policy {
 
 /// Why a text is no policy, or no policy of a served volume.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum PolicyError {
-    /// No policy has the name.
     #[error("'{0}' is not a policy: {names}", names = table::names())]
     UnknownName(String),
-    /// A part without `=`.
     #[error("policy {policy}: '{text}' is not a setting: write NAME:key=value")]
-    NotKeyValue {
-        /// The policy.
-        policy: &'static str,
-        /// The part.
-        text: String,
-    },
-    /// A key that the policy does not have.
+    NotKeyValue { policy: &'static str, text: String },
     #[error("policy {policy} has no key '{key}'; {}", keys_are(.keys))]
-    UnknownKey {
-        /// The policy.
-        policy: &'static str,
-        /// The key.
-        key: String,
-        /// Keys of the policy.
-        keys: String,
-    },
-    /// A key given more than once.
+    UnknownKey { policy: &'static str, key: String, keys: String },
     #[error("policy {policy}: key {key} is given twice")]
-    Twice {
-        /// The policy.
-        policy: &'static str,
-        /// The key.
-        key: &'static str,
-    },
-    /// A value that the key does not take.
+    Twice { policy: &'static str, key: &'static str },
     #[error("policy {policy}: {key}={value} is not allowed; {key} is {allowed}")]
-    Value {
-        /// The policy.
-        policy: &'static str,
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: String,
-        /// Values of the key.
-        allowed: &'static str,
-    },
-    /// A policy for simulations alone.
+    Value { policy: &'static str, key: &'static str, value: String, allowed: &'static str },
     #[error(
         "policy {policy} is for simulations alone; a served volume takes {}",
         table::live_names()
     )]
-    NotLive {
-        /// The policy.
-        policy: &'static str,
-    },
-    /// A key for simulations alone.
+    NotLive { policy: &'static str },
     #[error("policy {policy}: key {key} is for simulations alone")]
-    KeyNotLive {
-        /// The policy.
-        policy: &'static str,
-        /// The key.
-        key: &'static str,
-    },
+    KeyNotLive { policy: &'static str, key: &'static str },
 }
 
 fn keys_are(keys: &str) -> String {
     if keys.is_empty() { "it has no keys".to_owned() } else { format!("its keys: {keys}") }
 }
 
-/// The two values of an enum by name.
-macro_rules! two_words {
-    ($type:ty, $first:path = $a:literal, $second:path = $b:literal) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
-                    $first => $a,
-                    $second => $b,
-                })
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, String> {
-                match text {
-                    $a => Ok($first),
-                    $b => Ok($second),
-                    _ => Err(format!("'{text}' is neither {} nor {}", $a, $b)),
-                }
-            }
-        }
-    };
-}
-
-two_words!(AreaAt, AreaAt::Median = "median", AreaAt::End = "end");
-two_words!(Streams, Streams::Recorded = "recorded", Streams::One = "one");
+named!(AreaAt: Median = "median", End = "end");
+named!(Streams: Recorded = "recorded", One = "one");

@@ -1,11 +1,13 @@
-//! Which blocks deserve a replica, and where it should stand (FS2, SOSP'05, 2.2 and 3.1). The disk is cut into regions,
-//! and references to each are counted: the region with most is where the head is most of the time. What is read outside
-//! of it, but together with blocks of it, is replicated in free space near there, side by side in the order in which it
-//! was read. A block that is read often, but alone, gains nothing and gets no replica.
+//! Which blocks get a replica, and where (FS2, SOSP'05, 2.2 and 3.1). The disk is divided into
+//! regions, and references to each are counted. The head is mostly in the region with most
+//! references. A block outside of this region that is read together with blocks of the region gets
+//! a replica in free space near the region. Replicas stand side by side in the order of reading. A
+//! block that is often read alone gains nothing and gets no replica.
 //!
 //! Two departures from the paper: [`ReplicationConfig::whole`] replicates whole sequences.
-//! [`ReplicationConfig::price`] replicates a block only if its replica is likely to pay, and spends only what earlier
-//! replicas saved and a small share of all accesses: the loss stays below that share, whatever is read.
+//! [`ReplicationConfig::price`] replicates a block only if its replica is likely to pay. It spends
+//! only the savings of earlier replicas and a small share of all accesses: the loss stays below
+//! that share, whatever is read.
 
 mod proven;
 mod side_by_side;
@@ -14,80 +16,51 @@ mod static_replicas;
 mod tests;
 
 use std::collections::VecDeque;
-use std::fmt::{self, Display, Formatter};
-use std::str::FromStr;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Extent, Lba, Op, PAGE_SECTORS, Request, Sectors};
 
+use crate::named::named;
 use crate::{Pages, Replica};
 
 pub use side_by_side::side_by_side;
 pub(crate) use static_replicas::StaticReplication;
 
-/// Reads remembered between two plans, the latest: 2 MiB.
+/// Reads remembered between two plans: the latest ones, 2 MiB.
 const REMEMBERED: usize = 1 << 17;
 /// Reads between two plans.
 const EVERY: usize = 4096;
 /// Pages whose uses are remembered from plan to plan.
 const COUNTED: usize = 1 << 20;
-/// Free ranges shorter than this, in sectors, are no place: 64 KiB.
+/// Free ranges shorter than this, in sectors, are not used: 64 KiB.
 const SHORT: u64 = 128;
-/// Reads in a row that are together longer than this, in sectors, are well served where they lie: 512 KiB.
+/// Consecutive reads longer than this together, in sectors, are fast without a replica: 512 KiB.
 const LONG: u64 = 1024;
-/// A read counts as a new sighting after this many other reads: sooner, RAM may have answered it.
+/// A read is a new sighting only after this many other reads: before, RAM may have answered it.
 const APART: u64 = 1000;
-/// Sighting counts above this are taken for this many.
+/// The highest sighting count.
 const TIMES: usize = 8;
-/// Share of clients' accesses that replicas may cost. The paper's first run was slower by 1.7% (4.3.3).
+/// Share of clients' accesses that replicas may cost. The paper's first run was slower by 1.7%
+/// (4.3.3).
 const RISKED: f64 = 0.02;
-/// A replica is planned in runs of this length at most, in sectors: 1 MiB less a page.
+/// Longest planned run of replicas, in sectors: 1 MiB less a page.
 const RUN: u64 = 255 * PAGE_SECTORS;
 
-/// What decides which blocks get a replica; the same words for a simulation and for a server.
+/// The rule by which blocks get a replica; the same names in a simulation and in a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplicationRule {
-    /// The paper's: what is read together with the hot region.
+    /// The paper's rule: blocks that are read together with the hot region.
     #[default]
     Paper,
     /// See [`ReplicationConfig::whole`].
     Whole,
-    /// Of that, see [`ReplicationConfig::price`]: the one that hardly loses anything, whatever comes.
+    /// Also [`ReplicationConfig::price`]: this rule hardly loses anything, whatever comes.
     Proven,
 }
 
-impl ReplicationRule {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Paper, Self::Whole, Self::Proven];
+named!(ReplicationRule: Paper = "fs2", Whole = "fs2-whole", Proven = "fs2-proven");
 
-    /// As on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "fs2",
-            Self::Whole => "fs2-whole",
-            Self::Proven => "fs2-proven",
-        }
-    }
-}
-
-impl Display for ReplicationRule {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for ReplicationRule {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|rule| rule.name() == text).ok_or_else(|| {
-            let all = Self::ALL.map(Self::name).join(", ");
-            format!("'{text}' is no rule for replicas: {all}")
-        })
-    }
-}
-
-/// How many clients' reads were answered since the beginning.
+/// The number of clients' reads answered since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answered {
     /// By home.
@@ -96,37 +69,39 @@ pub struct Answered {
     pub replicas: u64,
 }
 
-/// How replication is decided.
+/// The settings of replication.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplicationConfig {
     /// Size of the device, and where its pages lie.
     pub capacity: Sectors,
     /// First sector of its first page, 0 to 7.
     pub grid: Sectors,
-    /// Length of a region. The paper's is a multiple of a block group; how many it does not say.
+    /// Length of a region. The paper's is a multiple of a block group, without a number.
     pub region: Sectors,
-    /// Reads so far apart in the order of reading are still used together.
+    /// Reads at most this far apart in the order of reading count as used together.
     pub near: u32,
-    /// Reads together with the hot region that a block needs before it gets a replica.
+    /// A block needs this many reads together with the hot region to get a replica.
     pub least: u32,
-    /// Replicate all data that was read in short runs, wherever it lies: whole sequences then stand side by side. The
-    /// paper replicates only data outside the hot region.
+    /// Replicate all data that was read in short runs, wherever it lies: whole sequences then stand
+    /// side by side. The paper replicates only data outside the hot region.
     pub whole: bool,
-    /// Reads of a replica that pay for the access that makes it. A block is replicated only at sighting counts whose
-    /// replicas were re-read this often, and only as far as accesses were saved. 0 replicates without a price, as the paper.
+    /// Reads of a replica that pay for the access that makes it. A block is replicated only at
+    /// sighting counts whose replicas were re-read this often, and only within the accesses saved.
+    /// 0 replicates without a price, as the paper.
     pub price: f64,
     /// Most that one plan replicates.
     pub most: Sectors,
 }
 
 impl ReplicationConfig {
-    /// A price at which replicas pay: to make one, its home is read once more and it is written once, which is
-    /// about what a read costs as the others are done in a row; a read of it saves about half of that (the paper's own
-    /// Table 2: 50% of an access).
-    pub const PAYS: f64 = 2.0;
+    /// A price at which replicas pay. To make one, its home is read once more and the replica is
+    /// written, together about as expensive as a read, since the rest is done in a row. A read of a
+    /// replica saves about half of an access (50% in the paper's Table 2).
+    pub(crate) const PAYS: f64 = 2.0;
 
-    /// As the paper has it, where it says so: regions of a 128th of the device, of whole block groups of 128 MiB where that is
-    /// more than one, else of whole MiB, reads used together within 8, and seen so once.
+    /// The paper's settings, as far as the paper names them: regions of a 128th of the device, in
+    /// whole block groups of 128 MiB or else in whole MiB; reads within 8 are used together; one
+    /// such sighting is enough.
     #[must_use]
     pub fn new(capacity: Sectors, grid: Sectors) -> Self {
         let (group, mib) = (128 << 11, 1 << 11);
@@ -137,7 +112,7 @@ impl ReplicationConfig {
         Self { capacity, grid, region, near: 8, least: 1, whole: false, price: 0.0, most }
     }
 
-    /// The same by this rule.
+    /// The same with this rule.
     #[must_use]
     pub const fn by(self, rule: ReplicationRule) -> Self {
         let (whole, price) = match rule {
@@ -157,27 +132,29 @@ pub struct Replication {
     /// References by region, halved at each plan.
     references: Vec<u64>,
     recent: VecDeque<Extent>,
-    /// How many of these came since the last plan.
+    /// The number of these that came since the last plan.
     fresh: usize,
     /// Where the last read ended.
     last_end: Lba,
-    /// Reads since the last plan that did not begin there: those that move the head.
+    /// Reads since the last plan that did not begin there: they move the head.
     apart: u64,
     /// Reads answered up to the last plan.
     answered: Answered,
-    /// Accesses that replicas may still cost: the risked share, plus accesses saved, less accesses spent.
+    /// Accesses that replicas may still cost: the risked share and accesses saved, less accesses
+    /// spent.
     purse: f64,
-    /// First sector of a page to how often it was used together with the hot region, halved at each plan.
+    /// First sector of a page to the number of uses together with the hot region, halved at each
+    /// plan.
     together: FxHashMap<u64, u32>,
-    /// First sector of a read to how often it was seen, and at which read last.
+    /// First sector of a read to its number of sightings, and the last of these reads.
     seen: FxHashMap<u64, (u8, u64)>,
-    /// Reads by sighting count before the read, from 0 on; halved at each plan.
+    /// Reads by the sighting count before the read, from 0 on; halved at each plan.
     sightings: [u64; TIMES],
     reads: u64,
 }
 
 impl Replication {
-    /// Of a device of which nothing is known.
+    /// For a device of which nothing is known.
     #[must_use]
     pub fn new(config: ReplicationConfig) -> Self {
         let regions = config.capacity.0.div_ceil(config.region.0.max(1)) as usize;
@@ -198,12 +175,12 @@ impl Replication {
         }
     }
 
-    /// Starts anew with regions of this length.
+    /// Starts again with regions of this length.
     pub(crate) fn set_region(&mut self, region: Sectors) {
         *self = Self::new(ReplicationConfig { region, ..self.config });
     }
 
-    /// Takes in one request, in order of arrival. Reads alone count.
+    /// Takes in one request, in order of arrival. Only reads count.
     pub fn observe(&mut self, request: &Request) {
         let extent = self.pages.touched(request.extent);
         if request.op != Op::Read || extent.is_empty() {
@@ -224,7 +201,7 @@ impl Replication {
         self.recent.push_back(extent);
     }
 
-    /// Whether enough was read since the last plan for another.
+    /// Whether there are enough reads since the last plan for another plan.
     #[must_use]
     pub const fn is_due(&self) -> bool {
         self.fresh >= EVERY
@@ -235,7 +212,7 @@ impl Replication {
         (region as usize).min(self.references.len() - 1)
     }
 
-    /// The region that was referred to most, the first of equals; `None` where nothing was.
+    /// The region with most references, the first of equals; `None` without references.
     #[must_use]
     pub fn hot_region(&self) -> Option<Extent> {
         let most = *self.references.iter().max()?;
@@ -244,9 +221,10 @@ impl Replication {
         Some(Extent::span(at * region, ((at + 1) * region).min(self.config.capacity.0)))
     }
 
-    /// What to replicate, and where: in `free`, which is in order and has no replicas in it. `placed` says whether a page,
-    /// by its first sector, has a replica. What was observed is used up; where replicas have a price, it is remembered, as it
-    /// may come to be worth one, and what is `answered` says what there is to pay with.
+    /// Which blocks to replicate, and where: in `free`, which is in order and has no replicas in
+    /// it. `placed` says whether a page, by its first sector, has a replica. The observations are
+    /// used up, unless replicas have a price: a block may come to be worth one. `answered` says
+    /// what can be spent.
     pub fn plan(
         &mut self,
         free: impl IntoIterator<Item = Extent>,
@@ -272,11 +250,11 @@ impl Replication {
         replicas
     }
 
-    /// Pages to be replicated, in the order in which they were read last.
+    /// Pages to be replicated, in the order of their last reads.
     fn candidates(&mut self, hot: Extent, placed: impl Fn(Lba) -> bool) -> Vec<Extent> {
         let near = self.config.near as usize;
         let inside: Vec<bool> = self.recent.iter().map(|e| hot.contains(*e)).collect();
-        // Reads inside the hot region among the first i: a window then costs two lookups.
+        // Reads inside the hot region among the first i. So a window costs two lookups.
         let mut before = vec![0u32; inside.len() + 1];
         for (i, &is) in inside.iter().enumerate() {
             before[i + 1] = before[i] + u32::from(is);
@@ -320,7 +298,7 @@ impl Replication {
         wanted
     }
 
-    /// Of each read remembered, whether it is part of a short run of reads one behind the other.
+    /// For each remembered read, whether it is part of a short run of consecutive reads.
     fn short_runs(&self) -> Vec<bool> {
         let mut short = Vec::with_capacity(self.recent.len());
         let (mut len, mut end) = (0, None);
@@ -337,7 +315,7 @@ impl Replication {
     }
 }
 
-/// First sectors of the pages of a run of them.
+/// First sectors of the pages of a run.
 fn starts(extent: Extent) -> impl Iterator<Item = u64> {
     (extent.start.0..extent.end().0).step_by(PAGE_SECTORS as usize)
 }

@@ -1,29 +1,32 @@
-//! Changing a plan no more than is worth the move. A plan made from nothing has another order every time. To move all
-//! of it each time costs more than the better order saves.
+//! Changing a plan no more than is worth the move. A plan made from nothing has another order every
+//! time. To move all of it each time costs more than the better order saves.
 //!
-//! **Cost of a layout.** The access graph says which extent was read after which, and how often. Under a layout, each
-//! such passage costs one access. It costs nothing if the read before already brought the data: at home with the
-//! read-ahead, in the area with the cluster. An access to the area is also shorter than one at home. That is left out:
-//! how much shorter depends on the disk and on its data.
+//! **Cost of a layout.** The access graph says which extent was read after which, and how often.
+//! Under a layout, each such passage costs one access. It costs nothing if the read before already
+//! brought the data: at home with the read-ahead, in the area with the cluster. An access to the
+//! area is also shorter than one at home. That is left out: how much shorter depends on the disk
+//! and on its data.
 //!
-//! **Cost of a move.** One access for each stretch of home that is read, in order of address, and two transfers of
-//! the moved data.
+//! **Cost of a move.** One access for each stretch of home that is read, in order of address, and
+//! two transfers of the moved data.
 //!
 //! **The rule.** Four plans are weighed against the old one, which costs no move:
 //!
 //! 1. the old plan, and behind its last copy, in the strategy's order, all extents without a copy;
-//! 2. the old plan, and only those extents without a copy that pay alone: the accesses saved by reading them
-//!    outweigh their move;
+//! 2. the old plan, and only those extents without a copy that pay alone: the accesses saved by
+//!    reading them outweigh their move;
 //! 3. all extents from nothing, in the strategy's order;
 //! 4. the same, only of extents that pay alone.
 //!
-//! The plan is taken that would have saved most over all remembered accesses, less its move; the old plan if none
-//! saves anything. So data moves once the loss from not moving it has reached the price of the move. A skier who does
-//! not know how long the season lasts buys skis on the same rule, when the rents paid reach the price (Karlin, Manasse,
-//! Rudolph and Sleator, Algorithmica 3, 1988). No share, threshold or period has to be chosen.
+//! The plan is taken that would have saved most over all remembered accesses, less its move; the
+//! old plan if none saves anything. So data moves once the loss from not moving it has reached the
+//! price of the move. A skier who does not know how long the season lasts buys skis on the same
+//! rule, when the rents paid reach the price (Karlin, Manasse, Rudolph and Sleator, Algorithmica 3,
+//! 1988). No share, threshold or period has to be chosen.
 //!
-//! **The end.** This is repeated until the old plan wins. Each round lowers the cost of the layout by more than its move
-//! costs, so the rounds end. The last plan, revised again over the same graph, stays as it is: no motion.
+//! **The end.** This is repeated until the old plan wins. Each round lowers the cost of the layout
+//! by more than its move costs, so the rounds end. The last plan, revised again over the same
+//! graph, stays as it is: no motion.
 
 use std::borrow::Cow;
 
@@ -36,8 +39,9 @@ use crate::{AccessGraph, Copy, Plan, PlanConfig, Vertex};
 /// No copy.
 const HOME: u64 = u64::MAX;
 
-/// The plan that takes `old`'s place, given what `graph` remembers: `old` itself where nothing is worth a move, but for
-/// copies of what is forgotten, or written at least as often as read, which cost nothing to drop.
+/// The plan that replaces `old`, from the accesses in `graph`. It is `old` if nothing is worth a
+/// move. Copies of forgotten extents, and of extents with at least as many writes as reads, go:
+/// dropping them costs nothing.
 #[must_use]
 pub fn revise(old: &Plan, graph: &AccessGraph, config: &PlanConfig) -> Plan {
     let (vertices, edges) = graph.snapshot();
@@ -55,7 +59,7 @@ pub fn revise(old: &Plan, graph: &AccessGraph, config: &PlanConfig) -> Plan {
     Plan { copies }
 }
 
-/// Where each vertex stands under a plan; [`HOME`] where no copy holds all of it.
+/// The place of each vertex under a plan; [`HOME`] if no copy holds all of it.
 fn places(plan: &Plan, vertices: &[Vertex]) -> Vec<u64> {
     let mut copies = plan.copies.clone();
     copies.sort_unstable_by_key(|c| c.home.start);
@@ -77,8 +81,8 @@ fn places(plan: &Plan, vertices: &[Vertex]) -> Vec<u64> {
     vertices.iter().map(|v| place(v).unwrap_or(HOME)).collect()
 }
 
-/// Layouts of the same vertices, compared. Costs are in sectors times [`ACCESS`]: what would have been transferred in that
-/// time.
+/// A comparison of layouts of the same vertices. Costs are in sectors times [`ACCESS`]: the
+/// transfer that would take the same time.
 #[derive(Clone, Copy, Debug)]
 struct Weighing<'a> {
     vertices: &'a [Vertex],
@@ -87,7 +91,7 @@ struct Weighing<'a> {
 }
 
 impl Weighing<'_> {
-    /// Takes the best of the plans, again and again, until that is the plan at hand.
+    /// Takes the best plan, again and again, until the plan at hand is the best.
     fn settle(&self, mut now: Vec<u64>) -> Vec<u64> {
         for (place, vertex) in now.iter_mut().zip(self.vertices) {
             let fits = place.saturating_add(vertex.extent.len.0) <= self.config.area.0;
@@ -104,7 +108,7 @@ impl Weighing<'_> {
             let mut weigh = |new: Cow<'_, [u64]>| {
                 let saved = cost.saturating_sub(self.cost(&new));
                 let gain = saved.saturating_sub(self.price(&now, &new));
-                // Of equals the first: rather longer than fresh.
+                // Of equals the first: an extended plan before a new one.
                 if gain > best.0 {
                     best = (gain, Some(new.into_owned()));
                 }
@@ -121,7 +125,8 @@ impl Weighing<'_> {
         }
     }
 
-    /// The layout with all that has no copy, and is `wanted`, behind the last copy, as far as there is room.
+    /// The layout, and behind its last copy all `wanted` vertices without a copy, as far as they
+    /// fit.
     fn extended(&self, places: &[u64], wanted: impl Fn(usize) -> bool) -> Vec<u64> {
         let ends = self.vertices.iter().zip(places).filter(|(_, place)| **place != HOME);
         let mut at = ends.map(|(v, place)| place + v.extent.len.0).max().unwrap_or(0);
@@ -141,14 +146,14 @@ impl Weighing<'_> {
         extended
     }
 
-    /// Whether saving an access each time outweighs moving the vertex.
+    /// Whether one access saved per read outweighs the move of the vertex.
     fn pays_alone(&self, vertex: &Vertex) -> bool {
         let access = self.config.reach.transfer.0;
         let price = (access + 2 * vertex.extent.len.0) * u64::from(ACCESS);
         u64::from(vertex.reads) * access >= price
     }
 
-    /// What moving from one layout to the other costs.
+    /// The price of moving from one layout to the other.
     fn price(&self, old: &[u64], new: &[u64]) -> u64 {
         let (mut sectors, mut end) = (0, Lba(0));
         for (v, vertex) in self.vertices.iter().enumerate() {
@@ -163,7 +168,7 @@ impl Weighing<'_> {
         sectors * u64::from(ACCESS)
     }
 
-    /// What all remembered passages would have cost under a layout.
+    /// The cost of all remembered passages under a layout.
     fn cost(&self, places: &[u64]) -> u64 {
         let mut passages = 0;
         for v in 0..self.vertices.len() as u32 {

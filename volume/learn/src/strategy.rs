@@ -1,6 +1,6 @@
-//! Where what is used together comes to stand: BORG's strategy and the alternatives it names (FAST'09, 4.3 and 7),
-//! one a file; and those that go by temperature alone, all in [`heat`]. All see the same access graph and fill the
-//! optimized area from its start.
+//! Placement of extents that are used together: BORG's strategy and the alternatives that BORG
+//! names (FAST'09, 4.3 and 7), one a file; and strategies by temperature alone, all in [`heat`].
+//! All see the same access graph and fill the optimized area from its start.
 
 mod grow;
 mod heat;
@@ -9,101 +9,69 @@ mod links;
 mod many_starts;
 mod most_connected;
 
-use std::fmt;
-use std::str::FromStr;
-
 use seekless_block::{Bytes, Extent, Lba, Sectors};
 
 use crate::graph::ACCESS;
+use crate::named::named;
 use crate::{AccessGraph, Copy, Pages, Plan, Planning, Vertex};
 use grow::Board;
 pub(crate) use links::Links;
 
-/// In which order vertices are placed.
+/// The order of vertices in the area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// From the most connected vertex on, always the vertex most connected to those placed: BORG's (4.3).
+    /// From the most connected vertex on, always the vertex most connected to the placed ones:
+    /// BORG's (4.3).
     #[default]
     MostConnected,
     /// The same, from the two ends of the heaviest edge on (7).
     HeaviestEdge,
     /// Every vertex is a starting point: chains are joined over the heaviest edges first (7).
     ManyStarts,
-    /// By temperature: the hottest extent in the middle, the others outwards (the clustering paper, section 4).
+    /// By temperature: the hottest extent in the middle, the others outwards (the clustering paper,
+    /// section 4).
     OrganPipe,
-    /// The same in buckets that double in size from the middle outwards, each in order of address (equation 8).
+    /// The same in buckets that double in size from the middle outwards, each in order of address
+    /// (equation 8).
     Buckets,
-    /// The same of the hottest 8% of what was ever read (equation 9).
+    /// The same with the hottest 8% of all sectors ever read (equation 9).
     Lazy,
-    /// The same of whole megabytes, as disks shuffled their cylinders.
+    /// The same with whole megabytes, as disks shuffled their cylinders.
     CylinderShuffle,
-    /// The same of pieces of 8 KiB, each by itself.
+    /// The same with pieces of 8 KiB, each by itself.
     BlockShuffle,
-    /// The hottest extent first, from the start of the area on: for an area whose start is its fastest place.
+    /// The hottest extent first, from the start of the area on: for an area whose start is its
+    /// fastest part.
     HottestFirst,
 }
 
 impl Strategy {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::MostConnected,
-        Self::HeaviestEdge,
-        Self::ManyStarts,
-        Self::OrganPipe,
-        Self::Buckets,
-        Self::Lazy,
-        Self::CylinderShuffle,
-        Self::BlockShuffle,
-        Self::HottestFirst,
-    ];
-
-    /// Whether it places by temperature alone, whatever was used after what.
+    /// Whether the strategy uses only the temperature, and no order of accesses.
     #[must_use]
-    pub const fn is_by_heat(self) -> bool {
+    pub(crate) const fn is_by_heat(self) -> bool {
         !matches!(self, Self::MostConnected | Self::HeaviestEdge | Self::ManyStarts)
     }
-
-    /// As on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MostConnected => "most-connected",
-            Self::HeaviestEdge => "heaviest-edge",
-            Self::ManyStarts => "many-starts",
-            Self::OrganPipe => "organ-pipe",
-            Self::Buckets => "buckets",
-            Self::Lazy => "lazy",
-            Self::CylinderShuffle => "cylinder-shuffle",
-            Self::BlockShuffle => "block-shuffle",
-            Self::HottestFirst => "hottest-first",
-        }
-    }
 }
 
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|s| s.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|s| s.name()).collect();
-            format!("'{text}' is not a strategy: {}", names.join(", "))
-        })
-    }
-}
+named!(Strategy:
+    MostConnected = "most-connected",
+    HeaviestEdge = "heaviest-edge",
+    ManyStarts = "many-starts",
+    OrganPipe = "organ-pipe",
+    Buckets = "buckets",
+    Lazy = "lazy",
+    CylinderShuffle = "cylinder-shuffle",
+    BlockShuffle = "block-shuffle",
+    HottestFirst = "hottest-first",
+);
 
 /// What a planner may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanConfig {
-    /// Room for copies, in the optimized area.
+    /// Capacity for copies in the optimized area.
     pub area: Sectors,
-    /// A vertex joins a group only over edges that weigh this many accesses together: BORG's threshold.
-    /// 0 takes every vertex that is not forgotten.
+    /// A vertex joins a group only over edges with at least this many accesses: BORG's threshold. 0
+    /// takes every vertex that is not forgotten.
     pub min_weight: u32,
     /// Which vertex comes next.
     pub strategy: Strategy,
@@ -113,20 +81,20 @@ pub struct PlanConfig {
     pub reach: Reach,
 }
 
-/// What one access to a disk brings.
+/// The data that one access to a disk brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// What a read of home brings.
+    /// The length of a read of home.
     pub read_ahead: Sectors,
-    /// What a read of a copy brings: this much, aligned; at least one sector.
+    /// The length of a read of a copy, aligned; at least one sector.
     pub cluster: Sectors,
-    /// What is transferred in the time it takes to get there: a short seek and half a turn.
+    /// The data transferred in the time of a short seek and half a turn.
     pub transfer: Sectors,
 }
 
 impl Reach {
-    /// With an engine's read-ahead and cluster, on a disk of 7,200 turns a minute: half a turn and a short seek take 5 ms,
-    /// in which one of 50 MB/s, slow for such a disk, transfers 256 KiB.
+    /// With an engine's read-ahead and cluster, on a disk of 7,200 turns a minute. Half a turn and
+    /// a short seek take 5 ms. In this time a slow disk of 50 MB/s transfers 256 KiB.
     #[must_use]
     pub fn new(read_ahead: Bytes, cluster: Bytes) -> Self {
         Self {
@@ -137,8 +105,8 @@ impl Reach {
     }
 }
 
-/// Plans copies of what `graph` saw read together. Vertices written at least as often as they are read get
-/// none: their copies would be stale before they paid.
+/// Plans copies of extents that `graph` saw read together. Vertices with at least as many writes as
+/// reads get none: writes would void their copies before they paid.
 #[must_use]
 pub fn plan(graph: &AccessGraph, config: &PlanConfig) -> Plan {
     let (vertices, edges) = graph.snapshot();
@@ -159,7 +127,7 @@ pub(crate) fn order(vertices: &[Vertex], links: &Links, config: &PlanConfig) -> 
         Strategy::MostConnected => most_connected::order(board),
         Strategy::HeaviestEdge => heaviest_edge::order(board),
         Strategy::ManyStarts => many_starts::order(board),
-        // What is revised is whole vertices.
+        // Revised plans have whole vertices.
         by_heat => {
             let whole = match by_heat {
                 Strategy::CylinderShuffle | Strategy::BlockShuffle => Strategy::OrganPipe,

@@ -1,34 +1,37 @@
-//! How hot things are: bytes moved per byte stored over a window, halved periodically (Staelin and Garcia-Molina,
-//! CS-TR-283-90, equation 1 and section 6). Of files, of extents, of cylinders: of whatever a key stands for.
+//! Temperature: bytes moved per byte stored over a window, halved periodically (Staelin and
+//! Garcia-Molina, CS-TR-283-90, equation 1 and section 6). A key may stand for a file, an extent or
+//! a cylinder.
 //!
-//! Exact while all keys fit; beyond, a summary of those that moved most (Misra and Gries, 1982, in the form of Anderson
-//! et al., IMC 2017): where the table is full, the median of what is kept is taken off every counter, and those that
-//! have nothing left go. A key's true count is then never less than what is kept, and never more than that and
-//! what was taken off since; with room for `n` keys that is at most 2/n of all bytes moved. Halving halves both.
+//! The counts are exact while all keys fit. Beyond that the table is a summary of the keys that
+//! moved most (Misra and Gries, 1982, in the form of Anderson et al., IMC 2017): when the table is
+//! full, the median of all counters is subtracted from every counter, and keys without a rest are
+//! dropped. So a key's true count is at least the kept one, and at most the kept one plus all
+//! subtractions since. With space for `n` keys, the subtractions are at most 2/n of all bytes
+//! moved. Halving halves both.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 use seekless_block::Duration;
 
-/// Bytes moved of each key, the past at half its weight after every window.
+/// Bytes moved of each key. After every window the past counts half.
 #[derive(Clone, Debug)]
 pub struct Temperature<K> {
     moved: FxHashMap<K, u64>,
     room: usize,
-    /// What a count may be short of, at most.
+    /// The most that a count may lack.
     off: u64,
     window: u64,
-    /// Which window it is; none before the first request.
+    /// The current window; none before the first request.
     now: Option<u64>,
-    /// Scratch for the median.
+    /// Scratch space for the median.
     counts: Vec<u64>,
 }
 
 impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
-    /// Nothing moved yet. Counts are halved whenever a window of that length begins; a length of 0 never halves. At most
-    /// `room` keys are kept, at least 16, at some 1.8 times the size of a key and 8 bytes each, twice that while the table
-    /// grows.
+    /// An empty table. Counts are halved whenever a window of this length begins; a length of 0
+    /// never halves. At most `room` keys are kept, at least 16. A key takes about 1.8 times its
+    /// size and 8 bytes, twice that while the table grows.
     #[must_use]
     pub fn new(window: Duration, room: usize) -> Self {
         Self {
@@ -41,7 +44,8 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
         }
     }
 
-    /// So many bytes of `key` were moved at a time in nanoseconds. A time before one seen counts as that.
+    /// Adds bytes moved of `key` at a time in nanoseconds. A time before the last one counts as the
+    /// last one.
     #[inline]
     pub fn moved(&mut self, key: K, bytes: u64, at: u64) {
         let window = at.checked_div(self.window).unwrap_or(0);
@@ -60,8 +64,8 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
         self.moved.insert(key, bytes);
     }
 
-    /// Halves every count, so many times.
-    pub fn cool(&mut self, times: u64) {
+    /// Halves every count, this many times.
+    fn cool(&mut self, times: u64) {
         let shift = times.min(63) as u32;
         self.off = (self.off >> shift) + u64::from(self.off > 0);
         self.moved.retain(|_, count| {
@@ -70,7 +74,7 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
         });
     }
 
-    /// Makes room: takes the median off every count.
+    /// Makes space: subtracts the median from every count.
     #[cold]
     fn shed(&mut self) {
         self.counts.clear();
@@ -84,32 +88,33 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
         });
     }
 
-    /// Bytes moved of a key, less what was forgotten: never more than there were.
+    /// Bytes moved of a key, less what was forgotten: never more than the true count.
     #[must_use]
     pub fn bytes(&self, key: K) -> u64 {
         self.moved.get(&key).copied().unwrap_or(0)
     }
 
-    /// What any key's bytes may be more than [`Self::bytes`] says, at most; 0 where all keys fitted.
+    /// The most that any true count may exceed [`Self::bytes`]; 0 if all keys fitted.
     #[must_use]
     pub const fn off(&self) -> u64 {
         self.off
     }
 
-    /// Keys that are kept.
+    /// The number of kept keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.moved.len()
     }
 
-    /// Whether none is.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.moved.is_empty()
     }
 
-    /// Every key that is kept with its temperature, bytes moved per byte stored, hottest first, of equals the
-    /// lower key. `size` gives the bytes a key stores; what stores nothing, or is not known, is left out.
+    /// Every kept key with its temperature, bytes moved per byte stored, hottest first, then by
+    /// key. `size` gives the stored bytes of a key. Keys without stored or known bytes are left
+    /// out.
     #[must_use]
     pub fn hottest(&self, size: impl Fn(K) -> Option<u64>) -> Vec<Heat<K>> {
         let heat = |(&key, &moved): (&K, &u64)| {
@@ -118,7 +123,7 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
         };
         let mut all: Vec<Heat<K>> = self.moved.iter().filter_map(heat).collect();
         all.sort_unstable_by(|a, b| {
-            // Hotter is more moved per stored, multiplied out.
+            // Compares moved per stored without a division.
             let (x, y) = (
                 u128::from(a.moved) * u128::from(b.stored),
                 u128::from(b.moved) * u128::from(a.stored),
@@ -129,12 +134,12 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
     }
 }
 
-/// How hot something is.
+/// The temperature of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heat<K> {
-    /// What.
+    /// The key.
     pub key: K,
-    /// Bytes moved, the past at less.
+    /// Bytes moved; the past counts less.
     pub moved: u64,
     /// Bytes stored.
     pub stored: u64,

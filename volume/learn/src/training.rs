@@ -1,39 +1,24 @@
-//! How much of the past a plan is made of (BORG, FAST'09, 6.2).
-
-use std::fmt;
-use std::str::FromStr;
+//! How much of the past counts for a plan (BORG, FAST'09, 6.2).
 
 use crate::AccessGraph;
+use crate::named::named;
 
 /// What an access graph forgets, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Training {
-    /// Nothing: every access since the beginning counts alike (BORG-C). A revised plan moves once its losses add up to
-    /// the price of a move; forgotten losses would never add up.
+    /// Nothing: every access since the beginning has the same weight (BORG-C). A revised plan moves
+    /// once its losses add up to the price of a move; forgotten losses would never add up.
     #[default]
     Cumulative,
-    /// Everything, gradually: an access counts half after each day, and nothing after five.
+    /// Gradually everything: each day halves the weight of an access; after five days it is
+    /// forgotten.
     Decaying,
-    /// Everything before the plan in force: only accesses since then count. BORG-P.
+    /// Everything before the plan in force: only accesses since then count (BORG-P).
     Partial,
 }
 
 impl Training {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Cumulative, Self::Decaying, Self::Partial];
-
-    /// As on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Decaying => "decaying",
-            Self::Cumulative => "cumulative",
-            Self::Partial => "partial",
-        }
-    }
-
-    /// A day has ended.
-    pub fn day_ended(self, graph: &mut AccessGraph) {
+    pub(crate) fn day_ended(self, graph: &mut AccessGraph) {
         if self == Self::Decaying {
             graph.age();
         }
@@ -47,21 +32,7 @@ impl Training {
     }
 }
 
-impl fmt::Display for Training {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Training {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|t| t.name() == text).ok_or_else(|| {
-            format!("'{text}' is no way of training: cumulative, decaying or partial")
-        })
-    }
-}
+named!(Training: Cumulative = "cumulative", Decaying = "decaying", Partial = "partial");
 
 #[cfg(test)]
 mod tests {

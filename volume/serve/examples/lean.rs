@@ -56,6 +56,42 @@ fn send(stream: &mut UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Reads the bytes that have arrived. Polls if the socket is empty.
+fn receive(stream: &mut UnixStream, into: &mut [u8]) -> Result<usize, Error> {
+    loop {
+        match stream.read(into) {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Ok(0) => return Err("the server hung up".into()),
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Sends a request for each of these offsets.
+fn ask(
+    load: &Load,
+    session: &mut ClientSession,
+    stream: &mut UnixStream,
+    out: &mut Vec<u8>,
+    payload: &[u8],
+    offsets: impl Iterator<Item = u64>,
+) -> Result<(), Error> {
+    for offset in offsets {
+        session.request(load.command, offset, load.bytes, CommandFlags::NONE, out);
+        if load.sequential {
+            // A copy of this many bytes would be measured, too.
+            send(stream, out)?;
+            out.clear();
+            send(stream, payload)?;
+        } else {
+            out.extend_from_slice(payload);
+        }
+    }
+    send(stream, out)?;
+    out.clear();
+    Ok(())
+}
+
 /// One connection, the `index`th: requests done, and from when to when.
 fn run(load: &Load, index: u64) -> Result<(u64, Instant, Instant), Error> {
     let Load { command, sequential, bytes, depth, time, .. } = *load;
@@ -97,37 +133,16 @@ fn run(load: &Load, index: u64) -> Result<(u64, Instant, Instant), Error> {
                     }
                 }
                 let blocks = (session.size().min(load.span) / u64::from(bytes)).max(1);
-                for _ in 0..wanted {
+                let offsets = (0..wanted).map(|_| {
                     next = if sequential { (next + 1) % blocks } else { random.below(blocks) };
-                    let offset = next * u64::from(bytes);
-                    session.request(command, offset, bytes, CommandFlags::NONE, &mut out);
-                    if sequential {
-                        // Copying as much as this would be measured, too.
-                        send(&mut stream, &out)?;
-                        out.clear();
-                        send(&mut stream, &payload)?;
-                    } else {
-                        out.extend_from_slice(&payload);
-                    }
-                }
+                    next * u64::from(bytes)
+                });
+                ask(load, &mut session, &mut stream, &mut out, &payload, offsets)?;
                 wanted = 0;
-                if !out.is_empty() {
-                    send(&mut stream, &out)?;
-                    out.clear();
-                }
                 buf.copy_within(start..end, 0);
                 end -= start;
                 start = 0;
-                let n = loop {
-                    match stream.read(buf.get_mut(end..).unwrap_or_default()) {
-                        Err(e) if e.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
-                        other => break other?,
-                    }
-                };
-                if n == 0 {
-                    return Err("the server hung up".into());
-                }
-                end += n;
+                end += receive(&mut stream, buf.get_mut(end..).unwrap_or_default())?;
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 //! It refuses to know what the bytes mean.
 
 use seekless_block::{PAGE_BYTES, Sectors};
-use seekless_engine::{Config, Memory, Move, PageSum, page_sum};
+use seekless_engine::{Config, Memory, MemoryMove, PageSum, page_sum};
 use seekless_nbd::Errno;
 use slab::Slab;
 
@@ -133,7 +133,7 @@ impl<O> Memories<O> {
 
     /// Copies within memory. The engine never names overlapping places, and copies only to RAM pages and
     /// clients from RAM pages, buffers and clients.
-    pub(crate) fn copy(&mut self, m: Move, current: &mut Current<'_>) {
+    pub(crate) fn copy(&mut self, m: MemoryMove, current: &mut Current<'_>) {
         let len = m.len.bytes().0 as usize;
         let to = range_of(m.to, len);
         match m.to {

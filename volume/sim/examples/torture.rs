@@ -1,11 +1,12 @@
-//! The long run of the crash enumerator: as many states as asked, from a seed on. Prints how far it has come, and of
-//! each failure the seed and the smallest history that shows it.
+//! The long run of the crash enumerator: any number of states, from a seed on. It prints its
+//! progress, and for each failure the seed and the smallest history that shows it.
 //!
 //!     cargo run --release -p seekless-sim --example torture -- --states 1000000 --seed 1
 //!
-//! History after history is made from the seeds SEED, SEED + 1, ...; the last line says with which to go on. Run
-//! one on each core with seeds far apart. `--one` lives the history of that seed alone. `--all` goes through the five kinds,
-//! a fifth of the states each, and ends with the table that is kept in benches/engine/runs.
+//! Histories are made from the seeds SEED, SEED + 1, ...; the last line names the next seed. Run
+//! one process on each core, with seeds far apart. `--one` runs the history of that seed alone.
+//! `--all` runs the five kinds, a fifth of the states each, and ends with the table that is kept in
+//! benches/engine/runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! Where the disk's time goes, by kind of I/O, without a write buffer and with one. No plan is made: what the buffer
-//! gains it gains alone. At the end all of it goes home, which is counted.
+//! Disk time by kind of I/O, without a write buffer and with one. No plan is made: all gain is the
+//! buffer's. At the end the whole buffer is destaged, and that counts.
 //!
 //!     seekless-lab synth borg-developer --scale 0.1 -o csv:developer.csv
 //!     cargo run --release -p seekless-sim --example write_buffer -- wd2500aaks 102 40 open 0 1000 <developer.csv
@@ -83,8 +83,9 @@ fn main() {
     }
 }
 
-/// What a host asks whose RAM keeps writes for so long, 255 pages at most, and then sends them in order of address: what a
-/// gathering write buffer has to be held against. A flush, and a read of them, send them at once.
+/// The requests of a host whose RAM keeps writes for this long, at most 255 pages, and then sends
+/// them in order of address: the baseline of a gathering write buffer. A flush, or a read of these
+/// pages, sends them at once.
 fn gathered(requests: &[Request], wait: Duration) -> Vec<Request> {
     let (mut out, mut held, mut until) = (Vec::new(), BTreeSet::new(), SimTime::ZERO);
     let send = |held: &mut BTreeSet<u64>, at: SimTime, out: &mut Vec<Request>| {

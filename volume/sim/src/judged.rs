@@ -1,6 +1,6 @@
-//! The judged policy: the actual system, vanilla beside it, and a trial that has each candidate plan at once. All three
-//! serve the same requests. [`Judge`] decides, and this module carries the decision out. The simulator runs it as a
-//! policy. A served volume does the same acts: [`Act`].
+//! The judged policy: the actual system, vanilla beside it, and a trial that has each candidate
+//! plan at once. All three serve the same requests. [`Judge`] decides, and this module carries the
+//! decision out. The simulator runs it as a policy. A served volume does the same acts: [`Act`].
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use crate::learned::shape_of;
 use crate::measure::Measured;
 use crate::simulation::{Replay, SimConfig, SimError, Simulation};
 
-/// How a system that judges itself is set up.
+/// The settings of a system that judges itself.
 #[derive(Clone, Copy, Debug)]
 pub struct JudgedConfig {
-    /// The actual system. Vanilla is the same without an area.
+    /// The actual system. Vanilla has the same settings without an area.
     pub sim: SimConfig,
     /// How it learns and plans, and what it may risk.
     pub policy: Policy,
-    /// In an open loop, data is moved where no request has come for this long; none moves only when told that it is quiet
-    /// ([`Judged::rest`]). In a closed loop, data is moved between two requests.
+    /// In an open loop, data is moved when no request has come for this long. None: data is moved
+    /// only in [`Judged::rest`]. In a closed loop, data is moved between two requests.
     pub idle: Option<Duration>,
-    /// Requests in flight at each of the systems, at most: what comes faster than a disk can answer waits.
+    /// Most requests in flight at each of the systems. Faster requests wait.
     pub in_flight: u32,
 }
 
-/// When a request comes, for learning and for judging. None of these runs backwards.
+/// The time of a request, for learning and for judging. No field ever runs backwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     /// The learner's time.
     pub now: SimTime,
-    /// The day that its costs are accounted to.
+    /// The day of its costs.
     pub day: u64,
     /// Intervals of reconfiguration so far.
     pub turn: u64,
@@ -45,11 +45,11 @@ pub struct Clock {
 pub struct DayCosts {
     /// As in [`Clock`].
     pub day: u64,
-    /// What it cost.
+    /// The day's costs.
     pub costs: Ledger,
 }
 
-/// Three systems, and their costs.
+/// Three systems, and their costs. Every call fails if a request so far could not be served.
 #[derive(Debug)]
 pub struct Judged {
     actual: Metered,
@@ -58,12 +58,11 @@ pub struct Judged {
     learner: Learner,
     now: SimTime,
     judge: Judge,
-    /// The candidate plan.
     candidate: Plan,
     uses: Uses,
-    /// Busy time that an I/O of the candidate took when the trial moved all of it.
+    /// Busy time per I/O of the candidate, when the trial moved all of it.
     an_io: Duration,
-    /// I/Os moved so far, and how long they kept the disk busy.
+    /// I/Os moved so far, and their busy time.
     moved: (u64, Duration),
     open: bool,
     idle: Option<Duration>,
@@ -75,10 +74,10 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Three devices at rest, with no copies.
+    /// Three idle devices, without copies.
     ///
     /// # Errors
-    /// Where addresses and area do not fit the device, or it cannot spin down as asked.
+    /// If addresses and area do not fit the device, or it cannot spin down as asked.
     pub fn new(device: &Device, config: &JudgedConfig) -> Result<Self, SimError> {
         let mut bare = config.sim;
         bare.engine.area = Sectors(0);
@@ -113,15 +112,12 @@ impl Judged {
     }
 
     /// Judges the requests so far, carries the decision out, and serves one more request.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
     pub fn offer(&mut self, clock: Clock, request: &Request) -> Result<(), SimError> {
         let before = *self.clock.get_or_insert(clock);
         self.now = clock.now;
         let quiet = request.arrival.since(self.last_arrival);
         self.last_arrival = self.last_arrival.max(request.arrival);
-        // What is moved now is of the day that begins: it must not be paid from the day before.
+        // A move now belongs to the day that begins; the day before must not pay for it.
         let may_move =
             before.day == clock.day && (!self.open || self.idle.is_some_and(|idle| quiet >= idle));
         self.judge(before.day, clock.turn, may_move, self.idle.unwrap_or_default())?;
@@ -138,31 +134,26 @@ impl Judged {
         let before = (at_home(&self.vanilla), at_home(&self.trial));
         self.vanilla.sim.offer(request)?;
         self.trial.sim.offer(request)?;
-        // Served by a copy, or from RAM after a read of a copy.
+        // A copy served it, or RAM after a read of a copy.
         if at_home(&self.vanilla) > before.0 && at_home(&self.trial) == before.1 {
             self.uses.count(request.extent);
         }
         self.actual.sim.offer(request)
     }
 
-    /// It is quiet, and data may be moved: judges the requests so far, and carries the decision out.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
+    /// The system is idle and may move data: judges the requests so far, and carries the decision
+    /// out.
     pub fn rest(&mut self, clock: Clock) -> Result<(), SimError> {
         self.now = clock.now;
         for system in [&mut self.vanilla, &mut self.trial, &mut self.actual] {
             system.sim.settle_below(1)?;
         }
-        // Of a day that has begun with nothing, nothing may be spent.
+        // A day that has begun without requests has nothing to spend.
         let Some(Clock { day, .. }) = self.clock else { return Ok(()) };
         self.judge(day, clock.turn, day == clock.day, Duration::ZERO)
     }
 
-    /// Moves to a new plan as a whole, because a person asked for it: the judge does not count the move as a loss.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
+    /// Moves to a whole plan that a person asked for. The judge does not count the move as a loss.
     pub fn adopt(&mut self, now: SimTime) -> Result<(), SimError> {
         self.now = now;
         self.replan()?;
@@ -174,18 +165,16 @@ impl Judged {
         Ok(())
     }
 
-    /// What the actual system cost since the last lap; see [`Simulation::lap`].
-    ///
-    /// # Errors
-    /// Where a request could not be served.
+    /// The costs of the actual system since the last lap; see [`Simulation::lap`].
     pub fn lap(&mut self) -> Result<Measured, SimError> {
-        // All three at the same request: else one of them would have answered more of a day's than another.
+        // All three laps end at the same request: else the systems would serve different parts of a
+        // day.
         self.vanilla.lap()?;
         self.trial.lap()?;
         self.actual.lap()
     }
 
-    /// Every day's account so far, the one that has not ended included.
+    /// The account of every day so far, the current one included.
     #[must_use]
     pub fn days(&self) -> Vec<DayCosts> {
         let mut days = self.days.clone();
@@ -205,13 +194,13 @@ impl Judged {
         days
     }
 
-    /// What clients may address.
+    /// The capacity for clients.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.vanilla.sim.capacity()
     }
 
-    /// How often a layout was given up; see [`Judge::failures`].
+    /// The number of layouts given up; see [`Judge::failures`].
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.judge.failures()
@@ -222,7 +211,7 @@ impl Judged {
         std::mem::take(&mut self.acts)
     }
 
-    /// Looks, and carries the decision out; a move begins after so much time.
+    /// Judges, and carries the decision out; a move begins after this time.
     fn judge(&mut self, day: u64, turn: u64, quiet: bool, after: Duration) -> Result<(), SimError> {
         let may_move = quiet && !self.actual.sim.is_moving();
         let (actual, moving) = self.actual.take();
@@ -233,7 +222,7 @@ impl Judged {
             Decision::Keep => Ok(()),
             Decision::Replan => {
                 self.replan()?;
-                // What earlier plans earned may be spent on this one, now if ever: a live volume is seldom quiet.
+                // Earlier savings may be spent on this plan, at once: a live volume is seldom idle.
                 self.judge(day, turn, quiet, after)
             }
             Decision::Move(means) => self.advance(&means, after),
@@ -251,7 +240,7 @@ impl Judged {
             }
             Decision::Withdraw => {
                 self.bypass(false);
-                // The next plan is not to be a revision of one that failed.
+                // The next plan must not be a revision of one that failed.
                 self.candidate = Plan::default();
                 self.install(Plan::default(), Duration::ZERO)
             }
@@ -270,8 +259,8 @@ impl Judged {
         Ok(())
     }
 
-    /// A little at a time takes longer than all at once, where more I/Os share the way of the head: as long as it took
-    /// so far.
+    /// Small moves take longer than one large move, in which I/Os share the way of the head. So the
+    /// price is at least the time per I/O so far.
     fn price(&self, ios: u64) -> Price {
         let so_far = Duration(self.moved.1.0 / self.moved.0.max(1));
         let an_io = self.an_io.max(so_far);
@@ -308,12 +297,12 @@ impl Judged {
     }
 }
 
-/// How often copies would have spared vanilla a read of the disk, by the page that the request began at.
+/// How often copies would have saved vanilla a read of the disk, by the first page of the request.
 #[derive(Clone, Debug, Default)]
 struct Uses(BTreeMap<u64, u32>);
 
 impl Uses {
-    /// What one use counts.
+    /// The weight of one use.
     const USE: u32 = 16;
 
     fn count(&mut self, request: Extent) {
@@ -334,24 +323,24 @@ impl Uses {
     }
 }
 
-/// A simulation, and how much of its cost has been read.
+/// A simulation, and the part of its cost that has been read.
 #[derive(Debug)]
 struct Metered {
     sim: Simulation,
     costs: Read,
 }
 
-/// How far a simulation's costs were read.
+/// The part of a simulation's costs that has been read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
     clients: Duration,
     moving: Duration,
-    /// Costs of laps that ended, not read yet.
+    /// Unread costs of ended laps.
     left: (Duration, Duration),
 }
 
 impl Read {
-    /// What it cost since it was last read: for clients, and for moving data.
+    /// The cost since the last read: for clients, and for moving data.
     fn read(&mut self, sim: &Simulation) -> (Duration, Duration) {
         let m = sim.so_far();
         self.read_from(m)
@@ -382,9 +371,9 @@ impl Metered {
         Ok(m)
     }
 
-    /// Has a plan at once, and says how long moving to it would keep the disk busy. None of that is read later.
+    /// Installs a plan at once. Returns the busy time of its move, which counts as read.
     fn try_out(&mut self, plan: Plan) -> Result<Duration, SimError> {
-        // Of an open loop's times, the next request's counts as now.
+        // In an open loop, the arrival time of the next request counts as now.
         self.lap()?;
         self.sim.install(plan)?;
         let moving = self.sim.so_far().background.busy();

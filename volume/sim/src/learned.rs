@@ -1,10 +1,10 @@
-//! An engine as a learner sees it: its shape before it begins, and where replicas may stand when it plans.
+//! An engine as a learner sees it: its shape at the start, and the room for replicas at each plan.
 
 use seekless_block::{Extent, Lba};
 use seekless_engine::{Config, Engine};
 use seekless_learn::{Answered, ReplicaProgress, ReplicaSpace, VolumeShape, needs_no_more};
 
-/// What a learner must know of a volume with this engine.
+/// The learner's view of a volume with this engine.
 #[must_use]
 pub fn shape_of(config: &Config) -> VolumeShape {
     VolumeShape {
@@ -18,7 +18,7 @@ pub fn shape_of(config: &Config) -> VolumeShape {
     }
 }
 
-/// Where replicas may stand in the free space of a simulated volume.
+/// The room for replicas in the free space of a simulated volume.
 #[derive(Debug)]
 pub struct EngineSpace<'a> {
     /// The volume's engine.

@@ -1,7 +1,7 @@
-//! Simulated time: the same engine that serves live, over a modelled drive, driven by a list of requests.
+//! Simulated time: the same engine that serves live, a modelled drive, and a list of requests.
 //!
-//! It holds no policy and reads no file: requests are offered one by one, so that a trace of any length
-//! streams through in constant memory.
+//! This crate has no policy and reads no file. Requests are offered one by one, so a trace of any
+//! length needs constant memory.
 #![forbid(unsafe_code)]
 
 pub mod crash;

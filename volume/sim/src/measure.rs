@@ -1,5 +1,5 @@
-//! What a run cost: disk busy time by phase, energy by state, response times. Busy time is BORG's primary
-//! metric (FAST'09, 6); its phases and their energy are FS2's (SOSP'05, 4.2).
+//! The cost of a run: disk busy time by phase, energy by state, response times. Busy time is BORG's
+//! primary metric (FAST'09, 6); its phases and their energy are FS2's (SOSP'05, 4.2).
 
 use hdrhistogram::Histogram;
 use seekless_block::{Duration, Energy, Op};
@@ -8,18 +8,18 @@ use seekless_engine::{Class, Stats, Target};
 
 use crate::path::HeadPath;
 
-/// Busy time by phase; waits for the platters to spin up beside it.
+/// Busy time by phase, and waits for the platters to spin up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Controller time.
     pub overhead: Duration,
     /// The arm moves.
     pub seek: Duration,
-    /// Waiting for the platter.
+    /// Waiting for the sector.
     pub rotation: Duration,
     /// Data passes under the head.
     pub transfer: Duration,
-    /// Waiting for the platters to turn; no part of busy time.
+    /// Waiting for the platters to turn; not a part of busy time.
     pub spin_up: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Phases {
         self.overhead + self.seek + self.rotation + self.transfer
     }
 
-    /// Adds what one access took.
+    /// Adds the times of one access.
     pub fn add(&mut self, access: &Access) {
         self.overhead += access.overhead;
         self.seek += access.seek;
@@ -40,21 +40,22 @@ impl Phases {
     }
 }
 
-/// What I/Os of one kind cost.
+/// The cost of I/Os of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCost {
-    /// How many.
+    /// Their number.
     pub ios: u64,
     /// Sectors that they moved.
     pub sectors: u64,
     /// Their busy time.
     pub phases: Phases,
-    /// What the drive did for them, or before them, on its own account, after it had answered: writing what its cache held, reading
-    /// on. No part of busy time.
+    /// The drive's own work before or after them: writing its cache, reading ahead. Not a part of
+    /// busy time.
     pub behind: Duration,
 }
 
-/// What each kind of I/O cost: for clients or in the background, at home or in the area, reading or writing.
+/// The cost of each kind of I/O: for clients or in the background, at home or in the area, reading
+/// or writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCosts([IoCost; 8]);
 
@@ -80,7 +81,8 @@ impl IoCosts {
     }
 }
 
-/// Response times of client requests: exact mean and maximum, percentiles to three significant digits.
+/// Response times of client requests: exact mean and maximum, percentiles to three significant
+/// digits.
 #[derive(Clone, Debug)]
 pub struct Response {
     histogram: Histogram<u64>,
@@ -108,13 +110,13 @@ impl Response {
         self.histogram.len()
     }
 
-    /// Mean in milliseconds; zero where there is none.
+    /// Mean in milliseconds; zero without requests.
     #[must_use]
     pub fn mean_ms(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 / 1e6 }
     }
 
-    /// The time that a share `q` (0 to 1) of requests did not exceed, in milliseconds.
+    /// The time within which a share `q` (0 to 1) of requests ended, in milliseconds.
     #[must_use]
     pub fn quantile_ms(&self, q: f64) -> f64 {
         if self.count() == 0 {
@@ -140,32 +142,33 @@ impl Response {
     }
 }
 
-/// What a simulation measured.
+/// The results of a simulation.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Client requests.
     pub requests: u64,
     /// Foreground I/Os that moved data at the disk.
     pub device_ios: u64,
-    /// Of these, how many did not start where the I/O before them ended.
+    /// Of these, the number that did not start at the end of the I/O before.
     pub nonsequential: u64,
-    /// Sectors between the end of one foreground I/O's predecessor and its start, summed.
+    /// Sectors between the end of one foreground I/O and the start of the next, summed.
     pub seek_distance_sectors: u128,
     /// Foreground busy time.
     pub foreground: Phases,
     /// Reconfiguration's busy time.
     pub background: Phases,
-    /// Both, by kind of I/O; flushes among the writes.
+    /// Both, by kind of I/O; flushes count as writes.
     pub costs: IoCosts,
-    /// Energy from the first request to the last completion, but for what the background caused.
+    /// Energy from the first request to the last completion, without that of the background.
     pub energy: EnergyByState,
-    /// Energy that the background caused, before the first request too.
+    /// Energy of the background, also before the first request.
     pub background_energy: Energy,
-    /// Time in each state, background work included; together the span.
+    /// Time in each state, with background work; the sum is the span.
     pub state_time: TimeByState,
     /// How often the platters were stopped.
     pub spin_downs: u64,
-    /// Operations as a provider counts them, background ones before the first request too; none for disks.
+    /// Operations as a provider counts them, also background ones before the first request; none
+    /// for disks.
     pub operations: Option<Operations>,
     /// From the first request to the last completion.
     pub span: Duration,
@@ -173,7 +176,7 @@ pub struct Measured {
     pub response: Response,
     /// The engine's own counts.
     pub engine: Stats,
-    /// Where the head was.
+    /// The positions of the head.
     pub path: HeadPath,
 }
 

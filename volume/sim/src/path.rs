@@ -1,11 +1,11 @@
-//! Where the head was when: a thinned record for plots, in constant memory.
+//! The head's positions over time: a thinned record for plots, in constant memory.
 
 use seekless_block::{Duration, Lba, SimTime};
 
-/// Points kept before every second one is dropped.
+/// When this many points are kept, every second one is dropped.
 const KEPT: usize = 1 << 17;
 
-/// What a device I/O was for.
+/// The purpose of a device I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A client's read.
@@ -23,11 +23,11 @@ pub struct Point {
     pub at: SimTime,
     /// Its first sector, on the disk.
     pub lba: Lba,
-    /// What it was for.
+    /// Its purpose.
     pub kind: Kind,
-    /// Logical distance from the end of the one before it, in sectors.
+    /// Distance from the end of the I/O before, in sectors.
     pub distance: u64,
-    /// How long the disk was busy with it.
+    /// Its busy time.
     pub took: Duration,
 }
 

@@ -14,25 +14,25 @@ use seekless_learn::{Plan, Replica};
 use crate::measure::Measured;
 use crate::path::{Kind, Point};
 
-/// When the next request is asked.
+/// When the next request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// As soon as fewer than this many are in flight; arrival times are not used.
+    /// As soon as fewer than this many are in flight; arrival times are ignored.
     Closed {
         /// At least 1.
         depth: u32,
     },
-    /// At its arrival time, whatever is in flight.
+    /// At its arrival time.
     Open,
 }
 
-/// How a simulation is set up.
+/// The settings of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct SimConfig {
     /// The engine's settings.
     pub engine: Config,
-    /// Where on the disk the optimized area starts. Client addresses from here on lie behind it: the area
-    /// is a partition between two others, as BORG suggests (FAST'09, 3.3).
+    /// First sector of the optimized area on the disk. Later client addresses lie behind the area:
+    /// a partition between two others, as BORG suggests (FAST'09, 3.3).
     pub area_at: Lba,
     /// The drive's scheduler.
     pub scheduler: Scheduler,
@@ -44,37 +44,25 @@ pub struct SimConfig {
 
 /// Why a simulation cannot start or go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum SimError {
-    /// Client addresses and optimized area together are larger than the disk.
     #[error(
         "{home} of client addresses and an optimized area of {area} do not fit a disk of {disk}: choose a larger disk or a smaller area"
     )]
-    DoesNotFit {
-        /// Client addresses.
-        home: Sectors,
-        /// Optimized area.
-        area: Sectors,
-        /// The disk.
-        disk: Sectors,
-    },
-    /// The disk cannot follow the policy of spinning down.
+    DoesNotFit { home: Sectors, area: Sectors, disk: Sectors },
     #[error("the disk cannot spin down")]
     SpinDown(#[from] SpinDownError),
-    /// The engine refused a request.
     #[error("request {index} cannot be served")]
     Request {
-        /// Counted from 0.
         index: u64,
-        /// Why.
         #[source]
         fault: Fault,
     },
-    /// The drive refused an I/O of the engine.
     #[error("the disk refused an I/O")]
     Disk(#[from] DiskError),
 }
 
-/// An I/O of the engine at the drive: two commands where it reaches across the optimized area.
+/// An I/O of the engine at the drive. It is two commands if it reaches across the optimized area.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     class: Class,
@@ -83,25 +71,26 @@ struct InFlight {
     commands: u8,
 }
 
-/// A run in progress.
+/// A run in progress. Every call fails if a request or an I/O so far could not be served.
 #[derive(Debug)]
 pub struct Simulation {
     engine: Engine,
     drive: Drive,
     config: SimConfig,
     now: SimTime,
-    /// Requests in flight: when each was asked, by its number less that of the oldest.
+    /// The times of requests in flight. The index is a request's number, less that of the oldest.
     asked: VecDeque<Option<SimTime>>,
     oldest: u64,
     in_flight: u32,
-    /// The engine's I/Os in flight, by their number.
+    /// The engine's I/Os in flight, by their name.
     ios: Vec<InFlight>,
-    /// When the first request was asked, and the trace's time then.
+    /// The time of the first request, and its time in the trace.
     started: Option<(SimTime, SimTime)>,
-    /// The drive's account before the first request: no part of the span.
+    /// The drive's account before the first request: not a part of the span.
     usage_before: Usage,
     measured: Measured,
-    /// The drive's and the engine's accounts when this lap began, background work before its first request included.
+    /// The drive's and the engine's accounts at the start of this lap, with background work before
+    /// its first request.
     lap_before: Usage,
     operations_before: Option<Operations>,
     stats_before: Stats,
@@ -110,10 +99,11 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A device at rest at time zero, an engine with no copies.
+    /// An idle device at time zero, and an engine without copies.
     ///
     /// # Errors
-    /// Where the client's addresses and the area do not fit the disk, or the disk cannot spin down as asked.
+    /// If the client's addresses and the area do not fit the disk, or the disk cannot spin down as
+    /// asked.
     pub fn new(device: impl Into<Device>, config: SimConfig) -> Result<Self, SimError> {
         let disk = device.into();
         let Config { capacity, area, .. } = config.engine;
@@ -142,14 +132,11 @@ impl Simulation {
         })
     }
 
-    /// Installs a plan and carries it out to its end before anything else is asked: the time it takes is
-    /// background time.
-    ///
-    /// # Errors
-    /// Where the drive refuses an I/O.
+    /// Installs a plan and completes its move before any other request. This time is background
+    /// time.
     pub fn install(&mut self, plan: Plan) -> Result<(), SimError> {
         self.feed(Input::Install(plan));
-        // And what the engine notes down about it.
+        // Also waits for the metadata of the move.
         while (self.engine.progress().is_some() || self.drive.next_event().is_some())
             && self.refused.is_none()
         {
@@ -158,10 +145,8 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// Writes home all that the write buffer holds, in the background, before anything else is asked. Then it takes in nothing more.
-    ///
-    /// # Errors
-    /// Where a request or an I/O could not be served.
+    /// Destages the whole write buffer in the background, before any other request. The write
+    /// buffer then absorbs nothing more.
     pub fn drain(&mut self) -> Result<(), SimError> {
         if self.engine.mode() == Mode::WriteThrough {
             return Ok(());
@@ -173,34 +158,25 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// Lets so much time pass, installs a plan, and returns: it is carried out while requests are served.
-    ///
-    /// # Errors
-    /// Where the drive refuses an I/O.
+    /// Lets this time pass, then installs a plan. The move goes on while requests are served.
     pub fn begin(&mut self, after: Duration, plan: Plan) -> Result<(), SimError> {
         self.pass_to(self.now + after);
         self.feed(Input::Install(plan));
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// Takes these sectors for discarded by the client before it began, where copies stand in free pages.
+    /// Counts these sectors as discarded from the start, if copies stand in free pages.
     pub fn seed_free(&mut self, free: impl IntoIterator<Item = Extent>) {
         self.engine.seed_free(free);
     }
 
-    /// Asks for replicas and returns: they are written while requests are served.
-    ///
-    /// # Errors
-    /// Where the drive refuses an I/O.
+    /// Requests replicas. They are written while requests are served.
     pub fn replicate(&mut self, replicas: Vec<Replica>) -> Result<(), SimError> {
         self.feed(Input::Replicate(replicas));
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// Lets time pass until all replicas that were asked for stand, or are refused.
-    ///
-    /// # Errors
-    /// Where the drive refuses an I/O.
+    /// Lets time pass until all requested replicas are written or refused.
     pub fn settle_replicas(&mut self) -> Result<(), SimError> {
         while self.is_replicating() && self.next_event().is_some() && self.refused.is_none() {
             self.step();
@@ -208,10 +184,7 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// Lets time pass until the engine has nothing more to do by itself.
-    ///
-    /// # Errors
-    /// Where the drive refuses an I/O.
+    /// Lets time pass until the engine has no work of its own.
     pub fn settle(&mut self) -> Result<(), SimError> {
         self.feed(Input::Tick);
         while self.next_event().is_some() && self.refused.is_none() {
@@ -220,15 +193,13 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// Copies are in doubt from now on, as after an unclean stop, and are proven as the engine sees fit.
+    /// Puts all copies in doubt, as after an unclean stop. The engine proves them in the
+    /// background.
     pub fn doubt(&mut self) {
         self.engine.doubt();
     }
 
-    /// Lets time pass until no copy is in doubt, or the engine does no more about it.
-    ///
-    /// # Errors
-    /// Where the drive refuses an I/O.
+    /// Lets time pass until no copy is in doubt, or the engine stops proving them.
     pub fn settle_doubts(&mut self) -> Result<(), SimError> {
         while self.engine.in_doubt() > Sectors(0)
             && self.next_event().is_some()
@@ -239,13 +210,13 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// The time since the beginning.
+    /// The current time.
     #[must_use]
     pub const fn now(&self) -> SimTime {
         self.now
     }
 
-    /// Whether replicas are asked for that do not stand yet.
+    /// Whether requested replicas are not yet written.
     #[must_use]
     pub fn is_replicating(&self) -> bool {
         self.engine.is_replicating()
@@ -257,10 +228,7 @@ impl Simulation {
         &self.engine
     }
 
-    /// Lets so much time pass, in which whatever is under way goes on.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
+    /// Lets this time pass; work in progress goes on.
     pub fn pass(&mut self, time: Duration) -> Result<(), SimError> {
         self.pass_to(self.now + time);
         self.refused.map_or(Ok(()), Err)
@@ -274,12 +242,12 @@ impl Simulation {
         self.now = at;
     }
 
-    /// Whether reads go home although copies stand.
+    /// Whether reads go home although copies exist.
     pub fn bypass(&mut self, on: bool) {
         self.feed(Input::Bypass(on));
     }
 
-    /// The copies that may be used.
+    /// The usable copies.
     #[must_use]
     pub fn standing(&self) -> Plan {
         self.engine.standing()
@@ -297,10 +265,7 @@ impl Simulation {
         self.engine.progress().is_some()
     }
 
-    /// Asks one more request, after letting time pass until it may be asked.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
+    /// Sends one more request, at its time.
     pub fn offer(&mut self, request: &Request) -> Result<(), SimError> {
         if self.started.is_none() {
             self.usage_before = self.drive.usage(self.now);
@@ -327,8 +292,8 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// Lets time pass until fewer than `most` requests are in flight: what is offered next then waits its turn,
-    /// as a client's would.
+    /// Lets time pass until fewer than `most` requests are in flight: what is offered next then
+    /// waits its turn, as a client's would.
     ///
     /// # Errors
     /// Where a request so far could not be served.
@@ -339,43 +304,39 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// What clients may address.
+    /// The capacity for clients.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.config.engine.capacity
     }
 
-    /// How much a plan may place: less than the area, which holds the engine's metadata and log too.
+    /// The capacity for a plan: the area without the engine's metadata and log.
     #[must_use]
     pub const fn room(&self) -> Sectors {
         self.engine.room()
     }
 
-    /// Time and energy by state so far, installing and background work included.
+    /// Time and energy by state so far, with installing and background work.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.drive.usage(self.now)
     }
 
-    /// What was measured so far; the span, the engine's counts and everything by state are there at the end only.
+    /// The measurements so far. The span, the engine's counts and everything by state come only at
+    /// the end.
     #[must_use]
     pub const fn so_far(&self) -> &Measured {
         &self.measured
     }
 
-    /// Lets everything in flight end, and says what it cost.
-    ///
-    /// # Errors
-    /// Where a request could not be served.
+    /// Waits for everything in flight, and returns the cost.
     pub fn finish(mut self) -> Result<Measured, SimError> {
         self.lap()
     }
 
-    /// Lets everything in flight end, says what it cost since the beginning or the last lap, and counts anew. RAM,
-    /// copies and the arm stay as they are; of an open loop's arrival times, the next request's counts as now.
-    ///
-    /// # Errors
-    /// Where a request could not be served.
+    /// Waits for everything in flight, returns the cost since the beginning or the last lap, and
+    /// resets the counts. RAM, copies and the arm stay as they are. In an open loop, the arrival
+    /// time of the next request counts as now.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         while self.in_flight > 0 && self.refused.is_none() {
             self.step();
@@ -408,7 +369,7 @@ impl Simulation {
         }
     }
 
-    /// Lets time pass to the next event, and handles it.
+    /// Lets time pass to the next event, and handles this event.
     fn step(&mut self) {
         let Some(at) = self.next_event() else {
             unreachable!("something is in flight, so something will happen")
@@ -425,7 +386,7 @@ impl Simulation {
         self.measured.cost(class, target, op, &done);
         match class {
             Class::Foreground if moved => self.measured.foreground_io(&done),
-            // A flush moves nothing, and keeps a disk busy that has a cache.
+            // A flush moves no data, but keeps a disk with a cache busy.
             Class::Foreground => self.measured.foreground_flush(&done),
             Class::Background => self.measured.background_io(&done),
         }
@@ -455,7 +416,7 @@ impl Simulation {
             match output {
                 Output::Move(_) | Output::Put { .. } | Output::Zero { .. } => {} // there are no bytes here
                 Output::Sum(sum) => {
-                    // And all of them are alike.
+                    // All pages have the same sum.
                     self.sums.resize(self.sums.len().max(sum.pages as usize), 0);
                     self.engine.summed(&self.sums[..sum.pages as usize]);
                 }

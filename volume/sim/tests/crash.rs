@@ -1,4 +1,4 @@
-//! The crash enumerator: that it finds what is wrong, and that the engine has nothing of it.
+//! Tests of the crash enumerator: it finds mistakes, and finds none in the engine.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod regressions;
@@ -20,17 +20,17 @@ fn all_hold<M: Machine>(seeds: std::ops::Range<u64>, looks: u64) -> Tally {
     tally
 }
 
-/// A million of them are looked at by the example `torture`.
+/// The example `torture` examines a million of them.
 #[test]
 fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
     let tally = all_hold::<Engine>(0..80, 2);
     assert!(tally.states > 6_000 && tally.cut > 2_000, "{tally:?}");
     assert!(tally.damaged > 1_000 && tally.told > 30, "{tally:?}");
-    // It is the engine's whole work that is interrupted.
+    // The crashes interrupt all of the engine's work.
     assert!(tally.done.iter().all(|&n| n > 15), "{tally:?}");
 }
 
-/// Replicas, free map, watermarks and what gives way.
+/// Replicas, free map, watermarks and victims.
 #[test]
 fn with_replicas_in_discarded_pages_it_keeps_them_too() {
     let mut tally = Tally::default();
@@ -45,8 +45,8 @@ fn with_replicas_in_discarded_pages_it_keeps_them_too() {
     assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
 }
 
-/// Blocks of two sectors written, discarded and zeroed side by side in pages where replicas come and go; and the engine dies by
-/// itself, too.
+/// Blocks of two sectors are written, discarded and zeroed side by side in pages where replicas
+/// come and go; and the engine dies alone, too.
 #[test]
 fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
     let mut tally = Tally::default();
@@ -60,7 +60,8 @@ fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
     assert!(tally.states > 1_000 && tally.killed > 300 && tally.cut > 200, "{tally:?}");
 }
 
-/// Reads, writes and flushes of either device that fail, for a time or for good, under copies and under replicas.
+/// Reads, writes and flushes of either device fail, for a time or for good, with copies and with
+/// replicas.
 #[test]
 fn where_devices_fail_it_keeps_them_too() {
     for replicas in [false, true] {

@@ -1,4 +1,4 @@
-//! The simulation against numbers worked out on paper, and against the laws any run must keep.
+//! The simulation compared with calculations by hand, and with the laws of every run.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -12,8 +12,8 @@ use seekless_sim::{
     Clock, DayCosts, Judged, JudgedConfig, Kind, Measured, Replay, SimConfig, SimError, Simulation,
 };
 
-/// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No skew.
-/// A seek takes 2 ms + 0.01 ms a cylinder.
+/// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No
+/// skew. A seek takes 2 ms + 0.01 ms a cylinder.
 const TOY: &str = r#"
 name = "toy"
 title = "A disk worked out on paper"
@@ -71,9 +71,10 @@ fn read(at_ms: u64, start: u64, len: u64) -> Request {
 
 const CLOSED: Replay = Replay::Closed { depth: 1 };
 
-/// Twenty requests, first come first served, each asked when the one before it ended. In units of 0.1 ms:
-/// the head leaves cylinder c at time t; the seek over d cylinders ends at t + 20 + d/10; sector s of a
-/// track begins to pass at every time = s (mod 100); the transfer takes as many units as sectors.
+/// Twenty requests, first come first served, each asked when the one before it ended. In units of
+/// 0.1 ms: the head leaves cylinder c at time t; the seek over d cylinders ends at t + 20 + d/10;
+/// sector s of a track begins to pass at every time = s (mod 100); the transfer takes as many units
+/// as sectors.
 #[test]
 fn twenty_requests_worked_out_on_paper() {
     #[rustfmt::skip]
@@ -112,7 +113,8 @@ fn twenty_requests_worked_out_on_paper() {
     assert!(near(m.span, Duration::from_micros(150_100)), "{:?}", m.span);
     assert_eq!((m.requests, m.device_ios), (20, 20));
     assert_eq!(m.nonsequential, 14, "6 start where the one before ended, the first among them");
-    // Distances from the end of the one before: 0 0 16 9992 12 80 40090 0 47 0 101 39998 10 89870 ...
+    // Distances from the end of the one before: 0 0 16 9992 12 80 40090 0 47 0 101 39998 10 89870
+    // ...
     let mut end = 0u64;
     let distance: u64 = paper
         .iter()
@@ -135,7 +137,8 @@ fn twenty_requests_worked_out_on_paper() {
 
 #[test]
 fn open_loop_waits_for_arrivals_and_counts_queueing_and_idleness() {
-    // 0.8 ms of work at 0; then 5.0 to 9.2 idle; two at once at 100 ms: the second waits for the first.
+    // 0.8 ms of work at 0; then 5.0 to 9.2 idle; two at once at 100 ms: the second waits for the
+    // first.
     let requests = [read(7, 0, 8), read(107, 0, 8), read(107, 8, 8)];
     let m = run(config(Replay::Open, Scheduler::Fcfs), &requests);
     assert_eq!(m.span, Duration::from_micros(101_600));
@@ -358,14 +361,14 @@ fn what_comes_again_every_day_is_laid_out_and_pays() {
         let (days, mut judged) = judged(&vec![day; 8], replay);
         let (vanilla, actual) = seconds(&days[4..]);
         assert!(actual < 0.5 * vanilla, "{actual} s of {vanilla} s, {replay:?}");
-        // A live volume is told all of it.
+        // A live volume gets all of it.
         let acts = judged.take_acts();
         assert!(acts.iter().any(|a| matches!(a, Act::Install(p) if !p.copies.is_empty())));
         assert_eq!(judged.take_acts(), []);
     }
 }
 
-/// What was learned is never asked for again; or it is, until half of it has been moved.
+/// Learned data is never requested again; or only until half of it has been moved.
 #[test]
 fn where_the_working_set_shifts_no_day_costs_one_per_cent_more() {
     for replay in [CLOSED, OPEN] {
@@ -398,7 +401,8 @@ fn where_the_working_set_shifts_no_day_costs_one_per_cent_more() {
 
 #[test]
 fn the_analysis_of_clustered_data_is_what_the_simulation_finds() {
-    // Independent accesses of one block at a time, drawn cylinder by cylinder; no RAM, no read-ahead.
+    // Independent accesses of one block at a time, drawn cylinder by cylinder; no RAM, no
+    // read-ahead.
     const REQUESTS: u64 = 60_000;
     let disk = Disk::new(&catalogue::get("rz55").unwrap()).unwrap();
     let arm = Arm::of(&disk);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_block::{Bytes, PAGE_SECTORS, Sectors};
-use seekless_engine::format::{AreaFlags, State};
+use seekless_engine::format::{AreaFlags, CopyState};
 use seekless_engine::{Examined, Repair, examine, repair as repair_area};
 use seekless_serve::area::{self, At, Lasting};
 use serde::Serialize;
@@ -209,12 +209,12 @@ struct CopyDump {
     crc32c: String,
 }
 
-const fn state_name(state: State) -> &'static str {
+const fn state_name(state: CopyState) -> &'static str {
     match state {
-        State::Free => "free",
-        State::Suspect => "suspect",
-        State::Clean => "clean",
-        State::Dirty => "dirty",
+        CopyState::Free => "free",
+        CopyState::Suspect => "suspect",
+        CopyState::Clean => "clean",
+        CopyState::Dirty => "dirty",
     }
 }
 
@@ -297,7 +297,7 @@ fn dump_text(
         let _ = writeln!(text, "{:<22} {}", "discarded", free.bytes());
         let _ = writeln!(text, "{:<22} {}", "stained by replicas", stained.bytes());
     }
-    let mut counts = [(State::Dirty, 0u64), (State::Clean, 0), (State::Suspect, 0)];
+    let mut counts = [(CopyState::Dirty, 0u64), (CopyState::Clean, 0), (CopyState::Suspect, 0)];
     for (.., state, _) in found.copies() {
         counts.iter_mut().filter(|(s, _)| *s == state).for_each(|(_, n)| *n += 1);
     }

@@ -304,7 +304,7 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         let whole = fs::read(&file).unwrap();
         File::options().write(true).open(&file).unwrap().set_len(40 << 20).unwrap();
         run(["losetup", "-c", device]);
-        refused(&["serve", device, "--nbd", "unix:x.sock"], &["it was cut short"]);
+        refused(&["serve", device, "--nbd", "unix:x.sock"], &["the device shrank"]);
         // Grown again, the volume keeps its size until it is told.
         let grown = File::options().write(true).open(&file).unwrap();
         grown.set_len(80 << 20).unwrap();

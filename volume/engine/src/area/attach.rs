@@ -1,49 +1,49 @@
-//! Formatting an area, and attaching one: the engine recovers what the area holds from its checkpoint and its log. Nothing
-//! here guesses. Pages that contradict each other are an error that says what to do; the area is then unchanged.
+//! Formatting an area, and attaching one: the engine recovers the area's contents from checkpoint
+//! and log. Nothing here guesses. Pages that contradict each other are an error that says what to
+//! do; the area then stays unchanged.
 
 use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use crate::area::checkpoint_pages::CheckpointPages;
 use crate::area::proof::{HomeGuard, Proof, needs_guard};
 use crate::area::recover::{Recovered, recover};
-use crate::core::page_map::{State, slots};
-use crate::core::shape::Shape;
+use crate::core::page_map::{CopyState, slots};
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
     Page, Position, Superblock, SuperblockError, Which, page_extent,
 };
-use crate::write_buffer::ring::Ring;
+use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Config, Engine, Mode};
 
-/// What an area is made with.
+/// The parameters of a new area.
 #[derive(Clone, Debug)]
 pub struct FormatOptions {
     /// Drawn at random.
     pub uuid: [u8; 16],
     /// Size of the device that clients see.
     pub capacity: Sectors,
-    /// Where the area begins, where it is a part of the device that holds home.
+    /// The first sector of an area that is a part of home's own device; else `None`.
     pub inside: Option<Lba>,
     /// First sector of the first home page, 0 to 7.
     pub grid: Sectors,
-    /// Where writes are to go.
+    /// Where writes go.
     pub mode: Mode,
     /// Pages of a segment.
     pub segment_pages: u32,
-    /// Share of the write buffer in percent, where copies stand in the area.
+    /// Share of the write buffer in percent, if copies stand in the area.
     pub write_buffer_percent: u8,
-    /// How much replicas may take of home's free pages, with all that is left of the area for the write buffer; zero for
-    /// copies in the area.
+    /// How much of home's free pages replicas may take; the write buffer then takes the rest of the
+    /// area. Zero: copies stand in the area.
     pub replicas: Sectors,
     /// Home's name, for people.
     pub label: String,
 }
 
 impl FormatOptions {
-    /// How an area of this size is divided.
+    /// The division of an area of this size.
     ///
     /// # Errors
-    /// Where it is too small or too large.
+    /// If the area is too small or too large.
     pub fn geometry(&self, area: Sectors) -> Result<Geometry, GeometryError> {
         let contents = Contents::new(self.write_buffer_percent, self.replicas);
         Geometry::fit(area, self.segment_pages, contents)
@@ -52,108 +52,65 @@ impl FormatOptions {
 
 /// Why an area cannot be made or attached.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum AttachError {
-    /// It cannot be divided.
     #[error("the area cannot be formatted")]
     Geometry(#[from] GeometryError),
-    /// The device failed.
     #[error("the device of the area failed")]
     Device(#[from] DeviceError),
-    /// No superblock that counts.
     #[error("no usable superblock")]
     Superblock(#[from] SuperblockError),
-    /// A page is damaged, or none of ours.
     #[error(
         "{what} (page {page} of the area) is damaged: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
     Damaged {
-        /// Which kind of page.
         what: &'static str,
-        /// Where, from the start of the area.
         page: u64,
-        /// How.
         #[source]
         error: FormatError,
     },
-    /// Two pages do not belong together.
     #[error(
         "{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
-    Stranger {
-        /// Which kind of page.
-        what: &'static str,
-        /// Where.
-        page: u64,
-    },
-    /// The log breaks off before its end.
+    Stranger { what: &'static str, page: u64 },
     #[error(
-        "the log of the area breaks off at page {page} (record {sequence}), but record {later} says that it was on stable storage: something in between is damaged; nothing was changed; run `seekless volume check`, then `seekless volume repair`"
+        "the log of the area ends at page {page} (record {sequence}), but record {later} says that more was on stable storage: a page in between is damaged; nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
-    BrokenLog {
-        /// Where the record should stand.
-        page: u64,
-        /// Which record.
-        sequence: u64,
-        /// Which one knows.
-        later: u64,
-    },
-    /// The device cannot read a page that there is no doing without.
+    BrokenLog { page: u64, sequence: u64, later: u64 },
     #[error(
         "{what} (page {page} of the area) cannot be read: nothing was changed; run `seekless volume check`, then `seekless volume repair`"
     )]
-    Unreadable {
-        /// What stands there.
-        what: &'static str,
-        /// Where, from the start of the area.
-        page: u64,
-    },
-    /// It has replicas in discarded pages.
+    Unreadable { what: &'static str, page: u64 },
     #[error(
         "bytes of replicas may stand in {stained} of discarded pages, and the area alone knows where: run `seekless volume detach` first; nothing was changed"
     )]
-    HasReplicas {
-        /// How much.
-        stained: Sectors,
-    },
-    /// Where replicas may stand is not known any more.
+    HasReplicas { stained: Sectors },
     #[error(
-        "what is damaged told where replicas stand: discarded pages may read as other bytes of the same disk, which no repair can tell from data. Nothing was changed: copy the disk and its area, then let the file system's own check look at the disk"
+        "the damaged pages named the places of replicas: discarded pages may read as other bytes of this disk, and no repair can tell these from data. Nothing was changed: copy the disk and its area, then run the file system's own check on the disk"
     )]
     ReplicasUnknown(#[source] Box<AttachError>),
-    /// What only the area holds would be lost.
     #[error(
-        "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
+        "the area is not drained and detached: it may hold the only copy of some data; nothing was changed"
     )]
     NotDrained,
-    /// Home could be mounted without its newest data.
     #[error(
-        "the area may hold the only copy of something, and has no space for the guard that keeps the bare disk from being mounted; nothing was changed"
+        "the area may hold the only copy of some data, and has no space for the guard that keeps the bare disk from being mounted; nothing was changed"
     )]
     NoGuard,
-    /// Home is not what it was.
     #[error(
         "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless volume resize`"
     )]
-    Capacity {
-        /// When it was made.
-        expected: Sectors,
-        /// Now.
-        found: Sectors,
-    },
-    /// The area's device shrank.
-    #[error("the area has {expected}, but its device only {found}: it was cut short; grow it back")]
-    Shrunken {
-        /// What the superblock says.
-        expected: Sectors,
-        /// What there is.
-        found: Sectors,
-    },
+    Capacity { expected: Sectors, found: Sectors },
+    #[error(
+        "the area has {expected}, but its device only {found}: the device shrank; make it as large as before"
+    )]
+    Shrunken { expected: Sectors, found: Sectors },
 }
 
-/// What was found at attach.
+/// The state of an area at its attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttachReport {
-    /// It had been detached in order.
+    /// The area was detached in order.
     pub clean: bool,
     /// Copies are used at once: nobody wrote home meanwhile.
     pub trusted: bool,
@@ -163,13 +120,14 @@ pub struct AttachReport {
     pub dirty: u64,
     /// Copies equal to home.
     pub copies: u64,
-    /// Copies yet to be proven.
+    /// Copies in doubt.
     pub suspects: u64,
-    /// The guard must be up before the first request: home alone may not hold all that clients read.
+    /// The guard must be up before the first request: home alone may not hold all that clients
+    /// read.
     pub needs_guard: bool,
 }
 
-/// What the superblock says that does not change while the engine runs, and what only checkpoints change.
+/// The superblock's constants, and the values that only checkpoints change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identity {
     pub(crate) uuid: AreaId,
@@ -179,33 +137,33 @@ pub(crate) struct Identity {
     pub(crate) generation: u64,
     pub(crate) checkpoint_slot: u8,
     pub(crate) checkpoint_generation: u64,
-    /// The plan that the plan region holds; 0 for none.
+    /// The plan in the plan region; 0 for none.
     pub(crate) plan: u64,
 }
 
-/// What a checkpoint says of its moment.
+/// The checkpoint's account of its moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) dirty: bool,
-    /// At a detach in order: what the driver can prove.
+    /// At a detach in order: the driver's proof about home.
     pub(crate) stamp: Option<[u8; 32]>,
     pub(crate) mode: Mode,
     pub(crate) checkpoint_slot: u8,
     pub(crate) checkpoint_generation: u64,
     /// Segment of the log and page, sequence, checksum of the header before.
-    pub(crate) position: (u32, u32, u64, u32),
-    pub(crate) tail: u32,
-    /// The plan at hand; 0 for none.
+    pub(crate) position: (Segment, u32, u64, u32),
+    pub(crate) tail: Segment,
+    /// The plan in force; 0 for none.
     pub(crate) plan: u64,
 }
 
 impl Identity {
-    /// Of an area that nobody will attach again.
+    /// For an area that nobody attaches again.
     pub(crate) fn fresh(config: &Config) -> Self {
         Self { area_size: config.area, generation: 1, ..Self::default() }
     }
 
-    /// Of an area that was found; `has_plan` where its plan could be read.
+    /// For an attached area; `has_plan` if its plan could be read.
     fn of(s: &Superblock, has_plan: bool) -> Self {
         Self {
             uuid: s.uuid,
@@ -219,7 +177,7 @@ impl Identity {
         }
     }
 
-    pub(crate) fn superblock(&self, config: &Config, geo: &Shape, at: &Moment) -> Superblock {
+    pub(crate) fn superblock(&self, config: &Config, geo: &Geometry, at: &Moment) -> Superblock {
         let (segment, page, next_sequence, previous) = at.position;
         let mut flags = AreaFlags::NONE;
         if at.dirty {
@@ -240,13 +198,13 @@ impl Identity {
             next_sequence,
             plan_generation: at.plan,
             plan_slots: if at.plan == 0 { 0 } else { geo.read_slots().into() },
-            position: Position { segment: geo.read_segments + segment, page },
+            position: Position { segment: geo.number_of(segment), page },
             segment_pages: geo.segment_pages,
             read_segments: geo.read_segments,
             log_segments: geo.log_segments,
             free_map_pages: geo.free_map_pages(),
             previous,
-            tail: geo.read_segments + at.tail,
+            tail: geo.number_of(at.tail),
             grid: config.grid.0 as u8,
             mode: at.mode,
             flags,
@@ -257,16 +215,16 @@ impl Identity {
         }
     }
 
-    pub(crate) fn checkpoint(&self, geo: &Shape, at: &Moment) -> CheckpointHeader {
+    pub(crate) fn checkpoint(&self, geo: &Geometry, at: &Moment) -> CheckpointHeader {
         let (segment, page, next_sequence, previous) = at.position;
         CheckpointHeader {
             uuid: self.uuid,
             generation: at.checkpoint_generation,
             entries: geo.slots().into(),
             next_sequence,
-            position: Position { segment: geo.read_segments + segment, page },
+            position: Position { segment: geo.number_of(segment), page },
             previous,
-            tail: geo.read_segments + at.tail,
+            tail: geo.number_of(at.tail),
         }
     }
 }
@@ -284,10 +242,10 @@ pub(crate) fn write_page(
     area.write(page_extent(at, 1), &page)
 }
 
-/// Makes `area`, all of it, an area without copies. What it held is lost; home is not touched.
+/// Formats all of `area`, without copies. The former contents are lost; home stays as it is.
 ///
 /// # Errors
-/// Where it is too small, or fails.
+/// If the area is too small, or the device fails.
 pub fn format_area(
     area: &mut dyn Device,
     options: &FormatOptions,
@@ -295,11 +253,13 @@ pub fn format_area(
     make(area, options, 1)
 }
 
-/// Divides `area`, all of it as large as it is now, anew: `before` is what its superblock said. Its copies are
-/// dropped; home is complete before, and not touched. A crash before it ends leaves the area as it was or none.
+/// Divides all of `area` again, for its size now; `before` is its superblock. The copies are
+/// dropped; home is complete, and stays as it is. After a crash the area is as before, or there is
+/// none.
 ///
 /// # Errors
-/// Where it was not drained and detached in order, where bytes of replicas may stand in home; as [`format_area`].
+/// If the area was not drained and detached in order, or if replicas' bytes may stand at home; as
+/// [`format_area`].
 pub fn resize_area(
     area: &mut dyn Device,
     options: &FormatOptions,
@@ -314,7 +274,8 @@ pub fn resize_area(
             return Err(AttachError::HasReplicas { stained });
         }
     }
-    // It keeps its name, and records of before still stand there: none may be taken for one of the new log.
+    // The area keeps its name, and old records still stand in it. None of them may count as one of
+    // the new log.
     let records = u64::from(before.log_segments) * u64::from(before.segment_pages);
     make(area, options, before.next_sequence.saturating_add(records))
 }
@@ -325,7 +286,7 @@ fn make(
     sequence: u64,
 ) -> Result<Geometry, AttachError> {
     let geometry = options.geometry(area.capacity())?;
-    let geo = Shape::new(geometry);
+    let geo = geometry;
     let identity = Identity {
         uuid: AreaId(options.uuid),
         inside: options.inside,
@@ -342,11 +303,11 @@ fn make(
         mode: options.mode,
         checkpoint_slot: 0,
         checkpoint_generation: 0,
-        position: (0, 0, sequence, 0),
-        tail: 0,
+        position: (Segment(0), 0, sequence, 0),
+        tail: Segment(0),
         plan: 0,
     };
-    // No half-made area can be taken for a whole one, nor for the one that was here.
+    // No half-made area may count as a whole one, nor as the former one.
     area.write_zeroes(page_extent(0, 2))?;
     area.flush()?;
     for copy in [1, 0] {
@@ -359,14 +320,15 @@ fn make(
     Ok(geometry)
 }
 
-/// Attaches an area that [`format_area`] made: recovers its contents, and marks the area as in use. The server and the crash
-/// enumerator both call this function. The area itself decides its size, grid, mode and division; `config` decides the rest.
-/// Without a proof, copies are in doubt: each is compared with home before its first use. Without a proof, free pages count
-/// as used, except those that may hold bytes of replicas.
+/// Attaches an area that [`format_area`] made: recovers its contents, and marks the area as in use.
+/// The server and the crash enumerator both call this function. The area itself decides its size,
+/// grid, mode and division; `config` decides the rest. Without a proof, copies are in doubt: each
+/// is compared with home before its first use. Without a proof, free pages count as used, except
+/// those that may hold bytes of replicas.
 ///
 /// # Errors
-/// Where the area is none, or of a newer version, or damaged, or of another device, or would need a guard that it has no
-/// space for. Nothing was changed then.
+/// If there is no area, or the area is of a newer version, damaged or of another device, or needs a
+/// guard without space for one. Nothing was changed then.
 pub fn attach(
     area: &mut dyn Device,
     config: Config,
@@ -387,7 +349,7 @@ pub fn attach(
     Ok((engine, AttachReport { needs_guard, ..report }))
 }
 
-/// An engine that goes on with what was recovered; the area is marked as in use.
+/// An engine that goes on with the recovered area, now marked as in use.
 pub(crate) fn resume(
     area: &mut dyn Device,
     r: Recovered,
@@ -400,7 +362,7 @@ pub(crate) fn resume(
     let (clean, trusted) = (r.is_clean(), r.is_trusted(proof));
     let mut engine = Engine::with(divided_like(config, s, &r.geo), r.geo, identity);
     engine.copies.resume(r.map);
-    // After a stop in order somebody else may have written where the client had discarded.
+    // After a stop in order somebody else may have written to discarded pages.
     if trusted || !clean || proof.keeps_home() {
         let most = engine.geo.segment_pages - 1;
         let places = r.places.into_iter();
@@ -411,8 +373,8 @@ pub(crate) fn resume(
     }
     engine.doubt_copies(clean, trusted);
     let ring = Ring { tail_durable: r.ring.tail, replay: r.ring.head, ..r.ring };
-    // Numbers that no record has which a lost one left without its predecessor: were that written again, byte for
-    // byte, what once followed it would follow it again.
+    // The next sequence numbers skip those that lost records may have. If the new log repeated a
+    // lost record byte for byte, the old record behind it would count too.
     let sequence = r.sequence + engine.log.pages();
     engine.log.resume(ring, r.page, sequence, r.previous);
     engine.sync.home_dirty = true;
@@ -421,23 +383,23 @@ pub(crate) fn resume(
     if let Some(wants) = r.plan {
         engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
     }
-    // There may be something to do before anybody asks for anything.
+    // Background work may be due before the first request.
     engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
-    engine.put_down(area, r.which)?;
+    engine.save(area, r.which)?;
     let report = AttachReport {
         clean,
         trusted,
         records: r.records,
-        dirty: engine.copies.count(State::Dirty),
-        copies: engine.copies.count(State::Clean),
-        suspects: engine.copies.count(State::Suspect),
+        dirty: engine.copies.count(CopyState::Dirty),
+        copies: engine.copies.count(CopyState::Clean),
+        suspects: engine.copies.count(CopyState::Suspect),
         needs_guard: false,
     };
     Ok((engine, report))
 }
 
-/// What the superblock decides is not the driver's to choose.
-fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
+/// The superblock decides these values, not the driver.
+fn divided_like(config: Config, s: &Superblock, geo: &Geometry) -> Config {
     let (write_buffer_percent, replicas) = match geo.contents(s.area_size) {
         Contents::Copies { write_buffer_percent } => (write_buffer_percent, Sectors(0)),
         Contents::Replicas { most } => (0, most),
@@ -454,24 +416,25 @@ fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
 }
 
 impl Engine {
-    /// What an attach takes for proven of the copies that it found.
+    /// Which of the found copies this attach trusts.
     fn doubt_copies(&mut self, clean: bool, trusted: bool) {
         for slot in slots(0..self.geo.slots()) {
             match (self.copies.state(slot), self.copies.is_log(slot)) {
-                (State::Free, _) => {}
-                // Of the log, only what is needed is kept: what is at home could be taken for newer after a crash.
-                (State::Clean | State::Suspect, true) if clean => self.copies.clear(slot),
-                (_, true) => self.copies.set_state(slot, State::Dirty),
+                (CopyState::Free, _) => {}
+                // Of the log's copies only dirty ones are kept: a copy that is at home could count
+                // as newer after a crash.
+                (CopyState::Clean | CopyState::Suspect, true) if clean => self.copies.clear(slot),
+                (_, true) => self.copies.set_state(slot, CopyState::Dirty),
                 (_, false) if trusted => {}
-                (_, false) => self.copies.set_state(slot, State::Suspect),
+                (_, false) => self.copies.set_state(slot, CopyState::Suspect),
             }
         }
     }
 
-    /// What a checkpoint that begins now says of its moment: the other place, the next generation.
+    /// The moment of a checkpoint that begins now: the other place, the next generation.
     pub(crate) fn moment(&self, mode: Mode, stamp: Option<[u8; 32]>) -> Moment {
         Moment {
-            dirty: mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0,
+            dirty: mode == Mode::WriteBack || self.copies.count(CopyState::Dirty) > 0,
             stamp,
             mode,
             checkpoint_slot: 1 - self.identity.checkpoint_slot,
@@ -482,9 +445,9 @@ impl Engine {
         }
     }
 
-    /// A checkpoint, at once, and a superblock that says that the area is in use: the copy that counts is written
-    /// last.
-    fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
+    /// Writes a checkpoint at once, and a superblock that marks the area as in use. The valid copy
+    /// of the superblock is written last.
+    fn save(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
         let free = self.free_now(std::iter::empty());
         let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
         let mut pages = CheckpointPages::new(moment, free);

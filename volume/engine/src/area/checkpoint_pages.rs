@@ -1,5 +1,5 @@
-//! The pages of a checkpoint, one after the other: the map, what is free, the plan. The checkpoint of a volume at work and
-//! the one that an attach writes are both made of these pages.
+//! The pages of a checkpoint, one after the other: the map, the free pages, the plan. The
+//! background job and an attach both write these pages.
 
 use crate::Engine;
 use crate::area::attach::Moment;
@@ -9,25 +9,23 @@ use crate::format::{
     PlanPage, RUNS_PER_PAGE, Run,
 };
 
-/// Which page comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     MapHeader,
-    /// The first slot of it.
+    /// Its first slot.
     Map(u32),
-    /// Its number.
     FreeMap(u32),
     PlanHeader,
-    /// The first slot of it.
+    /// Its first slot.
     Plan(u32),
     End,
 }
 
-/// See the module. What changes while pages are taken is in the log behind the checkpoint's position.
+/// Later changes are in the log behind the checkpoint's position.
 #[derive(Debug)]
 pub(crate) struct CheckpointPages {
     pub(crate) moment: Moment,
-    /// What was free at that moment.
+    /// The free pages at that moment.
     free: Vec<Run>,
     next: Next,
 }
@@ -38,12 +36,12 @@ impl CheckpointPages {
         Self { moment, free, next: Next::MapHeader }
     }
 
-    /// A checkpoint of which all pages have been written.
+    /// A checkpoint whose pages are all written.
     pub(crate) fn written(moment: Moment) -> Self {
         Self { moment, free: Vec::new(), next: Next::End }
     }
 
-    /// The page of the area that the next page goes to; `None` behind the last.
+    /// The page of the area for the next page; `None` after the last.
     pub(crate) fn place(&self, engine: &Engine) -> Option<u64> {
         let geo = &engine.geo;
         let map = geo.checkpoint_at(self.moment.checkpoint_slot);
@@ -59,12 +57,12 @@ impl CheckpointPages {
         }
     }
 
-    /// Whether the next page begins a region: pages of two regions do not go into one write.
+    /// Whether the next page begins a region: one write has pages of one region only.
     pub(crate) const fn begins_region(&self) -> bool {
         matches!(self.next, Next::MapHeader | Next::FreeMap(0) | Next::PlanHeader | Next::End)
     }
 
-    /// Writes the next page into memory, and goes on to the one behind.
+    /// Writes the next page into memory, and moves on.
     pub(crate) fn encode(&mut self, engine: &Engine, page: &mut Page) {
         let (uuid, generation) = (engine.identity.uuid, self.moment.checkpoint_generation);
         match self.next {
@@ -85,7 +83,7 @@ impl CheckpointPages {
                     if behind < slots { Next::Map(behind) } else { self.behind_the_map(engine) };
             }
             Next::FreeMap(number) => {
-                // Behind the last run there is nothing, and a reader must find that.
+                // After the last run the page is empty, and a reader relies on that.
                 let first = number * RUNS_PER_PAGE;
                 let run =
                     |i: usize| self.free.get(first as usize + i).copied().unwrap_or(Run::NONE);
@@ -123,7 +121,8 @@ impl CheckpointPages {
         if engine.geo.free_map_pages() > 0 { Next::FreeMap(0) } else { self.plan(engine) }
     }
 
-    /// A plan is written once. What its region held is of no use to anyone: the superblock names another.
+    /// A plan is written once. The former plan in its region has no use: the superblock names
+    /// another one.
     fn plan(&self, engine: &Engine) -> Next {
         let new = self.moment.plan != 0 && self.moment.plan != engine.identity.plan;
         if new { Next::PlanHeader } else { Next::End }
@@ -137,7 +136,7 @@ mod tests {
     use crate::format::RunKind;
     use seekless_block::{Bytes, PAGE_BYTES};
 
-    /// Where the pages of a checkpoint go, of an area of a GiB.
+    /// The places of a checkpoint's pages, in an area of a GiB.
     fn places(replicas: Bytes, plan: u64, runs: usize) -> (Vec<u64>, Engine) {
         let config = Config {
             area: Bytes(1 << 30).sectors_ceil(),

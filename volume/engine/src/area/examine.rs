@@ -6,26 +6,26 @@ use crate::Config;
 use crate::area::attach::{AttachError, resume, write_page};
 use crate::area::proof::Proof;
 use crate::area::recover::{Recovered, recover};
-use crate::area::salvage::salvage;
-use crate::core::page_map::{HomePage, Slot, State, slots};
+use crate::area::salvage::{Salvage, salvage};
+use crate::core::page_map::{CopyState, HomePage, slots};
 use crate::format::{AreaFlags, PageSum, Superblock, page_extent, page_sum};
 use crate::free_space::extents::Extents;
 
 /// Pages that are read at a time.
 const PIECE: u32 = 256;
 
-/// What an area holds.
+/// The contents of an area.
 #[derive(Debug)]
 pub struct Examined {
     recovered: Recovered,
 }
 
-/// Something that is not as it should be.
+/// A fault in an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether bytes of clients are lost by it.
+    /// Whether clients' bytes are lost.
     pub loss: bool,
-    /// What and where.
+    /// Kind and position of the fault.
     pub what: String,
 }
 
@@ -36,43 +36,43 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What a repair has done.
+/// The result of a repair.
 #[derive(Clone, Debug, Default)]
 pub struct RepairReport {
-    /// What was wrong, and is not any more.
+    /// The repaired faults.
     pub mended: Vec<Finding>,
     /// Extents of home whose newest bytes are gone: home has older ones.
     pub lost: Vec<Extent>,
-    /// Where the checkpoint was lost: extents of which the log's copy is taken for the newest. One that was written home
-    /// since, without a flush before a crash, is back.
+    /// After the loss of a checkpoint: extents whose copy in the log counts as the newest. Such a
+    /// copy may be older than home.
     pub doubtful: Vec<Extent>,
 }
 
-/// How a repair ended.
+/// The end of a repair.
 #[derive(Clone, Debug)]
 pub enum Repair {
     /// The area can be attached.
     Done(RepairReport),
-    /// It would cost bytes of clients, and that was not allowed: nothing was written.
+    /// Clients' bytes would be lost, and that was not allowed: nothing was written.
     WouldLose(RepairReport),
 }
 
-/// Reads what an area holds: its superblock, checkpoint and log. Nothing is written.
+/// Reads the contents of an area: superblock, checkpoint and log. Nothing is written.
 ///
 /// # Errors
-/// As [`attach`](crate::attach): where the area cannot be attached as it is.
+/// As [`attach`](crate::attach), if the area cannot be attached as it is.
 pub fn examine(area: &mut dyn Device) -> Result<Examined, AttachError> {
     Ok(Examined { recovered: recover(area)? })
 }
 
 impl Examined {
-    /// What the superblock says.
+    /// The superblock.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.recovered.superblock
     }
 
-    /// Whether it was detached in order and nothing was written since.
+    /// Whether the area was detached in order, and nothing was written since.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.recovered.is_clean()
@@ -84,17 +84,19 @@ impl Examined {
         self.recovered.records
     }
 
-    /// Slots, and what stands in each: `(slot, home page, state, sum)`, in order of slot. After an unclean stop
-    /// a copy that the checkpoint calls clean is in doubt.
-    pub fn copies(&self) -> impl Iterator<Item = (u32, u64, State, PageSum)> {
+    /// Slots and their copies: `(slot, home page, state, sum)`, in order of slot. After an unclean
+    /// stop a copy that the checkpoint calls clean is in doubt.
+    pub fn copies(&self) -> impl Iterator<Item = (u32, u64, CopyState, PageSum)> {
         let map = &self.recovered.map;
         let clean = self.is_clean();
         let log = self.recovered.geo.read_segments * self.recovered.geo.segment_pages;
         slots(0..self.recovered.geo.slots()).filter_map(move |slot| {
             let state = match map.state(slot) {
-                // What is left of the log may be newer than home.
-                State::Clean | State::Suspect if !clean && slot.0 >= log => State::Dirty,
-                State::Clean if !clean => State::Suspect,
+                // The rest of the log may be newer than home.
+                CopyState::Clean | CopyState::Suspect if !clean && slot.0 >= log => {
+                    CopyState::Dirty
+                }
+                CopyState::Clean if !clean => CopyState::Suspect,
                 state => state,
             };
             Some((slot.0, map.home(slot)?.0, state, map.sum(slot)))
@@ -106,45 +108,44 @@ impl Examined {
     pub fn newest(&self, page: u64) -> Option<(Extent, PageSum)> {
         let r = &self.recovered;
         let slot = r.map.find(HomePage(page))?;
-        let log = slot.0 >= r.geo.read_segments * r.geo.segment_pages;
-        let dirty = log && (!self.is_clean() || r.map.state(slot) == State::Dirty);
-        let place = r.geo.page_of(slot).filter(|_| dirty)?;
+        let dirty = r.geo.log_slots().contains(&slot.0)
+            && (!self.is_clean() || r.map.state(slot) == CopyState::Dirty);
+        let place = r.geo.page_of(slot.0).filter(|_| dirty)?;
         Some((page_extent(place, 1), r.map.sum(slot)))
     }
 
     /// The sectors of a home page.
     #[must_use]
     pub fn home_of(&self, page: u64) -> Extent {
-        let grid = u64::from(self.recovered.superblock.grid);
-        Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
+        self.recovered.home_of(page)
     }
 
-    /// Takes for free what an [`attach`](crate::attach) with this proof would.
+    /// Counts as free the pages that an [`attach`](crate::attach) with this proof would.
     #[must_use]
     pub fn doubting(mut self, proof: &Proof) -> Self {
         self.recovered.doubt_free(proof);
         self
     }
 
-    /// Whether a home page is one that the client has discarded and not written since: it reads as zeroes, whatever home
-    /// holds.
+    /// Whether the client has discarded a home page and not written it since. Such a page reads as
+    /// zeroes, whatever home holds.
     #[must_use]
     pub fn is_free(&self, page: u64) -> bool {
         self.recovered.free.contains(page)
     }
 
-    /// How much of home is so, and how much of that may hold bytes of replicas.
+    /// The size of all such pages, and of those that may hold bytes of replicas.
     #[must_use]
     pub fn free(&self) -> (Sectors, Sectors) {
         let sectors = |set: &Extents| Sectors(set.pages() * PAGE_SECTORS);
         (sectors(&self.recovered.free), sectors(&self.recovered.stained))
     }
 
-    /// What is amiss that does not keep the area from being attached. With `data`, every copy is read and held
-    /// against its checksum; `progress` is called with slots read.
+    /// Faults with which the area can still be attached. With `data`, every copy is read and
+    /// compared with its checksum; `progress` is called with slots read.
     ///
     /// # Errors
-    /// Where the device fails as a whole; a page that cannot be read is a finding.
+    /// If the device fails as a whole. An unreadable page is a finding.
     pub fn check(
         &self,
         area: &mut dyn Device,
@@ -154,7 +155,7 @@ impl Examined {
         let mut findings = Vec::new();
         if let Some(problem) = &self.recovered.other {
             let what =
-                format!("the other copy of the superblock {problem}; the next attach mends it");
+                format!("the other copy of the superblock {problem}; the next attach repairs it");
             findings.push(Finding { loss: false, what });
         }
         if !data {
@@ -162,10 +163,10 @@ impl Examined {
         }
         let most = self.recovered.geo.slots().min(PIECE);
         let mut buffer = vec![0; (most * PAGE_BYTES as u32) as usize];
-        // Replicas stand in home, which is not at hand: a read finds out.
+        // Replicas stand at home, which is not open here: reads check them.
         let geo = &self.recovered.geo;
-        let copies: Vec<(u32, u64, State, PageSum)> =
-            self.copies().filter(|&(slot, ..)| geo.page_of(Slot(slot)).is_some()).collect();
+        let copies: Vec<(u32, u64, CopyState, PageSum)> =
+            self.copies().filter(|&(slot, ..)| geo.page_of(slot).is_some()).collect();
         let mut at = 0;
         while let Some(&(first, ..)) = copies.get(at) {
             let run = copies[at..]
@@ -174,21 +175,21 @@ impl Examined {
                 .take(PIECE as usize)
                 .take_while(|(copy, slot)| copy.0 == *slot)
                 .count();
-            let place = page_extent(geo.page_of(Slot(first)).unwrap_or_default(), run as u64);
+            let place = page_extent(geo.page_of(first).unwrap_or_default(), run as u64);
             let bytes = &mut buffer[..run * PAGE_BYTES as usize];
             let read = area.read(place, bytes).is_ok();
             for (copy, page) in
                 copies[at..at + run].iter().zip(bytes.chunks_exact_mut(PAGE_BYTES as usize))
             {
                 let &(slot, home, state, sum) = copy;
-                let here = page_extent(geo.page_of(Slot(slot)).unwrap_or_default(), 1);
+                let here = page_extent(geo.page_of(slot).unwrap_or_default(), 1);
                 let readable = read || area.read(here, page).is_ok();
                 if !readable || page_sum(page) != sum {
                     let how =
                         if readable { "does not match its checksum" } else { "cannot be read" };
                     let home = self.home_of(home);
                     let (loss, whose) = match state {
-                        State::Dirty => (true, "the only copy"),
+                        CopyState::Dirty => (true, "the only copy"),
                         _ => (false, "a copy"),
                     };
                     let what = format!("{whose} of {home}, at {here} of the area, {how}");
@@ -202,66 +203,23 @@ impl Examined {
     }
 }
 
-/// Makes an area attachable again that [`examine`] refuses or whose only copies are damaged: rebuilds a lost
-/// checkpoint from the segments, cuts a broken log where it breaks, gives up pages whose only copy does not match its
-/// checksum. With `lose` false, nothing is written where bytes of clients would be given up.
+/// Repairs an area that [`examine`] refuses, or whose only copies are damaged: rebuilds a lost
+/// checkpoint from the segments, cuts a broken log, gives up damaged pages without another copy.
+/// With `lose` false, nothing is written if clients' bytes would be given up.
 ///
 /// # Errors
-/// Where there is no superblock to begin with, or the device fails. Nothing was changed then.
+/// If there is no superblock, or the device fails. Nothing was changed then.
 pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
     let (mut recovered, salvage) = salvage(area)?;
-    let mut report = RepairReport::default();
-    if let Some(problem) = &recovered.other {
-        let what = format!("one copy of the superblock {problem}");
-        report.mended.push(Finding { loss: false, what });
-    }
-    if let Some(why) = salvage.rebuilt {
-        let what = format!("the map was rebuilt from the segments, because: {why}");
-        report.mended.push(Finding { loss: false, what });
-        let grid = u64::from(recovered.superblock.grid);
-        let extent = |page: &u64| Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS);
-        report.doubtful = salvage.doubtful.iter().map(extent).collect();
-    }
-    if salvage.incomplete {
-        let what = "the log before the lost checkpoint is damaged as well: what it held is gone";
-        report.mended.push(Finding { loss: true, what: what.to_owned() });
-    }
-    if let Some((first, later)) = salvage.lost_records {
-        let what = format!(
-            "the log was cut before record {first}, which is missing, though record {later} knows of it: what was written from there on is gone"
-        );
-        report.mended.push(Finding { loss: true, what });
-    }
-    for page in &salvage.unreadable {
-        let what = format!(
-            "page {page} of the area cannot be read: what the log says from there on, if anything, is gone, and zeroes are written there"
-        );
-        report.mended.push(Finding { loss: true, what });
-    }
-    // Give up what cannot be read any more.
-    let log = recovered.geo.read_segments * recovered.geo.segment_pages;
-    let mut page = vec![0; PAGE_BYTES as usize];
-    for slot in slots(log..recovered.geo.slots()) {
-        let Some(home) = recovered.map.home(slot) else { continue };
-        let here = page_extent(recovered.geo.page_of(slot).unwrap_or_default(), 1);
-        let good = area.read(here, &mut page).is_ok() && page_sum(&page) == recovered.map.sum(slot);
-        if !good {
-            let grid = u64::from(recovered.superblock.grid);
-            let extent = Extent::new(grid + home.0 * PAGE_SECTORS, PAGE_SECTORS);
-            report.lost.push(extent);
-            let what = format!(
-                "the only copy of {extent}, at {here} of the area, was damaged: home has an older one"
-            );
-            report.mended.push(Finding { loss: true, what });
-            recovered.map.clear(slot);
-        }
-    }
+    let mut report = report_of(&recovered, &salvage);
+    give_up_damaged(area, &mut recovered, &mut report);
     if !lose && report.mended.iter().any(|f| f.loss) {
         return Ok(Repair::WouldLose(report));
     }
     let s = &recovered.superblock;
     if s.free_map_pages > 0 && recovered.is_clean() {
-        // Put down as in use it would be believed about what is free, whoever wrote home since.
+        // An area that is marked as in use would be trusted about free pages, even if somebody else
+        // wrote home.
         if report.lost.is_empty() {
             let which = recovered.which as u64;
             for copy in [1 - which, which] {
@@ -274,12 +232,13 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         }
         recovered.free = recovered.stained.clone();
     }
-    let log_pages = recovered.geo.slots() - log;
-    // Whatever the map says of copies is in doubt now; dirty stays dirty.
+    let log_pages = recovered.geo.log_slots().len();
+    // All copies are in doubt now; dirty ones stay dirty.
     recovered.superblock.flags = recovered.superblock.flags.without(AreaFlags::CLEAN);
     let config = Config::new(Sectors(recovered.superblock.home_capacity.0));
     resume(area, recovered, config, &Proof::NONE)?;
-    // The next attach looks there again, or where the log goes on from now; most devices can read what was written anew.
+    // The next attach reads these pages again, or the log continues there. Most devices can read a
+    // page that was written again.
     let mut unreadable = salvage.unreadable;
     for _ in 0..=log_pages {
         for page in unreadable.drain(..) {
@@ -292,4 +251,53 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         }
     }
     Ok(Repair::Done(report))
+}
+
+/// The faults that a salvage has repaired.
+fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
+    let mut report = RepairReport::default();
+    let mut repaired = |loss, what| report.mended.push(Finding { loss, what });
+    if let Some(problem) = &recovered.other {
+        repaired(false, format!("one copy of the superblock {problem}"));
+    }
+    if let Some(why) = &salvage.rebuilt {
+        repaired(false, format!("the map was rebuilt from the segments, because: {why}"));
+    }
+    if salvage.incomplete {
+        let what = "the log before the lost checkpoint is damaged as well: its data is gone";
+        repaired(true, what.to_owned());
+    }
+    if let Some((first, later)) = salvage.lost_records {
+        let what = format!(
+            "the log was cut before record {first}, which is missing, though record {later} knows of it: all data of the log from there on is gone"
+        );
+        repaired(true, what);
+    }
+    for page in &salvage.unreadable {
+        let what = format!(
+            "page {page} of the area cannot be read: the log from there on, if any, is gone, and zeroes are written there"
+        );
+        repaired(true, what);
+    }
+    report.doubtful = salvage.doubtful.iter().map(|&p| recovered.home_of(p)).collect();
+    report
+}
+
+/// Drops the map's entries of pages of the log that are unreadable or damaged.
+fn give_up_damaged(area: &mut dyn Device, recovered: &mut Recovered, report: &mut RepairReport) {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    for slot in slots(recovered.geo.log_slots()) {
+        let Some(home) = recovered.map.home(slot) else { continue };
+        let here = page_extent(recovered.geo.page_of(slot.0).unwrap_or_default(), 1);
+        let good = area.read(here, &mut page).is_ok() && page_sum(&page) == recovered.map.sum(slot);
+        if !good {
+            let extent = recovered.home_of(home.0);
+            report.lost.push(extent);
+            let what = format!(
+                "the only copy of {extent}, at {here} of the area, was damaged: home has an older one"
+            );
+            report.mended.push(Finding { loss: true, what });
+            recovered.map.clear(slot);
+        }
+    }
 }

@@ -1,10 +1,10 @@
-//! When the guard of a volume's home goes up and comes down: up before anything is absorbed or replicated, down when
-//! everything is at home again and replicas have left no trace. Meanwhile I/O of home's two ends waits here; the rest of the
-//! volume goes on. The server and the crash enumerator drive the same machine; each knows how to move its guard.
+//! When the guard of a volume's home goes up and down: up before anything is absorbed or
+//! replicated; down when everything is at home again and no bytes of replicas are left. During a
+//! move, I/O of home's two ends waits here; other I/O goes on. The server and the crash enumerator
+//! drive the same machine; each knows how to move its guard.
 
 use crate::{Engine, Io, Mode};
 
-/// How far a move has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GuardMove {
     None,
@@ -14,29 +14,29 @@ enum GuardMove {
     Running,
 }
 
-/// What the driver is to do next.
+/// The driver's next task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardStep {
     /// Nothing now.
     Rest,
-    /// Move the guard, up where true, and report by [`Guarding::moved`].
+    /// Move the guard, up if true, and report by [`Guarding::moved`].
     Move(bool),
-    /// Tell the engine this mode: it may absorb, and replicate. Report by [`Guarding::obeyed`].
+    /// Send this mode to the engine, which may now absorb and replicate. Report by
+    /// [`Guarding::obeyed`].
     Obey(Mode),
 }
 
-/// See the module.
+/// The moves of one volume's guard.
 #[derive(Debug)]
 pub struct Guarding {
-    /// Where the administrator wants writes to go; `None` after a drain, when everything is to stay at home.
+    /// Where the administrator wants writes to go; `None` after a drain.
     wants: Option<Mode>,
-    /// The area has replicas.
     has_replicas: bool,
     /// Replicas keep the guard up, but not on a volume that was attached to be drained.
     replicates: bool,
-    /// No replicas are written: there are none, or they were withdrawn.
+    /// No replicas are written: the area has none, or they were withdrawn.
     holds: bool,
-    /// The engine has been told what is wanted.
+    /// The engine knows the wanted mode.
     told: bool,
     now: GuardMove,
     /// The last move failed: the next command tries again.
@@ -45,7 +45,7 @@ pub struct Guarding {
 }
 
 impl Guarding {
-    /// Of a volume that was just attached, perhaps only to be drained.
+    /// For a volume that was just attached, perhaps only to be drained.
     #[must_use]
     pub fn new(engine: &Engine, to_drain: bool) -> Self {
         let has_replicas = engine.replicated().is_some();
@@ -62,25 +62,26 @@ impl Guarding {
         }
     }
 
-    /// Whether a drain goes on that was cut short, so that the guard can come down: `up`, how the guard stands.
+    /// Whether to go on with an interrupted drain, so that the guard can go down. `up`: the guard
+    /// is up.
     #[must_use]
     pub fn resumes_drain(&self, engine: &Engine, up: bool) -> bool {
         up && engine.mode() == Mode::WriteThrough && !self.has_replicas
     }
 
-    /// What the administrator wants from now on. Whether the engine may be told at once.
+    /// Notes the administrator's wish. True if the engine may get it at once.
     pub fn want(&mut self, mode: Mode) -> bool {
         (self.wants, self.failed) = (Some(mode), false);
         self.told = !self.wants_up();
         self.told
     }
 
-    /// Everything is to go home and to stay there.
+    /// Everything is to go home, and to stay there.
     pub fn want_home(&mut self) {
         (self.wants, self.failed, self.told, self.holds) = (None, false, true, true);
     }
 
-    /// The engine was told where writes go: replicas may be written, where there are any.
+    /// The engine has the wanted mode: replicas may be written, if the area has them.
     pub const fn obeyed(&mut self) {
         self.holds = !self.has_replicas;
     }
@@ -90,7 +91,7 @@ impl Guarding {
         self.holds = true;
     }
 
-    /// Whether no replicas are to be written now.
+    /// Whether replicas are off now.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.holds
@@ -100,13 +101,14 @@ impl Guarding {
         self.wants.is_some_and(|mode| mode == Mode::WriteBack || self.replicates)
     }
 
-    /// Whether a move is under way.
+    /// Whether a move is in progress.
     #[must_use]
     pub fn is_moving(&self) -> bool {
         self.now != GuardMove::None
     }
 
-    /// Keeps an I/O that must wait for a move; `concerns` tells whether it is one of home's ends.
+    /// Keeps an I/O that must wait for a move. `concerns` says whether the I/O is at one of home's
+    /// ends.
     #[inline]
     pub fn park(&mut self, io: &Io, concerns: impl FnOnce() -> bool) -> bool {
         let waits = self.now != GuardMove::None && concerns();
@@ -123,11 +125,11 @@ impl Guarding {
             && (!self.has_replicas || self.holds && engine.stained().next().is_none())
             && !engine.is_withdrawing()
             && !engine.is_replicating()
-            // Else the area would take a page for stained that somebody writes at home.
-            && !engine.free.is_pending()
+            // Else the area would count a page as stained that somebody writes at home.
+            && !engine.free.map.is_pending()
     }
 
-    /// What to do now: `up`, how the guard stands; `busy`, whether an I/O of home's ends is in flight.
+    /// The next task. `up`: the guard is up; `busy`: an I/O at home's ends is in flight.
     pub fn step(&mut self, engine: &Engine, up: bool, busy: impl FnOnce() -> bool) -> GuardStep {
         if self.now == GuardMove::None && !self.failed {
             self.now = match self.wants_up() {
@@ -149,7 +151,7 @@ impl Guarding {
         }
     }
 
-    /// A move has ended: the I/Os that waited for it.
+    /// A move has ended: returns the I/Os that waited for it.
     pub fn moved(&mut self, ok: bool) -> Vec<Io> {
         (self.now, self.failed) = (GuardMove::None, !ok);
         std::mem::take(&mut self.parked)

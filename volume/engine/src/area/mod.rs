@@ -1,5 +1,4 @@
-//! An area as a whole: making one, attaching one, looking at one, mending one. What happens to an area that is
-//! attached is not here.
+//! An area as a whole: make, attach, examine, repair. The other modules handle an attached area.
 
 pub(crate) mod attach;
 pub(crate) mod checkpoint_pages;

@@ -1,51 +1,52 @@
-//! Recovering the map of an area from its checkpoint and from the log behind it. Nothing here guesses, and nothing is
-//! written.
+//! Recovering the map of an area from its checkpoint and its log. Nothing here guesses, and nothing
+//! is written.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
+use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS};
 
 use crate::area::attach::AttachError;
 use crate::area::proof::Proof;
-use crate::core::page_map::{HomePage, PageMap, Slot, State, slots};
-use crate::core::shape::Shape;
+use crate::core::page_map::{CopyState, HomePage, PageMap, Slot, slots};
 use crate::format::{
     AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
-    Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run,
-    RunKind, Superblock, Which, page_extent, read_superblock,
+    Geometry, Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE,
+    Run, RunKind, Superblock, Which, page_extent, read_superblock,
 };
 use crate::free_space::extents::Extents;
-use crate::write_buffer::ring::Ring;
+use crate::write_buffer::ring::{Ring, Segment};
 
-/// What an area holds.
+/// The contents of an area.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) superblock: Superblock,
-    /// The copy of the superblock that counts.
+    /// The valid copy of the superblock.
     pub(crate) which: Which,
-    /// What is wrong with the other one.
+    /// The fault of the other copy.
     pub(crate) other: Option<Problem>,
-    pub(crate) geo: Shape,
+    pub(crate) geo: Geometry,
     pub(crate) map: PageMap,
     pub(crate) ring: Ring,
-    /// Where the log goes on, within the ring's head.
+    /// The page of the ring's head where the log goes on.
     pub(crate) page: u32,
     pub(crate) sequence: u64,
     pub(crate) previous: u32,
     pub(crate) records: u64,
-    /// Runs that the plan at hand wants, as `(slot, home page, pages)`; `None` where there is none that can be read.
+    /// Runs of the plan in force: `(slot, home page, pages)`; `None` without a readable plan.
     pub(crate) plan: Option<Vec<(Slot, HomePage, u32)>>,
-    /// What the client has discarded and not written since; of it, what may hold bytes of replicas; and what is open.
+    /// Pages that the client has discarded and not written since; of these, pages that may hold
+    /// bytes of replicas; and open regions.
     pub(crate) free: Extents,
     pub(crate) stained: Extents,
     open: Extents,
-    /// By segment, the first home page of its replicas, and how many there were.
+    /// By segment: the first home page of its replicas, and their number.
     pub(crate) places: Vec<(u32, u64, u32)>,
     /// Pages of the log that the device could not read.
     pub(super) unreadable: BTreeSet<u64>,
 }
 
-/// Reads what an area holds, and changes nothing.
+/// Reads the contents of an area.
 pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
     let mut r = begin(area)?;
     if r.superblock.checkpoint_generation > 0 {
@@ -78,7 +79,7 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         page: found.which as u64,
         error,
     })?;
-    let geo = Shape::new(geometry);
+    let geo = geometry;
     let mut r = Recovered {
         map: PageMap::new(geo.slots()),
         ring: Ring::default(),
@@ -98,27 +99,33 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         superblock,
     };
     r.ring.segments = r.geo.log_segments;
-    r.ring.head = r.superblock.position.segment - r.geo.read_segments;
-    r.ring.tail = r.superblock.tail - r.geo.read_segments;
+    r.ring.head = r.geo.segment(r.superblock.position.segment);
+    r.ring.tail = r.geo.segment(r.superblock.tail);
     Ok(r)
 }
 
 impl Recovered {
+    pub(super) fn home_of(&self, page: u64) -> Extent {
+        let grid = u64::from(self.superblock.grid);
+        Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
+    }
+
     fn home_pages(&self) -> u64 {
         self.superblock.home_capacity.0.saturating_sub(self.superblock.grid.into()) / PAGE_SECTORS
     }
 
-    /// It was detached in order, and nothing was written since.
+    /// The area was detached in order, and nothing was written since.
     pub(crate) fn is_clean(&self) -> bool {
         self.superblock.flags.contains(AreaFlags::CLEAN) && self.records == 0
     }
 
-    /// And home is as it was then.
+    /// And home is unchanged since.
     pub(crate) fn is_trusted(&self, proof: &Proof) -> bool {
         self.is_clean() && proof.stamp != [0; 32] && proof.stamp == self.superblock.stamp
     }
 
-    /// Where somebody else may have written home, only what may hold bytes of replicas counts as free.
+    /// Somebody else may have written home: only pages that may hold bytes of replicas count as
+    /// free.
     pub(crate) fn doubt_free(&mut self, proof: &Proof) {
         if !proof.keeps_home() && !self.is_trusted(proof) {
             self.free = self.stained.clone();
@@ -154,9 +161,8 @@ impl Recovered {
                 let number = start + 1 + at + i as u64;
                 let page = CheckpointPage::decode(bytes).map_err(damaged(what, number))?;
                 let first = (at as u32 + i as u32) * ENTRIES_PER_PAGE;
-                if page.uuid != header.uuid
-                    || page.generation != header.generation
-                    || page.first != first
+                if (page.uuid, page.generation, page.first)
+                    != (header.uuid, header.generation, first)
                 {
                     return Err(AttachError::Stranger { what, page: number });
                 }
@@ -171,7 +177,7 @@ impl Recovered {
         Ok(())
     }
 
-    /// What was free at the moment of the checkpoint.
+    /// The free pages at the moment of the checkpoint.
     pub(super) fn load_free_map(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
         let start = self.geo.free_map_at(self.superblock.checkpoint_slot);
         let what = "a page of the free map";
@@ -201,10 +207,10 @@ impl Recovered {
         Ok(())
     }
 
-    /// A page that stands in the log was written after it was discarded: a discard makes void what stands there.
+    /// A page in the log was written after its discard: a discard voids the log's entries.
     pub(super) fn use_logged(&mut self) {
         if self.geo.free_map_pages() > 0 {
-            for slot in slots(self.geo.read_slots()..self.geo.slots()) {
+            for slot in slots(self.geo.log_slots()) {
                 if let Some(HomePage(first)) = self.map.home(slot) {
                     self.take_run(Run { first, pages: 1, kind: RunKind::Used });
                 }
@@ -212,7 +218,7 @@ impl Recovered {
         }
     }
 
-    /// Takes what is known of home pages. False where there are no such pages.
+    /// Takes the state of home pages. False if there are no such pages.
     pub(super) fn take_run(&mut self, run: Run) -> bool {
         let pages = run.first..run.first + u64::from(run.pages);
         if pages.end > self.home_pages() {
@@ -236,7 +242,7 @@ impl Recovered {
         true
     }
 
-    /// Where replicas stand that the map tells of, and what is free after all.
+    /// Finds the places of the map's replicas, and which pages are free after all.
     pub(super) fn find_places(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
         let open: Vec<_> = self.open.iter().collect();
         open.into_iter().for_each(|part| self.free.remove(part));
@@ -244,25 +250,25 @@ impl Recovered {
         if self.geo.free_map_pages() == 0 {
             return Ok(());
         }
-        let per = self.geo.segment_pages;
         let mut page: Page = [0; PAGE_BYTES as usize];
         for segment in 0..self.geo.read_segments {
-            let first = segment * per;
-            if slots(first..first + per).all(|slot| self.map.state(slot) == State::Free) {
+            let of_segment = self.read_slots_of(segment);
+            let first = Slot(of_segment.start);
+            if slots(of_segment.clone()).all(|slot| self.map.state(slot) == CopyState::Free) {
                 continue;
             }
-            // Where it cannot be read, or is damaged, its copies are lost, no more.
+            // An unreadable or damaged map costs its copies, no more.
             let read = area.read(page_extent(self.page_of(first), 1), &mut page);
             let header = read.ok().and_then(|()| Header::decode(&page).ok()).filter(|h| {
                 h.uuid == self.superblock.uuid && h.position == Position { segment, page: 0 }
             });
             let Some(Header { durable: place, content: Content::ReadMap(entries), .. }) = header
             else {
-                self.clear_segment(segment);
+                self.clear(of_segment);
                 continue;
             };
-            for slot in slots(first..first + per) {
-                let at = u64::from(slot.0 - first).wrapping_sub(1);
+            for slot in slots(of_segment) {
+                let at = u64::from(slot - first).wrapping_sub(1);
                 let stands = place.wrapping_add(at);
                 let named = entries.get(at as usize).map(|e| e.home);
                 let good = self.map.home(slot).is_some_and(|HomePage(home)| {
@@ -279,7 +285,7 @@ impl Recovered {
         Ok(())
     }
 
-    /// What the plan at hand wants. A damaged plan costs its copies, no more.
+    /// The runs of the plan in force. A damaged plan costs its copies, no more.
     pub(super) fn load_plan(&self, area: &mut dyn Device) -> Option<Vec<(Slot, HomePage, u32)>> {
         let (start, read_slots) = (self.geo.plan_at(), self.geo.read_slots());
         let (uuid, generation) = (self.superblock.uuid, self.superblock.plan_generation);
@@ -313,15 +319,14 @@ impl Recovered {
         Some(wants)
     }
 
-    /// Takes an entry into the map. False where no such home page exists.
+    /// Takes an entry into the map. False if no such home page exists.
     pub(super) fn take(&mut self, slot: Slot, entry: Entry) -> bool {
-        if entry.state != State::Free {
+        if entry.state != CopyState::Free {
             if entry.home >= self.home_pages() {
                 return false;
             }
-            // Replicas stand beside each other; what is in the log stands alone.
-            let log = slot.0 >= self.geo.read_segments * self.geo.segment_pages;
-            if log || self.geo.free_map_pages() == 0 {
+            // A page may have several replicas; a page in the log has one copy.
+            if slot.0 >= self.geo.read_slots() || self.geo.free_map_pages() == 0 {
                 self.map.set(slot, HomePage(entry.home), entry.state, entry.sum);
             } else {
                 self.map.add(slot, HomePage(entry.home), entry.state, entry.sum);
@@ -330,24 +335,29 @@ impl Recovered {
         true
     }
 
-    /// The page of the area that a slot of the log or of a map is.
-    pub(super) fn page_of(&self, slot: u32) -> u64 {
-        self.geo.page_of(Slot(slot)).unwrap_or_default()
+    /// The page of the area of a slot that is in the log or a map.
+    pub(super) fn page_of(&self, slot: Slot) -> u64 {
+        self.geo.page_of(slot.0).unwrap_or_default()
     }
 
-    pub(super) fn log_slot(&self, segment: u32) -> u32 {
-        (self.geo.read_segments + segment) * self.geo.segment_pages
+    pub(super) fn clear(&mut self, numbers: Range<u32>) {
+        slots(numbers).for_each(|slot| self.map.clear(slot));
     }
 
-    pub(super) fn clear_segment(&mut self, segment: u32) {
+    pub(super) const fn read_slots_of(&self, segment: u32) -> Range<u32> {
         let first = segment * self.geo.segment_pages;
-        slots(first..first + self.geo.segment_pages).for_each(|slot| self.map.clear(slot));
+        first..first + self.geo.segment_pages
     }
 
-    /// A segment of the log. Pages that the device cannot read are zeroes, and noted down: neither a header nor, but where
-    /// that is what stood there, data.
-    pub(super) fn read_segment(&mut self, area: &mut dyn Device, segment: u32, buffer: &mut [u8]) {
-        let at = self.page_of(self.log_slot(segment));
+    /// A segment of the log. Unreadable pages are noted, and read as zeroes: they hold no header. A
+    /// page of data stays unreadable.
+    pub(super) fn read_segment(
+        &mut self,
+        area: &mut dyn Device,
+        segment: Segment,
+        buffer: &mut [u8],
+    ) {
+        let at = self.page_of(self.geo.first_of(segment));
         if area.read(page_extent(at, self.geo.segment_pages.into()), buffer).is_ok() {
             return;
         }
@@ -359,19 +369,20 @@ impl Recovered {
         }
     }
 
-    /// The map of a read segment that was written after the checkpoint. A damaged one costs its copies, no more.
+    /// The map of a read segment that was written after the checkpoint. A damaged map costs its
+    /// copies, no more.
     pub(super) fn load_read_segment(&mut self, area: &mut dyn Device, segment: u32) {
-        let first = segment * self.geo.segment_pages;
+        let slots = self.read_slots_of(segment);
         let mut page: Page = [0; PAGE_BYTES as usize];
-        let read = area.read(page_extent(self.page_of(first), 1), &mut page);
+        let read = area.read(page_extent(self.page_of(Slot(slots.start)), 1), &mut page);
         let Some(header) = read.ok().and_then(|()| Header::decode(&page).ok()) else { return };
         let ours =
             header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
         if let (Content::ReadMap(entries), true) = (header.content, ours) {
-            for (slot, entry) in (first + 1..first + self.geo.segment_pages).zip(entries) {
+            for (slot, entry) in slots.skip(1).zip(entries) {
                 let most = if self.geo.free_map_pages() > 0 { u32::MAX } else { 0 };
-                let log = self.geo.read_segments * self.geo.segment_pages;
-                let free = entry.state != State::Free
+                let log = self.geo.read_slots();
+                let free = entry.state != CopyState::Free
                     && self
                         .map
                         .find_all(HomePage(entry.home))
@@ -385,7 +396,7 @@ impl Recovered {
     }
 }
 
-/// Reads pages that there is no doing without.
+/// Reads essential pages.
 fn readable(
     area: &mut dyn Device,
     page: u64,

@@ -1,4 +1,4 @@
-//! As much as can be had of an area whose log is broken or whose checkpoint is damaged, and what is lost of it.
+//! Salvage of an area whose log is broken or whose checkpoint is damaged.
 
 use seekless_block::Device;
 
@@ -7,8 +7,8 @@ use crate::area::recover::{Recovered, begin};
 use crate::area::recover_log::LogFound;
 use crate::core::page_map::slots;
 
-/// The same from an area whose log is broken or whose checkpoint is damaged: as much as can be had. What is lost of
-/// the log is said by how its records are numbered.
+/// Recovers as much as possible from an area with a broken log or a damaged checkpoint. The numbers
+/// of the records tell which are lost.
 pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), AttachError> {
     let mut r = begin(area)?;
     let mut salvage = Salvage::default();
@@ -26,7 +26,8 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             salvage.cut(&mut r, &log);
             log
         }
-        // Nothing else tells where replicas may stand in discarded pages: they would be served as what the client wrote.
+        // Nothing else tells where replicas may stand in discarded pages: clients would read their
+        // bytes.
         Err(error) if r.geo.free_map_pages() > 0 => {
             return Err(AttachError::ReplicasUnknown(Box::new(error)));
         }
@@ -41,13 +42,12 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             let at = (r.ring.head, r.page);
             salvage.incomplete = !complete;
             if let Some(first) = before.first() {
-                r.ring.head = first.slot / r.geo.segment_pages - r.geo.read_segments;
+                r.ring.head = r.geo.segment_of(first.slot);
                 r.apply(area, before)?;
             }
             (r.ring.head, r.page) = at;
-            salvage.doubtful = slots(r.log_slot(0)..r.geo.slots())
-                .filter_map(|slot| Some(r.map.home(slot)?.0))
-                .collect();
+            salvage.doubtful =
+                slots(r.geo.log_slots()).filter_map(|slot| Some(r.map.home(slot)?.0)).collect();
             salvage.cut(&mut r, &log);
             log
         }
@@ -57,28 +57,29 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
     Ok((r, salvage))
 }
 
-/// What [`salvage`] had to do without.
+/// The losses of [`salvage`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Salvage {
-    /// The first record that is missing, and one that knows of it.
+    /// The first missing record, and a record that knows of it.
     pub(crate) lost_records: Option<(u64, u64)>,
     /// Why the map was rebuilt from the segments.
     pub(crate) rebuilt: Option<String>,
-    /// Then: home pages that the log before the lost checkpoint holds; the checkpoint may have known of newer ones at home.
+    /// Then: home pages in the log before the lost checkpoint. The checkpoint may have known that
+    /// home is newer.
     pub(crate) doubtful: Vec<u64>,
-    /// And whether the log before it breaks off.
+    /// And whether that part of the log is incomplete.
     pub(crate) incomplete: bool,
-    /// Pages at which the log may go on, which cannot be read.
+    /// Unreadable pages at which the log may go on.
     pub(crate) unreadable: Vec<u64>,
 }
 
 impl Salvage {
-    /// The log ends where it ends, and not where it should.
+    /// Ends the log at the break.
     fn cut(&mut self, r: &mut Recovered, log: &LogFound) {
         self.unreadable.clone_from(&log.unreadable);
         if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(log) {
             self.lost_records = Some((sequence, later));
-            // What stands behind the cut must never be taken for what comes after it.
+            // No record behind the cut may ever count as a later one.
             r.sequence = later + 1;
         }
     }

@@ -1,39 +1,40 @@
-//! Saving the whole map in one piece, so that recovery need not read the log from its beginning. There are two places for a
-//! checkpoint; a new one goes to the place that the superblock does not name. Then the two copies of the superblock are
-//! written, one after the other. The log behind the checkpoint's position has all changes made meanwhile.
+//! Checkpoints: the whole map, saved in one piece, so that recovery need not read the whole log.
+//! There are two places for a checkpoint; a new one goes to the place that the superblock does not
+//! name. Then the two copies of the superblock are written, one after the other. The log behind the
+//! checkpoint's position has all changes made meanwhile.
 
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
 use crate::area::checkpoint_pages::CheckpointPages;
-use crate::background::{BackgroundIo, JobStep, RETRY};
-use crate::core::page_map::State;
+use crate::background::{JobStep, RETRY};
+use crate::core::page_map::CopyState;
 use crate::format::{ENTRIES_PER_PAGE, Page};
 use crate::{Engine, Memory, Mode, Output, Target, Trouble};
 
-/// The log grows by so many times the checkpoint's size before the next one: an eighth of what is written.
+/// The log grows by this many times the checkpoint's size before the next checkpoint, which is then
+/// an eighth of all writes.
 const LOG_PER_CHECKPOINT: u64 = 8;
-/// And by this many pages, 64 MiB, at least: small areas need no more.
+/// And by at least this many pages, 64 MiB: small areas need no more.
 const LOG_AT_LEAST: u64 = 16 << 10;
 
-/// Buffers that are given back together: saving a large map does not need a second copy of the map in RAM.
+/// Buffers that are given back together. Saving a large map needs no second copy of the map in RAM.
 const BUFFERS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckpointPhase {
     Pages,
     Sync,
-    /// Which write or flush of the superblock comes next.
+    /// The next write or flush of the superblocks, by its number.
     Superblock(u8),
 }
 
-/// A checkpoint on its way.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pages: CheckpointPages,
     phase: CheckpointPhase,
-    /// The log goes on behind a record that could not be written.
+    /// The log goes on behind a failed record.
     restarts: bool,
-    /// What is given back once the I/Os are over: buffers and pages of metadata.
+    /// Buffers and pages of metadata to give back once their I/Os have ended.
     buffers: Vec<u32>,
     pages_taken: Vec<u32>,
 }
@@ -45,9 +46,9 @@ impl Engine {
             return log.is_idle();
         }
         let rest = || {
-            self.writes_open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle()
+            self.writes.open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle()
         };
-        // Most often there was nothing at all, and how much there may be need not be known.
+        // Most often nothing was logged; then the size of a checkpoint does not matter.
         log.since_checkpoint > 0 && log.since_checkpoint > self.checkpoint_after()
             || self.background.superblock_due
             || log.starved && self.would_make_room()
@@ -57,11 +58,11 @@ impl Engine {
     /// Pages of the log until the next checkpoint.
     fn checkpoint_after(&self) -> u64 {
         let map = u64::from(self.geo.slots()).div_ceil(ENTRIES_PER_PAGE.into());
-        // A log smaller than that makes room for itself before it is full.
+        // A smaller log gets space before it is full.
         (map * LOG_PER_CHECKPOINT).max(LOG_AT_LEAST).min(self.log.pages() / 4)
     }
 
-    /// Whether a checkpoint gives the log a segment to go on in.
+    /// Whether a checkpoint would free a segment of the log.
     fn would_make_room(&self) -> bool {
         let ring = &self.log.ring;
         let to_head = |from| ring.distance(from, ring.head);
@@ -110,8 +111,8 @@ impl Engine {
             }
             _ if self.background.in_flight > 0 => JobStep::Wait,
             CheckpointPhase::Pages => {
-                // What was dropped from the map because home has it newer must be durable at home before the old
-                // map goes; and so must the pages just written. And the tail may pass only what these flushes cover.
+                // These flushes cover the checkpoint's pages, and all home pages whose copies the
+                // map has dropped. The tail may pass only what they cover.
                 job.pages.moment.tail = self.next_tail();
                 for target in [Target::Home, Target::Area] {
                     self.flush_for_checkpoint(target);
@@ -141,11 +142,10 @@ impl Engine {
     }
 
     fn flush_for_checkpoint(&mut self, target: Target) {
-        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
-        self.submit_background(what, target, Op::Flush, Extent::default(), None);
+        self.submit_background(target, Op::Flush, Extent::default(), None);
     }
 
-    /// Both superblocks name it.
+    /// Both superblocks name the checkpoint.
     fn checkpoint_done(&mut self, job: &mut Checkpoint) -> JobStep {
         let moment = job.pages.moment;
         self.identity.checkpoint_slot = moment.checkpoint_slot;
@@ -170,8 +170,9 @@ impl Engine {
         !full && self.may_submit(job.pages.moment.stamp.is_some())
     }
 
-    /// The old checkpoint stays valid, and the job is tried again later. If a superblock may name the new checkpoint, the next
-    /// try begins with the superblocks, and overwrites neither checkpoint.
+    /// The old checkpoint stays valid, and the job is tried again later. If a superblock may name
+    /// the new checkpoint, the next try begins with the superblocks, and overwrites neither
+    /// checkpoint.
     fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> JobStep {
         let step = self.give_back(job, JobStep::Over);
         let b = &mut self.background;
@@ -183,7 +184,7 @@ impl Engine {
             let (buffers, pages_taken) = (Vec::new(), Vec::new());
             b.unfinished = Some(Checkpoint { pages, buffers, pages_taken, ..*job });
         }
-        // Nor does the log go on where it is full: nobody waits for that.
+        // The log does not go on if it is full: its waiters get an error.
         if self.log.failed || self.log.starved && self.log.ring.free() == 0 {
             self.fail_controls();
             self.fail_waiters();
@@ -197,7 +198,7 @@ impl Engine {
         step
     }
 
-    /// One buffer's worth of pages.
+    /// Writes one buffer of pages.
     fn put_pages(&mut self, job: &mut Checkpoint) {
         let Some(start) = job.pages.place(self) else { return };
         if self.background.in_flight == 0 {
@@ -224,10 +225,9 @@ impl Engine {
     /// Writes pages of metadata from a buffer's start.
     fn write_meta(&mut self, index: u32, start: u64, pages: u64) {
         self.stats.metadata_bytes += pages * PAGE_BYTES;
-        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
         let extent = Extent::new(start * PAGE_SECTORS, pages * PAGE_SECTORS);
         let memory = Memory::Buffer { index, offset: Sectors(0) };
-        self.submit_background(what, Target::Area, Op::Write, extent, Some(memory));
+        self.submit_background(Target::Area, Op::Write, extent, Some(memory));
     }
 
     fn put_page(&mut self, job: &mut Checkpoint, page: u32, index: u32, at: u64) {
@@ -238,7 +238,7 @@ impl Engine {
 
     fn put_superblock(&mut self, job: &mut Checkpoint, copy: u64) {
         let moment = &mut job.pages.moment;
-        moment.dirty = moment.mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0;
+        moment.dirty = moment.mode == Mode::WriteBack || self.copies.count(CopyState::Dirty) > 0;
         let superblock = self.identity.superblock(&self.config, &self.geo, moment);
         let page = self.take_page();
         superblock.encode(&mut self.pages[page as usize]);

@@ -1,22 +1,21 @@
-//! The table of background jobs, in order of priority. A row says when its job is due, and begins the job. One job runs at a
-//! time. When the job ends, the search begins again at the first row.
+//! The table of background jobs, in order of priority. A row says when its job is due, and begins
+//! the job. One job runs at a time. When the job ends, the search begins again at the first row.
 
 use seekless_block::SimTime;
 
 use super::{Job, READ_PAGES, RETRY};
-use crate::core::page_map::State;
+use crate::core::page_map::CopyState;
 use crate::format::Content;
 use crate::write_buffer::destage::Which;
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Trouble};
 
-/// What came of a row.
+/// The result of a row.
 enum Begun {
-    /// A job.
     Job(Job),
-    /// None, or none now: the rows behind are looked at.
+    /// No job: the search goes on to the next row.
     Nothing,
-    /// None, and the rows behind have to wait.
+    /// No job, and the rows behind must wait.
     Stop,
 }
 
@@ -26,7 +25,6 @@ impl From<Option<Job>> for Begun {
     }
 }
 
-/// A row of the table.
 struct JobRow {
     due: fn(&Engine) -> bool,
     begin: fn(&mut Engine) -> Begun,
@@ -53,16 +51,16 @@ const JOBS: [JobRow; 13] = [
     JobRow { due: |_| true, begin: |e| e.begin_prove().map(Job::Prove).into() },
     // Replicas are written, and zeroes where they stood.
     JobRow { due: |_| true, begin: |e| e.next_for_replicas().into() },
-    // The area is told what is free.
+    // The area learns which pages are free.
     JobRow { due: |e| e.tells_at().is_some(), begin: Engine::tell_of_free_pages },
-    // A superblock that is out of date.
+    // The superblock is out of date.
     JobRow { due: Engine::is_superblock_late, begin: |e| Begun::Job(e.checkpoint_job()) },
-    // A mark behind what was flushed last.
+    // A mark is written behind the last flush.
     JobRow { due: |e| e.marks_at().is_some(), begin: Engine::write_mark },
 ];
 
 impl Engine {
-    /// Chooses what to do. False where there is nothing, or not yet.
+    /// Chooses the next job. False if no job can begin now.
     pub(super) fn next_job(&mut self) -> bool {
         if self.state.is_detached() {
             return false;
@@ -87,13 +85,13 @@ impl Engine {
         if let Some(job) = self.begin_destage(Which::Urgent(&urgent)) {
             return Begun::Job(Job::Destage(job));
         }
-        // They came home by themselves.
+        // The pages came home by themselves.
         self.retry_blocked();
         self.pump_log();
         Begun::Nothing
     }
 
-    /// How much of the log is used, in segments, and how many there are.
+    /// Used segments of the log, and all of them.
     fn log_used(&self) -> (u64, u64) {
         (u64::from(self.log.ring.used()), u64::from(self.log.ring.segments))
     }
@@ -102,8 +100,9 @@ impl Engine {
         self.log.starved && self.log.ring.free() == 0
     }
 
-    /// As late as can be: what is written again meanwhile need not go home, and a long sweep is a dense one. Past nine tenths of
-    /// the log, down to eight; and to eight when nobody asks for anything.
+    /// Destages as late as possible: a page that is written again need not go home, and a long
+    /// sweep is a dense one. Destaging starts above nine tenths of the log and stops at eight
+    /// tenths. An idle volume destages down to eight tenths too.
     fn note_pressure(&mut self) -> Begun {
         if !self.is_dirty() && !self.free.is_withdrawing() {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
@@ -118,7 +117,7 @@ impl Engine {
     }
 
     fn is_dirty(&self) -> bool {
-        self.copies.count(State::Dirty) > 0
+        self.copies.count(CopyState::Dirty) > 0
     }
 
     fn destage_may(&self) -> bool {
@@ -151,7 +150,8 @@ impl Engine {
             }
             self.destage_came_to_nothing();
             if self.is_log_full() && self.next_tail() == self.log.ring.tail {
-                // Something in the tail can be neither read nor written home: nobody shall wait for ever.
+                // The tail holds a page that can be neither read nor written home: no record shall
+                // wait for ever.
                 self.fail_controls();
             }
         }
@@ -160,14 +160,14 @@ impl Engine {
         Begun::Nothing
     }
 
-    /// Whether a drain has nothing left to bring home.
+    /// Whether a drain has nothing left to destage.
     fn is_emptied(&self) -> bool {
         let absorbs_at_rest =
             self.log.is_idle() && self.absorbs.free.len() == self.absorbs.all.len();
         !self.is_dirty() && self.state.is_draining() && absorbs_at_rest && !self.log.failed
     }
 
-    /// Nothing is dirty any more: the log begins anew, so that recovery finds nothing in it.
+    /// Nothing is dirty any more: the log begins again, so that recovery finds nothing in it.
     fn end_drain(&mut self) -> Begun {
         if self.sync.has_voids() || !self.sync.is_idle() {
             let at = self.background.tail_not_before;
@@ -181,8 +181,9 @@ impl Engine {
         }
         self.state.drained();
         self.background.superblock_due = true;
-        // What recovery would find before it is void; where the next segment is not free, it is at least equal. An empty one is
-        // not left out: recovery looks for the next record in two segments, and may not hear of this one yet.
+        // This voids all that recovery would find before; if the next segment is not free, its
+        // pages equal home. An empty segment is not left out: recovery looks for the next record in
+        // only two segments.
         if !self.log.begins_segment() {
             self.next_segment();
         }
@@ -209,7 +210,8 @@ impl Engine {
         Begun::Nothing
     }
 
-    /// Whether a window may begin. It needs the log; where that is full, a row above makes space.
+    /// Whether a window may begin. A window needs the log; if the log is full, a row above makes
+    /// space.
     const fn may_move(&self) -> bool {
         !self.background.todo.is_over() && !self.log.starved && !self.log.failed
     }
@@ -217,7 +219,7 @@ impl Engine {
     fn begin_window(&mut self) -> Begun {
         let job = self.begin_move();
         if job.is_none() && !self.background.todo.is_over() {
-            // A large area is looked through a part at a time: clients come between.
+            // A search of a large area pauses for clients.
             self.background.wake_at(self.background.now);
         }
         job.map(Job::Move).into()
@@ -226,7 +228,7 @@ impl Engine {
     fn tell_of_free_pages(&mut self) -> Begun {
         let now = self.background.now;
         let Some(at) = self.tells_at() else { return Begun::Nothing };
-        if self.free.is_overfull() {
+        if self.free.map.is_overfull() {
             self.background.superblock_due = true;
         } else if now >= at {
             self.background.clean_not_before = SimTime(now.0 + RETRY.0);
@@ -238,7 +240,7 @@ impl Engine {
         Begun::Nothing
     }
 
-    /// Whether the superblock does not say what it should. A plan without any motion is to be noted down all the same.
+    /// Whether the superblock is out of date. A plan without any motion is saved too.
     fn is_superblock_late(&self) -> bool {
         let b = &self.background;
         b.superblock_due && b.now >= b.checkpoint_not_before

@@ -1,5 +1,5 @@
-//! Background work: one job at a time, a few I/Os at a time, within a budget. The table in `jobs` chooses the next job. Each
-//! job is a small state machine.
+//! Background work: one job at a time, a few I/Os at a time, within a budget. The table in `jobs`
+//! chooses the next job. Each job is a small state machine.
 
 pub(crate) mod checkpoint;
 mod jobs;
@@ -14,7 +14,7 @@ use seekless_learn::Plan;
 use crate::background::checkpoint::Checkpoint;
 use crate::background::move_plan::{Todo, Window};
 use crate::background::prove::Prove;
-use crate::core::page_map::{HomePage, Slot, State};
+use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::core::write_order::Mark;
 use crate::format::PageSum;
 use crate::free_space::interference::Interference;
@@ -24,34 +24,32 @@ use crate::{Class, Engine, Io, Memory, Output, Pending, Sum, SumFor, Target, Tro
 
 /// Background I/Os in flight.
 const DEPTH: u32 = 2;
-/// Longest background I/O: 1 MiB, so that a client never waits behind more.
+/// Longest background I/O: 1 MiB. A client never waits behind more.
 pub(crate) const PIECE_PAGES: u32 = 256;
-/// So many pages that clients have read out of the write buffer go home together.
+/// Pages that clients read from the write buffer go home in batches of this size.
 const READ_PAGES: usize = 64;
-/// Nothing asked for so long is an idle volume.
+/// A volume without requests for this long is idle.
 const IDLE: Duration = Duration(500_000_000);
-/// After a job that came to nothing, the same is not tried before.
+/// A failed job is not tried again before this time has passed.
 pub(crate) const RETRY: Duration = Duration(1_000_000_000);
 
-/// How far a reconfiguration has come.
+/// Progress of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// In place, or given up because they were written meanwhile.
+    /// In place, or dropped because a client wrote their home.
     pub done: Sectors,
-    /// What the plan places.
+    /// Size of the plan.
     pub total: Sectors,
 }
 
 /// A background I/O in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundIo {
-    /// Page of the staging memory, and how many.
-    pub(crate) stage: u32,
-    pub(crate) pages: u32,
-    /// A destage: its first home page and its mark among the writes.
-    pub(crate) destage: Option<(u64, Mark)>,
-    /// A buffer and its metadata pages to be given back are the job's.
-    pub(crate) meta: bool,
+    /// First page of the staging memory, and the number of pages; 0 for other memory.
+    stage: u32,
+    pages: u32,
+    /// A destage: its first home page, and its mark in the order of writes.
+    destage: Option<(u64, Mark)>,
 }
 
 #[derive(Debug, Default)]
@@ -66,50 +64,49 @@ pub(crate) enum Job {
     Clean(Clean),
 }
 
-/// What a job did when it was its turn.
+/// The result of a job's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobStep {
-    /// Something: its turn again.
+    /// The job has more to do now.
     Again,
-    /// Nothing, until something ends.
+    /// The job waits for an I/O.
     Wait,
-    /// Its last.
+    /// The job has ended.
     Over,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     asked: Option<Plan>,
     pub(crate) todo: Todo,
     pub(crate) job: Job,
     pub(crate) in_flight: u32,
-    /// By page of the staging memory: checksums, and whether it must not be used.
+    /// By page of the staging memory: its checksum, and whether it must not be used.
     pub(crate) sums: Vec<PageSum>,
     pub(crate) bad: Vec<bool>,
     pub(crate) sums_awaited: bool,
-    /// The last round of making things durable that a window waited for: the window's number, and how it ended.
+    /// The last round of durability that a window waited for: the window's number, and the result.
     pub(crate) synced: Option<(u64, bool)>,
-    /// A window can go on once nobody reads what it overwrites.
+    /// A window waits for readers of the segments that it overwrites.
     pub(crate) awaits_readers: bool,
-    /// Windows so far.
+    /// The number of windows so far.
     pub(crate) windows: u64,
     pub(crate) failed: bool,
-    /// Home pages that a client waits for to come to rest.
+    /// Home pages whose destage a client waits for.
     urgent: Vec<HomePage>,
-    /// Home pages that clients have read out of the write buffer: the log is no place to read from.
+    /// Home pages that clients have read from the write buffer: they go home.
     read: Vec<HomePage>,
-    /// Home pages that are just being written home: first and number.
+    /// Home pages that are being written home: first and number.
     pub(crate) locked: Vec<(u64, u64)>,
-    /// Slots of copies in doubt, in order of home, and how far they have been looked at.
+    /// Slots of copies in doubt, in order of home, and the next to be proven.
     pub(crate) suspects: Vec<Slot>,
     pub(crate) next_suspect: usize,
-    /// A checkpoint that the superblocks could not be made to name.
+    /// A checkpoint that the superblocks do not name yet.
     pub(crate) unfinished: Option<Checkpoint>,
-    /// What the last attempt came to grief over.
+    /// Why the last attempt failed.
     pub(crate) trouble: Option<Trouble>,
     tail_not_before: SimTime,
-    /// The superblock does not say what it should.
+    /// The superblock is out of date.
     pub(crate) superblock_due: bool,
     destaging: bool,
     pub(crate) destage_not_before: SimTime,
@@ -119,7 +116,7 @@ pub(crate) struct Background {
     pub(crate) now: SimTime,
     pub(crate) wakeup: Option<SimTime>,
     pub(crate) foreground_at: SimTime,
-    /// What replicating costs clients.
+    /// The cost of replication for clients.
     pub(crate) interference: Interference,
 }
 
@@ -143,19 +140,19 @@ impl Background {
         self.destage_not_before = SimTime::ZERO;
     }
 
-    /// A client has read this page out of the write buffer.
+    /// A client has read this page from the write buffer.
     pub(crate) fn was_read(&mut self, page: HomePage) {
         if self.read.len() < 2 * READ_PAGES {
             self.read.push(page);
         }
     }
 
-    /// Whether any of these pages is just being written home.
+    /// Whether one of these pages is being written home.
     pub(crate) fn locks(&self, pages: std::ops::Range<u64>) -> bool {
         self.locked.iter().any(|&(first, n)| first < pages.end && pages.start < first + n)
     }
 
-    /// A client writes these pages: what a move has read of them is old.
+    /// A client writes these pages: a job's earlier reads of them are out of date.
     pub(crate) fn overtake(&mut self, pages: std::ops::Range<u64>) {
         match &self.job {
             Job::Move(job) => job.overtake(pages, &mut self.bad),
@@ -164,14 +161,14 @@ impl Background {
         }
     }
 
-    /// A client takes these pages, where a replica may be about to be written.
+    /// A client takes these pages: no replica may be written there.
     pub(crate) fn overtake_places(&mut self, pages: std::ops::Range<u64>) {
         if let Job::Replicate(job) = &self.job {
             job.overtake_places(pages, &mut self.bad);
         }
     }
 
-    /// The segment whose replicas are just being written.
+    /// The segment whose replicas are being written.
     pub(crate) const fn replicating(&self) -> Option<u32> {
         match &self.job {
             Job::Replicate(job) => Some(job.segment),
@@ -185,7 +182,7 @@ impl Background {
         self.sums_awaited = false;
     }
 
-    /// Whether no job is under way, and none is asked for.
+    /// Whether no job runs, and none is due.
     const fn is_at_rest(&self) -> bool {
         matches!(self.job, Job::None)
             && self.asked.is_none()
@@ -193,11 +190,11 @@ impl Background {
             && self.urgent.is_empty()
             && self.suspects.is_empty()
             && !self.superblock_due
-            // What it was about may be gone.
+            // The cause may be gone.
             && self.trouble.is_none()
     }
 
-    /// Begins a job's use of the staging memory.
+    /// Prepares the staging memory for a job.
     pub(crate) fn clear_stage(&mut self, pages: u32) {
         self.sums.clear();
         self.sums.resize(pages as usize, 0);
@@ -206,14 +203,14 @@ impl Background {
         self.failed = false;
     }
 
-    /// The log and the flushes of the area are at work.
+    /// The log and the flushes of the area work.
     pub(crate) fn tail_noted(&mut self) {
         if !self.superblock_due {
             self.trouble = self.trouble.filter(|t| !t.is_of_area());
         }
     }
 
-    /// What home has newer could not be noted down.
+    /// The log could not record which pages are newer at home.
     pub(crate) fn tail_failed(&mut self) {
         self.tail_not_before = SimTime(self.now.0 + RETRY.0);
         self.trouble = Some(Trouble::Area);
@@ -225,15 +222,16 @@ impl Background {
 }
 
 impl Engine {
-    /// Why the last attempt to go on failed, where nothing that did not need the same has succeeded since: a drain, a
-    /// change of the mode and a detach wait for it. They are tried again every second. Where nothing does: what was lost.
+    /// Why the last attempt failed, if no similar attempt has succeeded since. A drain, a change of
+    /// the mode and a detach wait for it. The engine tries again every second. [`Trouble::Lost`]
+    /// stays.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         self.background.trouble.or_else(|| self.sync.lost.then_some(Trouble::Lost))
     }
 
-    /// True if no background work can run now; schedules a wake-up for idle work. Most requests find the engine so, and skip
-    /// the full search for a job.
+    /// True if no background work can run now; schedules a wake-up for idle work. Most requests
+    /// find the engine so, and skip the full search for a job.
     pub(crate) fn is_at_rest(&mut self, now: SimTime) -> bool {
         let b = &mut self.background;
         b.now = now;
@@ -242,13 +240,13 @@ impl Engine {
             && !self.state.is_draining()
             && self.state.stamp().is_none()
             && self.log.is_idle()
-            // A record that is in a hurry is sent, and the hurry over, on the long way.
+            // The full search sends an urgent record.
             && !self.log.hurry
             && self.sync.is_idle()
-            && self.copies.count(State::Dirty) == 0
+            && self.copies.count(CopyState::Dirty) == 0
             && !self.checkpoint_is_due()
             && self.replicas_are_at_rest();
-        let waits = self.free.has_news() || self.log.wants_mark();
+        let waits = self.free.map.has_news() || self.log.wants_mark();
         if !rest || !waits || self.state.is_detached() {
             return rest;
         }
@@ -261,7 +259,7 @@ impl Engine {
         true
     }
 
-    /// The long way, which is to find nothing either where all is said to be at rest.
+    /// The full search, which must find nothing either.
     pub(crate) fn find_nothing(&mut self, now: SimTime) {
         let seen = |e: &Self| {
             let b = &e.background;
@@ -276,21 +274,21 @@ impl Engine {
         assert!(matches!(self.background.job, Job::None), "a job was left");
     }
 
-    /// When clients will have asked for nothing for long enough.
+    /// When the clients count as idle.
     const fn idle_at(&self) -> SimTime {
         SimTime(self.background.foreground_at.0 + IDLE.0)
     }
 
-    /// When the area is told what is newly free, although nobody asked it to know, where there is such a thing.
+    /// When an idle volume tells the area which pages are newly free; `None` without news.
     fn tells_at(&self) -> Option<SimTime> {
-        let tells = self.free.has_news() && !self.log.failed && self.sync.is_idle();
-        let overfull = tells && self.free.is_overfull();
+        let tells = self.free.map.has_news() && !self.log.failed && self.sync.is_idle();
+        let overfull = tells && self.free.map.is_overfull();
         let quiet = self.background.clean_not_before.max(self.idle_at());
         tells.then_some(if overfull { SimTime::ZERO } else { quiet })
     }
 
-    /// When a mark is written behind what was flushed last, so that it is known to have been: else a damaged record looks
-    /// like a torn one.
+    /// When an idle volume writes a mark behind the last flushed record. Without the mark a damaged
+    /// record looks like a torn one.
     fn marks_at(&self) -> Option<SimTime> {
         (self.log.wants_mark() && self.sync.is_idle()).then_some(self.idle_at())
     }
@@ -324,7 +322,8 @@ impl Engine {
         }
     }
 
-    /// Whether another background I/O may be sent now; if not because of the budget, asks to be woken.
+    /// Whether another background I/O may be sent now. If the budget forbids it, schedules a
+    /// wake-up.
     pub(crate) fn may_submit(&mut self, urgent: bool) -> bool {
         let b = &mut self.background;
         if b.in_flight >= DEPTH {
@@ -332,7 +331,7 @@ impl Engine {
         }
         let pause = SimTime(b.foreground_at.0.saturating_add(self.config.background_pause.0));
         let at = if urgent { SimTime::ZERO } else { b.not_before.max(pause) };
-        // Before the first request there is nobody to make room for.
+        // Before the first request no client needs the pause.
         let waits = b.now < at && (b.now < b.not_before || b.foreground_at > SimTime::ZERO);
         if waits {
             b.wake_at(at);
@@ -340,7 +339,7 @@ impl Engine {
         !waits
     }
 
-    /// The same, for what clients must hardly feel.
+    /// The same, for I/Os that clients must hardly feel.
     pub(crate) fn may_interfere(&mut self) -> bool {
         let b = &mut self.background;
         let at = SimTime(b.foreground_at.0.saturating_add(b.interference.pause().0));
@@ -353,12 +352,29 @@ impl Engine {
 
     pub(crate) fn submit_background(
         &mut self,
-        what: BackgroundIo,
         target: Target,
         op: Op,
         extent: Extent,
         memory: Option<Memory>,
     ) {
+        self.submit_marked(None, target, op, extent, memory);
+    }
+
+    pub(crate) fn submit_marked(
+        &mut self,
+        destage: Option<(u64, Mark)>,
+        target: Target,
+        op: Op,
+        extent: Extent,
+        memory: Option<Memory>,
+    ) {
+        let (stage, pages) = match memory {
+            Some(Memory::Stage { offset }) => {
+                (offset.0 / PAGE_SECTORS, extent.len.0 / PAGE_SECTORS)
+            }
+            _ => (0, 0),
+        };
+        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage };
         let id = self.start(Pending::Background(what));
         let b = &mut self.background;
         b.interference.sent(b.in_flight);
@@ -384,17 +400,15 @@ impl Engine {
         self.background.in_flight -= 1;
         if !ok {
             self.background.failed = true;
-            if !what.meta {
-                let pages = what.stage as usize..(what.stage + what.pages) as usize;
-                self.background.bad[pages].fill(true);
-            }
+            let pages = what.stage as usize..(what.stage + what.pages) as usize;
+            self.background.bad[pages].fill(true);
         }
         if let Some((first, mark)) = what.destage {
             self.destage_written(first, what.pages, mark, ok);
         }
     }
 
-    /// Has pages of the staging memory checksummed.
+    /// Requests the checksums of pages of the staging memory.
     pub(crate) fn sum_stage(&mut self, page: u32, pages: u32) {
         self.background.sums_awaited = true;
         self.sums.push_back(SumFor::Stage { page });
@@ -408,7 +422,7 @@ pub(crate) const fn stage(page: u32) -> Memory {
     Memory::Stage { offset: Sectors(page as u64 * PAGE_SECTORS) }
 }
 
-/// Whole pages that so many bytes are.
+/// The whole pages in this many bytes.
 pub(crate) const fn pages_in(bytes: Bytes) -> u32 {
     (bytes.0 / seekless_block::PAGE_BYTES) as u32
 }

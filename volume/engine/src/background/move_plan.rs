@@ -1,31 +1,31 @@
-//! Moving to a new plan in the background (BORG, FAST'09, 4.4 and 5.2): read what the plan wants, from home or from
-//! where it stands in the area, checksum it, make durable that what stands in its place is void, write it, flip the
-//! map. A window of whole segments at a time, as long as the staging memory: chains and cycles within it cost
-//! nothing, and what a window displaces is read from home when its turn comes.
+//! Moving to a new plan in the background (BORG, FAST'09, 4.4 and 5.2). A window is a run of whole
+//! segments, as long as the staging memory. For each window: read its pages from home or from the
+//! area, check them, durably void the old copies in its place, write, update the map. Chains and
+//! cycles within a window cost nothing. A copy that a window displaces is later read from home.
 //!
-//! Never changes what a client reads: a copy becomes usable only after it was written whole and only if nobody wrote
-//! its home since the window began.
+//! A move never changes a client's read: a copy becomes usable only when it is written whole, and
+//! only if nobody wrote its home since the window began.
 
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
-use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, Progress, pages_in, stage};
-use crate::core::page_map::{HomePage, Slot, State, slots};
+use crate::background::{JobStep, PIECE_PAGES, Progress, pages_in, stage};
+use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::{Content, Entry, Header, Position};
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target};
 
-/// Windows without any motion that are looked at in one go.
+/// Windows without motion that one search skips.
 const LOOKS: u32 = 64;
 
-/// What a plan wants, and how far it has come.
+/// The plan in force, and the position of its move.
 #[derive(Debug, Default)]
 pub(crate) struct Todo {
     /// Runs in order of slot, none across a segment: `(slot, home page, pages)`.
     wants: Vec<(Slot, HomePage, u32)>,
-    /// First of `wants` in the next window.
+    /// The first of `wants` in the next window.
     next: usize,
-    /// First segment of the next window, and one past the last.
+    /// The first segment of the next window, and the segment after the last.
     segment: u32,
     end: u32,
     done: Sectors,
@@ -38,7 +38,7 @@ impl Todo {
         self.segment >= self.end
     }
 
-    /// The plan that was at hand before a restart: what is in place stays, the rest is still to be moved.
+    /// Goes on with a plan after a restart: copies in place stay, the others have yet to be moved.
     pub(crate) fn resume(
         &mut self,
         wants: Vec<(Slot, HomePage, u32)>,
@@ -51,17 +51,16 @@ impl Todo {
         *self = Self { wants, next, segment, end, done, total, generation };
     }
 
-    /// The plan at hand by its number; 0 where there is none.
+    /// The number of the plan in force; 0 without one.
     pub(crate) const fn plan(&self) -> u64 {
         if self.wants.is_empty() { 0 } else { self.generation }
     }
 
-    /// All that is wanted: `(slot, home page, pages)`, in order of slot.
+    /// All wanted runs: `(slot, home page, pages)`, in order of slot.
     pub(crate) fn wants(&self) -> &[(Slot, HomePage, u32)] {
         &self.wants
     }
 
-    /// The home page that is wanted in a slot.
     pub(crate) fn wanted(&self, slot: Slot) -> Option<HomePage> {
         let at = self.wants.partition_point(|&(first, ..)| first <= slot).checked_sub(1)?;
         let (first, page, n) = self.wants[at];
@@ -73,12 +72,11 @@ impl Todo {
     }
 }
 
-/// A page to be moved.
 #[derive(Clone, Copy, Debug)]
 struct WindowPage {
     slot: Slot,
     page: HomePage,
-    /// The slot it is read from; home where there is none.
+    /// The slot to read from; `None` for home.
     from: Option<Slot>,
 }
 
@@ -89,7 +87,7 @@ enum ReadFrom {
     Area(Slot),
 }
 
-/// A run of pages to be read, in order of where it is read from.
+/// A run of pages to be read, in order of source.
 #[derive(Clone, Copy, Debug)]
 struct ReadRun {
     from: ReadFrom,
@@ -105,11 +103,10 @@ enum WindowPhase {
     Write,
 }
 
-/// A window on its way.
 #[derive(Debug)]
 pub(crate) struct Window {
     number: u64,
-    /// Its first segment, and the first of what is wanted in it.
+    /// The first segment, and the first wanted run in it.
     begins: (u32, usize),
     base: Slot,
     items: Vec<WindowPage>,
@@ -136,12 +133,12 @@ impl Window {
 }
 
 impl Engine {
-    /// Takes up a new plan. What stands where it is wanted stays usable, and so does, until its place is needed,
-    /// what stands elsewhere. An empty plan forgets every clean copy at once.
+    /// Adopts a new plan. Copies in a wanted place stay usable; the others too, until their place
+    /// is needed. An empty plan forgets every clean copy at once.
     pub(crate) fn adopt(&mut self, plan: &Plan) {
         let mut todo = Todo { generation: self.background.todo.generation + 1, ..Todo::default() };
         let grid = self.config.grid;
-        if plan.check(self.config.capacity, self.geo.room(), grid).is_err() {
+        if plan.check(self.config.capacity, self.geo.capacity(), grid).is_err() {
             self.stats.plans_refused += 1;
             return;
         }
@@ -165,7 +162,7 @@ impl Engine {
         }
         let before = &mut self.background.todo;
         if todo.wants == before.wants {
-            // No plan change. What was overtaken when it was moved comes again.
+            // The plan is the same. Copies dropped during its move are moved again.
             (before.segment, before.next, before.done) = (0, 0, Sectors(0));
             return;
         }
@@ -181,7 +178,7 @@ impl Engine {
         self.background.superblock_due = true;
     }
 
-    /// The next window in which something has to move; `None` where there is none, or none so far.
+    /// The next window with motion; `None` if no window has any, or none was found yet.
     pub(crate) fn begin_move(&mut self) -> Option<Window> {
         let per = self.geo.segment_pages;
         let window = (pages_in(self.config.stage_bytes) / per).max(1);
@@ -234,15 +231,14 @@ impl Engine {
                 sectors += Sectors(PAGE_SECTORS);
                 let stands = self.copies.home(slot) == Some(page);
                 let from = self.copies.find(page);
-                // What the log holds may not be at home yet; what it held and is, comes from home.
+                // A page of the log may be dirty; a clean one is read from home.
                 let in_log = from.is_some_and(|s| self.copies.is_log(s));
-                let being_written =
-                    self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
+                let being_written = self.writes.open_overlaps(self.home_of(page, 1));
                 if !stands && !in_log && !being_written {
-                    let from = from.filter(|&s| self.copies.state(s) == State::Clean);
+                    let from = from.filter(|&s| self.copies.state(s) == CopyState::Clean);
                     items.push(WindowPage { slot, page, from });
                 }
-            } else if self.copies.state(slot) != State::Free {
+            } else if self.copies.state(slot) != CopyState::Free {
                 self.copies.clear(slot); // no part of the plan
             }
             slot = slot + 1;
@@ -273,7 +269,7 @@ impl Engine {
         }
     }
 
-    /// The runs to be read, in order of where they are read from.
+    /// The runs to be read, in order of source.
     fn reads_of(&self, items: &[WindowPage]) -> Vec<ReadRun> {
         let mut singles: Vec<ReadRun> = items
             .iter()
@@ -300,7 +296,7 @@ impl Engine {
         reads
     }
 
-    /// Whether a page is read from where a run ends; a run ends with its segment.
+    /// Whether a page continues a run; a run ends with its segment.
     fn follows(&self, run: &ReadRun, from: ReadFrom) -> bool {
         match (run.from, from) {
             (ReadFrom::Home(first), ReadFrom::Home(next)) => first + u64::from(run.pages) == next,
@@ -345,15 +341,8 @@ impl Engine {
                     }
                     job.next_write += 1;
                     let from = slot - job.base;
-                    let what = BackgroundIo { stage: from, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
-                    self.submit_background(
-                        what,
-                        Target::Area,
-                        Op::Write,
-                        extent,
-                        Some(stage(from)),
-                    );
+                    self.submit_background(Target::Area, Op::Write, extent, Some(stage(from)));
                     return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
@@ -365,7 +354,7 @@ impl Engine {
         }
     }
 
-    /// What was read is checked; what stands where the window goes is void from here on, and the area is to know.
+    /// Checks the pages read, and voids the copies that the window overwrites, on the area too.
     fn void_places(&mut self, job: &mut Window) -> JobStep {
         if self.background.sums_awaited {
             return JobStep::Wait;
@@ -380,7 +369,7 @@ impl Engine {
                 self.background.bad[at] = true;
             }
         }
-        // From here on nobody new reads what is about to be overwritten.
+        // From here on no new read may use the places of this window.
         for item in &job.items {
             self.copies.clear(item.slot);
         }
@@ -398,7 +387,8 @@ impl Engine {
     fn await_void(&mut self, job: &mut Window) -> JobStep {
         match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
             None if self.log.starved || self.log.failed => {
-                // Only another job can make room in the log, or have it go on. Nothing was overwritten: the window comes again.
+                // Only another job can make space in the log, or repair it. Nothing was
+                // overwritten: the window is repeated.
                 let todo = &mut self.background.todo;
                 (todo.segment, todo.next) = job.begins;
                 JobStep::Over
@@ -420,7 +410,6 @@ impl Engine {
 
     fn read_run(&mut self, base: Slot, run: ReadRun) {
         let at = run.slot - base;
-        let what = BackgroundIo { stage: at, pages: run.pages, destage: None, meta: false };
         let pages = u64::from(run.pages);
         let (target, extent) = match run.from {
             ReadFrom::Home(page) => (Target::Home, self.home_of(page, pages)),
@@ -429,7 +418,7 @@ impl Engine {
                 (Target::Area, self.place_of(slot, pages))
             }
         };
-        self.submit_background(what, target, Op::Read, extent, Some(stage(at)));
+        self.submit_background(target, Op::Read, extent, Some(stage(at)));
     }
 
     /// The runs to be written, each segment with its map before its data.
@@ -450,7 +439,7 @@ impl Engine {
                             Entry::FREE
                         } else {
                             let sum = self.background.sums[stage];
-                            Entry { home: item.page.0, state: State::Clean, sum }
+                            Entry { home: item.page.0, state: CopyState::Clean, sum }
                         }
                     }
                     None => self.copies.entry(slot),
@@ -483,7 +472,7 @@ impl Engine {
         }
     }
 
-    /// The window is written: its copies may be used.
+    /// The window is written: its copies are usable.
     fn flip(&mut self, job: &mut Window) {
         for item in &job.items {
             let at = (item.slot - job.base) as usize;
@@ -491,7 +480,7 @@ impl Engine {
             if self.background.bad[at] || logged {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.copies.set(item.slot, item.page, State::Clean, self.background.sums[at]);
+                self.copies.set(item.slot, item.page, CopyState::Clean, self.background.sums[at]);
                 self.stats.moved_bytes += PAGE_BYTES;
             }
         }

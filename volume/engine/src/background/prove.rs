@@ -1,17 +1,17 @@
-//! After an unclean stop, or where somebody else may have written home, copies are in doubt: home is read and its
-//! checksum compared with the copy's, a run at a time.
+//! After an unclean stop, or after somebody else may have written home, copies are in doubt. This
+//! job reads home, a run at a time, and compares the checksums with those of the copies.
 
 use seekless_block::Op;
 
-use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
-use crate::core::page_map::{Slot, State, pages, slots};
+use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
+use crate::core::page_map::{CopyState, Slot, pages, slots};
 use crate::core::write_order::Mark;
 use crate::{Engine, Target};
 
-/// Home pages between two copies in doubt that are read along rather than passed over.
+/// A read takes along a gap of up to this many home pages.
 const GAP: u64 = 16;
 
-/// A run on its way.
+/// A run in progress.
 #[derive(Debug)]
 pub(crate) struct Prove {
     first: u64,
@@ -22,35 +22,36 @@ pub(crate) struct Prove {
 }
 
 impl Engine {
-    /// Takes every copy for one in doubt, as an unclean stop leaves them: a simulation cannot be killed.
+    /// Puts every copy in doubt, as an unclean stop does: a simulation cannot be killed.
     pub fn doubt(&mut self) {
         for slot in slots(0..self.geo.read_slots()) {
-            if self.copies.state(slot) == State::Clean {
-                self.copies.set_state(slot, State::Suspect);
+            if self.copies.state(slot) == CopyState::Clean {
+                self.copies.set_state(slot, CopyState::Suspect);
             }
         }
         self.find_suspects();
         self.background.wake_at(self.background.now);
     }
 
-    /// What is in doubt, in order of home, which is read to prove it.
+    /// Lists the copies in doubt, in order of home.
     pub(crate) fn find_suspects(&mut self) {
         let all = slots(0..self.geo.slots());
         let mut suspects: Vec<Slot> =
-            all.filter(|&slot| self.copies.state(slot) == State::Suspect).collect();
+            all.filter(|&slot| self.copies.state(slot) == CopyState::Suspect).collect();
         suspects.sort_unstable_by_key(|&slot| self.copies.home(slot));
         (self.background.suspects, self.background.next_suspect) = (suspects, 0);
     }
 
     pub(crate) fn begin_prove(&mut self) -> Option<Prove> {
-        if self.copies.count(State::Suspect) == 0 {
+        if self.copies.count(CopyState::Suspect) == 0 {
             self.background.suspects = Vec::new();
             return None;
         }
         let most = u64::from(PIECE_PAGES.min(pages_in(self.config.stage_bytes)));
         let mut run: Option<(u64, u64)> = None;
         while let Some(&slot) = self.background.suspects.get(self.background.next_suspect) {
-            let page = self.copies.home(slot).filter(|_| self.copies.state(slot) == State::Suspect);
+            let page =
+                self.copies.home(slot).filter(|_| self.copies.state(slot) == CopyState::Suspect);
             let page = page.map(|page| page.0);
             if let Some(page) = page {
                 match &mut run {
@@ -77,10 +78,9 @@ impl Engine {
                 return JobStep::Wait;
             }
             job.sent = true;
-            job.mark = self.writes.mark(self.writes_open);
-            let what = BackgroundIo { stage: 0, pages: job.pages, destage: None, meta: false };
+            job.mark = self.writes.mark();
             let home = self.home_of(job.first, job.pages.into());
-            self.submit_background(what, Target::Home, Op::Read, home, Some(stage(0)));
+            self.submit_background(Target::Home, Op::Read, home, Some(stage(0)));
             return JobStep::Wait;
         }
         if self.background.in_flight > 0 || self.background.sums_awaited {

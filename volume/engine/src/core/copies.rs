@@ -1,25 +1,22 @@
-//! The copies: which page of home has one, what is known of it, where it stands, and who is reading there. All else asks here
-//! where a copy is, and drops one here.
+//! The copies: which home pages have one, where it stands, its state, and its readers. All other
+//! modules find and drop copies here.
 
 use std::ops::{Deref, DerefMut};
 
 use seekless_block::{Extent, PAGE_SECTORS};
 
-use super::page_map::{HomePage, PageMap, Slot, State, pages, slots};
-use super::shape::Shape;
+use super::page_map::{CopyState, HomePage, PageMap, Slot, pages, slots};
 use super::write_order::Mark;
-use crate::format::{Entry, PageSum};
+use crate::format::{Entry, Geometry, PageSum};
 use crate::{Engine, Target};
 
-/// The map of copies, and the reads that are under way in the area.
+/// The map of copies, and the reads in flight in the area.
 #[derive(Debug)]
 pub(crate) struct Copies {
     map: PageMap,
-    /// Reads of the area in flight, by segment: what is being read is not overwritten.
+    /// Reads of the area in flight, by segment. A segment with readers is not overwritten.
     readers: Vec<u32>,
-    segment_pages: u32,
-    /// The first slot of the log.
-    log: u32,
+    geo: Geometry,
 }
 
 impl Deref for Copies {
@@ -36,51 +33,50 @@ impl DerefMut for Copies {
 }
 
 impl Copies {
-    /// None at all, in an area of this shape.
-    pub(crate) fn new(geo: &Shape) -> Self {
+    /// No copies.
+    pub(crate) fn new(geo: &Geometry) -> Self {
         Self {
             map: PageMap::new(geo.slots()),
             readers: vec![0; (geo.read_segments + geo.log_segments) as usize],
-            segment_pages: geo.segment_pages,
-            log: geo.read_slots(),
+            geo: *geo,
         }
     }
 
-    /// What an area was found to hold.
+    /// The copies that recovery found.
     pub(crate) fn resume(&mut self, map: PageMap) {
         self.map = map;
     }
 
     pub(crate) const fn segment_of(&self, slot: Slot) -> u32 {
-        slot.0 / self.segment_pages
+        slot.0 / self.geo.segment_pages
     }
 
-    /// Whether a slot is one of the write buffer.
+    /// Whether a slot belongs to the write buffer.
     pub(crate) const fn is_log(&self, slot: Slot) -> bool {
-        slot.0 >= self.log
+        slot.0 >= self.geo.read_slots()
     }
 
-    /// A read begins in the segment of this slot.
     pub(crate) fn begin_read(&mut self, slot: Slot) {
-        self.readers[(slot.0 / self.segment_pages) as usize] += 1;
+        let segment = self.segment_of(slot);
+        self.readers[segment as usize] += 1;
     }
 
     /// A read that began there has ended.
     pub(crate) fn end_read(&mut self, slot: Slot) {
-        self.readers[(slot.0 / self.segment_pages) as usize] -= 1;
+        let segment = self.segment_of(slot);
+        self.readers[segment as usize] -= 1;
     }
 
-    /// Whether anything reads in this segment.
     pub(crate) fn is_read(&self, segment: u32) -> bool {
         self.readers[segment as usize] > 0
     }
 
-    /// What is known of a copy of this home page, where there is one.
-    pub(crate) fn state_of(&self, page: HomePage) -> Option<State> {
+    /// The state of a copy of this home page; `None` without a copy.
+    pub(crate) fn state_of(&self, page: HomePage) -> Option<CopyState> {
         self.map.find(page).map(|slot| self.map.state(slot))
     }
 
-    /// What the map says of a slot, as it is written down.
+    /// The map's entry for a slot, in its on-disk form.
     pub(crate) fn entry(&self, slot: Slot) -> Entry {
         let whole =
             |HomePage(home)| Entry { home, state: self.map.state(slot), sum: self.map.sum(slot) };
@@ -91,12 +87,12 @@ impl Copies {
 impl Engine {
     /// The sectors of slots within the area; none of them is a replica's.
     pub(crate) fn place_of(&self, slot: Slot, pages: u64) -> Extent {
-        let page = self.geo.page_of(slot);
+        let page = self.geo.page_of(slot.0);
         debug_assert!(page.is_some(), "{slot:?} does not stand in the area");
         Extent::new(page.unwrap_or_default() * PAGE_SECTORS, pages * PAGE_SECTORS)
     }
 
-    /// Where slots stand that follow each other in one segment.
+    /// Device and sectors of consecutive slots of one segment.
     pub(crate) fn stand(&self, slot: Slot, pages: u64) -> (Target, Extent) {
         match self.free.place(slot) {
             Some(page) => (Target::Home, self.home_of(page, pages)),
@@ -104,12 +100,12 @@ impl Engine {
         }
     }
 
-    /// The slots of the copies of the pages an extent touches, in `scratch`.
+    /// The slots of all copies of the pages that an extent touches. The vector is `scratch`.
     pub(super) fn copies_of(&mut self, extent: Extent) -> Vec<Slot> {
         let mut found = std::mem::take(&mut self.scratch);
         found.clear();
         let touched = self.pages_of(extent);
-        // A discard may span the whole device: walk whichever is shorter.
+        // A discard may span the whole device: walk the shorter one.
         if touched.end - touched.start > u64::from(self.geo.slots()) {
             let holds = |home: HomePage| touched.contains(&home.0);
             found.extend(
@@ -121,8 +117,8 @@ impl Engine {
         found
     }
 
-    /// The copies of the pages an extent touches, those in such a state, are not to be used any more.
-    pub(crate) fn drop_copies(&mut self, extent: Extent, these: impl Fn(State) -> bool) {
+    /// Drops the copies of the pages that an extent touches, if their state matches.
+    pub(crate) fn drop_copies(&mut self, extent: Extent, these: impl Fn(CopyState) -> bool) {
         let slots = self.copies_of(extent);
         for &slot in &slots {
             if these(self.copies.state(slot)) {
@@ -132,7 +128,6 @@ impl Engine {
         self.scratch = slots;
     }
 
-    /// The copy in a slot is not to be used any more.
     pub(crate) fn drop_copy(&mut self, slot: Slot) {
         if let Some(page) = self.copies.home(slot)
             && self.is_live(slot)
@@ -142,11 +137,11 @@ impl Engine {
         self.copies.clear(slot);
     }
 
-    /// A slot's bytes do not match their checksum. True where they were the only copy.
+    /// A slot's bytes do not match their checksum. True if the slot was the only copy.
     pub(crate) fn damaged(&mut self, slot: Slot) -> bool {
         self.stats.damaged += 1;
         match self.copies.state(slot) {
-            State::Dirty => true,
+            CopyState::Dirty => true,
             _ => {
                 self.drop_copy(slot);
                 false
@@ -154,17 +149,20 @@ impl Engine {
         }
     }
 
-    /// A page of home was read whole since `mark`: its copy, if in doubt, is proven or dropped.
+    /// A home page was read whole since `mark`. A copy in doubt is now proven or dropped.
     pub(crate) fn judge(&mut self, page: HomePage, sum: PageSum, mark: Mark) {
         let suspect = |engine: &Self| {
-            engine.copies.find_all(page).find(|&slot| engine.copies.state(slot) == State::Suspect)
+            engine
+                .copies
+                .find_all(page)
+                .find(|&slot| engine.copies.state(slot) == CopyState::Suspect)
         };
         if suspect(self).is_none() || self.writes.touched(mark, self.home_of(page, 1), None) {
             return;
         }
         while let Some(slot) = suspect(self) {
             if self.copies.sum(slot) == sum {
-                self.copies.set_state(slot, State::Clean);
+                self.copies.set_state(slot, CopyState::Clean);
                 self.stats.proven += 1;
             } else {
                 self.drop_copy(slot);

@@ -1,4 +1,5 @@
-//! What state the volume is in. Legal are the combinations that [`EngineState`] can hold, and no others:
+//! What state the volume is in. Legal are the combinations that [`EngineState`] can hold, and no
+//! others:
 //!
 //! | state | writes | what goes on |
 //! |:--|:--|:--|
@@ -9,43 +10,40 @@
 //! | `Detaching` | any of these | the last checkpoint is on its way, or is tried again |
 //! | `Detached` | any of these | it stands; no request may follow |
 //!
-//! Three things hold in each of these states, and change none of them. Reads may bypass copies. Replicas may be suspended, as
-//! too little is free, and may be on their way out, both at a time. The log may have failed, until a checkpoint leaves that
-//! record behind.
+//! Three things hold in each of these states, and change none of them. Reads may bypass copies.
+//! Replicas may be suspended, as too little is free, and may be on their way out, both at a time.
+//! The log may have failed, until a checkpoint leaves that record behind.
 
 use seekless_block::SimTime;
 
-use super::page_map::State;
+use super::page_map::CopyState;
 use crate::background::Job;
 use crate::{Engine, Mode};
 
-/// Where writes go.
+/// Where writes go now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
-    /// Home.
     Home,
-    /// Home, while what the write buffer holds is brought there.
+    /// To home; the write buffer is being destaged.
     Draining,
-    /// Home, until the superblock says that the write buffer is in use.
+    /// To home, until the superblock says that the write buffer is in use.
     Announcing,
-    /// Into the write buffer.
     Buffered,
 }
 
-/// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EngineState {
     Serving(Writes),
     Detaching {
         writes: Writes,
-        /// What the driver can prove of home.
+        /// The proof about home.
         stamp: [u8; 32],
     },
     Detached(Writes),
 }
 
 impl EngineState {
-    /// As it begins.
+    /// The state at the start.
     pub(crate) const fn new(mode: Mode) -> Self {
         Self::Serving(match mode {
             Mode::WriteThrough => Writes::Home,
@@ -77,7 +75,7 @@ impl EngineState {
         }
     }
 
-    /// Where writes are meant to go.
+    /// Where writes are to go.
     pub(crate) const fn wanted_mode(&self) -> Mode {
         match self.writes() {
             Writes::Buffered | Writes::Announcing => Mode::WriteBack,
@@ -89,12 +87,12 @@ impl EngineState {
         self.writes() == Writes::Draining
     }
 
-    /// The write buffer is empty.
+    /// The write buffer is now empty.
     pub(crate) const fn drained(&mut self) {
         self.set_writes(Writes::Home);
     }
 
-    /// A superblock counts that names this mode.
+    /// A superblock with this mode is now on stable storage.
     pub(crate) fn announced(&mut self, mode: Mode) {
         if self.writes() == Writes::Announcing && mode == Mode::WriteBack {
             self.set_writes(Writes::Buffered);
@@ -111,7 +109,7 @@ impl EngineState {
         *self = Self::Detached(self.writes());
     }
 
-    /// What the last checkpoint is to say of home, where that is on its way.
+    /// The proof that the last checkpoint saves, while that checkpoint is in progress.
     pub(crate) const fn stamp(&self) -> Option<[u8; 32]> {
         match *self {
             Self::Detaching { stamp, .. } => Some(stamp),
@@ -130,18 +128,18 @@ impl EngineState {
 }
 
 impl Engine {
-    /// Whether the last checkpoint stands after [`crate::Input::Detach`].
+    /// Whether the last checkpoint is complete after [`crate::Input::Detach`].
     #[must_use]
     pub const fn is_detached(&self) -> bool {
         self.state.is_detached()
     }
 
-    /// Whether everything is at home, and nothing more goes into the write buffer.
+    /// Whether everything is at home, and the write buffer takes nothing more.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.state.mode() == Mode::WriteThrough
             && !self.state.is_draining()
-            && self.copies.count(State::Dirty) == 0
+            && self.copies.count(CopyState::Dirty) == 0
             && self.log.is_idle()
             && matches!(self.background.job, Job::None)
             && !self.background.superblock_due
@@ -154,7 +152,7 @@ impl Engine {
         match mode {
             Mode::WriteThrough => self.drain(),
             Mode::WriteBack => {
-                // Only once the superblock says that home may not be complete.
+                // Writes follow once the superblock says that home may not be complete.
                 self.state.set_writes(Writes::Announcing);
                 self.background.superblock_due = true;
             }
@@ -172,7 +170,7 @@ impl Engine {
 mod tests {
     use super::*;
 
-    /// A superblock that was on its way when the administrator thought better of it.
+    /// The administrator changes the mode while a superblock is in flight.
     #[test]
     fn only_what_is_still_wanted_is_announced() {
         let mut state = EngineState::new(Mode::WriteThrough);

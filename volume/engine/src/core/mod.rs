@@ -24,6 +24,7 @@ use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SimTi
 
 use crate::area::attach::Identity;
 use crate::background::{Background, BackgroundIo};
+use crate::format::Geometry;
 use crate::free_space::FreeSpace;
 use crate::write_buffer::durability::Sync;
 use crate::write_buffer::log::{Homeward, Log};
@@ -35,7 +36,6 @@ use engine_state::EngineState;
 use page_map::Slot;
 use ram_cache::RamCache;
 use read::{Join, Read, Waiting};
-use shape::Shape;
 use write::{Absorbed, Blocked, HomeWrite};
 use write_order::WriteLog;
 
@@ -43,12 +43,11 @@ use write_order::WriteLog;
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) config: Config,
-    pub(crate) geo: Shape,
+    pub(crate) geo: Geometry,
     pub(crate) identity: Identity,
     pub(crate) cache: RamCache,
     pub(crate) copies: Copies,
     pub(crate) writes: WriteLog,
-    pub(crate) writes_open: usize,
     pub(crate) state: EngineState,
     pub(crate) pending: Vec<Option<Pending>>,
     pub(crate) pending_free: Vec<u32>,
@@ -155,10 +154,10 @@ impl Engine {
     /// written is taken as written.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self::with(config, Shape::of(&config), Identity::fresh(&config))
+        Self::with(config, Geometry::of(&config), Identity::fresh(&config))
     }
 
-    pub(crate) fn with(mut config: Config, geo: Shape, identity: Identity) -> Self {
+    pub(crate) fn with(mut config: Config, geo: Geometry, identity: Identity) -> Self {
         let pages = u32::try_from(config.cache_bytes.0 / PAGE_BYTES).unwrap_or(u32::MAX - 1);
         if geo.log_segments == 0 {
             config.mode = Mode::WriteThrough;
@@ -174,7 +173,6 @@ impl Engine {
             cache: RamCache::new(pages),
             copies: Copies::new(&geo),
             writes: WriteLog::new(),
-            writes_open: 0,
             state: EngineState::new(config.mode),
             pending: Vec::with_capacity(256),
             pending_free: Vec::with_capacity(256),

@@ -1,9 +1,10 @@
-//! Which page of home stands in which slot of the area, and what is known of it: an array by slot, and a
-//! hash table back from home. It holds no bytes of data and refuses to know what a segment is.
+//! Which home page stands in which slot of the area, and the state of that copy: an array by slot,
+//! and a hash table from home back to slot. This module holds no bytes of data and knows no
+//! segments.
 //!
-//! Nine bytes a slot for home, state and the entry of the table, one more for the table's room to breathe,
-//! six for the checksum. All memory is taken at construction: a server that has started cannot run out of
-//! it for lack of a map.
+//! A slot takes nine bytes for home, state and the table's entry, one more for free space in the
+//! table, and six for the checksum. All memory is allocated at construction: a running server
+//! cannot lack memory for a map.
 
 use std::ops::{Add, Range, Sub};
 
@@ -11,7 +12,7 @@ use std::ops::{Add, Range, Sub};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HomePage(pub u64);
 
-/// A place for one page: slots of the segments for reading first, then those of the log.
+/// A place for one page: first the slots of the read segments, then those of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Slot(pub u32);
 
@@ -37,45 +38,43 @@ impl Add<u32> for Slot {
 
 impl Sub for Slot {
     type Output = u32;
-    /// Slots from the other one to this.
+    /// The number of slots from `from` to this one.
     fn sub(self, from: Self) -> u32 {
         self.0 - from.0
     }
 }
 
-/// The slots of a range of numbers.
 pub(crate) fn slots(numbers: Range<u32>) -> impl DoubleEndedIterator<Item = Slot> + Clone {
     numbers.map(Slot)
 }
 
-/// The pages of a range of numbers.
 pub(crate) fn pages(numbers: Range<u64>) -> impl DoubleEndedIterator<Item = HomePage> + Clone {
     numbers.map(HomePage)
 }
 
 /// Home pages are numbered below this: 2^38 pages of 4 KiB are 1 PiB.
-pub const HOME_PAGES_MAX: u64 = 1 << 38;
+pub(crate) const HOME_PAGES_MAX: u64 = 1 << 38;
 
-/// What tells that two pages hold the same bytes, or that one is not what was written there: 48 bits.
+/// 48 bits that differ if the bytes of two pages differ.
 pub type PageSum = u64;
 
 const EMPTY: u32 = u32::MAX;
 
-/// What is known of a slot's copy.
+/// The state of a slot's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum State {
-    /// No copy stands here.
+pub enum CopyState {
+    /// No copy.
     Free = 0,
-    /// A copy that has not been proven equal to home since the area was attached.
+    /// A copy not proven equal to home since the area was attached.
     Suspect = 1,
     /// A copy that equals home.
     Clean = 2,
-    /// A copy newer than home: the only one there is.
+    /// A copy newer than home, and the only one.
     Dirty = 3,
 }
 
-impl State {
+impl CopyState {
     /// Every state, in the order of its two bits.
     pub const ALL: [Self; 4] = [Self::Free, Self::Suspect, Self::Clean, Self::Dirty];
 
@@ -84,22 +83,23 @@ impl State {
         Self::ALL[(bits & 3) as usize]
     }
 
-    /// Whether a read may be answered from the slot.
+    /// Whether the slot may answer a read.
     const fn is_served(self) -> bool {
         matches!(self, Self::Clean | Self::Dirty)
     }
 }
 
-/// The map between slots of the area and pages of home. A home page stands in one slot, but for what was added.
+/// The map between slots of the area and home pages. A home page stands in one slot, unless
+/// [`Self::add`] gave it more.
 #[derive(Debug)]
 pub(crate) struct PageMap {
-    /// By slot, little endian: home page in the upper 38 bits, state in the lower 2. Zero where free.
+    /// By slot, little endian: home page in the upper 38 bits, state in the lower 2. Zero if free.
     homes: Box<[[u8; 5]]>,
-    /// By slot, little endian: the sum of the page's bytes. Of no meaning where free.
+    /// By slot, little endian: the sum of the page's bytes. Without meaning if free.
     sums: Box<[[u8; 6]]>,
-    /// Open addressing, linear probing. An entry is the slot in the low bits and, in what bits the
-    /// largest slot leaves over, a part of the hash: most strangers are passed over without a look at
-    /// `homes`, which would be a miss of the processor's cache each.
+    /// Open addressing, linear probing. An entry has the slot in its low bits, and a part of the
+    /// hash in the bits that no slot needs. The hash rules out most other pages without a look at
+    /// `homes`, which would be a cache miss each.
     table: Box<[u32]>,
     /// Bits of an entry that are the slot.
     slot_bits: u32,
@@ -121,18 +121,16 @@ impl PageMap {
         }
     }
 
-    /// What is known of a slot.
-    pub(crate) fn state(&self, slot: Slot) -> State {
-        State::from_bits(self.word(slot))
+    pub(crate) fn state(&self, slot: Slot) -> CopyState {
+        CopyState::from_bits(self.word(slot))
     }
 
-    /// The home page whose copy stands in a slot; `None` where it is free.
+    /// The home page whose copy stands in a slot; `None` if the slot is free.
     pub(crate) fn home(&self, slot: Slot) -> Option<HomePage> {
         let word = self.word(slot);
-        (State::from_bits(word) != State::Free).then_some(HomePage(word >> 2))
+        (CopyState::from_bits(word) != CopyState::Free).then_some(HomePage(word >> 2))
     }
 
-    /// The sum of the bytes in a slot.
     pub(crate) fn sum(&self, slot: Slot) -> PageSum {
         let [a, b, c, d, e, f] = self.sums[slot.0 as usize];
         PageSum::from_le_bytes([a, b, c, d, e, f, 0, 0])
@@ -155,7 +153,7 @@ impl PageMap {
                     return None;
                 }
                 at = self.next(at);
-                // What the table names is never free.
+                // The table names no free slot.
                 if self.tag(entry) == tag && self.word(self.slot_of(entry)) >> 2 == home.0 {
                     return Some(self.slot_of(entry));
                 }
@@ -163,26 +161,26 @@ impl PageMap {
         })
     }
 
-    /// The slots of `home` where copies of `pages` home pages in a row, from `home` on, stand in as many
-    /// slots in a row, each of them clean or dirty.
+    /// The first slots of runs of `pages` slots that hold `home` and the pages after it, each of
+    /// them clean or dirty.
     pub(crate) fn runs(&self, home: HomePage, pages: u32) -> impl Iterator<Item = Slot> + '_ {
         self.find_all(home).filter(move |&first| {
             let end = first.0.checked_add(pages).filter(|&end| end as usize <= self.homes.len());
             end.is_some_and(|end| {
                 (first.0..end).zip(home.0..).all(|(slot, home)| {
                     let word = self.word(Slot(slot));
-                    word >> 2 == home && State::from_bits(word).is_served()
+                    word >> 2 == home && CopyState::from_bits(word).is_served()
                 })
             })
         })
     }
 
-    /// Lets a slot hold a copy of a home page. What the slot held is forgotten, and so is every slot that
-    /// held this home page before.
+    /// Puts a copy of a home page into a slot. The map forgets the slot's former page, and all
+    /// other slots of this page.
     ///
     /// # Panics
     /// If `state` is free or `home` is not below [`HOME_PAGES_MAX`].
-    pub(crate) fn set(&mut self, slot: Slot, home: HomePage, state: State, sum: PageSum) {
+    pub(crate) fn set(&mut self, slot: Slot, home: HomePage, state: CopyState, sum: PageSum) {
         let another = |map: &Self| map.find_all(home).find(|&other| other != slot);
         while let Some(other) = another(self) {
             self.clear(other);
@@ -190,12 +188,12 @@ impl PageMap {
         self.add(slot, home, state, sum);
     }
 
-    /// As [`Self::set`], but the slots that hold this home page already go on to.
+    /// As [`Self::set`], but the page keeps its other slots.
     ///
     /// # Panics
-    /// As it does.
-    pub(crate) fn add(&mut self, slot: Slot, home: HomePage, state: State, sum: PageSum) {
-        assert!(state != State::Free, "a copy of {home:?} in {slot:?} cannot be free");
+    /// As [`Self::set`].
+    pub(crate) fn add(&mut self, slot: Slot, home: HomePage, state: CopyState, sum: PageSum) {
+        assert!(state != CopyState::Free, "a copy of {home:?} in {slot:?} cannot be free");
         assert!(home.0 < HOME_PAGES_MAX, "home page {home:?} is past the last that can be mapped");
         if self.home(slot) != Some(home) {
             self.clear(slot);
@@ -211,21 +209,21 @@ impl PageMap {
         self.sums[slot.0 as usize] = [a, b, c, d, e, f];
     }
 
-    /// Changes what is known of a slot that holds a copy.
+    /// Changes the state of a slot that holds a copy.
     ///
     /// # Panics
     /// If the slot is free, or `state` is: [`Self::clear`] frees it.
-    pub(crate) fn set_state(&mut self, slot: Slot, state: State) {
+    pub(crate) fn set_state(&mut self, slot: Slot, state: CopyState) {
         let word = self.word(slot);
         assert!(
-            State::from_bits(word) != State::Free && state != State::Free,
+            CopyState::from_bits(word) != CopyState::Free && state != CopyState::Free,
             "{slot:?} cannot become {state:?} from {:?}",
-            State::from_bits(word)
+            CopyState::from_bits(word)
         );
         self.put(slot, word & !3 | state as u64);
     }
 
-    /// Frees a slot; one that is free stays so.
+    /// Frees a slot. A free slot stays free.
     pub(crate) fn clear(&mut self, slot: Slot) {
         let Some(home) = self.home(slot) else { return };
         self.remove(self.search(slot, home));
@@ -234,15 +232,15 @@ impl PageMap {
 
     /// Slots that hold a copy.
     pub(crate) fn len(&self) -> u64 {
-        self.homes.len() as u64 - self.count(State::Free)
+        self.homes.len() as u64 - self.count(CopyState::Free)
     }
 
-    /// Slots in a state.
-    pub(crate) const fn count(&self, state: State) -> u64 {
+    /// The number of slots in a state.
+    pub(crate) const fn count(&self, state: CopyState) -> u64 {
         self.counts[state as usize]
     }
 
-    /// Bytes of RAM that the map holds, from the first copy to the last.
+    /// Bytes of RAM of the map. They never change.
     #[cfg(test)]
     pub(crate) const fn bytes(&self) -> u64 {
         let arrays =
@@ -255,10 +253,10 @@ impl PageMap {
         u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
     }
 
-    /// Writes home and state, and keeps count.
+    /// Writes home and state, and updates the counts.
     fn put(&mut self, slot: Slot, word: u64) {
         self.counts[self.state(slot) as usize] -= 1;
-        self.counts[State::from_bits(word) as usize] += 1;
+        self.counts[CopyState::from_bits(word) as usize] += 1;
         let [a, b, c, d, e, ..] = word.to_le_bytes();
         self.homes[slot.0 as usize] = [a, b, c, d, e];
     }
@@ -276,8 +274,8 @@ impl PageMap {
         slot.0 | self.tag(hash as u32)
     }
 
-    /// Where a search for a hash begins: its upper bits, scaled to the table (a multiplication where a
-    /// table of a power of two would waste up to half of it).
+    /// Where a search for a hash begins: the upper bits of the hash, scaled to the table. A
+    /// multiplication allows any size; a table of a power of two would waste up to half of it.
     fn start(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.table.len() as u128) >> 64) as usize
     }
@@ -296,8 +294,8 @@ impl PageMap {
         at
     }
 
-    /// Empties an entry, and moves back those behind it that its place kept from their own: no marks of
-    /// the removed stay behind to make searches longer.
+    /// Empties an entry, and moves back the entries behind it that stand away from their own place.
+    /// No marks of removed entries make later searches longer.
     fn remove(&mut self, at: usize) {
         let len = self.table.len();
         let behind = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
@@ -315,8 +313,9 @@ impl PageMap {
     }
 }
 
-/// Spreads neighbouring numbers, and those a power of two apart, over all 64 bits: the finalizer of
-/// MurmurHash3 (Appleby), each bit of the input changing each bit of the output in half of all cases.
+/// Spreads neighbouring numbers, and those a power of two apart, over all 64 bits. This is the
+/// finalizer of MurmurHash3 (Appleby): each bit of the input changes each bit of the output in half
+/// of all cases.
 const fn mix(home: HomePage) -> u64 {
     let mut x = home.0 ^ 0x9E37_79B9_7F4A_7C15;
     x = (x ^ (x >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
@@ -333,17 +332,17 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Set(u32, u64, State, PageSum),
-        Add(u32, u64, State, PageSum),
-        State(u32, State),
+        Set(u32, u64, CopyState, PageSum),
+        Add(u32, u64, CopyState, PageSum),
+        State(u32, CopyState),
         Clear(u32),
     }
 
-    fn held() -> impl Strategy<Value = State> {
-        prop_oneof![Just(State::Suspect), Just(State::Clean), Just(State::Dirty)]
+    fn held() -> impl Strategy<Value = CopyState> {
+        prop_oneof![Just(CopyState::Suspect), Just(CopyState::Clean), Just(CopyState::Dirty)]
     }
 
-    /// Runs are made likely: home follows the slot, give or take little.
+    /// Runs are likely: home mostly follows the slot.
     fn home() -> impl Strategy<Value = u64> {
         prop_oneof![4 => 0u64..40, 1 => HOME_PAGES_MAX - 10..HOME_PAGES_MAX]
     }
@@ -358,7 +357,7 @@ mod tests {
         ]
     }
 
-    type Twin = BTreeMap<u32, (u64, State, PageSum)>;
+    type Twin = BTreeMap<u32, (u64, CopyState, PageSum)>;
 
     fn twin_find(twin: &Twin, home: u64) -> Vec<u32> {
         twin.iter().filter(|(_, held)| held.0 == home).map(|(&slot, _)| slot).collect()
@@ -368,7 +367,7 @@ mod tests {
         let whole = |first: &u32| {
             (0..pages).all(|i| {
                 twin.get(&(first + i)).is_some_and(|&(h, state, _)| {
-                    h == home + u64::from(i) && matches!(state, State::Clean | State::Dirty)
+                    h == home + u64::from(i) && matches!(state, CopyState::Clean | CopyState::Dirty)
                 })
             })
         };
@@ -410,7 +409,7 @@ mod tests {
                 for slot in 0..slots {
                     let held = twin.get(&slot);
                     prop_assert_eq!(map.home(Slot(slot)), held.map(|h| HomePage(h.0)));
-                    prop_assert_eq!(map.state(Slot(slot)), held.map_or(State::Free, |h| h.1));
+                    prop_assert_eq!(map.state(Slot(slot)), held.map_or(CopyState::Free, |h| h.1));
                     prop_assert!(held.is_none_or(|h| map.sum(Slot(slot)) == h.2));
                 }
                 for home in (0..44).chain(HOME_PAGES_MAX - 12..HOME_PAGES_MAX + 2) {
@@ -421,7 +420,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(map.len(), twin.len() as u64);
-                for state in State::ALL {
+                for state in CopyState::ALL {
                     let counted = (0..slots).filter(|&s| map.state(Slot(s)) == state).count() as u64;
                     prop_assert_eq!(map.count(state), counted);
                 }
@@ -434,7 +433,7 @@ mod tests {
         let mut map = PageMap::new(slots);
         for slot in 0..slots {
             let home = HomePage(u64::from(slot) * stride % HOME_PAGES_MAX);
-            map.set(Slot(slot), home, State::Clean, slot.into());
+            map.set(Slot(slot), home, CopyState::Clean, slot.into());
         }
         map
     }
@@ -478,18 +477,18 @@ mod tests {
         );
         let mut one = PageMap::new(1);
         let (only, seven, eight) = (Slot(0), HomePage(7), HomePage(8));
-        one.set(only, seven, State::Dirty, 1);
-        one.set(only, eight, State::Clean, 2);
+        one.set(only, seven, CopyState::Dirty, 1);
+        one.set(only, eight, CopyState::Clean, 2);
         assert_eq!((one.find(seven), one.find(eight), one.sum(only)), (None, Some(only), 2));
         let run = |pages| one.runs(eight, pages).next();
         assert_eq!((run(1), run(2), run(u32::MAX)), (Some(only), None, None));
         one.clear(only);
-        assert_eq!((one.find(eight), one.count(State::Free)), (None, 1));
+        assert_eq!((one.find(eight), one.count(CopyState::Free)), (None, 1));
     }
 
     #[test]
     #[should_panic(expected = "cannot become Clean from Free")]
     fn a_free_slot_has_no_state_to_change() {
-        PageMap::new(2).set_state(Slot(1), State::Clean);
+        PageMap::new(2).set_state(Slot(1), CopyState::Clean);
     }
 }

@@ -8,10 +8,10 @@ use seekless_block::{
     StreamId,
 };
 
-use crate::core::page_map::{HomePage, Slot, State};
+use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::core::ram_cache::pieces;
 use crate::core::write_order::Mark;
-use crate::{Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Target};
+use crate::{Asked, Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, RequestId, Target};
 
 /// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
 pub(crate) const WAITS: u8 = 4;
@@ -181,10 +181,10 @@ impl Engine {
         if let Some(slot) = copy {
             return Found::Copy(slot);
         }
-        let dirty = self.copies.count(State::Dirty) > 0
+        let dirty = self.copies.count(CopyState::Dirty) > 0
             && pages
                 .into_iter()
-                .any(|page| self.copies.state_of(HomePage(page)) == Some(State::Dirty));
+                .any(|page| self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty));
         match copy {
             Some(slot) if dirty => Found::Copy(slot),
             _ if dirty => Found::Pieces,
@@ -219,7 +219,7 @@ impl Engine {
             let Some(index) = self.cache.find(piece) else { continue };
             self.cache.touch(index);
             let len = Sectors(piece.len);
-            self.out.push_back(Output::Move(Move {
+            self.out.push_back(Output::Move(MemoryMove {
                 from: Memory::Slot { index, offset: Sectors(piece.offset) },
                 to: Memory::Client { id, offset },
                 len,
@@ -270,7 +270,8 @@ impl Engine {
         if cluster > 0 && !self.cache.is_off() {
             // Only pages that stand there now: one that comes while the read is in flight may have been read before
             // it was written.
-            let usable = |s: u32| matches!(self.copies.state(Slot(s)), State::Clean | State::Dirty);
+            let usable =
+                |s: u32| matches!(self.copies.state(Slot(s)), CopyState::Clean | CopyState::Dirty);
             while from > slot.0 / cluster * cluster && usable(from - 1) {
                 from -= 1;
             }
@@ -314,8 +315,10 @@ impl Engine {
             let Some(this) = home.intersection(wanted) else { continue };
             at = this.end();
             // A clean copy is passed by: home is as good, and what stands beside it there comes along.
-            let slot =
-                self.copies.find(HomePage(page)).filter(|&s| self.copies.state(s) == State::Dirty);
+            let slot = self
+                .copies
+                .find(HomePage(page))
+                .filter(|&s| self.copies.state(s) == CopyState::Dirty);
             let from = match slot {
                 Some(slot) => Piece::Copy(slot),
                 None if self.free.overlaps(page..page + 1) => Piece::Zeroes,
@@ -384,7 +387,7 @@ impl Engine {
             read.skip = Sectors(0);
             Memory::Client { id: read.id, offset: read.offset }
         };
-        read.mark = self.writes.mark(self.writes_open);
+        read.mark = self.writes.mark();
         read.stream = asked.stream;
         if let Some(slot) = read.from {
             self.copies.begin_read(slot);

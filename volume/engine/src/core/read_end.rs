@@ -2,12 +2,12 @@
 
 use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
 
-use super::page_map::{HomePage, State, pages, slots};
+use super::page_map::{CopyState, HomePage, pages, slots};
 use super::ram_cache::pieces;
 use super::read::{ALONE, Join, Read, Waiting};
 use super::write_order::Mark;
 use crate::format::PageSum;
-use crate::{Engine, Fault, IoId, Memory, Move, Output, Pending, Sum, SumFor, Target};
+use crate::{Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, Sum, SumFor, Target};
 
 impl Engine {
     /// A read ended at the device. True where its checksums are awaited now, and its name is still in use.
@@ -39,12 +39,13 @@ impl Engine {
 
     /// The whole pages of a run read from home, where any of them has a copy in doubt.
     fn provable(&self, io: Extent) -> (u64, u32) {
-        if self.copies.count(State::Suspect) == 0 {
+        if self.copies.count(CopyState::Suspect) == 0 {
             return (0, 0);
         }
         let pages = self.whole_pages_of(io);
-        let any =
-            pages.clone().any(|page| self.copies.state_of(HomePage(page)) == Some(State::Suspect));
+        let any = pages
+            .clone()
+            .any(|page| self.copies.state_of(HomePage(page)) == Some(CopyState::Suspect));
         if any { (pages.start, (pages.end - pages.start) as u32) } else { (0, 0) }
     }
 
@@ -106,7 +107,7 @@ impl Engine {
         self.release(read);
         if ok {
             if let Some(index) = read.buffer {
-                self.out.push_back(Output::Move(Move {
+                self.out.push_back(Output::Move(MemoryMove {
                     from: Memory::Buffer { index, offset: read.skip },
                     to: Memory::Client { id: read.id, offset: read.offset },
                     len: read.wanted.len,
@@ -132,7 +133,7 @@ impl Engine {
                 // The fault may lie in what nobody asked for: again, without read-ahead and past RAM.
                 let mut exact = *read;
                 (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
-                exact.mark = self.writes.mark(self.writes_open);
+                exact.mark = self.writes.mark();
                 let name = self.start(Pending::Read(exact));
                 let memory = Memory::Client { id: read.id, offset: read.offset };
                 self.submit(name, Target::Home, Op::Read, exact.io, asked, Some(memory));
@@ -145,7 +146,7 @@ impl Engine {
                 let exact = read.io.len.0 == count * PAGE_SECTORS;
                 let (mut lost, mut spare) = (false, !exact);
                 for slot in slots(first.0..first.0 + count as u32) {
-                    if self.copies.state(slot) == State::Dirty {
+                    if self.copies.state(slot) == CopyState::Dirty {
                         lost = true;
                     } else {
                         // Home is still whole.
@@ -189,7 +190,7 @@ impl Engine {
                 let pages = (read.io.len.0 / PAGE_SECTORS) as u32;
                 for i in 0..pages {
                     let slot = first + i;
-                    if !matches!(self.copies.state(slot), State::Clean | State::Dirty) {
+                    if !matches!(self.copies.state(slot), CopyState::Clean | CopyState::Dirty) {
                         continue;
                     }
                     let Some(page) = self.copies.home(slot) else { continue };
@@ -206,13 +207,13 @@ impl Engine {
     }
 
     fn fill(&mut self, home: Extent, buffer: u32, from: Sectors, mark: Mark) {
-        let logged = self.copies.count(State::Dirty) > 0;
+        let logged = self.copies.count(CopyState::Dirty) > 0;
         for piece in pieces(home) {
             let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
             let stale = logged
                 && self
                     .pages_of(part)
-                    .any(|p| self.copies.state_of(HomePage(p)) == Some(State::Dirty));
+                    .any(|p| self.copies.state_of(HomePage(p)) == Some(CopyState::Dirty));
             if !stale {
                 self.fill_piece(part, buffer, from + (part.start - home.start), mark);
             }
@@ -226,7 +227,7 @@ impl Engine {
         }
         for piece in pieces(part) {
             let index = self.cache.insert(piece);
-            self.out.push_back(Output::Move(Move {
+            self.out.push_back(Output::Move(MemoryMove {
                 from: Memory::Buffer { index: buffer, offset },
                 to: Memory::Slot { index, offset: Sectors(piece.offset) },
                 len: part.len,

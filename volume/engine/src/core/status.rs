@@ -1,46 +1,48 @@
-//! What the engine tells of itself: progress, counters, what stands where.
+//! Reports of the engine: progress, counters, copies.
 
 use seekless_block::{Lba, PAGE_SECTORS, Sectors, SimTime};
 use seekless_learn::{Copy, Plan};
 
-use super::page_map::State;
+use super::page_map::CopyState;
 use crate::background::Progress;
 use crate::{Config, Engine, Mode, Stats};
 
 impl Engine {
-    /// When to call [`Self::handle`] with [`Input::Tick`], if ever: background work waits for its budget, or
-    /// for the clients to be idle.
+    /// When to send [`crate::Input::Tick`], if ever: background work waits for its budget or for
+    /// idle clients.
     #[must_use]
     pub const fn wakeup(&self) -> Option<SimTime> {
         self.background.wakeup
     }
 
-    /// How far the move to the installed plan has come; `None` when there is nothing to move.
+    /// Progress of the move to the installed plan; `None` without a move.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
         if self.state.is_detached() { None } else { self.background.progress() }
     }
 
-    /// What has been done so far.
+    /// The counters.
     #[must_use]
     pub const fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// Sectors that have a copy that may be used.
+    /// Sectors that have a usable copy.
     #[must_use]
     pub fn copied(&self) -> Sectors {
-        Sectors((self.copies.count(State::Clean) + self.copies.count(State::Dirty)) * PAGE_SECTORS)
+        Sectors(
+            (self.copies.count(CopyState::Clean) + self.copies.count(CopyState::Dirty))
+                * PAGE_SECTORS,
+        )
     }
 
-    /// The clean copies that stand where a plan may place them, in order of place: what is left of the plans that were
-    /// installed.
+    /// The clean copies in the places of plans, in order of place: the rest of all installed plans.
     #[must_use]
     pub fn standing(&self) -> Plan {
         let mut copies: Vec<Copy> = Vec::new();
-        for place in 0..self.geo.room().0 / PAGE_SECTORS {
+        for place in 0..self.geo.capacity().0 / PAGE_SECTORS {
             let slot = self.geo.slot_of_place(place);
-            if self.copies.state(slot) != State::Clean {
+            if self.copies.state(slot) != CopyState::Clean {
                 continue;
             }
             let Some(page) = self.copies.home(slot) else { continue };
@@ -58,13 +60,13 @@ impl Engine {
     /// Sectors whose only valid copy stands in the area.
     #[must_use]
     pub fn dirty(&self) -> Sectors {
-        Sectors(self.copies.count(State::Dirty) * PAGE_SECTORS)
+        Sectors(self.copies.count(CopyState::Dirty) * PAGE_SECTORS)
     }
 
     /// Sectors whose copies have yet to be proven equal to their homes.
     #[must_use]
     pub fn in_doubt(&self) -> Sectors {
-        Sectors(self.copies.count(State::Suspect) * PAGE_SECTORS)
+        Sectors(self.copies.count(CopyState::Suspect) * PAGE_SECTORS)
     }
 
     /// Where writes go now.
@@ -73,13 +75,14 @@ impl Engine {
         self.state.mode()
     }
 
-    /// The settings that it began with (where writes go now says [`Self::mode`]): memory is at least what the area's division needs.
+    /// The settings at the start ([`Self::mode`] may have changed since). The engine raises memory
+    /// sizes to what the area's division needs.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The plan at hand: what a better one should begin with.
+    /// The plan in force: a better one should begin with it.
     #[must_use]
     pub fn plan(&self) -> Plan {
         let copies = self.background.todo.wants().iter().map(|&(slot, page, pages)| Copy {
@@ -89,9 +92,9 @@ impl Engine {
         Plan { copies: copies.collect() }
     }
 
-    /// How much a plan may place.
+    /// Capacity for a plan.
     #[must_use]
     pub const fn room(&self) -> Sectors {
-        self.geo.room()
+        self.geo.capacity()
     }
 }

@@ -1,29 +1,29 @@
-//! The write path. In write-through, each write goes home. In write-back, whole pages go into the write buffer while it has
-//! space (BORG, FAST'09, 4.5); a write that is not aligned, or too large, goes home. A write waits for a write in flight to the
-//! same sectors, and for a page that is being destaged, and for nothing else.
+//! The write path. In write-through, each write goes home. In write-back, whole pages go to the
+//! write buffer while it has space (BORG, FAST'09, 4.5); an unaligned or too large write goes home.
+//! A write waits for a write in flight to the same sectors, and for a destage of its pages, and for
+//! nothing else.
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
-use crate::core::page_map::{HomePage, State};
+use crate::core::page_map::{CopyState, HomePage};
 use crate::core::ram_cache::pieces;
 use crate::core::read::WAITS;
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
-use crate::{Asked, Engine, Fault, Memory, Mode, Move, Output, Pending, RequestId, Target};
+use crate::{Asked, Engine, Fault, Memory, MemoryMove, Mode, Output, Pending, RequestId, Target};
 
-/// A write on its way home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HomeWrite {
     id: RequestId,
     extent: Extent,
     mark: Mark,
     since: Mark,
-    /// RAM keeps what it wrote.
+    /// RAM keeps the written bytes.
     keep: bool,
     fua: bool,
-    /// It gives its pages back.
+    /// The client gives the pages back.
     frees: bool,
-    /// It makes something in the write buffer void.
+    /// The write voids entries of the log.
     voids: bool,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Absorbed {
     mark: Mark,
     since: Mark,
     fua: bool,
-    /// Its client has been told.
+    /// The write is already acknowledged.
     told: bool,
-    /// Records it is part of that have not ended.
+    /// The records with a part of this write that have not ended.
     left: u32,
     failed: bool,
 }
@@ -63,8 +63,9 @@ impl Blocked {
     }
 }
 
-/// Whether the client gives pages back: a discard, or zeroes of which it keeps no space. A loop device writes both as
-/// holes in its file, and cannot be asked which of them was meant: home gets the zeroes either way.
+/// Whether the client gives pages back: a discard, or zeroes without reserved space. A loop device
+/// turns both into holes in its file, and does not tell them apart: home gets the zeroes in both
+/// cases.
 const fn frees(request: &Request) -> bool {
     match request.op {
         Op::Discard => true,
@@ -87,7 +88,8 @@ impl Engine {
         if self.rewrite(id, request) {
             return;
         }
-        // Without a write buffer in use, writes to the same sectors meet at the device, as they always did.
+        // Without a write buffer in use, the device orders writes to the same sectors, as on a bare
+        // disk.
         if self.log_in_use() && self.must_wait(request.extent) {
             self.blocked.push_back(Blocked { id, request: *request });
             return;
@@ -109,16 +111,14 @@ impl Engine {
         }
     }
 
-    /// Whether a write to these sectors has to wait for another write, or for a page to come to rest at home: one
-    /// that it covers in part while the write buffer holds all of it, or one that is on its way home.
+    /// Whether a write must wait: for another write to its sectors, for a destage of its pages, or
+    /// for the destage of a dirty page that the write covers in part.
     fn must_wait(&mut self, extent: Extent) -> bool {
-        if self.writes.open_overlaps(extent, self.writes_open)
-            || self.background.locks(self.pages_of(extent))
-        {
+        if self.writes.open_overlaps(extent) || self.background.locks(self.pages_of(extent)) {
             self.log.hurry = true;
             return true;
         }
-        if self.copies.count(State::Dirty) == 0 {
+        if self.copies.count(CopyState::Dirty) == 0 {
             return false;
         }
         let (touched, whole) = (self.pages_of(extent), self.whole_pages_of(extent));
@@ -126,7 +126,7 @@ impl Engine {
         for page in [touched.start, touched.end.saturating_sub(1)] {
             if touched.contains(&page)
                 && !whole.contains(&page)
-                && self.copies.state_of(HomePage(page)) == Some(State::Dirty)
+                && self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty)
             {
                 self.background.urgent(HomePage(page));
                 wait = true;
@@ -135,7 +135,7 @@ impl Engine {
         wait
     }
 
-    /// Tries the writes that waited, in order.
+    /// Tries the waiting requests again, in order.
     pub(crate) fn retry_blocked(&mut self) {
         self.retry_blocked = false;
         for _ in 0..self.blocked.len() {
@@ -150,7 +150,8 @@ impl Engine {
         }
     }
 
-    /// A page of the write buffer cannot be brought home: writes of a part of it, which wait for that, fail.
+    /// A page of the write buffer cannot go home: writes of a part of this page, which wait for
+    /// that, fail.
     pub(crate) fn fail_blocked(&mut self, page: HomePage, fault: fn(Extent) -> Fault) {
         let blocked = std::mem::take(&mut self.blocked);
         for waits in blocked {
@@ -168,17 +169,17 @@ impl Engine {
 
     pub(crate) fn write_home(&mut self, id: RequestId, request: &Request) {
         let extent = request.extent;
-        // Before anything later can look: no copy and no page in RAM may be used from here on, but for dirty ones:
-        // should this write fail, they are what is left.
+        // From here on nobody may use a clean copy or a page in RAM. Dirty copies stay: if this
+        // write fails, they are the newest bytes.
         let mut voids = false;
-        if self.copies.count(State::Clean)
-            + self.copies.count(State::Suspect)
-            + self.copies.count(State::Dirty)
+        if self.copies.count(CopyState::Clean)
+            + self.copies.count(CopyState::Suspect)
+            + self.copies.count(CopyState::Dirty)
             > 0
         {
             let slots = self.copies_of(extent);
             for &slot in &slots {
-                if self.copies.state(slot) == State::Dirty {
+                if self.copies.state(slot) == CopyState::Dirty {
                     voids = true;
                 } else {
                     voids |= self.is_live(slot);
@@ -193,9 +194,8 @@ impl Engine {
         let keep = payload && !self.cache.is_off();
         let frees = frees(request);
         let since = keep || frees;
-        let since = self.writes.mark(if since { self.writes_open } else { 0 });
+        let since = if since { self.writes.mark() } else { self.writes.now() };
         let mark = self.writes.begin(extent);
-        self.writes_open += 1;
         let fua = request.flags.contains(Flags::FUA);
         let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
         let io = self.start(Pending::HomeWrite(write));
@@ -207,11 +207,10 @@ impl Engine {
     pub(crate) fn home_write_done(&mut self, write: HomeWrite, ok: bool) {
         let HomeWrite { id, extent, mark, since, keep, fua, frees, voids } = write;
         self.writes.end(mark);
-        self.writes_open -= 1;
         self.retry_blocked |= !self.blocked.is_empty();
         self.sync.home_dirty = true;
         if ok && voids {
-            // No other write to these pages was let through meanwhile: what stands there is older.
+            // No other write to these pages was let through meanwhile: the log's copies are older.
             self.drop_copies(extent, |_| true);
         }
         if ok && keep {
@@ -223,22 +222,21 @@ impl Engine {
         let uncertain = ok && self.free_written(frees, extent, mark, since);
         let void = voids || self.sync.is_void(self.pages_of(extent));
         if ok && fua && (uncertain || void || self.log.failed) {
-            // What it, or a write before it, made void must not come back either; nor what failed.
+            // The FUA covers tombstones of earlier writes too, and the records that failed.
             self.sync.wait(Waiter::Write(id, extent));
         } else {
             self.complete(id, extent, ok);
         }
     }
 
-    /// Into the write buffer; there is room.
+    /// Into the write buffer, which has space.
     fn absorb(&mut self, id: RequestId, request: &Request) {
         let extent = request.extent;
         self.stats.absorbed += 1;
         self.cache.invalidate(extent);
         self.background.overtake(self.pages_of(extent));
-        let since = self.writes.mark(self.writes_open);
+        let since = self.writes.mark();
         let mark = self.writes.begin(extent);
-        self.writes_open += 1;
         let fua = request.flags.contains(Flags::FUA);
         let told = self.config.gather > Duration::ZERO && !fua;
         let absorbed = Absorbed { id, extent, mark, since, fua, told, left: 0, failed: false };
@@ -253,7 +251,7 @@ impl Engine {
             page += taken;
         }
         if told {
-            // No other write to these sectors is on its way: the log's order is theirs.
+            // No other write to these sectors is in flight: the log has their order.
             self.keep(id, extent);
             self.complete(id, extent, true);
         } else {
@@ -261,7 +259,7 @@ impl Engine {
         }
     }
 
-    /// A write of pages that all stand in the record that is being gathered takes their places there.
+    /// If all pages of a write stand in the open record, the new bytes replace the old ones there.
     fn rewrite(&mut self, id: RequestId, request: &Request) -> bool {
         let extent = request.extent;
         let pages = self.whole_pages_of(extent);
@@ -285,15 +283,14 @@ impl Engine {
         held
     }
 
-    /// A read that finds some of its sectors on their way to the log, as their client was told they were, waits.
+    /// A read waits if some of its sectors are acknowledged and on their way to the log.
     pub(crate) fn waits_for_log(
         &mut self,
         id: RequestId,
         wanted: Extent,
         request: Request,
     ) -> bool {
-        let waits = self.config.gather > Duration::ZERO
-            && self.writes.open_overlaps(wanted, self.writes_open);
+        let waits = self.config.gather > Duration::ZERO && self.writes.open_overlaps(wanted);
         if waits {
             self.log.hurry = true;
             self.blocked.push_back(Blocked { id, request });
@@ -301,7 +298,7 @@ impl Engine {
         waits
     }
 
-    /// A record that holds a part of an absorbed write has ended.
+    /// A record with a part of an absorbed write has ended.
     pub(crate) fn absorbed_done(&mut self, write: u32, ok: bool) {
         let a = self.absorbs.get(write);
         a.left -= 1;
@@ -312,7 +309,6 @@ impl Engine {
         let Absorbed { id, extent, mark, since, fua, told, failed, .. } = *a;
         self.absorbs.give(write);
         self.writes.end(mark);
-        self.writes_open -= 1;
         self.retry_blocked |= !self.blocked.is_empty();
         if told {
             if failed {
@@ -331,16 +327,16 @@ impl Engine {
         }
     }
 
-    /// What a client wrote stays in RAM.
+    /// RAM keeps the written bytes.
     fn keep(&mut self, id: RequestId, extent: Extent) {
-        let mark = self.writes.mark(0);
+        let mark = self.writes.now();
         if !self.cache.is_off() {
             self.keep_written(id, extent, mark, mark);
         }
     }
 
-    /// A completed write stays in RAM, unless another write to the same page was in flight with it: the
-    /// device alone knows which came last.
+    /// RAM keeps a completed write, unless another write to the same page was in flight with it:
+    /// only the device knows which came last.
     fn keep_written(&mut self, id: RequestId, extent: Extent, mark: Mark, since: Mark) {
         if extent.bytes() > self.config.buffer_bytes {
             return;
@@ -350,7 +346,7 @@ impl Engine {
             let part = Extent { start: extent.start + offset, len: Sectors(piece.len) };
             if !self.writes.touched(since, part, Some(mark)) {
                 let index = self.cache.insert(piece);
-                self.out.push_back(Output::Move(Move {
+                self.out.push_back(Output::Move(MemoryMove {
                     from: Memory::Client { id, offset },
                     to: Memory::Slot { index, offset: Sectors(piece.offset) },
                     len: part.len,

@@ -1,5 +1,5 @@
-//! docs/changing/on-disk-format.md, from the definitions that the code reads and writes by. `cargo xtask format-doc`
-//! writes it, `cargo xtask tidy` says when it is out of date.
+//! Writes docs/changing/on-disk-format.md from the definitions that the code reads and writes by:
+//! `cargo xtask format-doc`. `cargo xtask tidy` tells if the document is out of date.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use seekless_block::{PAGE_BYTES, Sectors, format_size};
 
 use super::field::{Layout, Part};
 use super::{
-    CHECKSUM_AT, CheckpointHeader, CheckpointPage, Content, Contents, ENTRIES_PER_PAGE, FIELDS_AT,
-    FreeMapPage, GUARD_PAGES, GUARD_REGION_PAGES, Geometry, GuardHeader, GuardPage, Header,
-    KIND_AT, LOG_SEGMENTS_MIN, PLAN_PER_PAGE, PlanHeader, PlanPage, RUNS_PER_PAGE,
-    SEGMENT_PAGES_DEFAULT, State, Superblock, VERSION, VERSION_AT, value::AreaFlags,
+    CHECKSUM_AT, CheckpointHeader, CheckpointPage, Content, Contents, CopyState, ENTRIES_PER_PAGE,
+    FIELDS_AT, FreeMapPage, GUARD_PAGES, GUARD_REGION_PAGES, Geometry, GuardHeader, GuardPage,
+    Header, KIND_AT, LOG_SEGMENTS_MIN, PLAN_PER_PAGE, PlanHeader, PlanPage, RUNS_PER_PAGE,
+    SEGMENT_PAGES_DEFAULT, Superblock, VERSION, VERSION_AT, value::AreaFlags,
 };
 
 const PAGES: [Layout; 9] = [
@@ -26,83 +26,91 @@ const PAGES: [Layout; 9] = [
 ];
 
 const INTRODUCTION: &str = "\
-# What stands on the area
+# On-disk format of the area
 
 <!-- Written by `cargo xtask format-doc` from volume/engine/src/format. Change it there. -->
 
-An area is a file, a device, or the end of the device that holds home. This is every byte of it that is not
-data. Numbers are little endian and counted in the units named; a page is 4 KiB, a sector 512 bytes. Bytes
-that no field covers are zero, and a page that holds something there is refused.
+An area is a file, a device, or the end of the device that holds home. This page describes every
+byte of the area that is not data. Numbers are little endian, in the units named. A page is 4 KiB, a
+sector 512 bytes. Bytes outside of all fields are zero; a page with other bytes there is refused.
 
-## What survives what
+## Damage and its cost
 
-Lost is what cannot be had again from home and area together. An area in which something is damaged that
-somebody needs is not attached: the error says what and where, and nothing is changed.
+Lost means: neither home nor the area has the data any more. If an essential part of an area is
+damaged, the area is not attached: the error names the damage and its position, and nothing is
+changed.
 
-| what happens | what is lost |
+| event | loss |
 |:--|:--|
 | the server stops in order | nothing |
-| the server or the machine stops at any moment | writes that no flush and no FUA promised, as with any disk; copies are used again once each was proven equal to home |
-| a copy for reading rots | nothing: its checksum tells, and home is read |
-| the map of a read segment rots | its copies |
-| a page of the log that home has already rots | nothing |
-| a page of the log that home has not yet rots | that page: reading it is an error, never other bytes |
-| a header in the middle of the log rots | nothing yet: a later header knows that it was there, and the area is not attached |
-| a page at which the log may go on cannot be read | nothing yet: the area is not attached, and `repair` says what may be lost |
-| one superblock rots | nothing: the other one is used, and the first written anew |
-| both superblocks rot, or a page of the checkpoint in use | nothing where nothing was dirty: a new area learns anew; else the area is not attached, and what is dirty stands in the log, found by its headers |
-| the plan rots | the plan |
-| the header of the guard region rots | nothing: what stands on home's ends tells the rest, and `repair` writes it anew |
-| the area is lost | in write-through nothing; in write-back what was not written home yet, and the two ends of home that the guard replaced |
+| the server or the machine stops at any moment | writes that no flush and no FUA covered, as with any disk; each copy is used again once it is proven equal to home |
+| a copy for reading is damaged | nothing: its checksum tells, and home is read |
+| the map of a read segment is damaged | its copies |
+| a page of the log is damaged, and home has the page | nothing |
+| a page of the log is damaged, and home does not have the page | that page: a read of it fails, and never returns other bytes |
+| a header in the middle of the log is damaged | nothing yet: a later header knows of it, and the area is not attached |
+| a page at which the log may go on is unreadable | nothing yet: the area is not attached, and `repair` says what may be lost |
+| one superblock is damaged | nothing: the other one is used, and the damaged one is written first |
+| both superblocks are damaged, or a page of the checkpoint in use | nothing if nothing was dirty: a new area learns from the start; else the area is not attached, and the log's headers find the dirty data |
+| the plan is damaged | the plan |
+| the header of the guard region is damaged | nothing: home's ends tell the state, and `repair` writes the header again |
+| the area is lost | in write-through nothing; in write-back all data that was not destaged, and the two ends of home that the guard replaced |
 
 ## The order of writes
 
-A bar is a flush: what comes before it is on stable storage before anything behind it is written.
+A bar is a flush: all writes before it are on stable storage before any write behind it begins.
 
-- **A change of the superblock**: copy A | copy B |. One is always good. Where one is found damaged or older
-  than the other, it is the first to be written.
-- **A new area**: zeroes over both superblocks | both copies |. What stood here before cannot be taken for a
-  part of it: every page names its area.
-- **A checkpoint**: its header and pages, in the place that is not in use; whatever was written home | the
-  superblock. It need not be of one moment: the log from its position on is read over it.
-- **A write that is absorbed**: header and data in one write. It counts where both are whole, which checksums
-  tell; a flush of the area makes it durable.
-- **A write home of what the log holds**: the write home | a record of kind `Tombstones` |, before a client's
-  flush or FUA is answered.
-- **Dirty data brought home**: the write home | a record whose `tail` is past its segment | only then may the
+- **A change of the superblock**: copy A | copy B |. One copy is always valid. If one copy is
+  damaged or older than the other, that copy is written first.
+- **A new area**: zeroes over both superblocks | both copies |. Former contents cannot count as a
+  part of the new area: every page names its area.
+- **A checkpoint**: its header and pages, in the place that is not in use; all pages written home |
+  the superblock. A checkpoint need not be of one moment: recovery applies the log from the
+  checkpoint's position on.
+- **An absorbed write**: header and data in one write. The record counts if the checksums of both
+  match; a flush of the area makes it durable.
+- **A write home of pages in the log**: the write home | a record of kind `Tombstones` |, before a
+  client's flush or FUA is answered.
+- **A destage**: the write home | a record whose `tail` is past its segment | only then may the
   segment be overwritten.
-- **A read segment written anew**: a record of kind `Invalid` | map and data, then a record of kind `Committed`.
-  Copies are not used after an unclean stop before they are proven, so no flush stands between those.
-- **Discarded pages, free map**: with any of these records, after home was flushed. A region in which the client writes
-  discarded pages again: a record of kind `FreeMap` that opens it |, before a client's flush or FUA is answered; a
-  checkpoint closes it again. Pages that may hold bytes of replicas are told one by one, before and after: a record
-  that they are `Stained` | the replicas; the client's write | a record that they are `Used` |, before its flush or
-  FUA is answered.
-- **A plan**: a superblock without a plan | header and pages of the plan | the superblock that names it.
-- **The guard put up**, before anything is absorbed: what was written home | home's ends into the guard region, and
-  its header, `between` | guard pages over home's ends | its header, `up` | only then the superblock that says write-back.
-- **The guard taken down**, when everything is home and the superblock says so: the guard region | its header,
-  `between` | home's ends as the region has them | its header, `down` |. After a crash a guard that was `between` is
-  taken down: where no sector of home's ends is the guard's, home counts; where each is the guard's or the region's,
-  they are written anew; anything else is somebody's who wrote past us, and is refused.
+- **A read segment that is written again**: a record of kind `Invalid` | map and data, then a record
+  of kind `Committed`. No flush stands between those: after an unclean stop, copies are used only
+  once they are proven.
+- **Discarded pages, free map**: with any of these records, after a flush of home. A region in which
+  the client writes discarded pages again: a record of kind `FreeMap` that opens the region |,
+  before a client's flush or FUA is answered; a checkpoint closes the region. Pages that may hold
+  bytes of replicas are recorded one by one, before and after: a record that they are `Stained` |
+  the replicas; the client's write | a record that they are `Used` |, before its flush or FUA is
+  answered.
+- **A plan**: a superblock without a plan | header and pages of the plan | the superblock that names
+  the plan.
+- **The guard goes up**, before anything is absorbed: all pages written home | home's ends into the
+  guard region, and its header, `between` | guard pages over home's ends | its header, `up` | only
+  then the superblock that says write-back.
+- **The guard goes down**, when everything is home and the superblock says so: the guard region |
+  its header, `between` | home's ends as the region has them | its header, `down` |. After a crash a
+  guard in state `between` is taken down. If no sector of home's ends is the guard's, home counts.
+  If each is the guard's or the region's, home's ends are written again from the region. Other
+  sectors come from somebody who wrote home without the server, and are refused.
 
-## Finding the end of the log
+## The end of the log
 
-From the checkpoint's position on, a header is the next where the page is good, area and place are right, the
-sequence number is the expected one and `previous` is the checksum of the header before. Where there is none,
-the start of the next segment is tried; where there is none either, the log ends. No record crosses the end of
-a segment, and each segment that was written begins with a header. A record of data with a sequence number above
-the highest `durable` that is found may be torn: where its data does not have the checksums that it says, the
-log ends before it. Where a header of this area with a higher sequence number than the last one says that
-more than the last one was durable, the log is damaged in its middle.
+From the checkpoint's position on, a header is the next record's if the page is undamaged, area and
+position are right, the sequence number is the expected one, and `previous` is the checksum of the
+header before. Without one there, the start of the next segment is tried; without one there either,
+the log ends. No record crosses the end of a segment, and each written segment begins with a header.
+A record of data with a sequence number above the highest `durable` found may be torn: if its data
+does not match its checksums, the log ends before it. The log is damaged in its middle if a header
+of this area with a higher sequence number says that more was durable than the last record.
 
-**The sum of a page's bytes** is the upper 48 bits of their XXH3-64 (no seed). It tells that a copy still equals home after
-a crash, so it must differ whenever bytes do: by chance it does not once in 2^48 times. It was a CRC-32C in version 1. That is no
-proof: two versions of a block which ends with its own CRC-32C (ext4's superblock, its blocks of directories and extents) have
-the same CRC-32C, always.
+**The sum of a page's bytes** is the upper 48 bits of their XXH3-64 (no seed). The sum tells that a
+copy still equals home after a crash, so different bytes must have different sums: chance makes two
+equal once in 2^48 times. Version 1 had a CRC-32C, which proves nothing: two versions of a block
+that ends with its own CRC-32C (ext4's superblock, its blocks of directories and extents) always
+have the same CRC-32C.
 
-An entry of the log counts as dirty, unless the `tail` has passed its segment; a later record of the same home
-page, or a tombstone, takes its place.
+An entry of the log counts as dirty unless the `tail` has passed its segment. A later record of the
+same home page, or a tombstone, replaces it.
 ";
 
 /// The document, as Markdown.
@@ -119,14 +127,14 @@ fn write(out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n## How every page begins\n")?;
     writeln!(
         out,
-        "These {FIELDS_AT} bytes keep their meaning in every version to come. This is version {VERSION}; a page of\n\
-         another one is refused.\n"
+        "These {FIELDS_AT} bytes keep their meaning in all later versions. This is version {VERSION}; a page of another\n\
+         version is refused.\n"
     )?;
-    table_head(out, &["byte", "bytes", "field", "type", "what it is"])?;
+    table_head(out, &["byte", "bytes", "field", "type", "meaning"])?;
     let about = [
         (0, VERSION_AT, "magic", "ASCII", "`SEEKLESS`"),
         (VERSION_AT, KIND_AT, "version", "u16", "of the format"),
-        (KIND_AT, CHECKSUM_AT, "kind", "u16", "which of the pages below it is"),
+        (KIND_AT, CHECKSUM_AT, "kind", "u16", "the kind of page, see below"),
         (
             CHECKSUM_AT,
             FIELDS_AT,
@@ -142,8 +150,8 @@ fn write(out: &mut String) -> std::fmt::Result {
         page(out, layout)?;
     }
     writeln!(out, "\n## Kinds of record\n")?;
-    writeln!(out, "Behind the count stand the items, each as long as its type.\n")?;
-    table_head(out, &["kind", "name", "item", "items at most", "what it says"])?;
+    writeln!(out, "The items follow the count, each as long as its type.\n")?;
+    table_head(out, &["kind", "name", "item", "items at most", "meaning"])?;
     for kind in Content::KINDS {
         let about = joined(kind.about);
         writeln!(
@@ -153,84 +161,77 @@ fn write(out: &mut String) -> std::fmt::Result {
         )?;
     }
     writeln!(out, "\n## States of a slot\n")?;
-    table_head(out, &["state", "name", "what it says"])?;
-    for state in State::ALL {
+    table_head(out, &["state", "name", "meaning"])?;
+    for state in CopyState::ALL {
         let about = match state {
-            State::Free => "no copy stands here; the rest of the entry is zero",
-            State::Suspect => "a copy not proven equal to home since the area was attached",
-            State::Clean => "a copy that equals home",
-            State::Dirty => "a copy newer than home; in the log alone",
+            CopyState::Free => "no copy; the rest of the entry is zero",
+            CopyState::Suspect => "a copy not proven equal to home since the area was attached",
+            CopyState::Clean => "a copy that equals home",
+            CopyState::Dirty => "a copy newer than home; in the log alone",
         };
         writeln!(out, "| {} | `{state:?}` | {about} |", state as u8)?;
     }
     writeln!(out, "\n## Flags of the area\n")?;
-    table_head(out, &["value", "name", "what it says"])?;
+    table_head(out, &["value", "name", "meaning"])?;
     for (flag, name, about) in AreaFlags::ALL {
         writeln!(out, "| {} | `{name}` | {about} |", flag.bits())?;
     }
     Ok(())
 }
 
-/// Where the regions stand, and an example.
+/// The positions of the regions, and an example.
 fn regions(out: &mut String) -> std::fmt::Result {
-    writeln!(out, "\n## Where things stand\n")?;
     writeln!(
         out,
-        "In pages from the area's start. A *slot* is a page of the segments, numbered from 0 and fewer than 2^32; a\n\
-         segment has 8 to 256 of them, a power of two, {SEGMENT_PAGES_DEFAULT} where nobody asks otherwise. Segments are numbered from 0\n\
-         as well: `R` for reading, one at least, and behind them `L` of log, {LOG_SEGMENTS_MIN} at least. The example is an area of\n\
-         1 GiB, a tenth of it log.\n"
+        "\n## Regions\n\n\
+         In pages from the area's start. A *slot* is a page of the segments, numbered from 0 and below\n\
+         2^32. A segment has 8 to 256 slots, a power of two; the default is {SEGMENT_PAGES_DEFAULT}. Segments are\n\
+         numbered from 0 as well: first `R` for reading, at least one, then `L` of log, at least {LOG_SEGMENTS_MIN}.\n\
+         The example is an area of 1 GiB, a tenth of it log.\n"
     )?;
-    let example =
-        Geometry::fit(Sectors(1 << 21), SEGMENT_PAGES_DEFAULT, Contents::new(10, Sectors(0)));
     table_head(out, &["region", "pages", "example: from page"])?;
-    if let Ok(g) = example {
-        let rows = [
-            ("superblock A".to_owned(), "1".to_owned(), 0),
-            ("superblock B".to_owned(), "1".to_owned(), 1),
-            (
-                "checkpoint, place 0".to_owned(),
-                format!("`C` = 1 + slots / {ENTRIES_PER_PAGE}, rounded up"),
-                g.checkpoint_at(0),
-            ),
-            ("checkpoint, place 1".to_owned(), "`C`".to_owned(), g.checkpoint_at(1)),
-            (
-                "plan".to_owned(),
-                format!("1 + slots of the read segments / {PLAN_PER_PAGE}, rounded up"),
-                g.plan_at(),
-            ),
-            ("read segments".to_owned(), "`R` segments".to_owned(), g.data_at()),
-            ("log".to_owned(), "`L` segments".to_owned(), g.data_at() + u64::from(g.read_slots())),
-            ("not used".to_owned(), "what one segment more would not fit in".to_owned(), g.pages()),
-            (
-                "guard region, behind an area that is not inside".to_owned(),
-                format!("{GUARD_REGION_PAGES} = 1 + 2 * {GUARD_PAGES}"),
-                (1 << 30) / PAGE_BYTES,
-            ),
-        ];
-        for (name, pages, at) in rows {
-            writeln!(out, "| {name} | {pages} | {at} |")?;
-        }
-        writeln!(
-            out,
-            "\nWhere `free_map_pages` is not 0, copies (replicas) stand in discarded pages of home. Then the regions are: two\n\
-             superblocks, two checkpoints, two free maps of `free_map_pages` pages ({RUNS_PER_PAGE} runs each; that of a checkpoint\n\
-             stands in the place of the same number), a map page for each read segment, the log. There is no plan; the pages of\n\
-             a read segment but its map stand in home, in a row from the page that its map names."
-        )?;
-        writeln!(
-            out,
-            "\nIn the example there are {} read segments and {} of log; {} of {} hold data or headers.",
-            g.read_segments(),
-            g.log_segments(),
-            format_size(u64::from(g.slots()) * PAGE_BYTES),
-            format_size(1 << 30),
-        )?;
+    if let Ok(g) =
+        Geometry::fit(Sectors(1 << 21), SEGMENT_PAGES_DEFAULT, Contents::new(10, Sectors(0)))
+    {
+        example(out, &g)?;
     }
     writeln!(
         out,
-        "\nHome's page `p` begins at sector `grid + 8 p` of home. What lies before the first whole page, and behind\n\
-         the last, has no copy. Home pages are numbered below 2^38 (1 PiB)."
+        "\nHome's page `p` begins at sector `grid + 8 p` of home. Sectors before the first whole page, and\n\
+         behind the last, have no copy. Home pages are numbered below 2^38 (1 PiB)."
+    )
+}
+
+/// The regions of an area of a GiB.
+fn example(out: &mut String, g: &Geometry) -> std::fmt::Result {
+    let checkpoint = format!("`C` = 1 + slots / {ENTRIES_PER_PAGE}, rounded up");
+    let plan = format!("1 + slots of the read segments / {PLAN_PER_PAGE}, rounded up");
+    let guard = format!("{GUARD_REGION_PAGES} = 1 + 2 * {GUARD_PAGES}");
+    let log_at = g.data_at() + u64::from(g.read_slots());
+    for (name, pages, at) in [
+        ("superblock A", "1", 0),
+        ("superblock B", "1", 1),
+        ("checkpoint, place 0", &checkpoint, g.checkpoint_at(0)),
+        ("checkpoint, place 1", "`C`", g.checkpoint_at(1)),
+        ("plan", &plan, g.plan_at()),
+        ("read segments", "`R` segments", g.data_at()),
+        ("log", "`L` segments", log_at),
+        ("not used", "too few for one segment more", g.pages()),
+        ("guard region, behind an area that is not inside", &guard, (1 << 30) / PAGE_BYTES),
+    ] {
+        writeln!(out, "| {name} | {pages} | {at} |")?;
+    }
+    writeln!(
+        out,
+        "\nIf `free_map_pages` is not 0, copies (replicas) stand in discarded pages of home. Then the regions\n\
+         are: two superblocks, two checkpoints, two free maps of `free_map_pages` pages ({RUNS_PER_PAGE} runs each),\n\
+         one for the checkpoint of the same number, a map page for each read segment, the log. There is no\n\
+         plan. The other pages of a read segment stand at home, in a row from the page that its map names.\n\n\
+         In the example there are {} read segments and {} of log; {} of {} hold data or headers.",
+        g.read_segments(),
+        g.log_segments(),
+        format_size(u64::from(g.slots()) * PAGE_BYTES),
+        format_size(1 << 30),
     )
 }
 
@@ -239,7 +240,7 @@ fn page(out: &mut String, layout: &Layout) -> std::fmt::Result {
     name[..1].make_ascii_uppercase();
     writeln!(out, "\n## {name} (kind {})\n", layout.kind)?;
     writeln!(out, "{}\n", joined(layout.about))?;
-    table_head(out, &["byte", "bytes", "field", "type", "what it is"])?;
+    table_head(out, &["byte", "bytes", "field", "type", "meaning"])?;
     for part in layout.parts {
         let Part { at, bytes, name, .. } = part;
         let format = match (part.count, part.format) {
@@ -257,7 +258,7 @@ fn page(out: &mut String, layout: &Layout) -> std::fmt::Result {
     Ok(())
 }
 
-/// A number as people know it.
+/// A number in its common form.
 fn limit(n: u64) -> String {
     match n {
         n if n < 1 << 32 => n.to_string(),

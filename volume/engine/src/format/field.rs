@@ -1,23 +1,23 @@
-//! One definition of a page's fields, from which come its struct, its codec and its table in the document.
+//! One definition of a page's fields gives its struct, its codec and its table in the document.
 
 use super::FormatError;
 
 /// A value with a fixed number of bytes, little endian.
 pub(super) trait Field: Sized {
-    /// Bytes it takes.
+    /// The length.
     const BYTES: usize;
-    /// What the document calls it.
+    /// The type's name in the document.
     const FORMAT: &'static str;
-    /// How many stand one behind the other.
+    /// The number of values in a row.
     const COUNT: usize = 1;
     /// Writes it to `out`, which has `BYTES` bytes.
     fn put(&self, out: &mut [u8]);
-    /// Reads it from `BYTES` bytes.
+    /// Reads a value from `BYTES` bytes.
     ///
     /// # Errors
-    /// What was expected where the bytes are no such value.
+    /// The expected values, if the bytes are none.
     fn get(bytes: &[u8]) -> Result<Self, &'static str>;
-    /// The number that it is, where it is one.
+    /// The value as a number, if it is one.
     fn number(&self) -> Option<u64> {
         None
     }
@@ -36,7 +36,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Its bytes within the page.
+    /// The field's bytes within the page.
     pub(super) const fn range(&self) -> std::ops::Range<usize> {
         self.at..self.at + self.bytes
     }
@@ -52,7 +52,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Whether the fields stand in order, behind the frame, apart from each other and within the page.
+    /// Whether the fields stand in order, behind the frame, without overlap, within the page.
     pub(super) const fn is_sound(&self) -> bool {
         let (mut i, mut end) = (0, super::FIELDS_AT);
         while i < self.parts.len() {
@@ -76,7 +76,7 @@ impl Layout {
     }
 }
 
-/// Reads one field and holds it against its range.
+/// Reads one field and checks its range.
 pub(super) fn read<T: Field>(
     page: &super::Page,
     layout: &Layout,
@@ -102,7 +102,8 @@ pub(super) fn read<T: Field>(
     Ok(value)
 }
 
-/// `page! { /// about  Name "shown name" = kind, check; /// about  at field: type where low..=high, ... }`
+/// `page! { /// about  Name "shown name" = kind, check; /// about  at field: type where low..=high,
+/// ... }`
 macro_rules! page {
     ($(#[doc = $about:literal])+ $name:ident $shown:literal = $kind:literal, $check:expr;
      $($(#[doc = $what:literal])+ $at:literal $field:ident: $type:ty $(where $low:literal..=$high:expr)?,)+) => {
@@ -133,7 +134,7 @@ macro_rules! page {
             /// Fills a page and returns its checksum.
             ///
             /// # Panics
-            /// Where the fields contradict each other, so that nobody could read the page: a bug.
+            /// If the fields contradict each other, so that nobody could read the page: a bug.
             pub fn encode(&self, page: &mut $crate::format::Page) -> u32 {
                 let check: fn(&Self) -> Result<(), $crate::format::FormatError> = $check;
                 let checked = check(self);
@@ -153,7 +154,8 @@ macro_rules! page {
             /// Reads a page.
             ///
             /// # Errors
-            /// Where the bytes are not what [`Self::encode`] writes; see [`FormatError`](crate::format::FormatError).
+            /// If [`Self::encode`] cannot have written the bytes; see
+            /// [`FormatError`](crate::format::FormatError).
             pub fn decode(bytes: &[u8]) -> Result<Self, $crate::format::FormatError> {
                 let page = $crate::format::open(bytes, $shown, $kind)?;
                 let read = Self {
@@ -161,7 +163,7 @@ macro_rules! page {
                 };
                 let check: fn(&Self) -> Result<(), $crate::format::FormatError> = $check;
                 check(&read)?;
-                // Nothing may hide where nothing is written: it would be lost at the next write.
+                // Bytes outside of all fields must be zero: else the next write would lose them.
                 let mut again = [0; seekless_block::PAGE_BYTES as usize];
                 read.fill(&mut again);
                 let fields = $crate::format::FIELDS_AT..;

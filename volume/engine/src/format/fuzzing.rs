@@ -1,4 +1,5 @@
-//! Entry points for fuzzers: any bytes, and what must hold for them. It refuses to know which fuzzer calls.
+//! Entry points for fuzzers: any bytes, and what must hold for them. It refuses to know which
+//! fuzzer calls.
 
 use seekless_block::PAGE_BYTES;
 

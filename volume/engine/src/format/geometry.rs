@@ -1,4 +1,4 @@
-//! Where what stands in an area: addresses in pages from its start, nothing else.
+//! Positions of the parts of an area: addresses in pages from its start, nothing else.
 
 use std::ops::Range;
 
@@ -6,34 +6,35 @@ use seekless_block::{Bytes, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use super::pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE, RUNS_PER_PAGE};
 
-/// Pages in a segment where nobody asked for another number: 1 MiB.
+/// The default number of pages in a segment: 1 MiB.
 pub const SEGMENT_PAGES_DEFAULT: u32 = 256;
-/// A log that goes round has one segment to write and one that it wrote before.
-pub const LOG_SEGMENTS_MIN: u32 = 2;
+/// A circular log has one segment to write and the one before.
+pub(crate) const LOG_SEGMENTS_MIN: u32 = 2;
 const SEGMENT_PAGES: Range<u32> = 8..257;
 /// Pages of the two superblocks.
 const SUPERBLOCKS: u64 = 2;
 
-/// The log, which is the write buffer as well, of an area beside replicas, unless its size is named.
+/// The default size of the log, which is also the write buffer, of an area with replicas.
 const LOG_BESIDE_REPLICAS: Bytes = Bytes(32 << 20);
 
-/// What an area is divided for.
+/// The purpose of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Copies in the area itself, and a write buffer.
     Copies {
-        /// Share of the segments that are the write buffer. A few are always: they hold the log.
+        /// Share of the segments that are the write buffer. The log always has a few segments.
         write_buffer_percent: u8,
     },
-    /// Copies in free pages of home (FS2, SOSP'05): all that their maps leave of the area is the write buffer.
+    /// Copies in free pages of home (FS2, SOSP'05). The write buffer has all of the area except the
+    /// maps of replicas.
     Replicas {
-        /// How much they may take.
+        /// Most sectors of replicas.
         most: Sectors,
     },
 }
 
 impl Contents {
-    /// Replicas where they may take anything, else copies in the area.
+    /// Replicas if they may take any space, else copies in the area.
     #[must_use]
     pub const fn new(write_buffer_percent: u8, replicas: Sectors) -> Self {
         match replicas.0 {
@@ -45,66 +46,46 @@ impl Contents {
 
 /// Why an area cannot be divided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum GeometryError {
-    /// Segments of an impossible size.
     #[error("segments of {found} pages; expected a power of two from 8 to 256")]
-    SegmentPages {
-        /// Pages asked for.
-        found: u32,
-    },
-    /// A share that is none.
+    SegmentPages { found: u32 },
     #[error("{found} percent of the area for the write buffer; expected 0 to 100")]
-    Percent {
-        /// What was asked for.
-        found: u8,
-    },
-    /// Too few segments.
+    Percent { found: u8 },
     #[error(
         "{read} segments for reading and {log} of log; expected at least 1 and {LOG_SEGMENTS_MIN}"
     )]
-    Segments {
-        /// Segments for reading.
-        read: u32,
-        /// Segments of the log.
-        log: u32,
-    },
-    /// More than slots can be numbered.
+    Segments { read: u32, log: u32 },
     #[error("{pages} pages in segments; expected less than 2^32 (16 TiB): use a smaller area")]
-    TooLarge {
-        /// Pages of all segments.
-        pages: u64,
-    },
-    /// No room for the least of everything.
+    TooLarge { pages: u64 },
     #[error(
         "an area of {}; with segments of {segment_pages} pages it needs at least {} bytes ({}): use a larger area or smaller segments",
         .area.bytes(), .needed.bytes().0, .needed.bytes()
     )]
-    TooSmall {
-        /// What there is.
-        area: Sectors,
-        /// Pages in a segment.
-        segment_pages: u32,
-        /// What would do.
-        needed: Sectors,
-    },
+    TooSmall { area: Sectors, segment_pages: u32, needed: Sectors },
 }
 
-/// How an area is divided: two superblocks, two places for a checkpoint, the plan, the read segments, the
-/// segments of the log.
+/// The division of an area: two superblocks, two places for a checkpoint, the plan, the read
+/// segments, the segments of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    segment_pages: u32,
-    read_segments: u32,
-    log_segments: u32,
-    /// Pages of a free map; 0 where copies stand in the area.
+    /// Never 0.
+    pub(crate) segment_pages: u32,
+    pub(crate) read_segments: u32,
+    pub(crate) log_segments: u32,
+    /// Pages of a free map; 0 if copies stand in the area.
     free_map_pages: u32,
 }
 
 impl Geometry {
-    /// From the numbers that the superblock holds.
+    /// No area.
+    pub(crate) const NONE: Self =
+        Self { segment_pages: 8, read_segments: 0, log_segments: 0, free_map_pages: 0 };
+
+    /// The division that the superblock names.
     ///
     /// # Errors
-    /// Where they are out of their limits.
+    /// If a number is out of its limits.
     pub fn new(segment_pages: u32, read: u32, log: u32) -> Result<Self, GeometryError> {
         if !segment_pages.is_power_of_two() || !SEGMENT_PAGES.contains(&segment_pages) {
             return Err(GeometryError::SegmentPages { found: segment_pages });
@@ -119,16 +100,17 @@ impl Geometry {
         Ok(Self { segment_pages, read_segments: read, log_segments: log, free_map_pages: 0 })
     }
 
-    /// The same with the copies in free pages of home, and free maps of so many pages each in the area.
+    /// The same with copies in free pages of home, and free maps of this many pages each in the
+    /// area.
     #[must_use]
-    pub const fn with_free_map(self, free_map_pages: u32) -> Self {
+    pub(crate) const fn with_free_map(self, free_map_pages: u32) -> Self {
         Self { free_map_pages, ..self }
     }
 
-    /// How an area of `area` sectors is divided for `contents`: all sizes follow from here.
+    /// The division of an area of `area` sectors for `contents`: all sizes follow from here.
     ///
     /// # Errors
-    /// Where a number is out of its limits, or the area too small or too large.
+    /// If a number is out of its limits, or the area is too small or too large.
     pub fn fit(
         area: Sectors,
         segment_pages: u32,
@@ -142,17 +124,21 @@ impl Geometry {
         }
     }
 
-    /// The same with segments of at most `segment_pages` pages, halved until the area is large enough; `None` where it is too
-    /// small for any.
+    /// The same with segments of at most `segment_pages` pages, halved until the area is large
+    /// enough; `None` if the area is too small for any.
     #[must_use]
-    pub fn fit_smaller(area: Sectors, segment_pages: u32, contents: Contents) -> Option<Self> {
+    pub(crate) fn fit_smaller(
+        area: Sectors,
+        segment_pages: u32,
+        contents: Contents,
+    ) -> Option<Self> {
         std::iter::successors(Some(segment_pages), |pages| Some(pages / 2))
             .take_while(|pages| *pages >= SEGMENT_PAGES.start)
             .find_map(|pages| Self::fit(area, pages, contents).ok())
     }
 
-    /// How large an area beside `replicas` sectors of replicas is by default: their maps, what is free, and a log of 32 MiB,
-    /// with a sixteenth more, since a log makes checkpoints longer.
+    /// The default size of an area for `replicas` sectors of replicas: their maps, the free maps,
+    /// and a log of 32 MiB. A sixteenth is added, since a longer log makes checkpoints longer.
     #[must_use]
     pub fn area_beside(replicas: Sectors) -> Sectors {
         let contents = Contents::Replicas { most: replicas };
@@ -164,8 +150,8 @@ impl Geometry {
         Sectors(bytes / PAGE_BYTES * PAGE_SECTORS)
     }
 
-    /// What stands in an area that is divided like this, and is of `area` sectors: dividing such an area for it gives these
-    /// numbers. Of shares that divide alike, the smallest; 0 where none does.
+    /// The contents for which [`Self::fit`] gives this division in an area of `area` sectors. Of
+    /// several equal shares, the smallest; 0 if none fits.
     #[must_use]
     pub fn contents(&self, area: Sectors) -> Contents {
         if self.free_map_pages > 0 {
@@ -176,14 +162,15 @@ impl Geometry {
         share((0..=100).find(alike).unwrap_or(0))
     }
 
-    /// How much a plan, or replicas, may fill: the segments for reading without their maps.
+    /// Capacity for a plan or for replicas: the read segments without their maps.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         let held = self.segment_pages as u64 - 1;
         Sectors(self.read_segments as u64 * held * PAGE_SECTORS)
     }
 
-    /// An area beside replicas of `replicas` sectors at most: their maps, what is free, and a log in all the rest.
+    /// The division for at most `replicas` sectors of replicas: their maps, the free maps, and the
+    /// log in the rest.
     fn fit_replicas(
         area: Sectors,
         segment_pages: u32,
@@ -193,8 +180,8 @@ impl Geometry {
         let held = u64::from(segment_pages.max(2)) - 1;
         let read = number((replicas.0 / PAGE_SECTORS).div_ceil(held).max(1));
         let pages = area.0 / PAGE_SECTORS;
-        // Twice as many pages as replicas take may be stained, every second one of them alone; as much again for what
-        // is free.
+        // Up to twice as many pages as replicas take may be stained, in the worst case every second
+        // page. The free map gets the same space again.
         let slots = u64::from(read) * u64::from(segment_pages);
         let free = number(2 * slots.div_ceil(RUNS_PER_PAGE.into()) + (pages / 64).min(4096));
         let with =
@@ -204,7 +191,7 @@ impl Geometry {
             let needed = Sectors(least.pages() * PAGE_SECTORS);
             return Err(GeometryError::TooSmall { area, segment_pages, needed });
         }
-        // A longer log makes a longer checkpoint: at most one page for every so many of it.
+        // A longer log makes a longer checkpoint: at most one page for this many pages of log.
         let mut log =
             u64::from(LOG_SEGMENTS_MIN) + (pages - least.pages()) / u64::from(segment_pages);
         while with(log)?.pages() > pages {
@@ -213,8 +200,8 @@ impl Geometry {
         with(log)
     }
 
-    /// As many segments as an area of this size has room for, `log_percent` of them (rounded up) for the
-    /// write buffer, which gets [`LOG_SEGMENTS_MIN`] at least and leaves one segment for reading.
+    /// As many segments as the area has space for. The write buffer gets `log_percent` of them,
+    /// rounded up, and at least [`LOG_SEGMENTS_MIN`]. At least one segment is for reading.
     fn fit_copies(
         area: Sectors,
         segment_pages: u32,
@@ -236,7 +223,7 @@ impl Geometry {
             let needed = Sectors(smallest.pages() * PAGE_SECTORS);
             return Err(GeometryError::TooSmall { area, segment_pages, needed });
         }
-        // One segment more never takes fewer pages: halve the range until it is one.
+        // One segment more never takes fewer pages: a binary search.
         let (mut fits, mut past) = (least, pages / u64::from(segment_pages) + 1);
         let mut found = smallest;
         while past - fits > 1 {
@@ -269,19 +256,19 @@ impl Geometry {
         self.log_segments
     }
 
-    /// The numbers of the log's segments, which come behind those for reading.
+    /// The numbers of the log's segments, which follow the read segments.
     #[must_use]
-    pub const fn log_segment_numbers(&self) -> Range<u32> {
+    pub(crate) const fn log_segment_numbers(&self) -> Range<u32> {
         self.read_segments..self.read_segments + self.log_segments
     }
 
-    /// Pages of all segments, maps and headers among them.
+    /// Pages of all segments, with maps and headers.
     #[must_use]
     pub const fn slots(&self) -> u32 {
         (self.read_segments + self.log_segments) * self.segment_pages
     }
 
-    /// Pages of the read segments, maps among them.
+    /// Pages of the read segments, with maps.
     #[must_use]
     pub const fn read_slots(&self) -> u32 {
         self.read_segments * self.segment_pages
@@ -299,7 +286,7 @@ impl Geometry {
         SUPERBLOCKS + place as u64 * self.checkpoint_pages()
     }
 
-    /// Pages of a free map; 0 where copies stand in the area.
+    /// Pages of a free map; 0 if copies stand in the area.
     #[must_use]
     pub const fn free_map_pages(&self) -> u32 {
         self.free_map_pages
@@ -307,11 +294,11 @@ impl Geometry {
 
     /// The first page of a free map's place, 0 or 1.
     #[must_use]
-    pub const fn free_map_at(&self, place: u8) -> u64 {
+    pub(crate) const fn free_map_at(&self, place: u8) -> u64 {
         self.checkpoint_at(2) + place as u64 * self.free_map_pages as u64
     }
 
-    /// The page of the area that a slot is; `None` for a replica's, which stands in home.
+    /// The page of the area that a slot is; `None` for a replica, which stands at home.
     #[must_use]
     pub const fn page_of(&self, slot: u32) -> Option<u64> {
         let read = self.read_slots();
@@ -326,9 +313,9 @@ impl Geometry {
         }
     }
 
-    /// Pages of the plan: its header and its entries. None where copies stand in home.
+    /// Pages of the plan: its header and its entries. None if copies stand at home.
     #[must_use]
-    pub const fn plan_pages(&self) -> u64 {
+    pub(crate) const fn plan_pages(&self) -> u64 {
         if self.free_map_pages > 0 {
             return 0;
         }
@@ -337,13 +324,13 @@ impl Geometry {
 
     /// The first page of the plan.
     #[must_use]
-    pub const fn plan_at(&self) -> u64 {
+    pub(crate) const fn plan_at(&self) -> u64 {
         self.checkpoint_at(2) + 2 * self.free_map_pages as u64
     }
 
-    /// The page that is slot 0.
+    /// The page of slot 0.
     #[must_use]
-    pub const fn data_at(&self) -> u64 {
+    pub(crate) const fn data_at(&self) -> u64 {
         self.plan_at() + self.plan_pages()
     }
 
@@ -374,7 +361,7 @@ mod tests {
         Geometry::fit(area, segment, Contents::new(percent, Sectors(0)))
     }
 
-    /// Divided anew for what it is divided for.
+    /// Divides the area again for its own contents.
     fn fit_like(area: Sectors, g: &Geometry) -> Result<Geometry, GeometryError> {
         Geometry::fit(area, g.segment_pages(), g.contents(area))
     }
@@ -398,7 +385,7 @@ mod tests {
                     let all = read + log;
                     let share = (u64::from(all) * u64::from(percent)).div_ceil(100);
                     prop_assert_eq!(u64::from(log), share.clamp(2, u64::from(all) - 1));
-                    // One more segment of either kind would not do with this share.
+                    // With this share one more segment of either kind does not fit.
                     let share = (u64::from(all + 1) * u64::from(percent)).div_ceil(100);
                     let log = share.clamp(2, u64::from(all)) as u32;
                     prop_assert!(Geometry::new(segment, all + 1 - log, log).unwrap().pages() > pages);

@@ -1,5 +1,6 @@
-//! The guard of a disk that was in use before it had an area: what stands on its two ends while the area holds its
-//! newest data, and behind the area, which keeps what stood there. The engine knows nothing of it; the driver does.
+//! The guard of a disk that was in use before it had an area: pages on the disk's two ends while
+//! the area holds its newest data. The guard region behind the area keeps the original pages. The
+//! driver handles the guard; the engine does not.
 
 use seekless_block::{PAGE_BYTES, PAGE_SECTORS, Sectors};
 
@@ -9,26 +10,26 @@ use super::pages::COUNT_MAX;
 use super::value::{AreaId, Label};
 use crate::core::page_map::HOME_PAGES_MAX;
 
-/// Pages at either end of home that the guard replaces: 128 KiB. There stand the marks of partition tables and file
-/// systems that the kernel and blkid look for, Btrfs' at 64 KiB and RAID's before the end included.
+/// Pages at each end of home that the guard replaces: 128 KiB. The kernel and blkid look there for
+/// partition tables and file systems, with Btrfs' mark at 64 KiB and RAID's before the end.
 pub const GUARD_PAGES: u64 = 32;
 /// Pages of the guard region: its header, home's first pages, home's last.
 pub const GUARD_REGION_PAGES: u64 = 1 + 2 * GUARD_PAGES;
-/// What every sector of a guard says, or nearly so.
+/// The words of every sector of a guard, almost complete.
 pub const GUARD_WORDS: &[u8] = b"BELONGS TO A SEEKLESS AREA";
-/// The fields of a guard page end here, and the words begin.
+/// The fields of a guard page end here, and its words begin.
 const WORDS_AT: usize = 128;
 const WORDS: usize = PAGE_BYTES as usize - WORDS_AT;
 
-/// How far the guard has come.
+/// The state of the guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GuardState {
     /// Home is as clients see it.
     #[default]
     Down = 0,
-    /// Each sector of home's ends is the guard's or the region's; the region does not change.
+    /// Each sector of home's ends equals the guard or the region; the region does not change.
     Between = 1,
-    /// Home's ends are the guard's, and what clients see of them is the region's.
+    /// Home's ends are the guard. Clients see the region in their place.
     Up = 2,
 }
 
@@ -49,36 +50,36 @@ impl Field for GuardState {
 }
 
 page! {
-    /// Begins the guard region, which stands behind an area that is not inside. All that changes stands in its
-    /// first sector, so that it is wholly old or wholly new after a crash.
+    /// Begins the guard region, which stands behind an area on another device than home. All that
+    /// changes stands in the first sector, which a crash leaves wholly old or wholly new.
     GuardHeader "guard header" = 7, |_| Ok(());
-    /// Of which area.
+    /// The area's id.
     16 uuid: AreaId,
     /// Counts how often the guard was put up.
     32 generation: u64 where 0..=COUNT_MAX,
-    /// Size of home: where its last pages stand.
+    /// Size of home: the guard's last pages stand at its end.
     40 home_capacity: Sectors where 1..=HOME_PAGES_MAX * PAGE_SECTORS,
-    /// CRC-32C of the pages behind this one where the guard is between; else 0.
+    /// CRC-32C of the pages behind this one in state `between`; else 0.
     48 sum: u32,
-    /// How far the guard has come.
+    /// The state of the guard.
     52 state: GuardState,
-    /// Where the area stood when the guard was put up, as the guard pages say it.
+    /// The area's name at the time when the guard was put up, as in the guard pages.
     56 place: Label,
 }
 
 page! {
-    /// Stands on home's first 32 and last 32 pages' worth of sectors while the area may hold the only copy of
-    /// something. No file system, partition table or RAID begins or ends like this.
+    /// Stands on home's first 32 and last 32 pages while the area may hold the only copy of some
+    /// data. No file system, partition table or RAID begins or ends like this.
     GuardPage "guard page" = 8, |_| Ok(());
-    /// Of which area.
+    /// The area's id.
     16 uuid: AreaId,
-    /// Of which putting up.
+    /// The generation in the guard header.
     32 generation: u64 where 0..=COUNT_MAX,
-    /// Which of the pages it is, counted through both ends.
+    /// The page's number, counted through both ends.
     40 number: u32 where 0..=2 * GUARD_PAGES - 1,
-    /// Where the area stood, as its driver says it.
+    /// The area's name, as its driver gave it.
     48 place: Label,
-    /// For people: what to do. Every sector has a part of it, so that none is zero.
+    /// Instructions for people. Every sector has a part of them, so that no sector is zero.
     128 words: [u8; WORDS],
 }
 
@@ -99,14 +100,14 @@ impl GuardPage {
         Self { uuid, generation, number, place, words }
     }
 
-    /// All of them, one behind the other, as they stand on home.
+    /// All guard pages in order, as they stand on home.
     #[must_use]
     pub fn all(uuid: AreaId, generation: u64, place: Label) -> Vec<u8> {
         let mut bytes = Vec::with_capacity((2 * GUARD_PAGES * PAGE_BYTES) as usize);
         let mut page: Page = [0; PAGE_BYTES as usize];
         Self::new(uuid, generation, 0, place).encode(&mut page);
         for number in 0..2 * GUARD_PAGES as u32 {
-            // They differ in nothing else.
+            // The pages differ only in their numbers.
             number.put(&mut page[const { Self::LAYOUT.part(40).range() }]);
             super::seal(&mut page, Self::LAYOUT.kind);
             bytes.extend_from_slice(&page);

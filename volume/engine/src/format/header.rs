@@ -1,42 +1,44 @@
-//! The page that says what stands behind it: the map of a read segment, and the header of a record of the log.
+//! The map of a read segment, and the header of a record of the log: one page describes the pages
+//! behind it.
 
 use super::FormatError;
 use super::field::{Field, page};
 use super::pages::COUNT_MAX;
 use super::value::{AreaId, Entry, Position, Run};
-use crate::core::page_map::{HOME_PAGES_MAX, State};
+use crate::core::page_map::{CopyState, HOME_PAGES_MAX};
 
 page! {
     /// The first page of a read segment, its map; or the first page of a record in the log.
     ///
-    /// A record is the next of the log where it stands where it says, carries the next sequence number, and
-    /// repeats the checksum of the header before it.
+    /// A record is the next of the log if it stands at its own position, carries the next sequence
+    /// number, and repeats the checksum of the header before it.
     Header "header of a segment or record" = 6, writable;
-    /// Of which area.
+    /// The area's id.
     16 uuid: AreaId,
-    /// Number of the record; each is one more than the one before. 0 in the map of a read segment.
+    /// Number of the record: one more than that of the record before. 0 in the map of a read
+    /// segment.
     32 sequence: u64 where 0..=COUNT_MAX,
-    /// The highest sequence number known to be on stable storage when this was written; in the map of a segment
-    /// of replicas, the home page in which the first of them stands.
+    /// The highest sequence number known to be on stable storage when this page was written. In the
+    /// map of a segment of replicas: the home page in which the first of them stands.
     40 durable: u64 where 0..=COUNT_MAX,
-    /// The plan that was at work; 0 for none.
+    /// The plan in force; 0 for none.
     48 plan_generation: u64 where 0..=COUNT_MAX,
-    /// Where this page stands.
+    /// The position of this page.
     56 position: Position,
     /// Checksum of the header before; 0 in the map of a read segment.
     64 previous: u32,
-    /// The segment in which the oldest record that still matters stands.
+    /// The segment with the oldest record that still matters.
     68 tail: u32,
-    /// Which kind of record it is, how many items it has, and the items.
+    /// The kind of record, the number of its items, and the items.
     72 content: Content,
 }
 
-/// A range of home pages of which nothing that the log says before counts any more.
+/// A range of home pages whose earlier entries in the log are void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tombstone {
     /// First home page.
     pub first: u64,
-    /// How many.
+    /// The number of pages.
     pub pages: u32,
 }
 
@@ -66,13 +68,14 @@ pub(super) struct Kind {
     pub(super) about: &'static [&'static str],
 }
 
-/// Bytes from the kind of the content to the end of the page, and of these behind kind and count.
+/// Bytes from the kind of the content to the end of the page. Kind and count take the first of
+/// them.
 const CONTENT_BYTES: usize = seekless_block::PAGE_BYTES as usize - 72;
 const ITEM_BYTES: usize = CONTENT_BYTES - 4;
 
 macro_rules! contents {
     ($($(#[doc = $about:literal])+ $code:literal $name:ident($item:ty),)+) => {
-        /// What a header says.
+        /// The content of a header.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Content {
             $($(#[doc = $about])+ $name(Vec<$item>),)+
@@ -89,15 +92,15 @@ macro_rules! contents {
                 },
             )+];
 
-            /// How many items one header has room for, at a kind like this one.
+            /// How many items of this kind fit into a header.
             #[must_use]
-            pub const fn items_max(&self) -> usize {
+            pub(crate) const fn items_max(&self) -> usize {
                 match self {
                     $(Self::$name(_) => ITEM_BYTES / <$item as Field>::BYTES,)+
                 }
             }
 
-            /// How many items it has.
+            /// The number of items.
             #[must_use]
             pub const fn len(&self) -> usize {
                 match self {
@@ -134,23 +137,23 @@ macro_rules! contents {
 }
 
 contents! {
-    /// The map of a read segment: item `i` tells of the `i`-th data page behind it. None is dirty.
+    /// The map of a read segment: item `i` describes the `i`-th data page behind it. None is dirty.
     1 ReadMap(Entry),
-    /// As many pages of data follow, each with its item. None is free. Without items the record is a mark
-    /// that only tells how far the log is `durable`.
+    /// As many pages of data follow, each with its item. None is free. A record without items is a
+    /// mark that only tells how far the log is `durable`.
     2 Data(Entry),
-    /// What the log says of these pages up to here is void: home is newer.
+    /// Earlier entries of these pages in the log are void: home is newer.
     3 Tombstones(Tombstone),
-    /// These read segments are about to be overwritten: none of their copies may be used any more.
+    /// These read segments are about to be overwritten: their copies are void.
     4 Invalid(u32),
-    /// These read segments were written anew: their maps count again.
+    /// These read segments were written again: their maps are valid again.
     5 Committed(u32),
-    /// What became of these home pages, one after the other.
+    /// The new state of these home pages, in order.
     6 FreeMap(Run),
 }
 
 impl Content {
-    /// Whether it has no item.
+    /// Whether there is no item.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -158,10 +161,10 @@ impl Content {
 
     fn check(&self) -> Result<(), &'static str> {
         match self {
-            Self::ReadMap(entries) if entries.iter().any(|e| e.state == State::Dirty) => {
+            Self::ReadMap(entries) if entries.iter().any(|e| e.state == CopyState::Dirty) => {
                 Err("no dirty copy in a read segment")
             }
-            Self::Data(entries) if entries.iter().any(|e| e.state == State::Free) => {
+            Self::Data(entries) if entries.iter().any(|e| e.state == CopyState::Free) => {
                 Err("no free slot in a record of data")
             }
             _ => Ok(()),
@@ -178,7 +181,7 @@ fn items<T: Field>(bytes: &[u8], count: u16) -> Result<Vec<T>, &'static str> {
     bytes.chunks_exact(T::BYTES).take(count).map(T::get).collect()
 }
 
-/// Refuses to write what could not be read.
+/// Refuses to write a header that could not be read.
 fn writable(header: &Header) -> Result<(), FormatError> {
     let content = &header.content;
     let wrong = |expected: String| FormatError::Field {

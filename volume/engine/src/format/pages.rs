@@ -8,39 +8,41 @@ use super::{FormatError, Geometry};
 use crate::api::Mode;
 use crate::core::page_map::HOME_PAGES_MAX;
 
-/// Slots that one page of a checkpoint tells of.
-pub const ENTRIES_PER_PAGE: u32 = 337;
-/// Slots that one page of a plan tells of.
-pub const PLAN_PER_PAGE: u32 = 675;
-/// Runs that one page of a free map tells of.
-pub const RUNS_PER_PAGE: u32 = 337;
-/// Generations and sequence numbers end here, which nobody lives to see: one more can always be counted.
+/// Slots in one page of a checkpoint.
+pub(crate) const ENTRIES_PER_PAGE: u32 = 337;
+/// Slots in one page of a plan.
+pub(crate) const PLAN_PER_PAGE: u32 = 675;
+/// Runs in one page of a free map.
+pub(crate) const RUNS_PER_PAGE: u32 = 337;
+/// The last generation and sequence number. No area lives long enough to reach it, so adding one
+/// never overflows.
 pub(super) const COUNT_MAX: u64 = u64::MAX >> 1;
 
 page! {
-    /// What an area is, and where to begin with it. It stands twice, in the area's first two pages.
+    /// Describes the area, and where recovery begins. There are two copies, in the area's first two
+    /// pages.
     Superblock "superblock" = 1, Superblock::check;
-    /// Tells this area from every other one: drawn at random when it was made.
+    /// A random id, drawn when the area was made.
     16 uuid: AreaId,
-    /// Counts the changes: the copy with the higher one is the newer.
+    /// Counts the changes: the copy with the higher number is the newer one.
     32 generation: u64 where 0..=COUNT_MAX,
     /// Size of home.
     40 home_capacity: Sectors where 1..=HOME_PAGES_MAX * PAGE_SECTORS,
     /// Size of the area.
     48 area_size: Sectors,
-    /// Where the area begins on the device that holds home, where it lies `inside`; else 0.
+    /// Where the area begins on home's device, if it lies `inside`; else 0.
     56 area_at: Lba,
     /// Generation of the checkpoint; 0 for none: every slot is free.
     64 checkpoint_generation: u64 where 0..=COUNT_MAX,
-    /// Slots that the checkpoint tells of: all of them, or 0 for none.
+    /// Slots in the checkpoint: all of them, or 0 for none.
     72 checkpoint_entries: u64,
-    /// Sequence number of the first record that the checkpoint may not have seen.
+    /// Sequence number of the first record that the checkpoint may lack.
     80 next_sequence: u64 where 0..=COUNT_MAX,
-    /// Generation of the plan at hand; 0 for none.
+    /// Generation of the plan in force; 0 for none.
     88 plan_generation: u64 where 0..=COUNT_MAX,
-    /// Slots that the plan tells of: all of the read segments, or 0 for none.
+    /// Slots in the plan: all of the read segments, or 0 for none.
     96 plan_slots: u64,
-    /// Where the record with that sequence number stands, if it was written.
+    /// The position of the record with that sequence number, if it was written.
     104 position: Position,
     /// Pages in a segment, a power of two.
     112 segment_pages: u32,
@@ -48,94 +50,95 @@ page! {
     116 read_segments: u32,
     /// Segments of the log, behind them.
     120 log_segments: u32,
-    /// Checksum of the header before `position`; 0 where there is none.
+    /// Checksum of the header before `position`; 0 for none.
     124 previous: u32,
-    /// The segment in which the oldest record that still matters stands.
+    /// The segment with the oldest record that still matters.
     128 tail: u32,
-    /// Sectors of home before its first whole page, so that pages lie as the file system's blocks do.
+    /// Sectors of home before its first whole page, so that pages lie like the file system's
+    /// blocks.
     132 grid: u8 where 0..=PAGE_SECTORS - 1,
     /// Where a write goes.
     133 mode: Mode,
-    /// What must be known before anything else.
+    /// Properties of the area that a reader must know first.
     134 flags: AreaFlags,
     /// Whether the area is a part of the device that holds home.
     135 inside: bool,
     /// Which of the two places for a checkpoint is in use.
     136 checkpoint_slot: u8 where 0..=1,
-    /// Pages of a free map, of which there are two; 0 where copies stand in the area itself and not in free pages of
+    /// Pages of each of the two free maps; 0 if copies stand in the area and not in free pages of
     /// home.
     140 free_map_pages: u32,
-    /// What the driver can prove of a home that nobody changed; the engine does not look into it.
+    /// The driver's proof that nobody changed home; the engine does not interpret it.
     144 stamp: [u8; 32],
-    /// The name of home as the driver knows it, for people.
+    /// The driver's name for home, for people.
     176 label: Label,
 }
 
 page! {
-    /// Begins a checkpoint. It repeats what the superblock says of it, so that a lost superblock can be told
-    /// from the rest.
+    /// Begins a checkpoint. The header repeats the superblock's account of it, so that a lost
+    /// superblock can be rebuilt.
     CheckpointHeader "checkpoint header" = 2, |_| Ok(());
-    /// Of which area.
+    /// The area's id.
     16 uuid: AreaId,
-    /// Of which checkpoint.
+    /// The checkpoint's generation.
     32 generation: u64 where 1..=COUNT_MAX,
-    /// Slots that it tells of.
+    /// Slots in the checkpoint.
     40 entries: u64,
-    /// Sequence number of the first record that it may not have seen.
+    /// Sequence number of the first record that the checkpoint may lack.
     48 next_sequence: u64 where 0..=COUNT_MAX,
-    /// Where that record stands, if it was written.
+    /// The position of that record, if it was written.
     56 position: Position,
-    /// Checksum of the header before that record; 0 where there is none.
+    /// Checksum of the header before that record; 0 for none.
     64 previous: u32,
-    /// The segment in which the oldest record that still matters stands.
+    /// The segment with the oldest record that still matters.
     68 tail: u32,
 }
 
 page! {
-    /// A part of a checkpoint: what stands in which slot. Behind the last slot entries are free.
+    /// A part of a checkpoint: the contents of slots. Entries behind the last slot are free.
     CheckpointPage "checkpoint page" = 3, |_| Ok(());
-    /// Of which area.
+    /// The area's id.
     16 uuid: AreaId,
-    /// Of which checkpoint.
+    /// The checkpoint's generation.
     32 generation: u64 where 1..=COUNT_MAX,
     /// The slot of the first entry.
     40 first: u32,
-    /// What is known of each slot.
+    /// The state of each slot.
     44 entries: [Entry; ENTRIES_PER_PAGE as usize],
 }
 
 page! {
-    /// Begins the plan at hand.
+    /// Begins the plan in force.
     PlanHeader "plan header" = 4, |_| Ok(());
-    /// Of which area.
+    /// The area's id.
     16 uuid: AreaId,
-    /// Of which plan.
+    /// The plan's generation.
     32 generation: u64 where 1..=COUNT_MAX,
-    /// Slots that it tells of.
+    /// Slots in the plan.
     40 slots: u64,
 }
 
 page! {
-    /// A part of the plan: which home page is wanted in which slot of the read segments. Where a segment's
-    /// map stands none is, nor behind the last slot.
+    /// A part of the plan: the wanted home page of each slot of the read segments. There is none
+    /// for a segment's map and behind the last slot.
     PlanPage "plan page" = 5, |_| Ok(());
-    /// Of which area.
+    /// The area's id.
     16 uuid: AreaId,
-    /// Of which plan.
+    /// The plan's generation.
     32 generation: u64 where 1..=COUNT_MAX,
     /// The slot of the first entry.
     40 first: u32,
-    /// Which home page is wanted in each slot.
+    /// The wanted home page of each slot.
     44 wanted: [Option<u64>; PLAN_PER_PAGE as usize],
 }
 
 page! {
-    /// A part of what the client has discarded and not written since, at the moment of a checkpoint. Behind the last run
-    /// is one of no pages, and nothing.
+    /// A part of the discarded pages that the client has not written since, at the moment of a
+    /// checkpoint. Behind the last run stands a run of no pages, and nothing else.
     FreeMapPage "free map page" = 9, FreeMapPage::check;
-    /// Of which area.
+    /// The area's id.
     16 uuid: AreaId,
-    /// Of which checkpoint.
+    /// The checkpoint's generation.
     32 generation: u64 where 1..=COUNT_MAX,
     /// The number of the first run.
     40 first: u32,
@@ -161,10 +164,10 @@ impl FreeMapPage {
 }
 
 impl Superblock {
-    /// How the area is divided.
+    /// The division of the area.
     ///
     /// # Errors
-    /// Where its fields make no area, or one larger than it says.
+    /// If the fields describe no area, or one that is larger than its own size.
     pub fn geometry(&self) -> Result<Geometry, FormatError> {
         let wrong = |expected: String| {
             let found = format!(
@@ -182,7 +185,7 @@ impl Superblock {
         Ok(geometry)
     }
 
-    /// What no field can know by itself.
+    /// Checks the fields against each other.
     fn check(&self) -> Result<(), FormatError> {
         let geometry = self.geometry()?;
         let all = u64::from(geometry.slots());

@@ -1,4 +1,4 @@
-//! Finding the superblock that counts.
+//! Finding the valid superblock.
 
 use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES};
 
@@ -11,84 +11,54 @@ use super::{FormatError, Superblock};
 pub enum Which {
     /// In the area's first page.
     A,
-    /// In its second.
+    /// In the area's second page.
     B,
 }
 
-/// What is wrong with one copy.
+/// The fault of one copy.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Problem {
-    /// It could not be read.
     #[error("cannot be read ({0})")]
     Device(#[from] DeviceError),
-    /// It was read and is no superblock.
     #[error("is no good: {0}")]
     Format(#[from] FormatError),
-    /// It is good, and what the other one says came later.
     #[error("is of generation {found}, the other one of {newer}")]
-    Older {
-        /// Its generation.
-        found: u64,
-        /// The other one's.
-        newer: u64,
-    },
+    Older { found: u64, newer: u64 },
 }
 
 /// Why an area has no superblock.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum SuperblockError {
-    /// Neither copy is good.
     #[error("no area of seekless at {at}: superblock A {a}; superblock B {b}")]
-    Neither {
-        /// Where the area should begin.
-        at: Lba,
-        /// What is wrong with copy A.
-        a: Box<Problem>,
-        /// What is wrong with copy B.
-        b: Box<Problem>,
-    },
-    /// One copy is whole and of another version: the other one may be older than what it knows.
+    Neither { at: Lba, a: Box<Problem>, b: Box<Problem> },
     #[error("the area at {at} is of another version: superblock {which:?} is {error}")]
-    Version {
-        /// Where the area begins.
-        at: Lba,
-        /// Which copy.
-        which: Which,
-        /// The version that was found.
-        error: FormatError,
-    },
-    /// Both are good, and of two areas.
+    Version { at: Lba, which: Which, error: FormatError },
     #[error(
-        "two areas claim the place at {at}: superblock A is of {a}, B of {b}; one of them was only half made"
+        "two areas are at {at}: superblock A belongs to {a}, B to {b}; one of the areas was only half made"
     )]
-    Strangers {
-        /// Where the area should begin.
-        at: Lba,
-        /// Of which area copy A is.
-        a: AreaId,
-        /// Of which area copy B is.
-        b: AreaId,
-    },
+    Strangers { at: Lba, a: AreaId, b: AreaId },
 }
 
-/// The superblock that counts.
+/// The valid superblock.
 #[derive(Debug)]
 pub struct Superblocks {
-    /// The good copy, or the newer one.
+    /// The only valid copy, or the newer one.
     pub superblock: Superblock,
-    /// Which copy it is.
+    /// Which copy.
     pub which: Which,
-    /// What is wrong with the other copy. It must be made equal to this one, and flushed, before this one is
-    /// written over: a crash in between would leave none, or one that is out of date.
+    /// The fault of the other copy. The driver must repair and flush the other copy before it
+    /// overwrites this one: else a crash could leave no superblock, or only an old one.
     pub other: Option<Problem>,
 }
 
-/// Reads both copies of the superblock of an area that begins at sector `at`, and chooses: the one with the
-/// higher generation, or the only good one.
+/// Reads both copies of the superblock of an area that begins at sector `at`, and chooses the one
+/// with the higher generation, or the only valid one.
 ///
 /// # Errors
-/// Where neither is good (with both reasons), where one is of a version that this code does not know, or
-/// where they belong to two areas.
+/// If neither is valid (with both reasons), if one has a version that this code does not know, or
+/// if they belong to two areas.
 pub fn read_superblock(device: &mut dyn Device, at: Lba) -> Result<Superblocks, SuperblockError> {
     let mut copy = |which: Which| -> Result<Superblock, Problem> {
         let mut page = [0; PAGE_BYTES as usize];
@@ -182,7 +152,7 @@ mod tests {
         );
         assert!(said.contains("; superblock B is no good: not a page of seekless"), "{said}");
 
-        // Past the end, and where the place of B alone is past the end.
+        // Both places past the end, then only that of B.
         for at in [u64::MAX - 3, 4096] {
             let said =
                 read_superblock(&mut device(0, None, None), Lba(at)).unwrap_err().to_string();
@@ -205,7 +175,7 @@ mod tests {
             device.write(Extent::new(copy * 8, 8), &page).unwrap();
             let said = read_superblock(&mut device, Lba(0)).unwrap_err().to_string();
             assert!(said.contains("another version") && said.contains(name), "{said}");
-            // A damaged page that seems newer is only damaged.
+            // A damaged page with a newer version is only damaged.
             device.write(Extent::new(copy * 8 + 7, 1), &[1; 512]).unwrap();
             assert_eq!(read_superblock(&mut device, Lba(0)).unwrap().superblock, superblock());
         }

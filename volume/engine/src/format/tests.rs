@@ -1,4 +1,4 @@
-//! Pages come back as they were written, damage is refused, and nothing panics.
+//! Pages decode as they were encoded, damage is refused, and nothing panics.
 
 use proptest::prelude::*;
 use seekless_block::{Lba, Sectors};
@@ -6,6 +6,7 @@ use seekless_block::{Lba, Sectors};
 use super::pages::COUNT_MAX;
 use super::*;
 use crate::api::Mode;
+use crate::core::page_map::HOME_PAGES_MAX;
 
 /// An area of 4 segments for reading and 3 of log, of 8 pages each.
 pub(super) fn superblock() -> Superblock {
@@ -39,10 +40,10 @@ pub(super) fn superblock() -> Superblock {
 }
 
 /// An entry in one of some states.
-fn entry(states: &[State]) -> impl Strategy<Value = Entry> + use<> {
+fn entry(states: &[CopyState]) -> impl Strategy<Value = Entry> + use<> {
     (0..HOME_PAGES_MAX, prop::sample::select(states.to_vec()), 0..1u64 << 48).prop_map(
         |(home, state, sum)| match state {
-            State::Free => Entry::FREE,
+            CopyState::Free => Entry::FREE,
             _ => Entry { home, state, sum },
         },
     )
@@ -112,8 +113,8 @@ fn content() -> impl Strategy<Value = Content> {
         let room = HOME_PAGES_MAX - first;
         Tombstone { first, pages: pages.min(u32::try_from(room).unwrap_or(u32::MAX)) }
     });
-    let clean = entry(&[State::Free, State::Suspect, State::Clean]);
-    let held = entry(&[State::Suspect, State::Clean, State::Dirty]);
+    let clean = entry(&[CopyState::Free, CopyState::Suspect, CopyState::Clean]);
+    let held = entry(&[CopyState::Suspect, CopyState::Clean, CopyState::Dirty]);
     prop_oneof![
         prop::collection::vec(clean, 0..=335).prop_map(Content::ReadMap),
         prop::collection::vec(held, 0..=335).prop_map(Content::Data),
@@ -134,7 +135,7 @@ prop_compose! {
 
 prop_compose! {
     fn checkpoint_pages()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, first in any::<u32>(),
-                          entries in prop::collection::vec(entry(&State::ALL), 337)) -> CheckpointPage {
+                          entries in prop::collection::vec(entry(&CopyState::ALL), 337)) -> CheckpointPage {
         CheckpointPage { uuid: AreaId(uuid), generation, first, entries: entries.try_into().unwrap() }
     }
 }
@@ -192,7 +193,7 @@ any_page!(
 );
 
 fn comes_back<T: AnyPage>(written: &T) -> Result<Page, TestCaseError> {
-    // What was in the buffer before must not show.
+    // Former bytes of the buffer must not show.
     let mut page = [0xEE; 4096];
     let sum = written.write(&mut page);
     prop_assert_eq!(sum, checksum(&page));
@@ -237,7 +238,7 @@ proptest! {
         fuzz_all(&bytes);
     }
 
-    /// Good pages with wrong fields and a right checksum: refused, or read and written as the same.
+    /// Undamaged pages with wrong fields: refused, or decoded and encoded as the same.
     #[test]
     fn no_fields_make_a_page_panic(
         superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(), plan in plan_pages(),
@@ -279,7 +280,7 @@ fn what_is_wrong_is_said() {
     let mut page = [0; 4096];
     superblock().encode(&mut page);
     let said = |bytes: &[u8]| Superblock::decode(bytes).unwrap_err().to_string();
-    assert_eq!(said(&page[..4095]), "4095 bytes are no page, which has 4096");
+    assert_eq!(said(&page[..4095]), "4095 bytes are no page: a page has 4096");
     assert_eq!(
         said(&[0; 4096]),
         "not a page of seekless: it begins with \"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\", not \"SEEKLESS\""
@@ -298,7 +299,7 @@ fn what_is_wrong_is_said() {
     };
     assert_eq!(
         with(VERSION_AT, &[1, 0]),
-        "a page of version 1 of the format; this seekless reads version 2 alone: use the one that wrote it"
+        "a page of version 1 of the format; this seekless reads only version 2: use the seekless that wrote it"
     );
     for (at, bytes, expected) in [
         (39, &[0x80][..], "generation = 9223372036854775885; expected 0 to 9223372036854775807"),
@@ -349,7 +350,7 @@ fn what_is_wrong_is_said() {
     );
     assert_eq!(
         with(137, &[1]),
-        "the superblock holds something at byte 137, where version 2 writes zero"
+        "the superblock has a non-zero byte 137, where version 2 writes zero"
     );
 }
 
@@ -363,7 +364,7 @@ fn impossible_entries_and_records_are_refused() {
         position: Position { segment: 4, page: 0 },
         previous: 7,
         tail: 4,
-        content: Content::Data(vec![Entry { home: 9, state: State::Dirty, sum: 8 }; 2]),
+        content: Content::Data(vec![Entry { home: 9, state: CopyState::Dirty, sum: 8 }; 2]),
     };
     let mut page = [0; 4096];
     header.encode(&mut page);
@@ -399,7 +400,7 @@ fn impossible_entries_and_records_are_refused() {
 #[test]
 #[should_panic(expected = "335 at most")]
 fn a_record_too_long_is_not_written() {
-    let entries = vec![Entry { home: 1, state: State::Clean, sum: 0 }; 336];
+    let entries = vec![Entry { home: 1, state: CopyState::Clean, sum: 0 }; 336];
     let header = Header {
         uuid: AreaId::default(),
         sequence: 1,
@@ -423,7 +424,7 @@ fn a_page_holds_as_many_entries_as_it_can() {
     assert!(Content::Data(vec![]).items_max() >= 256);
 }
 
-/// Nobody takes a guarded disk for anything but one of ours, nor one of its sectors for nothing.
+/// No program takes a guarded disk for anything else, and no sector of the guard is empty.
 #[test]
 fn a_guard_page_tells_people_what_to_do_and_programs_nothing() {
     let place = Label::new("/var/lib/seekless/sda.area");
@@ -477,11 +478,12 @@ fn samples() -> Vec<(&'static str, Page)> {
     }
     let uuid = superblock().uuid;
     let entry = |home: u64, state| Entry { home, state, sum: home << 8 ^ 0xFACE_0000_5EED };
-    let clean: Vec<Entry> = (0..7).map(|i| entry(1000 + i, State::Clean)).collect();
-    let dirty: Vec<Entry> = (0..4).map(|i| entry(HOME_PAGES_MAX - 1 - i, State::Dirty)).collect();
+    let clean: Vec<Entry> = (0..7).map(|i| entry(1000 + i, CopyState::Clean)).collect();
+    let dirty: Vec<Entry> =
+        (0..4).map(|i| entry(HOME_PAGES_MAX - 1 - i, CopyState::Dirty)).collect();
     let mut entries = [Entry::FREE; ENTRIES_PER_PAGE as usize];
-    entries[1] = entry(77, State::Suspect);
-    entries[336] = entry(78, State::Dirty);
+    entries[1] = entry(77, CopyState::Suspect);
+    entries[336] = entry(78, CopyState::Dirty);
     let mut wanted = [None; PLAN_PER_PAGE as usize];
     wanted[1] = Some(0);
     wanted[674] = Some(HOME_PAGES_MAX - 1);
@@ -528,7 +530,7 @@ fn samples() -> Vec<(&'static str, Page)> {
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
 
-/// Whoever changes the format without a new version breaks this.
+/// A changed format without a new version breaks this test.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "tests read the corpus from disk")]
 fn version_2_is_written_as_it_always_was() {
@@ -568,7 +570,7 @@ fn the_corpus_breaks_nothing() {
     }
 }
 
-/// As ext4's superblock, and its blocks of directories and extents, do. A CRC would call all of them the same.
+/// As in ext4's superblock, directories and extents. A CRC would be equal for all of them.
 #[test]
 fn pages_that_end_with_their_own_checksum_differ_by_their_sums() {
     let page = |content: u8, at: usize| {
@@ -585,8 +587,8 @@ fn pages_that_end_with_their_own_checksum_differ_by_their_sums() {
     }
 }
 
-/// Of no input and of one byte, as the reference implementation of xxHash has them (its sanity tests); and no bit is lost
-/// on the way through an entry.
+/// The sums of no input and of one byte, from the reference implementation of xxHash (its sanity
+/// tests). An entry keeps all bits.
 #[test]
 fn page_sums_are_the_upper_bits_of_xxh3() {
     assert_eq!(page_sum(&[]), 0x2D06_8005_38D3_94C2 >> 16);

@@ -1,4 +1,4 @@
-//! The values that fields hold: numbers, names, entries. It refuses to know in which page.
+//! The values of fields: numbers, names, entries. This module knows no page.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use seekless_block::{Lba, Sectors};
 use super::PageSum;
 use super::field::Field;
 use crate::api::Mode;
-use crate::core::page_map::{HOME_PAGES_MAX, State};
+use crate::core::page_map::{CopyState, HOME_PAGES_MAX};
 
 macro_rules! number {
     ($($type:ty),+) => {
@@ -64,7 +64,7 @@ impl Field for bool {
     }
 }
 
-/// `N` values one behind the other; bytes are one value.
+/// `N` values in a row; bytes are one value.
 impl<T: Field, const N: usize> Field for [T; N] {
     const BYTES: usize = N * T::BYTES;
     const FORMAT: &'static str = T::FORMAT;
@@ -80,7 +80,7 @@ impl<T: Field, const N: usize> Field for [T; N] {
     }
 }
 
-/// A home page that a plan wants in a slot, or none.
+/// The wanted home page of a slot, or none.
 impl Field for Option<u64> {
     const BYTES: usize = 6;
     const FORMAT: &'static str = "u48, home page + 1, or 0";
@@ -98,7 +98,7 @@ impl Field for Option<u64> {
     }
 }
 
-/// What tells areas apart: 16 bytes drawn at random when the area was made.
+/// The id of an area: 16 random bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AreaId(pub [u8; 16]);
 
@@ -128,7 +128,7 @@ impl Field for AreaId {
 pub struct Label([u8; 64]);
 
 impl Label {
-    /// As much of a name as fits, in whole characters, up to the first NUL.
+    /// Cuts a name to the whole characters that fit, and at the first NUL.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let name = name.split('\0').next().unwrap_or_default();
@@ -143,7 +143,7 @@ impl Label {
     #[must_use]
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
-        // Checked when it was made.
+        // Checked at construction.
         std::str::from_utf8(&self.0[..end]).unwrap_or_default()
     }
 }
@@ -172,7 +172,7 @@ impl Field for Label {
 pub struct Position {
     /// Segment, counted from the first read segment.
     pub segment: u32,
-    /// Page within it; the number of pages in a segment where it is full.
+    /// Page within it; the number of pages in a segment if the segment is full.
     pub page: u32,
 }
 
@@ -208,22 +208,22 @@ impl Field for Mode {
     }
 }
 
-/// What must be known of an area before anything else.
+/// Properties of an area that a reader must know first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AreaFlags(u8);
 
 impl AreaFlags {
     /// None.
     pub const NONE: Self = Self(0);
-    /// BORG_REQUIRE: the log may hold the only copy of something.
+    /// BORG_REQUIRE: the log may hold the only copy of some data.
     pub const DIRTY: Self = Self(1);
-    /// Detached in order: what the checkpoint says of copies holds.
+    /// Detached in order: the checkpoint's account of copies is valid.
     pub const CLEAN: Self = Self(2);
 
     /// Every flag, with its name and meaning for the document.
     pub(super) const ALL: [(Self, &'static str, &'static str); 2] = [
-        (Self::DIRTY, "DIRTY", "the log may hold the only copy of something (BORG_REQUIRE)"),
-        (Self::CLEAN, "CLEAN", "detached in order: what the checkpoint says of copies holds"),
+        (Self::DIRTY, "DIRTY", "the log may hold the only copy of some data (BORG_REQUIRE)"),
+        (Self::CLEAN, "CLEAN", "detached in order: the checkpoint's account of copies is valid"),
     ];
 
     /// As a number.
@@ -264,34 +264,35 @@ impl Field for AreaFlags {
     }
 }
 
-/// What is known of one slot: as in the map in RAM.
+/// The state of a slot, as in the map in RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// Home page; 0 where the slot is free.
+    /// Home page; 0 if the slot is free.
     pub home: u64,
-    /// What is known of the copy.
-    pub state: State,
-    /// Of the page's bytes; 0 where the slot is free.
+    /// The state of the copy.
+    pub state: CopyState,
+    /// The sum of the page's bytes; 0 if the slot is free.
     pub sum: PageSum,
 }
 
 impl Entry {
-    /// Of a slot without a copy.
-    pub const FREE: Self = Self { home: 0, state: State::Free, sum: 0 };
+    /// The entry of a free slot.
+    pub const FREE: Self = Self { home: 0, state: CopyState::Free, sum: 0 };
 }
 
-/// What is known of a range of home pages.
+/// The state of a range of home pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RunKind {
     /// The client's: home holds its bytes.
     #[default]
     Used = 0,
-    /// Discarded and not written since: zeroes, whatever home holds; no replica was ever written there.
+    /// Discarded and not written since: zeroes, whatever home holds. No replica was ever written
+    /// there.
     Free = 1,
-    /// Free, and may hold bytes of replicas: counts as free until a `Used` says otherwise.
+    /// Free, and may hold bytes of replicas: counts as free until a `Used` overrides it.
     Stained = 2,
-    /// Being written by the client: what is `Free` here counts as used.
+    /// The client is writing here: pages in state `Free` count as used.
     Open = 3,
 }
 
@@ -300,14 +301,14 @@ impl RunKind {
     pub const ALL: [Self; 4] = [Self::Used, Self::Free, Self::Stained, Self::Open];
 }
 
-/// A range of home pages, and what is known of it.
+/// A range of home pages and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Run {
     /// First home page.
     pub first: u64,
-    /// How many.
+    /// The number of pages.
     pub pages: u32,
-    /// What is known of them.
+    /// Their state.
     pub kind: RunKind,
 }
 
@@ -347,11 +348,12 @@ impl Field for Entry {
     fn get(bytes: &[u8]) -> Result<Self, &'static str> {
         let word = u64::get(&bytes[..8])?;
         let sum = word >> 48 << 32 | u64::from(u32::get(&bytes[8..])?);
-        let read = Self { home: (word & ((1 << 48) - 1)) >> 2, state: State::from_bits(word), sum };
+        let read =
+            Self { home: (word & ((1 << 48) - 1)) >> 2, state: CopyState::from_bits(word), sum };
         if read.home >= HOME_PAGES_MAX {
             return Err("home pages below 2^38");
         }
-        if read.state == State::Free && read != Self::FREE {
+        if read.state == CopyState::Free && read != Self::FREE {
             return Err("zeroes in the entry of a free slot");
         }
         Ok(read)

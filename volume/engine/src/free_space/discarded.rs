@@ -1,5 +1,5 @@
-//! Requests to pages that the client has discarded: what a write there waits for, the zeroes beside it, and what the free map
-//! learns when it ends.
+//! Requests to discarded pages: their waits, the zeroes beside a write, and the updates of the free
+//! map when they end.
 
 use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request};
 
@@ -24,17 +24,18 @@ impl Engine {
         seekless_block::Sectors(self.free.map.free.pages() * PAGE_SECTORS)
     }
 
-    /// Where the client has discarded and not written since, in order.
+    /// The same as extents, in order.
     pub fn free_extents(&self) -> impl Iterator<Item = Extent> + '_ {
         self.free.map.free.iter().map(|part| self.home_of(part.start, part.end - part.start))
     }
 
-    /// Where home alone does not hold what the client reads, which is zeroes, but may hold bytes of replicas.
+    /// Extents that read as zeroes, but may hold bytes of replicas at home.
     pub fn stained(&self) -> impl Iterator<Item = Extent> + '_ {
         self.free.map.stained.iter().map(|part| self.home_of(part.start, part.end - part.start))
     }
 
-    /// Takes these sectors for discarded: the caller knows that no file system uses them, and nobody does meanwhile.
+    /// Counts these sectors as discarded. The caller knows that no file system uses them, and that
+    /// nobody writes there meanwhile.
     pub fn seed_free(&mut self, extents: impl IntoIterator<Item = Extent>) {
         for extent in extents {
             let pages = self.whole_pages_of(extent);
@@ -42,15 +43,15 @@ impl Engine {
         }
     }
 
-    /// Whether a write waits: for replicas that stand where it goes, which are dropped now, to be no longer read or
-    /// written; for zeroes beside another write; and, where a page is free, for whatever else is on its way there.
+    /// Whether a write waits: for the end of I/O of replicas in its place, which are dropped now;
+    /// for zeroes beside another write; or, if a page is free, for any other request to that page.
     pub(crate) fn must_wait_for_free(&mut self, extent: Extent, on_free: bool) -> bool {
-        if !self.free.is_used() {
+        if !self.free.used {
             return false;
         }
         let pages = self.pages_of(extent);
         if !on_free {
-            // Nothing but free pages is stained, or has a replica.
+            // Only free pages are stained or have a replica.
             debug_assert!(
                 !self.has_replica_at(pages.clone()),
                 "{extent:?} is taken, and has a replica"
@@ -59,25 +60,26 @@ impl Engine {
         }
         self.drop_places(pages.clone());
         let rounded = self.home_of(pages.start, pages.end - pages.start);
-        let beside = self.writes.open_overlaps(rounded, self.writes_open);
+        let beside = self.writes.open_overlaps(rounded);
         self.log.hurry |= beside;
         beside
             || self.background.locks(pages.clone())
             || self.free.map.stained.overlaps(pages) && self.replica_is_read(rounded)
     }
 
-    /// Whether a write to free pages waits for the area to know that its region is written to, and what it is just being told
-    /// of it.
+    /// Whether a write to free pages waits until the area knows that its region is open, and until
+    /// a round about these pages has ended.
     pub(crate) fn must_open(&mut self, extent: Extent) -> bool {
         let pages = self.pages_of(extent);
-        // The area is just being told that zeroes stand there.
+        // A round is telling the area that zeroes stand there.
         if self.free.map.told.cleaned.overlaps(pages.clone()) {
             self.sync.wait(Waiter::Open);
             return true;
         }
         let closed = self.free.map.closed(pages.clone());
         if closed.is_empty() {
-            // It is not told so any more. Not before the write goes on: while it waits nothing is cleaned again.
+            // A later round must not say so. The removal comes first: no job cleans the page while
+            // the write waits.
             self.free.map.cleaned.remove(pages);
             return false;
         }
@@ -91,7 +93,8 @@ impl Engine {
         true
     }
 
-    /// The area has learned which regions are open and where zeroes stand, or cannot: then writes there fail.
+    /// The area knows the open regions and the cleaned pages; if it could not learn them, writes
+    /// there fail.
     pub(crate) fn opened(&mut self, ok: bool) {
         if !ok {
             for waits in std::mem::take(&mut self.blocked) {
@@ -109,11 +112,11 @@ impl Engine {
         self.retry_blocked |= !self.blocked.is_empty();
     }
 
-    /// What clients write, as pages: a checkpoint of what is free must know.
+    /// Pages that clients are writing. A checkpoint of the free pages must know them.
     pub(crate) fn pages_under_way(&self) -> Vec<std::ops::Range<u64>> {
         // Writes that wait for zeroes beside them are locked.
         let locked = self.background.locked.iter().map(|&(first, n)| first..first + n);
-        let writes = self.writes.open(self.writes_open);
+        let writes = self.writes.in_flight().map(|(_, extent)| extent);
         writes.map(|extent| self.pages_of(extent)).chain(locked).collect()
     }
 
@@ -122,8 +125,8 @@ impl Engine {
         self.free.overlaps(self.pages_of(extent))
     }
 
-    /// Writes zeroes into what a write leaves of the free pages that it touches. True where there is such a thing: the
-    /// write goes on once that is done.
+    /// Writes zeroes into the rest of the free pages that a write covers in part. True if there is
+    /// such a rest: the write goes on once the zeroes are written.
     pub(crate) fn zero_edges(&mut self, id: RequestId, request: &Request) -> bool {
         let extent = request.extent;
         let (touched, whole) = (self.pages_of(extent), self.whole_pages_of(extent));
@@ -181,7 +184,8 @@ impl Engine {
         }
     }
 
-    /// A write has ended well at home, or what `frees` pages. True where the area has to know before it is answered with FUA.
+    /// A write has ended at home. `frees`: the write gave its pages back. True if the area must
+    /// learn of it before an answer with FUA.
     pub(crate) fn free_written(
         &mut self,
         frees: bool,
@@ -189,11 +193,11 @@ impl Engine {
         mark: Mark,
         since: Mark,
     ) -> bool {
-        if !self.free.is_used() {
+        if !self.free.used {
             return false;
         }
         if frees {
-            // Where another write was on its way the device alone knows which came last.
+            // If another write was in flight there, only the device knows which came last.
             let mut sure = Extents::default();
             if let Some(others) = self.writes.overlapping(since, extent, mark) {
                 sure.insert(self.whole_pages_of(extent));
@@ -208,10 +212,10 @@ impl Engine {
         self.free.map.is_uncertain(self.pages_of(extent))
     }
 
-    /// A write has failed at home: what it left there is what is read from now on, as after a crash, but where that may be
-    /// a replica's bytes.
+    /// A write has failed at home: clients now read home's bytes, as after a crash, unless those
+    /// may be a replica's.
     pub(crate) fn free_write_failed(&mut self, extent: Extent) {
-        if !self.free.is_used() {
+        if !self.free.used {
             return;
         }
         let pages = self.pages_of(extent);
@@ -227,7 +231,7 @@ mod tests {
     use super::*;
     use crate::Config;
 
-    /// It would wait for each round that tells so again, and its waiting would begin the next.
+    /// Else the write would wait for each such round, and its wait would begin the next round.
     #[test]
     fn a_write_fails_where_the_area_cannot_be_told_of_zeroes() {
         let config = Config {

@@ -1,10 +1,10 @@
-//! A set of pages as disjoint ranges: what is free of a device of terabytes is a few thousand of them. Every operation
-//! takes time near-linear in the ranges that it touches, whatever their lengths.
+//! A set of pages as disjoint ranges: the free pages of a device of terabytes are a few thousand
+//! ranges. Every operation takes time near-linear in the touched ranges, whatever their lengths.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// See the module. Ranges never touch: neighbours are one.
+/// Ranges never touch: neighbours are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extents {
     /// First page to one past the last.
@@ -17,12 +17,11 @@ impl Extents {
         self.ranges.is_empty()
     }
 
-    /// Pages in the set.
     pub(crate) const fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Ranges that it consists of.
+    /// Ranges of the set.
     pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }
@@ -35,7 +34,7 @@ impl Extents {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
-    /// The parts of the set that lie within a range, in order.
+    /// The parts of the set within a range, in order.
     pub(crate) fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let from = self
             .ranges
@@ -43,7 +42,7 @@ impl Extents {
             .next_back()
             .filter(|&(_, &end)| end > range.start)
             .map_or(range.start, |(&start, _)| start);
-        // An empty range has nothing in it, and none may run backwards.
+        // `BTreeMap::range` panics if a range runs backwards.
         let to = range.end.max(from);
         self.ranges
             .range(from..to)
@@ -52,12 +51,12 @@ impl Extents {
     }
 
     pub(crate) fn overlaps(&self, range: Range<u64>) -> bool {
-        // The last range that begins before the end: those before it end earlier still.
+        // The last range that begins before the end: all others end earlier still.
         !range.is_empty()
             && self.ranges.range(..range.end).next_back().is_some_and(|(_, &end)| end > range.start)
     }
 
-    /// Whether all of a range that is not empty is in the set.
+    /// Whether the set has all of a range; false for an empty range.
     pub(crate) fn covers(&self, range: Range<u64>) -> bool {
         !range.is_empty() && self.within(range.clone()).next() == Some(range)
     }
@@ -79,7 +78,7 @@ impl Extents {
             return;
         }
         let Range { mut start, mut end } = range;
-        // Whatever touches it becomes a part of it.
+        // Every range that touches this one becomes a part of it.
         while let Some((&first, &last)) = self.ranges.range(..=end).next_back() {
             if last < start {
                 break;

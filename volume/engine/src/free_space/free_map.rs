@@ -1,59 +1,60 @@
-//! Which pages of home the client has discarded and not written since (FS2, SOSP'05, 2.1, at the level of blocks): under
-//! any file system that discards, its free space. Zeroes of which the client keeps no space are as good. A read of such
-//! a page returns zeroes whatever home holds, so that replicas may stand there.
+//! The pages of home that the client has discarded and not written since (FS2, SOSP'05, 2.1, at
+//! block level): the free space of any file system that discards. Zeroes without reserved space
+//! count too. A read of such a page returns zeroes whatever home holds, so replicas may stand
+//! there.
 //!
-//! What the area knows of it, so that after a crash nothing uncertain counts as free:
-//! - A page without replica bytes counts by region. Before the first write lands in its discarded pages, a region is
-//!   known to be *open*, and after a crash nothing in it is free: one record a region, until a checkpoint tells all pages
-//!   exactly and closes it.
-//! - A page that may hold replica bytes is *stained*, and told by itself: before the first such byte is written, and,
-//!   once the client has written it, in the round of the next flush, after home was flushed. That its bytes equal the
-//!   replica's proves nothing: a client may copy the same data there.
+//! What the area knows of these pages, so that after a crash no uncertain page counts as free:
+//! - A page without replica bytes counts by region. Before the first write into a region's
+//!   discarded pages lands, the area learns that the region is *open*; after a crash no page in it
+//!   is free. That is one record a region, until a checkpoint lists all pages exactly and closes
+//!   the region.
+//! - A page that may hold replica bytes is *stained*, and recorded by itself: before the first such
+//!   byte is written, and, once the client has written the page, in the round of the next flush,
+//!   after home was flushed. Equal bytes prove nothing: a client may copy the same data there.
 
 use seekless_block::PAGE_SECTORS;
 
 use crate::Config;
-use crate::core::shape::Shape;
-use crate::format::{Content, RUNS_PER_PAGE, Run, RunKind};
+use crate::format::{Content, Geometry, RUNS_PER_PAGE, Run, RunKind};
 use crate::free_space::extents::Extents;
 
 /// Regions of a large device: 128 MiB, as block groups of ext4.
 const REGION_PAGES: u64 = 32_768;
-/// Regions of a small one.
+/// The number of regions of a small one.
 const REGIONS: u64 = 4096;
-/// Ranges newly free that go into records; more are left to the next checkpoint.
+/// Newly free ranges that go into records; more of them wait for the next checkpoint.
 const FREED_MOST: usize = 4 * RUNS_PER_PAGE as usize;
 
-/// See the module.
 #[derive(Debug, Default)]
-pub(super) struct FreeMap {
+pub(crate) struct FreeMap {
     pub(super) region_pages: u64,
     pub(super) home_pages: u64,
-    /// Runs that a checkpoint has room for.
+    /// Runs for which a checkpoint has space.
     pub(super) capacity: usize,
-    /// Stained pages at most: were every second one written, the checkpoint would still have room.
+    /// Most stained pages: even if every second one is written, the checkpoint has space.
     pub(super) stained_most: u64,
     /// Discarded and not written since.
     pub(super) free: Extents,
     /// Of these: may hold bytes of replicas.
     pub(super) stained: Extents,
-    /// Pages that the area takes for stained, and that the client has written.
+    /// Stained in the area's view, and written by the client since.
     pub(super) used: Extents,
-    /// Free, and the area does not know.
+    /// Free, and unknown to the area.
     pub(super) freed: Extents,
     /// Stained, and zeroes stand there again.
     pub(super) cleaned: Extents,
-    /// Free, and the area is to know that they are stained; it may not know of some that are.
+    /// Free; the area will learn that they are stained. Perhaps it does not know that they are
+    /// free.
     pub(super) staining: Extents,
-    /// Regions, by number, that the area knows to be open.
+    /// Numbers of the regions that are open in the area's view.
     pub(super) open: Extents,
-    /// Regions that writes wait for it to know of.
+    /// Regions to be opened, for writes that wait.
     pub(super) to_open: Extents,
-    /// What the round under way tells.
+    /// The news of the round in progress.
     pub(super) told: Told,
 }
 
-/// What one round tells the area.
+/// The news of one round.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) used: Extents,
@@ -64,7 +65,7 @@ pub(super) struct Told {
 }
 
 impl FreeMap {
-    pub(super) fn new(geo: &Shape, config: &Config) -> Self {
+    pub(super) fn new(geo: &Geometry, config: &Config) -> Self {
         let home_pages = config.capacity.0.saturating_sub(config.grid.0) / PAGE_SECTORS;
         Self {
             region_pages: (home_pages / REGIONS).clamp(8, REGION_PAGES),
@@ -76,7 +77,7 @@ impl FreeMap {
         }
     }
 
-    /// After an attach: what the area was found to tell.
+    /// After an attach: the state that recovery found.
     pub(super) fn resume(&mut self, free: Extents, stained: Extents) {
         (self.free, self.stained) = (free, stained);
     }
@@ -89,28 +90,29 @@ impl FreeMap {
         self.region_pages
     }
 
-    /// Where zeroes stand, or will once the area knows, in stained pages.
+    /// Stained pages where zeroes stand, or will once the area knows.
     pub(super) fn cleaned_or_about_to_be(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
         self.cleaned.iter().chain(self.told.cleaned.iter())
     }
 
-    /// Whether a flush has something to tell the area first.
-    pub(super) fn is_pending(&self) -> bool {
+    /// Whether a flush must first send news to the area.
+    pub(crate) fn is_pending(&self) -> bool {
         !self.used.is_empty() || !self.to_open.is_empty()
     }
 
-    /// Whether something is free that nothing but a checkpoint would tell the area.
-    pub(super) fn has_news(&self) -> bool {
+    /// Whether there is news that only a checkpoint would send to the area.
+    pub(crate) fn has_news(&self) -> bool {
         !self.freed.is_empty() || !self.cleaned.is_empty()
     }
 
-    /// Whether there is too much of that for records.
-    pub(super) fn is_overfull(&self) -> bool {
+    /// Whether that news is too much for records.
+    pub(crate) fn is_overfull(&self) -> bool {
         self.freed.len() > FREED_MOST
     }
 
-    /// Whether the area could still take some of these pages for free after a crash. What was absorbed of them meanwhile
-    /// could stand in the log before the record that calls them free, and would be read until it is brought home.
+    /// Whether the area could still count some of these pages as free after a crash. Data absorbed
+    /// meanwhile could stand in the log before the record that calls its page free, and would be
+    /// lost.
     pub(super) fn is_uncertain(&self, pages: std::ops::Range<u64>) -> bool {
         self.used.overlaps(pages.clone()) || self.told.used.overlaps(pages)
     }
@@ -123,20 +125,21 @@ impl FreeMap {
         }
     }
 
-    /// The next round tells that these pages may hold bytes of replicas.
+    /// The next round records that these pages may hold bytes of replicas.
     pub(super) fn stain(&mut self, pages: std::ops::Range<u64>) {
         self.freed.remove(pages.clone());
         self.cleaned.remove(pages.clone());
         self.staining.insert(pages);
     }
 
-    /// Zeroes stand in these stained pages.
+    /// Zeroes now stand in these stained pages.
     pub(super) fn clean(&mut self, pages: std::ops::Range<u64>) {
         let parts: Vec<_> = self.stained.within(pages).collect();
         self.cleaned.extend(parts);
     }
 
-    /// The regions in which these pages, discarded and not known by the area to be stained, cannot be written yet.
+    /// The regions to be opened before a write to these pages: discarded ones that the area does
+    /// not call stained.
     pub(super) fn closed(&self, pages: std::ops::Range<u64>) -> Extents {
         let mut closed = Extents::default();
         if self.free.overlaps(pages.clone()) {
@@ -158,7 +161,7 @@ impl FreeMap {
         if !self.free.overlaps(pages.clone()) {
             return;
         }
-        // To be told exactly: what the area takes for stained, or will.
+        // Pages that the area calls stained, or will, are recorded one by one.
         let sets = [&self.stained, &self.told.staining];
         let exact: Vec<_> = sets.iter().flat_map(|set| set.within(pages.clone())).collect();
         for part in exact {
@@ -175,13 +178,13 @@ impl FreeMap {
         }
     }
 
-    /// A discard of these pages has ended, and no other write was under way with it.
+    /// A discard of these pages has ended, and no other write was in flight there.
     pub(super) fn discarded(&mut self, pages: std::ops::Range<u64>) {
         let pages = pages.start..pages.end.min(self.home_pages);
         let mut new = Extents::default();
         new.insert(pages.clone());
         self.free.within(pages.clone()).for_each(|part| new.remove(part));
-        // The area takes these for stained still.
+        // The area still calls these stained.
         let stained: Vec<_> = self.used.within(pages.clone()).collect();
         for part in stained {
             self.used.remove(part.clone());
@@ -192,13 +195,14 @@ impl FreeMap {
         self.free.insert(pages);
     }
 
-    /// What a round that begins now tells; no record where nobody needs any and there is no other (`anyway`).
+    /// Starts a round: collects its news. No record if nobody needs one and the round has no other
+    /// (`anyway`).
     pub(super) fn tell(&mut self, anyway: bool) -> bool {
         let needed = self.is_pending() || !self.staining.is_empty();
         if !needed && !anyway {
             return false;
         }
-        // What was cleaned since it could not be told is stained no more.
+        // Pages that were cleaned without a record are free now.
         self.cleaned.iter().for_each(|part| self.staining.remove(part));
         self.told = Told {
             used: std::mem::take(&mut self.used),
@@ -214,13 +218,13 @@ impl FreeMap {
         needed || !self.told.freed.is_empty() || !self.told.cleaned.is_empty()
     }
 
-    /// Whether the round under way tells that regions are open.
+    /// Whether the round in progress opens regions.
     pub(super) fn tells_of_open(&self) -> bool {
         !self.told.opened.is_empty()
     }
 
-    /// The records of the round under way.
-    pub(super) fn records(&self) -> Vec<Content> {
+    /// The records of the round in progress.
+    pub(crate) fn records(&self) -> Vec<Content> {
         let told = &self.told;
         let opened =
             told.opened.iter().map(|r| r.start * self.region_pages..r.end * self.region_pages);
@@ -236,7 +240,7 @@ impl FreeMap {
     /// The round has ended.
     pub(super) fn told(&mut self, ok: bool) {
         let told = std::mem::take(&mut self.told);
-        // Where it failed, the area may know all the same, or not.
+        // After a failure the area may know of it, or not.
         for part in told.staining.iter() {
             let free: Vec<_> = self.free.within(part).collect();
             if !ok {
@@ -259,7 +263,8 @@ impl FreeMap {
             }
         }
         self.to_open.extend(told.opened.iter());
-        // What it was told is clean it may take for free: it is to know again that it is stained, or that it is not.
+        // The area may already count the cleaned pages as free: it must learn again that they are
+        // stained.
         for part in told.cleaned.iter() {
             let stained: Vec<_> = self.stained.within(part).collect();
             self.staining.extend(stained);
@@ -274,8 +279,8 @@ impl FreeMap {
         }
     }
 
-    /// All of it at this moment, as a checkpoint puts it down: from its position in the log on, regions are closed. What
-    /// there is no room for counts as used after a crash: the shortest free ranges.
+    /// The free pages at this moment, for a checkpoint: from its position in the log on, regions
+    /// are closed. Without space for all, the shortest free ranges count as used after a crash.
     pub(super) fn snapshot(
         &mut self,
         under_way: impl Iterator<Item = std::ops::Range<u64>>,
@@ -289,11 +294,11 @@ impl FreeMap {
             // A discard opens nothing.
             written.extend(self.open.within(self.regions(&pages)));
         }
-        // What was written since is called free behind this checkpoint.
+        // Pages written since are called free behind this checkpoint.
         for pages in self.told.freed.iter().filter(|pages| !self.free.covers(pages.clone())) {
             written.extend(self.open.within(self.regions(&pages)));
         }
-        // Home is flushed before the checkpoint counts.
+        // Home is flushed before the checkpoint is valid.
         self.told.cleaned.iter().for_each(|part| stained.remove(part));
         let mut opened = self.told.opened.clone();
         opened.extend(written.iter());
@@ -302,7 +307,7 @@ impl FreeMap {
             .map(|r| r.start * self.region_pages..(r.end * self.region_pages).min(self.home_pages));
         let mut open: Vec<Run> = runs(open, RunKind::Open).collect();
         if open.len() > self.capacity / 4 {
-            // What lies between is called open as well.
+            // Pages in between are called open as well.
             open = runs(std::iter::once(0..self.home_pages), RunKind::Open).collect();
         }
         let mut list: Vec<Run> = runs(stained.iter(), RunKind::Stained).chain(open).collect();
@@ -317,7 +322,7 @@ impl FreeMap {
         }
         list.extend(plain);
         list.truncate(self.capacity);
-        // A checkpoint tells it; should it fail, a later one does.
+        // The checkpoint has this news. If the checkpoint fails, a later one has it.
         self.freed.clear();
         list
     }
@@ -351,12 +356,14 @@ mod tests {
         assert!(map.can_stain(20..22) && !map.can_stain(20..23));
         assert!(map.can_stain(6..10), "some are stained already");
         assert!(!map.can_stain(39..41), "the client's");
-        // The area is just told that it is used, and may learn of that last.
+        // A round is recording that the page is used, and may be the last that the area learns of
+        // it.
         map.told.used.insert(20..21);
         assert!(!map.can_stain(20..22));
     }
 
-    /// It is not told to be used: were it discarded before that was told, it would count as stained, and be cleaned.
+    /// No record says that the page is used: else a discard before that record would count as
+    /// stained, and be cleaned.
     #[test]
     fn where_something_is_written_that_is_called_free_stays_open_over_a_checkpoint() {
         for (written, kept) in [(None, false), (Some(2..3), true)] {
@@ -370,7 +377,7 @@ mod tests {
             assert_eq!(map.snapshot(std::iter::empty()).iter().any(open), kept);
             assert!(map.open.covers(0..1) == kept && !map.is_pending());
             map.told(true);
-            // What comes next leaves nothing of it.
+            // The next round leaves nothing of it.
             assert!(!map.snapshot(std::iter::empty()).iter().any(open));
         }
     }

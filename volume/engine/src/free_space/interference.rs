@@ -1,44 +1,47 @@
-//! What writing replicas costs clients, measured, and the budget that it keeps (FS2, SOSP'05, 4.3.3: the first run, which
-//! learns, is hardly slower). A client that comes while background I/O is under way waits for its end, the head is
-//! elsewhere by then, and whoever comes before the queue is empty waits with it. All that is *owed*; clients' own waiting
-//! earns a small share of itself, and time in which none waits a smaller one.
+//! The cost of replication for clients, measured, and its budget (FS2, SOSP'05, 4.3.3: the first
+//! run, which learns, is hardly slower). A client's request that arrives during a background I/O
+//! waits for its end, then for the way of the head, and delays the requests behind it. All this
+//! delay is *owed*. Clients' own waiting earns a small share of itself, and time without waiting
+//! clients earns a smaller one.
 
 use seekless_block::{Duration, SimTime};
 
-/// A client's own waiting earns one part in so many: a quarter of a per cent. What is not seen from here, such as what the drive had
-/// read ahead, may be several times as much.
+/// A client's own waiting earns one part in this many: a quarter of a per cent. Hidden costs, such
+/// as a lost read-ahead of the drive, may be several times as much.
 const SHARE: i64 = 400;
-/// Time in which no client waits earns one part in so many: else a fast device, whose clients hardly ever wait and hardly ever
-/// rest, would get no replicas.
+/// Time without waiting clients earns one part in this many. Else a fast device, whose clients
+/// hardly ever wait and hardly ever pause, would get no replicas.
 const IDLE_SHARE: i64 = 1200;
-/// So long a pause per nanosecond owed: the chance that a client comes during the next I/O falls with the time since
-/// the last one came.
+/// The pause per nanosecond owed. The chance of a request during the next I/O falls with the time
+/// since the last request.
 const PATIENCE: u64 = 1000;
-/// No more is earned ahead than this, about what one collision costs: else a burst of them would follow quiet work.
+/// Most that is earned in advance, about the cost of one collision. Else many collisions could
+/// follow quiet work.
 const SAVED: i64 = 20_000_000;
-/// No more is owed than this, which is earned in twelve seconds at the latest: where clients never rest the next I/O comes, if late.
+/// Most that is owed, which is earned in at most twelve seconds. So the next I/O comes even if
+/// clients never pause.
 const OWED: i64 = 10_000_000;
 
-/// See the module. Times in nanoseconds.
+/// Times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Interference {
-    /// What clients were made to wait, less what was earned.
+    /// The delay of clients, less what was earned.
     owed: i64,
-    /// Part of a nanosecond earned.
+    /// The fraction of a nanosecond earned.
     earned: i64,
     now: SimTime,
-    /// By how much whoever comes now is late.
+    /// The delay of a request that arrives now.
     lag: Duration,
-    /// The first client's I/O of those under way was asked for then.
+    /// When the first client I/O in flight was requested.
     waiting_since: SimTime,
-    /// The last I/O of any kind ended then.
+    /// When the last I/O of any kind ended.
     last_done: SimTime,
-    /// The first background I/O of those under way was sent then.
+    /// When the first background I/O in flight was sent.
     background_since: SimTime,
 }
 
 impl Interference {
-    /// Time goes on, with so many clients' I/Os under way.
+    /// Time passes, with this many client I/Os in flight.
     pub(crate) fn pass(&mut self, now: SimTime, clients: u32) {
         let passed = nanos(now.since(self.now));
         let worth = if clients == 0 { 1 } else { IDLE_SHARE / SHARE * i64::from(clients) };
@@ -48,7 +51,7 @@ impl Interference {
         self.earned %= IDLE_SHARE;
     }
 
-    /// A client asks, while so many clients' I/Os are under way.
+    /// A client's request arrives, with this many client I/Os in flight.
     pub(crate) fn asked(&mut self, clients: u32) {
         if clients == 0 {
             (self.lag, self.waiting_since) = (Duration::ZERO, self.now);
@@ -57,19 +60,19 @@ impl Interference {
         }
     }
 
-    /// A background I/O is sent; so many are under way already.
+    /// A background I/O is sent, with this many in flight already.
     pub(crate) fn sent(&mut self, background: u32) {
         if background == 0 {
             self.background_since = self.now;
         }
     }
 
-    /// An I/O has ended; a client's, or one of the background while so many of clients' are under way.
+    /// An I/O has ended: a client's, or one of the background with this many client I/Os in flight.
     pub(crate) fn ended(&mut self, background: bool, clients: u32) {
         let began = self.last_done.max(self.background_since);
         self.last_done = self.now;
         if background && clients > 0 {
-            // Its own length is about the way back.
+            // The way of the head back takes about as long as the I/O.
             let delay = self.now.since(began.max(self.waiting_since)) + self.now.since(began);
             self.lag += delay;
             self.owe(nanos(delay).saturating_mul(clients.into()));
@@ -104,15 +107,16 @@ mod tests {
         all.pass(SimTime(103 * MS), 0);
         all.asked(0);
         all.pass(SimTime(110 * MS), 1);
-        // It waited for 7 ms, and the head is 10 ms away.
+        // The request waited for 7 ms, and the head is 10 ms away.
         all.ended(true, 1);
         assert_eq!(all.owed, 10 * MS as i64, "no more than ten seconds' pause");
         assert_eq!(all.pause(), Duration(10_000 * MS));
-        // Another comes before the first is done, and is as late.
+        // Another request comes before the first is done, and is as late.
         assert_eq!(all.lag, Duration(17 * MS));
         all.pass(SimTime(120 * MS), 1);
         all.ended(false, 0);
-        // Six idle seconds earn half of it, and two clients' waiting the other half in a sixth of that.
+        // Six idle seconds earn half of the debt. Two waiting clients earn the other half in a
+        // sixth of that time.
         let before = all.owed;
         all.pass(SimTime(6_120 * MS), 0);
         assert_eq!(all.owed, before - 5 * MS as i64);

@@ -1,11 +1,12 @@
-//! Free space of home, and the replicas in it (FS2, SOSP'05): behind the few calls of this file. Where copies stand in the area
-//! itself nothing is free and no replica stands anywhere: every call then answers at once that there is nothing.
+//! Free space of home, and the replicas in it (FS2, SOSP'05), behind the few calls of this file. If
+//! copies stand in the area, nothing is free and no replica exists: every call then returns at
+//! once.
 //!
-//! - `free_map`: what the client has discarded, and what the area knows of that.
-//! - `replicas`: where replicas stand, and how hot they are; `watermarks`: which give way.
-//! - `replicate`: the jobs that write replicas, and zeroes where they stood.
-//! - `discarded`: what requests to discarded pages wait for.
-//! - `interference`: what writing replicas costs clients.
+//! - `free_map`: the discarded pages, and what the area knows of them.
+//! - `replicas`: where replicas stand, and their heat; `watermarks`: which give way.
+//! - `replicate`: the jobs that write replicas, and zeroes in their place.
+//! - `discarded`: the waits of requests to discarded pages.
+//! - `interference`: the cost of replication for clients.
 
 mod discarded;
 pub(crate) mod extents;
@@ -20,26 +21,24 @@ use std::ops::Range;
 use seekless_block::Lba;
 
 use crate::core::page_map::{Slot, slots};
-use crate::core::shape::Shape;
-use crate::format::{Content, Run};
+use crate::format::{Geometry, Run};
 use crate::{Config, Engine, Pool};
 use discarded::Edges;
 use extents::Extents;
 use free_map::FreeMap;
 use replicas::Replicas;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct FreeSpace {
     /// Replicas may stand in home's free pages.
     used: bool,
-    map: FreeMap,
+    pub(crate) map: FreeMap,
     replicas: Replicas,
     edges: Pool<Edges>,
 }
 
 impl FreeSpace {
-    pub(crate) fn new(geo: &Shape, config: &Config) -> Self {
+    pub(crate) fn new(geo: &Geometry, config: &Config) -> Self {
         Self {
             used: geo.free_map_pages() > 0,
             map: FreeMap::new(geo, config),
@@ -48,17 +47,12 @@ impl FreeSpace {
         }
     }
 
-    /// Whether replicas may stand in home's free pages.
-    const fn is_used(&self) -> bool {
-        self.used
-    }
-
     /// Whether copies stand in the area, where a plan may place them.
     pub(crate) const fn takes_plans(&self) -> bool {
         !self.used
     }
 
-    /// After an attach: what the area was found to tell of free pages, and where replicas stand, by segment.
+    /// After an attach: the recovered free pages, and the places of replicas, by segment.
     pub(crate) fn resume(
         &mut self,
         (free, stained): (Extents, Extents),
@@ -70,7 +64,7 @@ impl FreeSpace {
         }
     }
 
-    /// Whether the client has discarded any of these pages, and not written them since.
+    /// Whether the client has discarded any of these pages, and not written it since.
     pub(crate) fn overlaps(&self, pages: Range<u64>) -> bool {
         self.used && self.map.free.overlaps(pages)
     }
@@ -85,57 +79,37 @@ impl FreeSpace {
         if self.used { self.map.free.next(page) } else { None }
     }
 
-    /// Whether the area could still take some of these pages for free after a crash.
+    /// Whether the area could still count some of these pages as free after a crash.
     pub(crate) fn is_uncertain(&self, pages: Range<u64>) -> bool {
         self.used && self.map.is_uncertain(pages)
     }
 
-    /// The home page that a slot is, where it is a replica's.
+    /// The home page of a replica's slot; `None` for other slots.
     pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
         self.replicas.place(slot)
     }
 
-    /// A copy in this slot was read: it is hotter from now on where it is a replica.
+    /// A copy in this slot was read: a replica gets hotter.
     pub(crate) fn was_read(&mut self, slot: Slot) {
         self.replicas.touch(slot);
     }
 
-    /// An I/O at home ends here: as near as a driver gets to where the head is.
+    /// An I/O at home ends here: the driver's best guess of the head's position.
     pub(crate) const fn head_moves(&mut self, to: Lba) {
         self.replicas.head = to;
     }
 
-    /// Whether all replicas are on their way out.
+    /// Whether all replicas are being withdrawn.
     pub(crate) const fn is_withdrawing(&self) -> bool {
         self.replicas.withdrawing
     }
 
-    /// Whether a flush has something to tell the area first.
-    pub(crate) fn is_pending(&self) -> bool {
-        self.map.is_pending()
-    }
-
-    /// Whether something is free that nothing but a checkpoint would tell the area.
-    pub(crate) fn has_news(&self) -> bool {
-        self.map.has_news()
-    }
-
-    /// Whether there is too much of that for records.
-    pub(crate) fn is_overfull(&self) -> bool {
-        self.map.is_overfull()
-    }
-
-    /// A round of making things durable begins: whether it has records of free pages; `anyway`, whether it has others.
+    /// A round of durability begins. True if it has records of free pages; `anyway`: it has others.
     pub(crate) fn begin_round(&mut self, anyway: bool) -> bool {
         self.used && self.map.tell(anyway)
     }
 
-    /// The records of the round under way.
-    pub(crate) fn records(&self) -> Vec<Content> {
-        self.map.records()
-    }
-
-    /// The round has ended. Whether it was to tell that regions are open.
+    /// The round has ended. True if the round opened regions.
     pub(crate) fn end_round(&mut self, ok: bool) -> bool {
         let opened = self.map.tells_of_open();
         self.map.told(ok);
@@ -144,35 +118,36 @@ impl FreeSpace {
 }
 
 impl Engine {
-    /// Clients' I/Os under way, as far as background work is to give way to them.
+    /// Client I/Os in flight to which background work must give way.
     pub(crate) fn clients_to_spare(&self) -> u32 {
         if self.free.used { self.clients_io() } else { 0 }
     }
 
-    /// Whether a job has made way for writes that waited, which are then tried at once.
+    /// Whether a job has made way for waiting writes, which are then tried at once.
     pub(crate) const fn made_way(&self) -> bool {
         self.free.used && self.retry_blocked
     }
 
-    /// A read in the area has ended: a write may wait for a replica's place.
+    /// A read in the area has ended: a write may wait for that replica's place.
     pub(crate) fn place_was_read(&mut self) {
         self.retry_blocked |= self.free.used && !self.blocked.is_empty();
     }
 
-    /// Whether a read of the copy in this slot is sooner done than one of its home: always, where copies stand side by side in
-    /// the area.
+    /// Whether a read of this slot's copy is faster than one of its home. Always true for copies in
+    /// the area, which stand side by side.
     pub(crate) fn is_worth_reading(&self, slot: Slot, home: Lba) -> bool {
         !self.free.used || self.is_nearer(slot, home)
     }
 
-    /// Forgets the replicas that were found: somebody may have written where they stand.
+    /// Forgets the found replicas: somebody may have written in their places.
     pub(crate) fn forget_replicas(&mut self) {
         if self.free.used {
             slots(0..self.geo.read_slots()).for_each(|slot| self.copies.clear(slot));
         }
     }
 
-    /// What is free, as a checkpoint that begins now puts it down; `under_way` is what clients are just writing.
+    /// The free pages, for a checkpoint that begins now; `under_way`: pages that clients are
+    /// writing.
     pub(crate) fn free_now(&mut self, under_way: impl Iterator<Item = Range<u64>>) -> Vec<Run> {
         if self.free.used { self.free.map.snapshot(under_way) } else { Vec::new() }
     }

@@ -1,6 +1,7 @@
-//! Where replicas stand (FS2, SOSP'05, 2.3): each segment for reading is bound to a run of free pages of home, so that a
-//! slot is a page there; back from a page of home to the slot; how hot each segment is; and the watermarks at which
-//! replicas give way. The client never waits for any of it, and never sees less space: what it writes takes the place.
+//! Where replicas stand (FS2, SOSP'05, 2.3): each read segment is bound to a run of free pages of
+//! home, so a slot is a page there. This module also finds a slot by its home page, and knows how
+//! hot each segment is. A client never waits for replicas, and never sees less space: its writes
+//! take their place.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -9,16 +10,17 @@ use std::ops::Range;
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 use seekless_learn::{Answered, Replica};
 
-use crate::core::page_map::{HomePage, Slot, State, slots};
-use crate::core::shape::Shape;
+use crate::core::page_map::{CopyState, HomePage, Slot, slots};
+use crate::format::Geometry;
 use crate::free_space::extents::Extents;
 use crate::{Engine, Pending, Target};
 
-/// What one use is worth in uses of others that came later: least recently and least frequently used go first.
+/// The worth of one use, in uses of other segments that come later. The victim is the least
+/// recently and least frequently used segment.
 const USE: u64 = 32;
-/// Segments looked at for one that can be written anew: a request that comes meanwhile waits for no more.
+/// Most segments examined at once for a free one. A request waits for no more than that.
 pub(super) const LOOKS: usize = 64;
-/// Slots, and free ranges, that one [`RoomPart`] goes through.
+/// Slots, and free ranges, in one [`RoomPart`].
 const SLOTS: u32 = 1 << 16;
 const RANGES: usize = 1 << 12;
 
@@ -27,27 +29,29 @@ const RANGES: usize = 1 << 12;
 pub(crate) struct Bound {
     pub(crate) first: u64,
     pub(crate) pages: u32,
-    /// The count of uses when it was bound, which no other has.
+    /// The count of uses at its binding: a unique number.
     since: u64,
     uses: u64,
     used_at: u64,
 }
 
 impl Bound {
-    /// Never falls while it is bound.
+    /// Never falls while the segment is bound.
     const fn heat(&self) -> u64 {
         self.used_at + self.uses * USE
     }
 }
 
-/// Where replicas may stand, and what has one: a part of it, as there may be millions of either.
+/// Where replicas may stand, and which pages have one. This is a part of the whole, as there may be
+/// millions of both.
 #[derive(Clone, Debug, Default)]
 pub struct RoomPart {
-    /// Free pages of home that no replica is bound to or asked for, in order.
+    /// Free pages of home without a bound or requested replica, in order.
     pub free: Vec<Extent>,
-    /// First sectors of home pages that have a replica, each with where the replica stands or is to stand; in no order.
+    /// First sectors of home pages that have a replica, each with the replica's present or future
+    /// place; in no order.
     pub placed: Vec<(Lba, Lba)>,
-    /// Where the next part begins; `None` where this was the last.
+    /// Where the next part begins; `None` after the last.
     pub next: Option<RoomFrom>,
 }
 
@@ -63,20 +67,20 @@ pub struct RoomFrom {
 pub(crate) struct Batch {
     pub(crate) first: u64,
     pub(crate) homes: Vec<u64>,
-    /// Somebody waits for them.
+    /// A client waits for them.
     pub(crate) soon: bool,
 }
 
-/// How far replication has come.
+/// Progress of replication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replicated {
-    /// Replicas that may be used.
+    /// Usable replicas.
     pub standing: Sectors,
     /// Free pages of home that replicas are bound to.
     pub bound: Sectors,
-    /// Asked for and not begun.
+    /// Requested, not begun.
     pub waiting: Sectors,
-    /// Too little of home is free: nothing is replicated.
+    /// Too little of home is free: replication pauses.
     pub suspended: bool,
     /// Free pages of home that may hold bytes of replicas.
     pub stained: Sectors,
@@ -84,31 +88,31 @@ pub struct Replicated {
     pub free: Sectors,
     /// All pages of home, of which the watermarks are shares.
     pub home: Sectors,
-    /// Replicas at most.
+    /// Most replicas.
     pub room: Sectors,
-    /// Replicas are asked for, or on their way.
+    /// Replicas are requested or being written.
     pub under_way: bool,
-    /// Who answered clients' reads.
+    /// The answers to clients' reads.
     pub answered: Answered,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Replicas {
     per: u32,
-    /// By segment; empty where copies stand in the area.
+    /// By segment; empty if copies stand in the area.
     pub(super) bound: Vec<Option<Bound>>,
-    /// Every segment that is not bound, and some that are again.
+    /// Every unbound segment, and some bound ones.
     spare: VecDeque<u32>,
-    /// Every segment that is bound: no more than how hot it is, itself, and since when; and some that no longer are.
+    /// Every bound segment, at most as hot as its entry says: heat, segment, `since`. Some entries
+    /// are out of date.
     by_heat: BinaryHeap<Reverse<(u64, u32, u64)>>,
-    /// The next to be looked at for having lost all its replicas.
+    /// The next segment to examine for having lost all its replicas.
     pub(super) look: u32,
     /// First home page to segment.
     pub(super) by_place: BTreeMap<u64, u32>,
     pub(super) bound_pages: u64,
     pub(crate) asked: VecDeque<Batch>,
-    /// Where the last I/O at home ended: as near as a driver gets to where the head is (2.3).
+    /// Where the last I/O at home ended: the driver's best guess of the head's position (2.3).
     pub(crate) head: Lba,
     uses: u64,
     /// Reads that replicas answered.
@@ -118,7 +122,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    pub(crate) fn new(geo: &Shape) -> Self {
+    pub(crate) fn new(geo: &Geometry) -> Self {
         let segments = if geo.free_map_pages() > 0 { geo.read_segments } else { 0 };
         Self {
             per: geo.segment_pages,
@@ -128,7 +132,7 @@ impl Replicas {
         }
     }
 
-    /// The home page that a slot is.
+    /// The home page of a slot.
     pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
         let bound = (*self.bound.get((slot.0 / self.per.max(1)) as usize)?)?;
         let at = (slot.0 % self.per).checked_sub(1)?;
@@ -139,7 +143,7 @@ impl Replicas {
         self.bound.get(segment as usize).is_some_and(Option::is_some)
     }
 
-    /// The segments bound to any of these pages, and the slots that these are.
+    /// The segments bound to any of these pages, and the slots of these pages.
     pub(super) fn slots_at(&self, pages: Range<u64>) -> Vec<(u32, Range<u32>)> {
         let before = self.by_place.range(..=pages.start).next_back();
         let rest =
@@ -196,7 +200,8 @@ impl Replicas {
 
     /// The least recently and least frequently used segment.
     pub(super) fn coldest(&mut self) -> Option<u32> {
-        // What was used since it was put down is put down anew: once for each time that it was, at most.
+        // An entry for a segment that was used since is out of date, and is replaced: at most once
+        // per use.
         while let Some(&Reverse((heat, segment, since))) = self.by_heat.peek() {
             match self.bound[segment as usize].filter(|b| b.since == since).map(|b| b.heat()) {
                 Some(now) if now == heat => return Some(segment),
@@ -212,7 +217,7 @@ impl Replicas {
         None
     }
 
-    /// A segment that is not bound, and that is not `read` any more.
+    /// An unbound segment that nobody reads any more.
     pub(super) fn take_spare(&mut self, read: impl Fn(u32) -> bool) -> Option<u32> {
         for _ in 0..LOOKS {
             let segment = self.spare.pop_front()?;
@@ -234,11 +239,11 @@ impl Replicas {
 }
 
 impl Engine {
-    /// How far replication has come; `None` where copies stand in the area.
+    /// Progress of replication; `None` if copies stand in the area.
     #[must_use]
     pub fn replicated(&self) -> Option<Replicated> {
         let pages = |n: u64| Sectors(n * PAGE_SECTORS);
-        self.free.is_used().then(|| Replicated {
+        self.free.used.then(|| Replicated {
             standing: self.copied(),
             bound: pages(self.free.replicas.bound_pages),
             waiting: pages(self.free.replicas.asked.iter().map(|b| b.homes.len() as u64).sum()),
@@ -246,20 +251,20 @@ impl Engine {
             stained: pages(self.free.map.stained.pages()),
             free: pages(self.free.map.free.pages()),
             home: pages(self.free.map.home_pages),
-            room: self.geo.room(),
+            room: self.geo.capacity(),
             under_way: self.is_replicating(),
             answered: Answered { home: self.stats.home_reads, replicas: self.free.replicas.reads },
         })
     }
 
-    /// Whether the home page that begins at this sector has a copy that may be used.
+    /// Whether the home page that begins at this sector has a usable copy.
     #[must_use]
     pub fn has_copy(&self, home: Lba) -> bool {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        matches!(self.copies.state_of(HomePage(page)), Some(State::Clean | State::Dirty))
+        matches!(self.copies.state_of(HomePage(page)), Some(CopyState::Clean | CopyState::Dirty))
     }
 
-    /// Where replicas of the home page that begins at this sector stand, whatever is known of them.
+    /// Places of all replicas of the home page that begins at this sector, in any state.
     pub fn replicas_of(&self, home: Lba) -> impl Iterator<Item = Lba> + '_ {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
         let places =
@@ -267,28 +272,28 @@ impl Engine {
         places.map(|place| self.home_of(place, 1).start)
     }
 
-    /// Whether one more replica of a home page may be made: it has fewer than it may, and nothing of it is in doubt or in
-    /// the write buffer.
+    /// Whether a home page may get one more replica: it has fewer than its limit, and no copy of it
+    /// is in doubt or in the write buffer.
     pub(crate) fn may_have_another(&self, page: HomePage) -> bool {
         let mut replicas = 0;
         let fine = self.copies.find_all(page).all(|slot| {
             replicas += 1;
-            !self.copies.is_log(slot) && self.copies.state(slot) == State::Clean
+            !self.copies.is_log(slot) && self.copies.state(slot) == CopyState::Clean
         });
         fine && replicas < self.config.degree.max(1)
     }
 
-    /// Whether replicas are asked for, or on their way.
+    /// Whether replicas are requested or being written.
     #[must_use]
     pub fn is_replicating(&self) -> bool {
         !self.free.replicas.asked.is_empty() || self.background.replicating().is_some()
     }
 
-    /// A part of where replicas may stand and of what has one: what changes meanwhile is in this part or not, and what it
-    /// leads to is refused where it should be.
+    /// A part of the room for replicas, and of the pages that have one. Changes meanwhile may be
+    /// missing: the engine refuses replicas that do not fit any more.
     #[must_use]
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {
-        let all = if self.free.is_used() { self.geo.read_slots() } else { 0 };
+        let all = if self.free.used { self.geo.read_slots() } else { 0 };
         let end = from.slot.saturating_add(SLOTS).min(all);
         let standing = slots(from.slot..end)
             .filter_map(|slot| Some((self.copies.home(slot)?.0, self.free.replicas.place(slot)?)));
@@ -303,7 +308,8 @@ impl Engine {
         RoomPart { free, placed, next }
     }
 
-    /// What there is room for in so many free ranges from a page on; and the page behind them, if that is not all.
+    /// The room in this many free ranges from a page on, and the page behind them if there are
+    /// more.
     fn room_from(&self, page: u64, ranges: usize) -> (Vec<Extent>, Option<u64>) {
         let mut room = Extents::default();
         room.extend(self.free.map.free.within(page..self.free.map.home_pages).take(ranges));
@@ -312,7 +318,7 @@ impl Engine {
         };
         let mut last = room.iter().last().map_or(first, |part| part.end);
         let mut more = room.len() >= ranges;
-        // As many runs of replicas may stand in a single range.
+        // Many runs of replicas may stand in a single range.
         if let Some((&run, _)) =
             self.free.replicas.by_place.range(first + 1..last.max(first + 1)).nth(ranges)
         {
@@ -331,21 +337,21 @@ impl Engine {
         (free.collect(), more.then_some(last))
     }
 
-    /// Where free pages of home are that no replica is bound to or asked for, in order.
+    /// Free pages of home without a bound or requested replica, in order.
     #[must_use]
     pub fn room_for_replicas(&self) -> Vec<Extent> {
         self.room_from(0, usize::MAX).0
     }
 
-    /// Whether [`crate::Input::Withdraw`] is under way.
+    /// Whether [`crate::Input::Withdraw`] is in progress.
     #[must_use]
     pub const fn is_withdrawing(&self) -> bool {
         self.free.replicas.withdrawing
     }
 
-    /// Takes up a list of replicas.
+    /// Adds a list of replicas to the requests.
     pub(crate) fn ask_for_replicas(&mut self, list: &[Replica], soon: bool) {
-        if !self.free.is_used() || self.free.replicas.withdrawing {
+        if !self.free.used || self.free.replicas.withdrawing {
             self.stats.replicas_refused += list.len() as u64;
             return;
         }
@@ -364,7 +370,7 @@ impl Engine {
         }
     }
 
-    /// The client takes these pages of home: what stands there of replicas is no longer used, nor written.
+    /// The client takes these pages of home: replicas there are no longer used or written.
     pub(crate) fn drop_places(&mut self, pages: Range<u64>) {
         self.background.overtake_places(pages.clone());
         if self.free.replicas.by_place.is_empty() {
@@ -372,7 +378,7 @@ impl Engine {
         }
         for (_, taken) in self.free.replicas.slots_at(pages) {
             for slot in slots(taken) {
-                if self.copies.state(slot) != State::Free {
+                if self.copies.state(slot) != CopyState::Free {
                     self.stats.yielded += 1;
                     self.copies.clear(slot);
                 }
@@ -380,17 +386,19 @@ impl Engine {
         }
     }
 
-    /// Whether a replica stands in any of these pages of home, whatever is known of it.
+    /// Whether a replica stands in any of these pages of home, in any state.
     pub(crate) fn has_replica_at(&self, pages: Range<u64>) -> bool {
         let taken = self.free.replicas.slots_at(pages).into_iter();
-        taken.flat_map(|(_, taken)| slots(taken)).any(|slot| self.copies.state(slot) != State::Free)
+        taken
+            .flat_map(|(_, taken)| slots(taken))
+            .any(|slot| self.copies.state(slot) != CopyState::Free)
     }
 
     /// Forgets a segment's replicas. Their bytes stay where they are, stained.
     pub(crate) fn drop_segment(&mut self, segment: u32) {
         let first = segment * self.geo.segment_pages;
         for slot in slots(first..first + self.geo.segment_pages) {
-            if self.copies.state(slot) != State::Free {
+            if self.copies.state(slot) != CopyState::Free {
                 self.stats.yielded += 1;
                 self.copies.clear(slot);
             }
@@ -398,7 +406,7 @@ impl Engine {
         self.free.replicas.unbind(segment);
     }
 
-    /// Whether a replica is just being read in these sectors of home.
+    /// Whether a replica in these sectors of home is being read.
     pub(crate) fn replica_is_read(&self, home: Extent) -> bool {
         self.pending.iter().flatten().any(|pending| match pending {
             Pending::Read(read) | Pending::Summing(read) => read.reads_replica(home),
@@ -406,7 +414,7 @@ impl Engine {
         })
     }
 
-    /// Whether anything is just being read in these sectors of home.
+    /// Whether anything in these sectors of home is being read.
     pub(crate) fn home_is_read(&self, home: Extent) -> bool {
         self.pending.iter().flatten().any(|pending| match pending {
             Pending::Read(read) | Pending::Summing(read) => read.reads(Target::Home, home),
@@ -414,7 +422,7 @@ impl Engine {
         })
     }
 
-    /// How far from the head a slot is that is a page of home (2.3).
+    /// The distance of a slot at home from the head (2.3).
     pub(crate) fn way_to(&self, slot: Slot) -> Option<u64> {
         let page = self.free.replicas.place(slot)?;
         Some(self.free.replicas.head.0.abs_diff(self.home_of(page, 1).start.0))
@@ -427,7 +435,7 @@ impl Engine {
 
     /// Forgets all replicas and begins to write zeroes where they stood.
     pub(crate) fn withdraw(&mut self) {
-        if !self.free.is_used() {
+        if !self.free.used {
             return;
         }
         self.free.replicas.asked.clear();

@@ -1,13 +1,15 @@
-//! Writing replicas (FS2, SOSP'05, 3.1): a run of free pages at a time, as long as a segment. What is wanted there is
-//! read from home in order of address; the area learns that the run is stained; then the run is written in one go, in
-//! the order in which it will be read. And writing zeroes where replicas stood.
+//! Writing replicas (FS2, SOSP'05, 3.1), a run of free pages at a time, as long as a segment: read
+//! the wanted pages from home in order of address; record on the area that the run is stained;
+//! write the run in one go, in the order of later reads. And writing zeroes in the place of
+//! replicas.
 //!
-//! No byte is written into a page that the client has taken meanwhile, and none while someone reads or writes there.
+//! No byte goes into a page that the client has taken meanwhile, nor into one that is being read or
+//! written.
 
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
-use crate::background::{BackgroundIo, Job, JobStep, PIECE_PAGES, RETRY, stage};
-use crate::core::page_map::{HomePage, Slot, State};
+use crate::background::{Job, JobStep, PIECE_PAGES, RETRY, stage};
+use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::format::{Content, Entry, Header, Position};
 use crate::free_space::extents::Extents;
 use crate::free_space::replicas::Batch;
@@ -23,7 +25,7 @@ enum ReplicatePhase {
     Map,
 }
 
-/// A run of replicas on its way.
+/// A run of replicas in progress.
 #[derive(Debug)]
 pub(crate) struct Replicate {
     number: u64,
@@ -41,7 +43,7 @@ pub(crate) struct Replicate {
     soon: bool,
 }
 
-/// Zeroes on their way to where replicas stood.
+/// Zeroes for the places of replicas, in progress.
 #[derive(Debug)]
 pub(crate) struct Clean {
     first: u64,
@@ -50,7 +52,7 @@ pub(crate) struct Clean {
 }
 
 impl Replicate {
-    /// The client writes these pages: what was read of them is old.
+    /// The client writes these pages: earlier reads of them are out of date.
     pub(crate) fn overtake(&self, pages: std::ops::Range<u64>, bad: &mut [bool]) {
         let first = self.order.partition_point(|&i| self.homes[i as usize] < pages.start);
         for &i in &self.order[first..] {
@@ -61,7 +63,7 @@ impl Replicate {
         }
     }
 
-    /// The client takes these pages: nothing may be written there.
+    /// The client takes these pages: no replica may be written there.
     pub(crate) fn overtake_places(&self, pages: std::ops::Range<u64>, bad: &mut [bool]) {
         let end = self.first + self.homes.len() as u64;
         for page in pages.start.max(self.first)..pages.end.min(end) {
@@ -71,20 +73,19 @@ impl Replicate {
 }
 
 impl Engine {
-    /// Whether none are asked for, and none have to go.
+    /// Whether there is nothing to write or clean.
     pub(crate) fn replicas_are_at_rest(&self) -> bool {
-        !self.free.is_used() || self.free.replicas.asked.is_empty() && !self.has_to_clean()
+        !self.free.used || self.free.replicas.asked.is_empty() && !self.has_to_clean()
     }
 
-    /// Whether zeroes are to stand where replicas stood.
+    /// Whether zeroes must replace replicas.
     const fn has_to_clean(&self) -> bool {
         let crowded = self.free.map.stained.pages() * 4 > self.free.map.stained_most * 3;
         self.free.replicas.withdrawing || crowded
     }
 
-    /// The next thing to do for replicas, if any.
     pub(crate) fn next_for_replicas(&mut self) -> Option<Job> {
-        if !self.free.is_used() || self.log.failed {
+        if !self.free.used || self.log.failed {
             return None;
         }
         if let Some(job) = self.begin_clean() {
@@ -108,7 +109,7 @@ impl Engine {
                 && !seen.contains(page)
                 && !self.free.map.free.contains(page)
                 && self.may_have_another(HomePage(page))
-                && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
+                && !self.writes.open_overlaps(self.home_of(page, 1));
             if can {
                 seen.insert(page..page + 1);
                 homes.push(page);
@@ -124,7 +125,7 @@ impl Engine {
             && self.may_replicate(pages)
             && self.free.map.can_stain(run.clone())
             && !self.background.locks(run.clone())
-            && !self.writes.open_overlaps(place, self.writes_open)
+            && !self.writes.open_overlaps(place)
             && !self.is_taken(run.clone());
         let segment = if can { self.take_segment() } else { None };
         let Some(segment) = segment else {
@@ -183,10 +184,11 @@ impl Engine {
         }
     }
 
-    /// The area is to know that the run is stained before anything is written there.
+    /// The area must know that the run is stained before anything is written there.
     fn await_stain(&mut self, job: &mut Replicate) -> JobStep {
         match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-            // Only another job can make room in the log, or have it go on. Nothing was written: it is asked for again.
+            // Only another job can make space in the log, or repair it. Nothing was written: the
+            // replicas are requested again.
             None if self.log.starved || self.log.failed => {
                 self.free.replicas.unbind(job.segment);
                 let homes = std::mem::take(&mut job.homes);
@@ -201,7 +203,8 @@ impl Engine {
                 self.free.replicas.unbind(job.segment);
                 JobStep::Over
             }
-            // Whoever reads home there asked before the client discarded it, and must see none of this.
+            // A read of these pages began before the client discarded them, and must see no
+            // replica.
             Some(true) if self.home_is_read(self.home_of(job.first, job.homes.len() as u64)) => {
                 self.background.awaits_readers = true;
                 JobStep::Wait
@@ -215,7 +218,7 @@ impl Engine {
         }
     }
 
-    /// The next pages that follow each other, one write at a time; behind the last the segment's map.
+    /// Writes the next consecutive pages, one write at a time; after the last, the segment's map.
     fn write_run(&mut self, job: &mut Replicate) -> JobStep {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
@@ -239,20 +242,20 @@ impl Engine {
         job.next += pages as usize;
         job.locked = Some((first, pages.into()));
         self.background.locked.extend(job.locked);
-        let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
         let place = self.home_of(first, pages.into());
-        self.submit_background(what, Target::Home, Op::Write, place, Some(stage(at)));
+        self.submit_background(Target::Home, Op::Write, place, Some(stage(at)));
         self.sync.home_dirty = true;
         JobStep::Wait
     }
 
-    /// Whether the next I/O of these may be sent. Who waits for replicas does not wait for those before, either.
+    /// Whether the next I/O may be sent. A client that waits for replicas does not wait for the
+    /// replicas before them either.
     fn may_write_replicas(&mut self, job: &Replicate) -> bool {
         let soon = job.soon || self.free.replicas.asked.front().is_some_and(|b| b.soon);
         if soon { self.may_submit(false) } else { self.may_interfere() }
     }
 
-    /// The next pages in order of home that also follow each other in order of place.
+    /// The next pages in order of home that are also consecutive in order of place.
     fn read_homes(&mut self, job: &mut Replicate) {
         let first = job.order[job.next];
         let page = job.homes[first as usize];
@@ -261,16 +264,15 @@ impl Engine {
             .take_while(|&(&i, n)| i == first + n && job.homes[i as usize] == page + u64::from(n))
             .count() as u32;
         job.next += pages as usize;
-        let what = BackgroundIo { stage: first + 1, pages, destage: None, meta: false };
         let home = self.home_of(page, pages.into());
-        self.submit_background(what, Target::Home, Op::Read, home, Some(stage(first + 1)));
+        self.submit_background(Target::Home, Op::Read, home, Some(stage(first + 1)));
     }
 
     fn write_replica_map(&mut self, job: &mut Replicate) {
         let entry = |(at, &home): (usize, &u64)| {
             let sum = self.background.sums[at + 1];
             let good = !self.background.bad[at + 1];
-            if good { Entry { home, state: State::Clean, sum } } else { Entry::FREE }
+            if good { Entry { home, state: CopyState::Clean, sum } } else { Entry::FREE }
         };
         let header = Header {
             uuid: self.identity.uuid,
@@ -287,9 +289,8 @@ impl Engine {
         job.page = Some(page);
         self.stats.metadata_bytes += PAGE_BYTES;
         self.out.push_back(Output::Put { page, to: stage(0) });
-        let what = BackgroundIo { stage: 0, pages: 1, destage: None, meta: false };
         let place = self.place_of(Slot(job.segment * self.geo.segment_pages), 1);
-        self.submit_background(what, Target::Area, Op::Write, place, Some(stage(0)));
+        self.submit_background(Target::Area, Op::Write, place, Some(stage(0)));
     }
 
     fn flip_replicas(&mut self, job: &mut Replicate) {
@@ -303,7 +304,12 @@ impl Engine {
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.copies.add(Slot(slot), HomePage(home), State::Clean, self.background.sums[at]);
+                self.copies.add(
+                    Slot(slot),
+                    HomePage(home),
+                    CopyState::Clean,
+                    self.background.sums[at],
+                );
                 self.stats.moved_bytes += PAGE_BYTES;
                 good += 1;
             }
@@ -316,11 +322,11 @@ impl Engine {
         self.pump_log();
     }
 
-    /// What was just written is at rest: clients may write there.
+    /// The written pages are unlocked: clients may write there.
     fn unlock(&mut self, run: Option<(u64, u64)>) {
         if let Some(run) = run {
             self.background.locked.retain(|&locked| locked != run);
-            // Not now: while a job takes a step it does not hear of writes that overtake it.
+            // Later: a job does not learn of overtaking writes during its own step.
             self.retry_blocked |= !self.blocked.is_empty();
         }
     }
@@ -336,7 +342,8 @@ impl Engine {
         let found = left.iter().next();
         let Some(run) = found else {
             if self.free.replicas.withdrawing && self.sync.is_idle() {
-                // What the area takes for stained is so again once the client discards it.
+                // Pages that the area calls stained become stained again once the client discards
+                // them.
                 if self.free.map.stained.is_empty() && !self.free.map.is_pending() {
                     self.free.replicas.withdrawing = false;
                 } else if now >= self.background.clean_not_before {
@@ -357,14 +364,15 @@ impl Engine {
         let run = run.start..run.start + pages;
         let home = self.home_of(run.start, pages);
         if self.background.locks(run.clone())
-            || self.writes.open_overlaps(home, self.writes_open)
+            || self.writes.open_overlaps(home)
             || self.home_is_read(home)
         {
             self.background.clean_not_before = SimTime(now.0 + RETRY.0);
             self.background.wake_at(self.background.clean_not_before);
             return None;
         }
-        // Chosen only once it may be sent at once: while it waited, the client could take the run and write there.
+        // Chosen only when the I/O may be sent at once: else the client could take and write the
+        // run meanwhile.
         if !self.may_submit(false) {
             return None;
         }
@@ -378,8 +386,7 @@ impl Engine {
             let home = self.home_of(job.first, job.pages.into());
             job.sent = true;
             self.background.locked.push((job.first, job.pages.into()));
-            let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
-            self.submit_background(what, Target::Home, Op::WriteZeroes, home, None);
+            self.submit_background(Target::Home, Op::WriteZeroes, home, None);
             self.sync.home_dirty = true;
             return JobStep::Wait;
         }
@@ -404,8 +411,8 @@ mod tests {
     use crate::Config;
     use seekless_block::{Bytes, Extent};
 
-    /// What waits for the log is asked for again, but not where all replicas were withdrawn meanwhile: they would stand
-    /// once that was over.
+    /// Replicas that wait for the log are requested again, unless all replicas were withdrawn
+    /// meanwhile: else they would exist after the withdrawal.
     #[test]
     fn replicas_that_wait_for_the_log_do_not_outlast_a_withdrawal() {
         for withdrawn in [false, true] {

@@ -1,18 +1,18 @@
-//! Which replicas give way, and when (FS2, SOSP'05, 3.2): below the low watermark the coldest, below the critical one whole
-//! regions, until there is enough free space again.
+//! Which replicas give way, and when (FS2, SOSP'05, 3.2): below the low watermark the coldest,
+//! below the critical one whole regions, until enough space is free again.
 
 use std::ops::Range;
 
 use super::replicas::LOOKS;
 use crate::Engine;
-use crate::core::page_map::{State, slots};
+use crate::core::page_map::{CopyState, slots};
 
-/// Replication stops where less than this share of home, in percent, is free of data and replicas, and the coldest
-/// replicas go (3.2: the low watermark).
+/// The low watermark (3.2): replication stops and the coldest replicas go if less than this share
+/// of home, in percent, is free of data and replicas.
 const LOW: u64 = 10;
-/// It goes on once this much is (the high watermark).
+/// The high watermark: replication goes on.
 const HIGH: u64 = 15;
-/// Below this, whole regions go at once (the critical watermark).
+/// The critical watermark: whole regions go at once.
 const CRITICAL: u64 = 5;
 
 impl Engine {
@@ -21,15 +21,15 @@ impl Engine {
         self.free.map.free.pages().saturating_sub(self.free.replicas.bound_pages)
     }
 
-    /// Whether so many pages may be replicated now.
+    /// Whether this many pages may be replicated now.
     pub(crate) fn may_replicate(&self, pages: u64) -> bool {
         !self.free.replicas.suspended
             && self.spare().saturating_sub(pages) * 100 >= self.free.map.home_pages * LOW
     }
 
-    /// Gives way where little is free (3.2).
+    /// Drops replicas if too little is free (3.2).
     pub(crate) fn yield_space(&mut self) {
-        if !self.free.is_used() {
+        if !self.free.used {
             return;
         }
         let home = self.free.map.home_pages;
@@ -65,7 +65,8 @@ impl Engine {
         }
     }
 
-    /// A segment to be written anew: one that is not bound, one whose replicas are all gone, or the coldest.
+    /// A segment that may be written: an unbound one, one that has lost all its replicas, or the
+    /// coldest.
     pub(crate) fn take_segment(&mut self) -> Option<u32> {
         let copies = &self.copies;
         let read = |segment: u32| copies.is_read(segment);
@@ -74,7 +75,7 @@ impl Engine {
         }
         let per = self.geo.segment_pages;
         let empty = |s: u32| {
-            slots(s * per..(s + 1) * per).all(|slot| self.copies.state(slot) == State::Free)
+            slots(s * per..(s + 1) * per).all(|slot| self.copies.state(slot) == CopyState::Free)
         };
         let count = self.free.replicas.bound.len() as u32;
         let look = self.free.replicas.look;
@@ -89,12 +90,13 @@ impl Engine {
         Some(taken)
     }
 
-    /// Whether replicas that could be used stand in any of these pages; those that cannot make room.
+    /// Whether replicas that could be used stand in any of these pages; those that cannot make
+    /// room.
     pub(crate) fn is_taken(&mut self, pages: Range<u64>) -> bool {
         for (segment, _) in self.free.replicas.slots_at(pages) {
             let first = segment * self.geo.segment_pages;
             if slots(first..first + self.geo.segment_pages)
-                .any(|slot| self.copies.state(slot) != State::Free)
+                .any(|slot| self.copies.state(slot) != CopyState::Free)
             {
                 return true;
             }

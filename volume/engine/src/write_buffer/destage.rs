@@ -1,14 +1,15 @@
-//! Writing home what the write buffer holds (BORG, FAST'09, 4.4: outgoing): from the log's tail, read in the order of
-//! the log, checked, sorted by home, written. A client's write to a page that is just being written waits for that
-//! page only.
+//! Destaging: write dirty pages of the write buffer home (BORG, FAST'09, 4.4: outgoing). A batch
+//! starts at the log's tail: read in log order, check, sort by home, write. A client's write waits
+//! only for a destage of its own pages.
 
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
-use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
-use crate::core::page_map::{HomePage, Slot, State, pages};
+use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
+use crate::core::page_map::{CopyState, HomePage, Slot, pages};
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
-use crate::{Engine, Fault, Move, Output, Target, Trouble};
+use crate::write_buffer::ring::Segment;
+use crate::{Engine, Fault, MemoryMove, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DestagePhase {
@@ -18,7 +19,7 @@ enum DestagePhase {
     Sync,
 }
 
-/// Pages between two that are wanted which are read with them: what passes under the head in a sixth of a turn.
+/// A read takes along a gap of up to this many pages: a sixth of a turn of the platter.
 const GAP_PAGES: u32 = 16;
 
 /// A batch on its way home.
@@ -28,33 +29,31 @@ pub(crate) struct Destage {
     items: Vec<(HomePage, Slot, u32)>,
     reads: Vec<(Slot, u32, u32)>,
     next: usize,
-    /// What could not be read in one piece is read page by page.
+    /// Runs that could not be read in one piece are read page by page.
     singly: bool,
-    /// Where the pages in order of home start in the staging memory.
+    /// Where the pages in order of home begin in the staging memory.
     second: u32,
     phase: DestagePhase,
-    /// For a client that waits: no budget, and the tail has time.
+    /// A client waits for this batch: no budget, and the tail stays.
     urgent: bool,
     written: u64,
-    /// Pages of it could not be read.
+    /// Some pages could not be read, or are damaged.
     spoiled: bool,
-    /// Where the log's tail goes when home is flushed.
-    tail: u32,
+    /// Where the log's tail moves once home is flushed.
+    tail: Segment,
 }
 
 /// Which pages go home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Which<'a> {
-    /// These: a client waits.
+    /// Pages that a client waits for.
     Urgent(&'a [HomePage]),
-    /// These: clients have read them.
     Read(&'a [HomePage]),
-    /// The oldest.
     Oldest,
 }
 
 impl Engine {
-    /// A batch of dirty pages. `None` where there is none that can be taken now.
+    /// A batch of dirty pages; `None` if no page can go now.
     pub(crate) fn begin_destage(&mut self, which: Which<'_>) -> Option<Destage> {
         let most = (pages_in(self.config.stage_bytes) / 2) as usize;
         let mut items = self.to_destage(which, most);
@@ -62,8 +61,8 @@ impl Engine {
             return None;
         }
         items.sort_unstable_by_key(|&(_, slot)| slot);
-        // Runs of slots, none across a segment: `(slot, page of the staging memory, pages)`. What lies between two of
-        // them is read along where that is sooner done than to let it pass by; and where memory has room for it.
+        // Runs of slots, none across a segment: `(slot, page of the staging memory, pages)`. A
+        // short gap between two runs is read along if memory has space for it.
         let mut reads: Vec<(Slot, u32, u32)> = Vec::new();
         let mut spare = most - items.len();
         let mut second = 0;
@@ -103,14 +102,14 @@ impl Engine {
         })
     }
 
-    /// Dirty pages and their slots, `most` at most.
+    /// Dirty pages and their slots, at most `most`.
     fn to_destage(&self, which: Which<'_>, most: usize) -> Vec<(HomePage, Slot)> {
         let mut items: Vec<(HomePage, Slot)> = Vec::new();
         match which {
             Which::Urgent(pages) | Which::Read(pages) => {
                 let dirty = |&page: &HomePage| {
                     let slot = self.copies.find(page)?;
-                    (self.copies.state(slot) == State::Dirty).then_some((page, slot))
+                    (self.copies.state(slot) == CopyState::Dirty).then_some((page, slot))
                 };
                 items.extend(pages.iter().filter_map(dirty));
                 items.sort_unstable();
@@ -118,13 +117,11 @@ impl Engine {
                 items.truncate(most);
             }
             Which::Oldest => {
-                let ring = self.log.ring;
-                for i in 0..ring.used() {
-                    let slots = self.log.slots_of((ring.tail + i) % ring.segments);
-                    for slot in slots {
-                        if self.copies.state(slot) == State::Dirty
+                for segment in self.log.ring.in_use() {
+                    for slot in self.geo.slots_of(segment) {
+                        if self.copies.state(slot) == CopyState::Dirty
                             && let Some(page) = self.copies.home(slot)
-                            && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open)
+                            && !self.writes.open_overlaps(self.home_of(page, 1))
                         {
                             items.push((page, slot));
                         }
@@ -148,9 +145,8 @@ impl Engine {
                     }
                     job.next += 1;
                     self.copies.begin_read(slot);
-                    let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
-                    self.submit_background(what, Target::Area, Op::Read, extent, Some(stage(at)));
+                    self.submit_background(Target::Area, Op::Read, extent, Some(stage(at)));
                     return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
@@ -165,7 +161,7 @@ impl Engine {
                     }
                     return JobStep::Again;
                 }
-                // From here on that is what home fails.
+                // From here on a failure is a failure of home.
                 self.background.failed = false;
                 for &(slot, ..) in &job.reads {
                     self.copies.end_read(slot);
@@ -187,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// Home was flushed: the log's tail may pass what went there.
+    /// Home is flushed: the log's tail may pass the written pages.
     fn end_destage(&mut self, job: &Destage) -> JobStep {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
@@ -208,7 +204,7 @@ impl Engine {
         JobStep::Over
     }
 
-    /// Leaves out what is damaged, and moves the rest into the order of home.
+    /// Leaves out damaged pages, and moves the others into the order of home.
     fn sort_by_home(&mut self, job: &mut Destage) {
         let mut good: Vec<(HomePage, Slot, u32)> = Vec::new();
         for &(page, slot, at) in &job.items {
@@ -218,7 +214,7 @@ impl Engine {
                 good.push((page, slot, at));
                 continue;
             } else {
-                // The only copy: it stays, and whoever asks is told.
+                // The only copy stays; every read of it reports the damage.
                 self.damaged(slot);
                 Fault::Damaged
             };
@@ -231,7 +227,7 @@ impl Engine {
         good.sort_unstable();
         let len = Sectors(seekless_block::PAGE_SECTORS);
         for (&(.., at), to) in good.iter().zip(job.second..) {
-            self.out.push_back(Output::Move(Move { from: stage(at), to: stage(to), len }));
+            self.out.push_back(Output::Move(MemoryMove { from: stage(at), to: stage(to), len }));
         }
         job.items = good;
         self.background.bad.fill(false);
@@ -240,12 +236,13 @@ impl Engine {
 
     fn write_destaged(&mut self, job: &mut Destage) -> JobStep {
         while let Some(&(first, ..)) = job.items.get(job.next) {
-            // Only what is still the newest, and what no client is just writing, be it zeroes beside its write first.
+            // Only pages that are still the newest, and that no client is writing, zeroes beside
+            // its write included.
             let still = |engine: &Self, &(page, slot, _): &(HomePage, Slot, u32)| {
                 engine.copies.find(page) == Some(slot)
-                    && engine.copies.state(slot) == State::Dirty
+                    && engine.copies.state(slot) == CopyState::Dirty
                     && !engine.background.locks(page.0..page.0 + 1)
-                    && !engine.writes.open_overlaps(engine.home_of(page, 1), engine.writes_open)
+                    && !engine.writes.open_overlaps(engine.home_of(page, 1))
             };
             let run = job.items[job.next..]
                 .iter()
@@ -263,11 +260,9 @@ impl Engine {
             let at = job.second + job.next as u32;
             let home = self.home_of(first, run as u64);
             let mark = self.writes.begin(home);
-            self.writes_open += 1;
             self.background.locked.push((first.0, run as u64));
-            let (pages, destage) = (run as u32, Some((first.0, mark)));
-            let what = BackgroundIo { stage: at, pages, destage, meta: false };
-            self.submit_background(what, Target::Home, Op::Write, home, Some(stage(at)));
+            let destage = Some((first.0, mark));
+            self.submit_marked(destage, Target::Home, Op::Write, home, Some(stage(at)));
             job.next += run;
             job.written += run as u64;
             return JobStep::Again;
@@ -279,15 +274,13 @@ impl Engine {
             return JobStep::Over;
         }
         job.tail = self.next_tail();
-        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
-        self.submit_background(what, Target::Home, Op::Flush, Extent::default(), None);
+        self.submit_background(Target::Home, Op::Flush, Extent::default(), None);
         job.phase = DestagePhase::Sync;
         JobStep::Wait
     }
 
     pub(crate) fn destage_written(&mut self, first: u64, pages: u32, mark: Mark, ok: bool) {
         self.writes.end(mark);
-        self.writes_open -= 1;
         self.sync.home_dirty = true;
         self.retry_blocked |= !self.blocked.is_empty();
         if let Some(at) = self.background.locked.iter().position(|&(f, _)| f == first) {
@@ -295,18 +288,18 @@ impl Engine {
         }
         if !ok {
             self.background.trouble = Some(Trouble::Home);
-            // It comes home later; nobody waits for that.
+            // The page goes home later; no client waits for that.
             (first..first + u64::from(pages))
                 .for_each(|page| self.fail_blocked(HomePage(page), Fault::Device));
             return;
         }
         self.stats.destaged_bytes += u64::from(pages) * PAGE_BYTES;
         for page in first..first + u64::from(pages) {
-            // Overlapping writes of clients waited, so that what is dirty here is what was written.
+            // Overlapping writes of clients waited: a dirty page is the page that was written.
             if let Some(slot) = self.copies.find(HomePage(page))
-                && self.copies.state(slot) == State::Dirty
+                && self.copies.state(slot) == CopyState::Dirty
             {
-                self.copies.set_state(slot, State::Clean);
+                self.copies.set_state(slot, CopyState::Clean);
             }
         }
     }

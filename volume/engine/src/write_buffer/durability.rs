@@ -1,5 +1,6 @@
-//! Making writes durable, one round at a time. A round serves all requests that arrived since the last round began. It flushes
-//! home; it writes records of log entries that recovery must ignore (tombstones) and of the log's tail; it flushes the area.
+//! Making writes durable, one round at a time. A round serves all requests that arrived since the
+//! last round began. The round flushes home, writes records (tombstones, free pages, the log's
+//! tail), and flushes the area.
 
 use std::collections::VecDeque;
 
@@ -8,6 +9,7 @@ use seekless_block::{Duration, Extent, Op};
 
 use crate::core::page_map::HomePage;
 use crate::format::{Content, Tombstone};
+use crate::write_buffer::ring::Segment;
 use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
 
 /// Who waits for a round.
@@ -17,11 +19,11 @@ pub(crate) enum Waiter {
     Flush(RequestId),
     /// A client's write with FUA.
     Write(RequestId, Extent),
-    /// A window on its way to its place, by its number.
+    /// A window of a move, by its number.
     Move(u64),
-    /// Nobody: the log's tail has moved, and that is to be known after a crash.
+    /// No client: the log's tail has moved, and the area must know.
     Tail,
-    /// Writes that wait for regions to be open: see `free`.
+    /// Writes that wait until their regions are open: see `free_space`.
     Open,
 }
 
@@ -37,23 +39,22 @@ struct Round {
     waiters: Vec<Waiter>,
     voids: FxHashSet<u64>,
     phase: RoundPhase,
-    /// Flushes in flight.
     flushes: u32,
     ok: bool,
     /// Sequence and tail that the flush of the area makes durable.
-    covers: (u64, u32),
+    covers: (u64, Segment),
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Sync {
     waiting: Vec<Waiter>,
-    /// Flushes that wait for what their clients were told is written: the number that no record before may be left of.
+    /// Flushes that wait until all records before this number have ended: their writes are
+    /// acknowledged.
     behind: VecDeque<(u64, RequestId)>,
-    /// What a client was told is written was lost: no flush may say that it is on stable storage.
+    /// An acknowledged write was lost: every flush fails.
     pub(crate) lost: bool,
     round: Option<Round>,
-    /// Home pages that the log must not bring back.
+    /// Home pages whose entries in the log are void.
     voids: FxHashSet<u64>,
     pub(crate) home_dirty: bool,
     pub(crate) log_dirty: bool,
@@ -64,13 +65,13 @@ impl Sync {
         self.waiting.push(waiter);
     }
 
-    /// What the log says of this page is void.
+    /// The log's entries of this page are void.
     pub(crate) fn void(&mut self, page: HomePage) {
         self.voids.insert(page.0);
     }
 
-    /// Whether any of these pages is void, and the log does not durably know: what is absorbed of it now could be
-    /// taken for void as well.
+    /// Whether one of these pages is void, and the log does not durably know. An entry absorbed now
+    /// could count as void as well.
     pub(crate) fn is_void(&self, mut pages: std::ops::Range<u64>) -> bool {
         let round = self.round.as_ref().map(|r| &r.voids).filter(|v| !v.is_empty());
         (!self.voids.is_empty() || round.is_some())
@@ -86,7 +87,7 @@ impl Sync {
         self.round.is_none() && self.waiting.is_empty() && self.behind.is_empty()
     }
 
-    /// Whether something is void that the log does not know to be.
+    /// Whether the log has yet to learn of a void page.
     pub(crate) fn has_voids(&self) -> bool {
         !self.voids.is_empty() || self.round.is_some()
     }
@@ -98,7 +99,7 @@ impl Engine {
             || self.sync.log_dirty
             || self.sync.has_voids()
             || !self.sync.is_idle()
-            || self.free.is_pending()
+            || self.free.map.is_pending()
             || self.log.failed;
         if log && self.config.gather > Duration::ZERO {
             self.log.hurry = true;
@@ -107,13 +108,13 @@ impl Engine {
         } else if log {
             self.sync.wait(Waiter::Flush(id));
         } else {
-            // Nothing but home has anything to keep.
+            // Only home has unflushed data.
             let io = self.start(Pending::Flush { id });
             self.submit(io, Target::Home, Op::Flush, Extent::default(), asked, None);
         }
     }
 
-    /// Flushes whose records have ended wait no more for those.
+    /// Sends on the flushes whose records have ended.
     pub(crate) fn flush_what_ended(&mut self) {
         while let Some(&(number, id)) = self.sync.behind.front()
             && self.log.has_ended(number)
@@ -123,8 +124,9 @@ impl Engine {
         }
     }
 
-    /// Begins a round if someone waits. While a record that failed could still be found by recovery, nothing newer is
-    /// promised to last: all wait for the checkpoint that leaves it behind, or for that to fail.
+    /// Begins a round if somebody waits. A failed record may still be found by recovery. Until a
+    /// checkpoint leaves such a record behind, nothing newer can become durable: all wait for the
+    /// checkpoint or its failure.
     pub(crate) fn pump_sync(&mut self) {
         if self.sync.round.is_some() || self.sync.waiting.is_empty() || self.log.failed {
             return;
@@ -197,7 +199,7 @@ impl Engine {
             .chunks(most)
             .map(|some| Content::Tombstones(some.to_vec()))
             .collect();
-        records.extend(self.free.records());
+        records.extend(self.free.map.records());
         if records.is_empty() {
             records.push(Content::Data(Vec::new())); // a mark
         }
@@ -208,7 +210,7 @@ impl Engine {
         self.pump_log();
     }
 
-    /// A record without data that someone waited for has ended.
+    /// A record without data, with a waiter, has ended.
     pub(crate) fn control_done(&mut self, ok: bool) {
         let Some(round) = &mut self.sync.round else { return };
         let RoundPhase::Records { left } = &mut round.phase else { return };
@@ -216,8 +218,8 @@ impl Engine {
         round.ok &= ok;
     }
 
-    /// The records that were to end by now have: where none is left of the round's, the area is flushed. What ended along
-    /// with the last of them is covered as well, and a later header shall say so.
+    /// Flushes the area once all records of the round have ended. The flush covers the records that
+    /// ended meanwhile, and a later header says so.
     pub(crate) fn flush_records(&mut self) {
         let Some(round) = &mut self.sync.round else { return };
         if round.phase != (RoundPhase::Records { left: 0 }) {
@@ -248,7 +250,8 @@ impl Engine {
         if !round.ok {
             self.sync.voids.extend(round.voids);
         }
-        // Of regions that a round before could not tell of: who came to wait for this one is not among its waiters.
+        // A round before could not open some regions. The writes that wait for this round are not
+        // among its waiters.
         let opened = self.free.end_round(round.ok);
         self.tell(round.waiters, opened, round.ok);
         self.pump_sync();
@@ -272,7 +275,7 @@ impl Engine {
         }
     }
 
-    /// The log cannot go on: whoever waits is told so.
+    /// The log cannot go on: all waiters get an error.
     pub(crate) fn fail_waiters(&mut self) {
         let waiters = std::mem::take(&mut self.sync.waiting);
         self.tell(waiters, false, false);

@@ -1,15 +1,15 @@
-//! A record that the area does not take goes home, piece by piece, out of the memory that it was to be written from.
+//! The area refuses a record: its data goes home in pieces, from the memory of the record.
 
 use seekless_block::{Op, Sectors};
 
 use super::TRIES;
 use super::log::Homeward;
-use crate::core::page_map::State;
+use crate::core::page_map::CopyState;
 use crate::format::Content;
 use crate::{Asked, Engine, Memory, Pending, Target};
 
 impl Engine {
-    /// The area did not take the front record: what it holds goes home.
+    /// The area refused the front record: its pages go home.
     pub(super) fn send_home(&mut self) {
         let Some(record) = self.log.records.front() else { return };
         let Content::Data(entries) = &record.content else { return };
@@ -28,8 +28,9 @@ impl Engine {
         for (page, pages, at) in pieces {
             let extent = self.home_of(page, pages);
             let offset = Sectors(at * seekless_block::PAGE_SECTORS);
-            // As with any write home: from here on no copy may be used but what is left should it fail.
-            self.drop_copies(extent, |state| state != State::Dirty);
+            // As with any write home: nobody may use a clean copy from here on. Dirty copies stay
+            // in case this write fails.
+            self.drop_copies(extent, |state| state != CopyState::Dirty);
             self.background.overtake(page..page + pages);
             let from = Memory::Buffer { index, offset };
             self.send_piece_home(Homeward { extent, from, tries: 0 });
@@ -42,7 +43,7 @@ impl Engine {
         self.submit(io, Target::Home, Op::Write, extent, Asked::default(), from);
     }
 
-    /// A piece of the front record has come home, or not.
+    /// A write of a piece of the front record has ended.
     pub(crate) fn piece_home_done(&mut self, piece: Homeward, ok: bool) {
         self.sync.home_dirty = true;
         if !ok && piece.tries < TRIES {
@@ -50,7 +51,7 @@ impl Engine {
             return;
         }
         if ok {
-            // No other write to these pages was let through meanwhile: what stands there is older.
+            // No other write to these pages was let through meanwhile: other copies are older.
             self.drop_copies(piece.extent, |_| true);
         }
         let Some(record) = self.log.records.front_mut() else { return };

@@ -1,48 +1,45 @@
-//! The log's memory: the records between their beginning and their end, and where the next one goes.
+//! The log's memory: the records in flight, and the position of the next one.
 
 use std::collections::VecDeque;
 
 use seekless_block::{Extent, SimTime};
 
-use super::ring::Ring;
+use super::ring::{Ring, Segment};
 use crate::Memory;
-use crate::core::page_map::{Slot, slots};
-use crate::core::shape::Shape;
-use crate::format::{Content, Entry};
+use crate::core::page_map::Slot;
+use crate::format::{Content, Entry, Geometry};
 
-/// Records on their way at a time; what comes meanwhile gathers in the next one.
+/// Most records in flight. Later writes gather in the next record.
 const DEPTH: u32 = 2;
 
 /// A record from its beginning to its end.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) content: Content,
-    /// Slot of its header.
     pub(super) slot: Slot,
     /// The absorbed writes that it holds parts of.
     pub(super) writes: Vec<u32>,
-    /// Who waits for it, where it is no data.
+    /// A round waits for this record, which has no data.
     pub(super) waiter: bool,
     pub(super) buffer: u32,
     pub(super) page: u32,
-    /// No more is added.
+    /// The record takes no more pages.
     pub(super) sealed: bool,
-    /// Its checksums are known.
+    /// The checksums are known.
     pub(super) summed: bool,
     pub(super) ended: bool,
-    /// Pieces of it on their way home, where the area did not take it; and whether those that ended, ended well.
+    /// The writes home in flight, of a record that the area refused.
     pub(super) homeward: Option<u32>,
     pub(super) saved: bool,
     pub(super) tries: u8,
     pub(super) sequence: u64,
     pub(super) previous: u32,
-    /// Of its header.
     pub(super) checksum: u32,
     /// The tail that its header names.
-    pub(super) tail: u32,
+    pub(super) tail: Segment,
 }
 
-/// A piece of a record that the area did not take, on its way home.
+/// A piece of a record that the area refused, on its way home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Homeward {
     pub(super) extent: Extent,
@@ -51,7 +48,7 @@ pub(crate) struct Homeward {
 }
 
 impl Record {
-    /// Which of its pages holds this page of home. Runs that grew last are looked at first.
+    /// Which page of the record holds this home page. The search begins with the newest runs.
     pub(super) fn position(&self, page: u64) -> Option<u64> {
         let Content::Data(entries) = &self.content else { return None };
         entries.iter().rposition(|e| e.home == page).map(|at| at as u64)
@@ -61,10 +58,9 @@ impl Record {
 /// The log's memory.
 #[derive(Debug)]
 pub(crate) struct Log {
-    pub(super) first_slot: Slot,
-    pub(super) segment_pages: u32,
+    pub(super) geo: Geometry,
     pub(crate) ring: Ring,
-    /// Where the next record's header goes, within the ring's head.
+    /// The page of the next record's header, within the head segment.
     pub(super) head_page: u32,
     pub(crate) sequence: u64,
     pub(crate) previous: u32,
@@ -79,29 +75,27 @@ pub(crate) struct Log {
     pub(super) controls: VecDeque<(Content, bool)>,
     pub(super) spare: Vec<(Vec<Entry>, Vec<u32>)>,
     /// Sequence and tail of the last record that ended.
-    pub(crate) ended: (u64, u32),
-    /// The checksum of its header.
+    pub(crate) ended: (u64, Segment),
     pub(super) ended_checksum: u32,
     /// Pages written since the last checkpoint.
     pub(crate) since_checkpoint: u64,
-    /// The highest `durable` that stands in a header or that a checkpoint knows.
+    /// The highest `durable` in a header or a checkpoint.
     pub(super) told: u64,
-    /// A record could not be written: nothing is appended until a checkpoint has left it behind.
+    /// A record failed: the log takes nothing until a checkpoint has left that record behind.
     pub(crate) failed: bool,
-    /// A record waits for a segment that is not free.
+    /// A record waits for a free segment.
     pub(crate) starved: bool,
-    /// Somebody waits for what is being gathered.
+    /// Somebody waits for the open record.
     pub(crate) hurry: bool,
-    /// When the record that is being gathered was begun.
+    /// When the open record began.
     pub(super) gathered_since: SimTime,
 }
 
 impl Log {
-    pub(crate) fn new(geo: &Shape) -> Self {
+    pub(crate) fn new(geo: &Geometry) -> Self {
         Self {
-            first_slot: Slot(geo.read_slots()),
-            segment_pages: geo.segment_pages,
-            ring: Ring::new(geo.log_segments),
+            geo: *geo,
+            ring: Ring { segments: geo.log_segments, ..Ring::default() },
             head_page: 0,
             sequence: 1,
             previous: 0,
@@ -112,7 +106,7 @@ impl Log {
             in_flight: 0,
             controls: VecDeque::new(),
             spare: Vec::new(),
-            ended: (0, 0),
+            ended: (0, Segment(0)),
             ended_checksum: 0,
             since_checkpoint: 0,
             told: 0,
@@ -123,8 +117,8 @@ impl Log {
         }
     }
 
-    /// Whether all of these pages stand in the record that is being gathered, and nobody waits for it: whose write is
-    /// there and has not ended must find its own bytes, once it does.
+    /// Whether all of these pages stand in the open record, and nobody waits for that record. A
+    /// write that waits must find its own bytes when it ends.
     pub(crate) fn gathers(&self, pages: &std::ops::Range<u64>) -> bool {
         let open = self.records.back().filter(|r| !r.sealed && !self.hurry);
         !pages.is_empty()
@@ -146,24 +140,25 @@ impl Log {
         self.base >= number
     }
 
-    /// Where recovery would have to begin to see everything that is not in the map yet: segment and page of the
-    /// ring, the sequence expected there and the checksum of the header before it.
-    pub(crate) fn position(&self) -> (u32, u32, u64, u32) {
+    /// Where recovery must begin to see every change that the map lacks: segment and page of the
+    /// ring, the expected sequence, and the checksum of the header before.
+    pub(crate) fn position(&self) -> (Segment, u32, u64, u32) {
         match self.records.front() {
             Some(r) => {
-                let at = r.slot - self.first_slot;
                 let (sequence, previous) = if self.base < self.unsent {
                     (r.sequence, r.previous)
                 } else {
                     (self.sequence, self.previous)
                 };
-                (at / self.segment_pages, at % self.segment_pages, sequence, previous)
+                let (segment, page) =
+                    (self.geo.segment_of(r.slot), self.geo.position_of(r.slot).page);
+                (segment, page, sequence, previous)
             }
             None => (self.ring.head, self.head_page, self.sequence, self.previous),
         }
     }
 
-    /// After recovery: the log goes on at this page of the ring's head.
+    /// After recovery: the log goes on at this page of the head segment.
     pub(crate) fn resume(&mut self, ring: Ring, page: u32, sequence: u64, previous: u32) {
         self.ring = ring;
         self.head_page = page;
@@ -174,56 +169,48 @@ impl Log {
         self.ended_checksum = previous;
     }
 
-    /// All of them.
+    /// Pages of the whole log.
     pub(crate) fn pages(&self) -> u64 {
-        u64::from(self.ring.segments) * u64::from(self.segment_pages)
+        u64::from(self.ring.segments) * u64::from(self.geo.segment_pages)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.records.is_empty() && self.controls.is_empty()
     }
 
-    /// Queues a record without data. Whoever waits for it is told through [`Engine::control_done`].
+    /// Queues a record without data. [`Engine::control_done`] learns its end if `waiter` is true.
     pub(crate) fn control(&mut self, content: Content, waiter: bool) {
         self.controls.push_back((content, waiter));
     }
 
-    /// After a record that could not be written, with the log idle: it goes on behind it, under numbers that no record
-    /// has which may have reached the area all the same. They are out of recovery's sight once a checkpoint says so.
+    /// Goes on behind a failed record, with the log idle. A failed record may be on the area all
+    /// the same: the next sequence numbers are higher than its own. A checkpoint puts such records
+    /// out of recovery's sight.
     pub(crate) fn leave_behind(&mut self) {
         self.sequence += self.pages();
         self.previous = self.ended_checksum;
     }
 
-    /// A checkpoint stands that recovery begins with: all before that sequence is known to be on stable storage.
-    pub(crate) fn begins_at(&mut self, segment: u32, sequence: u64) {
+    /// A checkpoint is valid: all records before that sequence are on stable storage.
+    pub(crate) fn begins_at(&mut self, segment: Segment, sequence: u64) {
         self.ring.replay = segment;
         self.told = self.told.max(sequence - 1);
         self.since_checkpoint = 0;
         self.starved = false;
     }
 
-    /// Whether the last record that was flushed has nobody behind it that knows, and there is a page for one who does.
+    /// Whether no later record tells that the last one was flushed, and the segment has a page for
+    /// a mark.
     pub(crate) fn wants_mark(&self) -> bool {
         self.durable > self.told
             && self.is_idle()
             && !self.failed
-            && self.head_page < self.segment_pages
+            && self.head_page < self.geo.segment_pages
     }
 
-    /// Whether its next record is the first of a segment.
+    /// Whether the next record is the first of a segment.
     pub(crate) const fn begins_segment(&self) -> bool {
         self.head_page == 0
-    }
-
-    pub(crate) fn slots_of(&self, segment: u32) -> impl Iterator<Item = Slot> + use<> {
-        let first = self.first_of(segment).0;
-        slots(first..first + self.segment_pages)
-    }
-
-    /// The first slot of a segment.
-    pub(super) fn first_of(&self, segment: u32) -> Slot {
-        self.first_slot + segment * self.segment_pages
     }
 
     pub(super) fn record(&mut self, number: u64) -> &mut Record {

@@ -1,11 +1,10 @@
-//! The write buffer: a circular log of records, each a header page with its own map and the data pages after it,
-//! put down in one sequential write. BORG (FAST'09) 5.1, done as log-structured stores do: nothing is written in
-//! place, so nothing that was flushed can be torn; the header carries the checksums of the data and of the header
-//! before it, so that recovery finds the end by itself.
+//! The write buffer: a circular log of records (BORG, FAST'09, 5.1). A record is one sequential
+//! write: a header page with its own map, then the data pages. Nothing is overwritten in place, so
+//! no flushed page can be torn. The header carries the checksums of its data and of the header
+//! before it, so recovery finds the end of the log.
 //!
-//! Records end in their order, whatever the order of their I/Os. What one holds that the area does not take, and what
-//! those after it hold, is written home instead, out of the memory that they were to be written from: only where home does
-//! not take it either is it lost.
+//! Records end in order, whatever the order of their I/Os. If the area refuses a record, the data
+//! of this record and of all later ones go home from RAM. Data is lost only if home refuses it too.
 
 pub(crate) mod destage;
 pub(crate) mod durability;
@@ -15,65 +14,66 @@ pub(crate) mod ring;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
-use crate::core::page_map::{HomePage, Slot, State};
-use crate::format::{Content, Entry, Header, PageSum, Position};
-use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
+use crate::core::page_map::{CopyState, HomePage, Slot};
+use crate::format::{Content, Entry, Header, PageSum};
+use crate::{Asked, Class, Engine, Memory, MemoryMove, Mode, Output, Pending, Sum, SumFor, Target};
 use log::Record;
+use ring::Segment;
 
-/// A record that could not be written is tried so often.
+/// How often a failed record is written again.
 const TRIES: u8 = 3;
 
 impl Engine {
-    /// Whether anything may be in the log that home does not have, now or soon.
+    /// Whether the log may hold data that home lacks, now or soon.
     pub(crate) fn log_in_use(&self) -> bool {
         self.state.mode() == Mode::WriteBack
-            || self.copies.count(State::Dirty) > 0
+            || self.copies.count(CopyState::Dirty) > 0
             || !self.log.records.is_empty()
     }
 
-    /// Whether recovery could bring back what stands in the slot.
+    /// Whether recovery could bring back the slot's page.
     pub(crate) fn is_live(&self, slot: Slot) -> bool {
-        self.copies.is_log(slot)
-            && self.log.ring.is_live((slot - self.log.first_slot) / self.geo.segment_pages)
+        self.copies.is_log(slot) && self.log.ring.is_live(self.geo.segment_of(slot))
     }
 
-    fn segment_is_at_rest(&self, segment: u32) -> bool {
-        !self.copies.is_read(self.geo.read_segments + segment)
+    fn is_read(&self, segment: Segment) -> bool {
+        self.copies.is_read(self.geo.number_of(segment))
     }
 
-    /// Whether so many pages of data can be absorbed at once, and room be left for records without data.
+    /// Whether the log can absorb this many pages at once, with space left for records without
+    /// data.
     pub(crate) fn log_has_room(&self, pages: u64) -> bool {
         let log = &self.log;
         if log.failed {
             return false;
         }
-        let left = u64::from(log.segment_pages - log.head_page);
+        let left = u64::from(log.geo.segment_pages - log.head_page);
         let here = if self.open_record() { left } else { left.saturating_sub(1) };
-        let more = pages.saturating_sub(here).div_ceil(u64::from(log.segment_pages) - 1);
-        // One for records without data, where the log is tiny; two where not.
+        let more = pages.saturating_sub(here).div_ceil(u64::from(log.geo.segment_pages) - 1);
+        // One segment for records without data in a tiny log, else two.
         let reserve = if log.ring.segments > 8 { 2 } else { 1 };
         more + reserve <= u64::from(log.ring.free())
-            && (1..=more as u32).all(|i| self.segment_is_at_rest(log.ring.ahead(i)))
+            && (1..=more as u32).all(|i| !self.is_read(log.ring.ahead(i)))
     }
 
     fn open_record(&self) -> bool {
         self.log.records.back().is_some_and(|r| !r.sealed)
-            && self.log.head_page < self.log.segment_pages
+            && self.log.head_page < self.geo.segment_pages
     }
 
-    /// Where the tail may go, past the segments that hold nothing dirty, once all that has ended by now is on stable
-    /// storage: what was written home, and the records that hold something newer.
-    pub(crate) fn next_tail(&self) -> u32 {
+    /// Where the tail may go once everything that has ended is on stable storage: past all segments
+    /// without dirty pages.
+    pub(crate) fn next_tail(&self) -> Segment {
         let (mut tail, stop) = (self.log.ring.tail, self.log.position().0);
         while tail != stop
-            && self.log.slots_of(tail).all(|slot| self.copies.state(slot) != State::Dirty)
+            && self.geo.slots_of(tail).all(|slot| self.copies.state(slot) != CopyState::Dirty)
         {
-            tail = (tail + 1) % self.log.ring.segments;
+            tail = self.log.ring.after(tail, 1);
         }
         tail
     }
 
-    /// The records without data that wait for room will not have any.
+    /// Fails the records without data that wait for space.
     pub(crate) fn fail_controls(&mut self) {
         while let Some((_, waiter)) = self.log.controls.pop_front() {
             if waiter {
@@ -83,15 +83,15 @@ impl Engine {
         self.flush_records();
     }
 
-    /// Moves the head to the next segment, if that is free and nobody reads it.
+    /// Moves the head to the next segment, if that segment is free and nobody reads it.
     pub(crate) fn next_segment(&mut self) -> bool {
         let next = self.log.ring.ahead(1);
-        self.log.starved = self.log.ring.free() == 0 || !self.segment_is_at_rest(next);
+        self.log.starved = self.log.ring.free() == 0 || self.is_read(next);
         if self.log.starved {
             return false;
         }
         // All of it is at home, and durably known to be.
-        for slot in self.log.slots_of(next) {
+        for slot in self.geo.slots_of(next) {
             self.copies.clear(slot);
         }
         self.log.ring.head = next;
@@ -99,14 +99,14 @@ impl Engine {
         true
     }
 
-    /// Begins a record; false where there is no room for it now.
+    /// Begins a record; false without space for it now.
     fn begin_record(&mut self, least: u32) -> bool {
-        if self.log.segment_pages - self.log.head_page < least && !self.next_segment() {
+        if self.geo.segment_pages - self.log.head_page < least && !self.next_segment() {
             return false;
         }
         let buffer = self.take_buffer();
         let log = &mut self.log;
-        let slot = log.first_of(log.ring.head) + log.head_page;
+        let slot = self.geo.first_of(log.ring.head) + log.head_page;
         log.head_page += 1;
         log.gathered_since = self.now;
         let (entries, writes) = log.spare.pop().unwrap_or_default();
@@ -126,12 +126,13 @@ impl Engine {
             sequence: 0,
             previous: 0,
             checksum: 0,
-            tail: 0,
+            tail: Segment(0),
         });
         true
     }
 
-    /// Adds pages of a write to the open record, or to a new one; says how many. There is room.
+    /// Adds pages of a write to the open record, or to a new one; returns their number. The log has
+    /// space.
     pub(crate) fn log_append(&mut self, write: u32, page: u64, pages: u64, from: Memory) -> u64 {
         if !self.open_record() {
             self.seal();
@@ -139,7 +140,7 @@ impl Engine {
             debug_assert!(begun, "there was room");
         }
         let log = &mut self.log;
-        let taken = pages.min(u64::from(log.segment_pages - log.head_page));
+        let taken = pages.min(u64::from(log.geo.segment_pages - log.head_page));
         log.head_page += taken as u32;
         let Some(record) = log.records.back_mut() else { unreachable!("one was just begun") };
         let Content::Data(entries) = &mut record.content else {
@@ -148,7 +149,7 @@ impl Engine {
         let at = 1 + entries.len() as u64;
         entries.extend((page..page + taken).map(|home| Entry {
             home,
-            state: State::Dirty,
+            state: CopyState::Dirty,
             sum: 0,
         }));
         record.writes.push(write);
@@ -157,28 +158,28 @@ impl Engine {
             offset: Sectors(at * seekless_block::PAGE_SECTORS),
         };
         let len = Sectors(taken * seekless_block::PAGE_SECTORS);
-        self.out.push_back(Output::Move(Move { from, to, len }));
+        self.out.push_back(Output::Move(MemoryMove { from, to, len }));
         taken
     }
 
-    /// Puts other bytes in the place of a page of the record that is being gathered.
+    /// Replaces a page of the open record.
     pub(crate) fn log_replace(&mut self, page: u64, from: Memory) {
         let Some(record) = self.log.records.back() else { return };
         let Some(at) = record.position(page) else { return };
         let offset = Sectors((1 + at) * seekless_block::PAGE_SECTORS);
         let to = Memory::Buffer { index: record.buffer, offset };
         let len = Sectors(seekless_block::PAGE_SECTORS);
-        self.out.push_back(Output::Move(Move { from, to, len }));
+        self.out.push_back(Output::Move(MemoryMove { from, to, len }));
     }
 
-    /// When the record that is being gathered goes down though nobody waits for it; `None` where there is none.
+    /// When the open record is sent without a waiter; `None` without one.
     pub(crate) fn gathers_until(&self) -> Option<SimTime> {
         let open = self.log.records.back().is_some_and(|r| !r.sealed);
         let until = self.log.gathered_since.0.saturating_add(self.config.gather.0);
         (open && self.config.gather > Duration::ZERO).then_some(SimTime(until))
     }
 
-    /// Nothing more is added to the open record.
+    /// Closes the open record.
     fn seal(&mut self) {
         let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
         if let Some(record) = self.log.records.back_mut()
@@ -194,7 +195,7 @@ impl Engine {
         }
     }
 
-    /// Sends what can be sent: records without data at once, the open one when few are on their way.
+    /// Sends records: those without data at once, the open one if few are in flight.
     pub(crate) fn pump_log(&mut self) {
         if self.log.failed {
             self.fail_controls();
@@ -238,7 +239,7 @@ impl Engine {
         self.send_records();
     }
 
-    /// Writes the headers of the records that are ready, in order, and sends them.
+    /// Writes the headers of all ready records, in order, and sends these records.
     fn send_records(&mut self) {
         while let Some(at) = usize::try_from(self.log.unsent - self.log.base).ok()
             && self.log.records.get(at).is_some_and(|r| r.summed)
@@ -256,12 +257,9 @@ impl Engine {
                 sequence: log.sequence,
                 durable: log.durable,
                 plan_generation: self.background.plan_generation(),
-                position: Position {
-                    segment: record.slot.0 / log.segment_pages,
-                    page: record.slot.0 % log.segment_pages,
-                },
+                position: self.geo.position_of(record.slot),
                 previous: log.previous,
-                tail: self.geo.read_segments + record.tail,
+                tail: self.geo.number_of(record.tail),
                 content: std::mem::replace(&mut record.content, Content::Data(Vec::new())),
             };
             log.told = log.durable;
@@ -282,7 +280,7 @@ impl Engine {
         let record = self.log.record(number);
         let data =
             if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
-        // A client waits for its data, and for what may not come back.
+        // A client waits for its data, and for tombstones.
         let client = data > 0 || matches!(record.content, Content::Tombstones(_));
         let (slot, index) = (record.slot, record.buffer);
         let extent: Extent = self.place_of(slot, 1 + data);
@@ -326,7 +324,7 @@ impl Engine {
         self.flush_records();
     }
 
-    /// All records before it have ended, and so has it.
+    /// The record and all before it have ended.
     fn end_record(&mut self, mut record: Record) {
         let ok = !self.log.failed;
         if ok {
@@ -340,7 +338,7 @@ impl Engine {
         };
         if ok {
             for (slot, entry) in (record.slot.0 + 1..).zip(&entries) {
-                self.copies.set(Slot(slot), HomePage(entry.home), State::Dirty, entry.sum);
+                self.copies.set(Slot(slot), HomePage(entry.home), CopyState::Dirty, entry.sum);
             }
         }
         let mut writes = std::mem::take(&mut record.writes);
@@ -355,7 +353,7 @@ impl Engine {
         self.log.spare.push((entries, writes));
     }
 
-    /// Room for one page of metadata.
+    /// A free page of metadata.
     pub(crate) fn take_page(&mut self) -> u32 {
         self.pages_free.pop().unwrap_or_else(|| {
             self.pages.push(Box::new([0; seekless_block::PAGE_BYTES as usize]));

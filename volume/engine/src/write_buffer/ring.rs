@@ -1,40 +1,54 @@
-//! The circle of the log's segments: which is written, which hold something that home lacks, which may be written next.
+//! The circle of the log's segments.
 
-/// Which of the log's segments hold what, in the order of the circle.
+/// A segment of the log, counted from the log's first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Segment(pub(crate) u32);
+
+/// Positions in the circle of the log's segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ring {
     pub(crate) segments: u32,
-    /// Being written.
-    pub(crate) head: u32,
-    /// Everything in the segments before it is at home.
-    pub(crate) tail: u32,
-    /// As recovery would find it.
-    pub(crate) tail_durable: u32,
-    /// Where recovery would begin.
-    pub(crate) replay: u32,
+    /// The segment that is being written.
+    pub(crate) head: Segment,
+    /// All segments before it are at home.
+    pub(crate) tail: Segment,
+    /// The tail that recovery would find.
+    pub(crate) tail_durable: Segment,
+    /// The segment where recovery would begin.
+    pub(crate) replay: Segment,
 }
 
 impl Ring {
-    pub(super) const fn new(segments: u32) -> Self {
-        Self { segments, head: 0, tail: 0, tail_durable: 0, replay: 0 }
-    }
-
     /// Segments from `from` on to `to`.
-    pub(crate) const fn distance(&self, from: u32, to: u32) -> u32 {
-        (to + self.segments - from) % self.segments
+    pub(crate) const fn distance(&self, from: Segment, to: Segment) -> u32 {
+        (to.0 + self.segments - from.0) % self.segments
     }
 
-    pub(crate) const fn ahead(&self, by: u32) -> u32 {
-        (self.head + by) % self.segments
+    pub(crate) const fn after(&self, segment: Segment, by: u32) -> Segment {
+        Segment((segment.0 + by) % self.segments)
     }
 
-    pub(crate) const fn is_live(&self, segment: u32) -> bool {
-        self.distance(self.tail_durable, segment) <= self.distance(self.tail_durable, self.head)
+    pub(crate) const fn ahead(&self, by: u32) -> Segment {
+        self.after(self.head, by)
     }
 
-    /// The tail was seen at `tail` by what is on stable storage now. It may have been seen further on before.
-    pub(crate) const fn tail_is_durable(&mut self, tail: u32) {
-        if self.distance(self.tail_durable, tail) <= self.distance(self.tail_durable, self.tail) {
+    /// The segments from the tail to the head.
+    pub(crate) fn in_use(self) -> impl Iterator<Item = Segment> {
+        (0..self.used()).map(move |i| self.after(self.tail, i))
+    }
+
+    /// Whether a segment stands between two others, or is one of them.
+    pub(crate) const fn is_between(&self, from: Segment, segment: Segment, to: Segment) -> bool {
+        self.distance(from, segment) <= self.distance(from, to)
+    }
+
+    pub(crate) const fn is_live(&self, segment: Segment) -> bool {
+        self.is_between(self.tail_durable, segment, self.head)
+    }
+
+    /// Stable storage now names this tail. It may have named a later one before.
+    pub(crate) const fn tail_is_durable(&mut self, tail: Segment) {
+        if self.is_between(self.tail_durable, tail, self.tail) {
             self.tail_durable = tail;
         }
     }
@@ -46,7 +60,7 @@ impl Ring {
         self.segments - 1 - used
     }
 
-    /// Segments that hold something that is not known to be at home.
+    /// Segments that may hold data that home lacks.
     pub(crate) const fn used(&self) -> u32 {
         self.distance(self.tail, self.head) + 1
     }
@@ -56,20 +70,22 @@ impl Ring {
 mod tests {
     use super::*;
 
-    /// A segment is written anew once recovery neither begins there nor has anything to bring back from it.
+    /// A segment is free once recovery neither begins there nor brings anything back from it.
     #[test]
     fn a_segment_is_free_when_that_is_durably_known() {
-        let ring =
-            |tail, tail_durable, replay| Ring { segments: 8, head: 2, tail, tail_durable, replay };
+        let ring = |tail, tail_durable, replay| {
+            let [head, tail, tail_durable, replay] = [2, tail, tail_durable, replay].map(Segment);
+            Ring { segments: 8, head, tail, tail_durable, replay }
+        };
         assert_eq!(ring(2, 2, 2).free(), 7);
         assert_eq!(ring(2, 6, 2).free(), 3, "the tail has passed, and the area does not know");
         assert_eq!(ring(2, 2, 7).free(), 4, "the checkpoint begins there");
         assert_eq!(ring(7, 6, 0).free(), 3);
         let mut told = ring(1, 6, 2);
-        told.tail_is_durable(0);
-        assert_eq!((told.tail_durable, told.free()), (0, 5));
-        told.tail_is_durable(7);
-        assert_eq!(told.tail_durable, 0, "it does not go back");
-        assert!(told.is_live(1) && !told.is_live(7));
+        told.tail_is_durable(Segment(0));
+        assert_eq!((told.tail_durable, told.free()), (Segment(0), 5));
+        told.tail_is_durable(Segment(7));
+        assert_eq!(told.tail_durable, Segment(0), "it does not go back");
+        assert!(told.is_live(Segment(1)) && !told.is_live(Segment(7)));
     }
 }

@@ -1,4 +1,4 @@
-//! What outlasts the engine: the write buffer, crashes, damage, repair.
+//! State that outlives the engine: the write buffer, crashes, damage, repair.
 
 use super::log::{execute_all, in_flight, log_of, record_of};
 use super::*;
@@ -10,7 +10,7 @@ pub(super) fn writeback() -> Config {
 #[test]
 fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
     let mut world = World::new(writeback());
-    // What an earlier process wrote may not be on stable storage yet.
+    // Writes of an earlier process may not be on stable storage yet.
     world.issue(Op::Flush, Extent::default());
     world.settle();
     world.issue(Op::Write, home(3, 2));
@@ -72,7 +72,7 @@ fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
 fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
     let mut world = World::new(config(0));
     world.handle(Input::Install(plan_of(&[(0, 10, 0), (20, 10, 0)])));
-    // Until the first window is in place and the plan is noted down.
+    // Until the first window is in place and the plan is saved.
     while world.engine.copied() == Sectors(0) || world.engine.progress().is_none() {
         world.execute(0);
     }
@@ -92,7 +92,7 @@ fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
     world.settle();
     assert_eq!(world.engine.stats().moved_bytes, moved, "its own plan is no change");
     assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
-    // A forgotten plan is not carried on.
+    // A forgotten plan is not continued.
     world.handle(Input::Install(Plan::default()));
     world.settle();
     world.crash([0; 32]);
@@ -148,7 +148,7 @@ fn damage_is_noticed_and_never_served() {
     assert!(matches!(result, Some(Err(Fault::Damaged(_)))), "{result:?}");
 }
 
-/// A copy that is moved within the area is not given a checksum that its bytes never had.
+/// A copy that moves within the area keeps its own checksum.
 #[test]
 fn a_damaged_copy_is_not_moved() {
     let mut world = World::new(config(0));
@@ -162,7 +162,8 @@ fn a_damaged_copy_is_not_moved() {
     world.read_all();
 }
 
-/// The only copy is held against its checksum before it goes home: what stands there stays, and it is said why.
+/// The only copy is compared with its checksum before it goes home. A damaged one stays, and the
+/// engine names its trouble.
 #[test]
 fn a_damaged_page_does_not_come_home() {
     let mut world = World::new(writeback());
@@ -176,7 +177,7 @@ fn a_damaged_page_does_not_come_home() {
         bytes
     };
     let before = [3, 4].map(|page| stands(&mut world, page));
-    world.handle(Input::Command(seekless_engine::Command::Drain));
+    world.handle(Input::Command(Command::Drain));
     execute_all(&mut world);
     let after = [3, 4].map(|page| stands(&mut world, page));
     assert_eq!([0, 1].map(|i| before[i] == after[i]), [true, false]);
@@ -184,7 +185,7 @@ fn a_damaged_page_does_not_come_home() {
     assert_eq!(world.engine.trouble(), Some(seekless_engine::Trouble::Copies));
 }
 
-/// A copy that only the log says is in place does not hide what was absorbed since.
+/// A copy that only the log calls written does not hide data absorbed since.
 #[test]
 fn what_was_absorbed_after_a_copy_was_made_outlasts_a_crash() {
     let mut world = World::new(writeback());
@@ -232,7 +233,7 @@ fn copies_in_doubt_are_not_served_until_home_proves_them() {
     world.settle();
     assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
     assert_eq!(world.engine.stats().proven, 3);
-    // Detached in order, and nobody wrote home since: trusted at once. Otherwise not.
+    // Trusted at once only after a detach in order, if nobody wrote home since.
     world.restart([1; 32]);
     assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
     world.handle(Input::Detach { stamp: [1; 32] });
@@ -241,7 +242,7 @@ fn copies_in_doubt_are_not_served_until_home_proves_them() {
     assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(24)));
 }
 
-/// An area with copies and with pages that stand nowhere else, not detached.
+/// An area with copies and dirty pages, not detached.
 pub(super) fn in_use(copies: bool) -> World {
     let mut world = World::new(writeback());
     if copies {
@@ -268,7 +269,7 @@ pub(super) fn spoil(world: &mut World, page: u64) {
 fn a_lost_checkpoint_is_rebuilt_without_loss() {
     let mut world = in_use(true);
     let before: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
-    // Checkpoints stand in pages 2 and 4; which one counts, the superblock says.
+    // Checkpoints stand in pages 2 and 4; the superblock names the valid one.
     for page in [2, 3, 4, 5] {
         spoil(&mut world, page);
     }
@@ -287,11 +288,11 @@ fn a_lost_checkpoint_is_rebuilt_without_loss() {
 #[test]
 fn a_broken_log_is_cut_only_where_that_is_allowed_and_said() {
     let mut world = in_use(false);
-    // The first record of data: others know that it was on stable storage.
+    // The first record of data: later records know that it is durable.
     let slot = examine(&mut world.area).unwrap().copies().find(|c| c.1 == 3).unwrap().0;
     spoil(&mut world, u64::from(8 + slot) - 1);
     let refused = examine(&mut world.area).unwrap_err();
-    assert!(refused.to_string().contains("breaks off"), "{refused}");
+    assert!(refused.to_string().contains("ends at page"), "{refused}");
     let before = world.area.clone();
     let Repair::WouldLose(report) = repair(&mut world.area, false).unwrap() else {
         panic!("it is lost")
@@ -329,13 +330,13 @@ fn an_area_that_nobody_formatted_works_like_one_that_was() {
     world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
     world.settle();
     assert_eq!(world.engine.copied(), Sectors(32));
-    // What it has put down is an area like any other.
+    // The repaired area is like any other.
     world.crash([0; 32]);
     world.read_all();
     assert_eq!(world.engine.in_doubt() + world.engine.copied(), Sectors(32));
 }
 
-/// Answers what is in flight; I/Os of these targets fail where they write.
+/// Answers all I/Os in flight; writes to these targets fail.
 fn answer_failing(world: &mut World, fails: impl Fn(Target) -> bool) {
     for _ in 0..100 {
         if let Some(at) = world.waiting.iter().position(|io| io.op == Op::Write && fails(io.target))
@@ -348,7 +349,8 @@ fn answer_failing(world: &mut World, fails: impl Fn(Target) -> bool) {
     }
 }
 
-/// What the area does not take goes home, whoever has been told of it; a flush ends when the area works again.
+/// Data that the area refuses goes home, acknowledged or not. A flush ends when the area works
+/// again.
 #[test]
 fn what_a_log_cannot_take_goes_home() {
     for gather in [Duration::ZERO, Duration::from_millis(1_000)] {
@@ -356,7 +358,8 @@ fn what_a_log_cannot_take_goes_home() {
         world.issue(Op::Write, home(3, 2));
         world.issue(Op::Flush, Extent::default());
         execute_all(&mut world);
-        // One of the pages is in the log already; and one is read along with a copy in RAM or not.
+        // One of the pages is in the log already. A read takes one along with a copy, with RAM or
+        // without.
         world.issue(Op::Write, home(4, 3));
         let fua = world.issue_with(Op::Write, home(20, 1), Flags::FUA);
         answer_failing(&mut world, |target| target == Target::Area);
@@ -376,7 +379,7 @@ fn what_a_log_cannot_take_goes_home() {
     }
 }
 
-/// Only where neither device takes it, the writer is told that it failed; and what was flushed is there.
+/// A write fails only if neither device takes it. Flushed data stays.
 #[test]
 fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     let mut world = World::new(writeback());
@@ -387,7 +390,7 @@ fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     world.failed_at = NEVER / 2;
     answer_failing(&mut world, |_| true);
     assert!((world.clients.is_empty(), world.failed) == (true, 1), "the writer was told");
-    // What comes now goes home; what was flushed is served, and is there after a crash.
+    // New writes go home. Flushed data is served, and survives a crash.
     world.failed_at = 0;
     world.issue(Op::Write, home(5, 1));
     assert_eq!(world.waiting[0].target, Target::Home);
@@ -399,7 +402,8 @@ fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     assert_eq!(world.engine.dirty(), Sectors(8));
 }
 
-/// Clients are told at once; what they wrote goes down together, when somebody needs it or the time has come.
+/// Writes are acknowledged at once. They reach the log together, when somebody needs that or the
+/// time has come.
 #[test]
 fn writes_gather_in_ram_until_somebody_needs_them() {
     let gather = Duration::from_millis(1_000);
@@ -416,7 +420,7 @@ fn writes_gather_in_ram_until_somebody_needs_them() {
     assert_eq!(pages(&world), [4], "a header and three pages: the read waits for them");
     world.settle();
     assert_eq!((world.engine.dirty(), world.engine.stats().absorbed), (Sectors(24), 5));
-    // A flush sends what is gathered, and ends behind it.
+    // A flush sends the open record, and ends after it.
     world.issue(Op::Write, home(7, 2));
     let flush = world.issue(Op::Flush, Extent::default());
     assert_eq!(pages(&world), [3]);
@@ -426,14 +430,14 @@ fn writes_gather_in_ram_until_somebody_needs_them() {
     world.crash([0; 32]);
     assert_eq!(world.engine.dirty(), Sectors(40), "what a flush covered is there");
     world.read_all();
-    // And so does time.
+    // Time does so, too.
     world.issue(Op::Write, home(9, 1));
     assert_eq!(world.engine.wakeup().map(|at| at.0 - world.now), Some(gather.0));
     world.now += gather.0;
     world.handle(Input::Tick);
     assert_eq!(pages(&world), [2]);
     world.settle();
-    // FUA is told when it is down and flushed, with what came before it.
+    // A write with FUA ends when it is in the log and flushed, with all writes before it.
     world.issue(Op::Write, home(11, 1));
     let fua = world.issue_with(Op::Write, home(12, 1), Flags::FUA);
     assert_eq!(pages(&world), [3]);
@@ -451,7 +455,7 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
     for failed in 1..3 {
         let flush = world.issue(Op::Flush, Extent::default());
         world.failed_at = NEVER / 2;
-        // It is tried again with a checkpoint, now and then.
+        // The engine sometimes tries again with a checkpoint.
         for _ in 0..100 {
             if let Some(io) = world.waiting.pop() {
                 let result = if io.op == Op::Write { Err(IoFailed) } else { Ok(()) };
@@ -466,7 +470,7 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
     }
 }
 
-/// Two records are on their way, and a third with a write that has not ended waits for them.
+/// Two records are in flight, and a third one with an unfinished write waits for them.
 fn with_a_write_behind_two_records() -> (World, u64) {
     let gather = Duration::from_millis(1_000);
     let mut world = World::new(Config { mode: Mode::WriteBack, gather, ..config(8) });
@@ -480,7 +484,8 @@ fn with_a_write_behind_two_records() -> (World, u64) {
     (world, first)
 }
 
-/// What is written while an older write of the same page has yet to end: RAM holds the newer, whenever the older ends.
+/// A page is written while an older write of it has not ended: RAM keeps the newer bytes, whenever
+/// the older write ends.
 #[test]
 fn a_write_that_ends_late_does_not_bring_its_bytes_back() {
     let (mut world, first) = with_a_write_behind_two_records();
@@ -497,7 +502,7 @@ fn a_write_that_ends_late_does_not_bring_its_bytes_back() {
     world.read_all();
 }
 
-/// And where neither device takes the older one, the newer is not lost with it.
+/// If neither device takes the older write, the newer one is not lost.
 #[test]
 fn a_write_that_fails_takes_no_other_with_it() {
     let (mut world, first) = with_a_write_behind_two_records();
@@ -510,7 +515,8 @@ fn a_write_that_fails_takes_no_other_with_it() {
     world.read_all();
 }
 
-/// A flush that failed leaves to the next one what it was to make void: the log's older copy does not come back.
+/// After a failed flush, the next one voids the same pages: the log's older copy does not come
+/// back.
 #[test]
 fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
     for target in [Target::Home, Target::Area] {
@@ -541,7 +547,7 @@ fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
     }
 }
 
-/// An area of which some pages cannot be read until they are written.
+/// An area with pages that cannot be read until they are written.
 pub(super) struct Unreadable<'a> {
     pub(super) area: &'a mut MemDevice,
     pub(super) pages: Vec<u64>,

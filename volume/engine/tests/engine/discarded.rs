@@ -1,16 +1,16 @@
-//! Rules of discarded pages: what the area is told of them, and when.
+//! Rules of discarded pages: what the area learns of them, and when.
 
 use super::replicas::{fs2, replicated};
 use super::rules::{ask, asked, at, discarded, fail, hold, is_sound, none, pass, until};
 use super::*;
 
-/// The region of these pages is known to be open.
+/// Opens the region of these pages.
 fn opened(world: &mut World, page: u64) {
     world.issue(Op::Write, home(page, 1));
     world.settle();
 }
 
-/// A client's flush, all that it takes, and a crash.
+/// A client's flush with all its I/O, and a crash.
 fn flush_and_crash(world: &mut World) {
     let id = world.issue(Op::Flush, Extent::default());
     while world.clients.contains_key(&id) {
@@ -19,7 +19,7 @@ fn flush_and_crash(world: &mut World) {
     world.crash([1; 32]);
 }
 
-/// What a client reads of a page, as home has it.
+/// A read of a page returns home's bytes.
 fn reads_as_home(world: &mut World, page: u64) {
     let id = world.issue(Op::Read, home(page, 1));
     if world.clients.contains_key(&id) {
@@ -53,7 +53,7 @@ fn what_is_discarded_beside_a_write_is_as_the_device_has_it() {
     world.issue(Op::Discard, home(5, 1));
     world.issue(Op::Write, home(5, 1));
     let discard = until(&mut world, none, asked(home(5, 1), Op::Discard));
-    // It takes effect first and is heard of last.
+    // It takes effect first, and its end is reported last.
     let io = world.waiting.swap_remove(discard);
     world.home.write_zeroes(io.extent).unwrap();
     let write = until(&mut world, none, asked(home(5, 1), Op::Write));
@@ -93,7 +93,8 @@ fn what_a_failed_flush_was_to_call_used_the_next_one_does() {
     is_sound(&mut world);
 }
 
-/// Zeroes stand where replicas stood, and the round that tells the area so is under way: its flush of home waits.
+/// Zeroes replaced the replicas, and the round that records this is in progress: its flush of home
+/// waits.
 fn called_clean() -> World {
     let mut world = replicated();
     world.handle(Input::Withdraw);
@@ -115,7 +116,8 @@ fn what_could_not_be_called_clean_once_is_not_taken_for_stained_once_it_was() {
     fail(&mut world, at);
     world.settle();
     assert_eq!(world.engine.stained().count(), 0);
-    // Its region is opened, as for whatever never held a replica: it is not told to be used by itself.
+    // Its region is opened, as for any page that never held a replica: no record calls this page
+    // used.
     world.issue(Op::Write, home(20, 1));
     world.settle();
     flush_and_crash(&mut world);
@@ -129,7 +131,7 @@ fn what_is_just_called_clean_is_not_written_before_the_area_knows() {
     world.issue(Op::Write, home(20, 1));
     let mine = asked(home(20, 1), Op::Write);
     assert!(!world.waiting.iter().any(&mine), "the area is just told of zeroes");
-    // It is written once the round is over, whenever the device is done with it.
+    // The write begins after the round, whatever the device does.
     let at = until(&mut world, &mine, &mine);
     hold(&mut world, &mine);
     assert_eq!(world.engine.stained().count(), 0);
@@ -146,7 +148,7 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     ask(&mut world, 30, &[(6, 1)]);
     world.settle();
     world.handle(Input::Withdraw);
-    // Zeroes stand there; with those on their way elsewhere the area is told.
+    // Zeroes stand there. The area learns of them, and of other zeroes in flight.
     let zeroes = |page| {
         move |io: &Io| {
             io.class == Class::Background
@@ -159,7 +161,7 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     world.issue(Op::Write, home(20, 1));
     let mine = asked(home(20, 1), Op::Write);
     until(&mut world, none, &mine);
-    // All that is told while it is on its way.
+    // All news during this write.
     hold(&mut world, &mine);
     let at = until(&mut world, &mine, &mine);
     world.execute(at);
@@ -168,10 +170,10 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     is_sound(&mut world);
 }
 
-/// Has a checkpoint made, whatever else is `held`.
+/// Makes the engine save a checkpoint, whatever is `held`.
 fn checkpoint(world: &mut World, held: impl Fn(&Io) -> bool) {
     let before = world.engine.stats().metadata_bytes;
-    world.handle(Input::Command(seekless_engine::Command::SetMode(Mode::WriteBack)));
+    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
     let ends = |io: &Io| io.target == Target::Area && io.class == Class::Background;
     until(world, &held, |io| ends(io) && io.op == Op::Write);
     hold(world, held);
@@ -200,7 +202,7 @@ fn a_checkpoint_leaves_open_where_a_write_waits_for_its_zeroes() {
 fn a_checkpoint_leaves_open_what_the_area_is_just_told_is_open() {
     let mut world = discarded(fs2(0));
     world.issue(Op::Write, home(21, 1));
-    // The record is down, but not flushed.
+    // The record is written, but not flushed.
     let held =
         |io: &Io| io.class == Class::Foreground && io.target == Target::Area && io.op == Op::Flush;
     until(&mut world, held, held);
@@ -221,7 +223,7 @@ fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
     world.settle();
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     world.settle();
-    // Somebody has just asked: they are begun, and wait.
+    // A client has just sent a request: the jobs begin, and wait.
     world.issue(Op::Read, home(52, 1));
     let at = until(&mut world, none, asked(home(52, 1), Op::Read));
     world.execute(at);
@@ -247,7 +249,7 @@ fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
     world.settle();
     opened(&mut world, 17);
     checkpoint(&mut world, none);
-    world.handle(Input::Command(seekless_engine::Command::Drain));
+    world.handle(Input::Command(Command::Drain));
     world.settle();
     opened(&mut world, 18);
     let write = Extent::span(home(15, 1).start.0, home(16, 1).start.0 + 3);

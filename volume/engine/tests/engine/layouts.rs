@@ -1,4 +1,5 @@
-//! Layouts: copies are served, moved and dropped, RAM is filled from them, and background work keeps its budget.
+//! Layouts: copies are served, moved and dropped, RAM is filled from them, and background work
+//! keeps its budget.
 
 use super::*;
 
@@ -75,7 +76,7 @@ fn copies_that_only_change_places_are_read_from_the_area() {
 fn plans_in_quick_succession_do_not_stop_each_other() {
     let mut world = World::new(config(0));
     let plan = plan_of(&[(0, 2, 0), (12, 2, 0), (25, 2, 0)]);
-    // Each plan comes while a window of the one before is on its way.
+    // Each plan comes during a window of the plan before.
     for round in 0..200 {
         if world.engine.progress().is_none() && round > 0 {
             break;
@@ -122,7 +123,7 @@ fn what_is_on_its_way_to_ram_is_waited_for_and_not_read_twice() {
     assert_eq!(world.completed, 2, "20..28 ends past it");
     assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "only what is missing");
     world.settle();
-    // A write overtakes: what waited reads for itself, and what failed is read by each.
+    // A write overtakes: waiting reads read for themselves, and so does each read after a fault.
     world.issue(Op::Read, Extent::new(100, 8));
     world.issue(Op::Read, Extent::new(108, 4));
     world.issue(Op::Write, Extent::new(108, 4));
@@ -150,13 +151,13 @@ fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
     world.execute(0);
     world.issue(Op::Read, home(22, 1));
     world.settle(); // checks what was read
-    // A new plan puts another extent's name on the place while a cluster read is on its way.
+    // A new plan gives the place to another extent while a cluster read is in flight.
     let mut world = World::new(config(64));
     world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
     world.settle();
     world.issue(Op::Read, home(1, 1));
     world.handle(Input::Install(plan_of(&[(27, 1, 2), (1, 1, 0)])));
-    // All but the client's read.
+    // Everything except the client's read.
     for _ in 0..50 {
         let last = world.waiting.len() - 1;
         if last == 0 {
@@ -207,7 +208,7 @@ fn background_work_keeps_its_budget_and_pauses_under_load() {
         if let Some(at) = world.engine.wakeup() {
             assert!(at.0 > world.now, "it is woken only when there is something to do");
             world.now = at.0;
-            // What was moved by now never passes the rate by more than what is in flight.
+            // The moved bytes never exceed the rate by more than the I/Os in flight.
             assert!(moved <= at.0 / 125_000 + 2 * 64, "{moved} sectors by {at:?}");
             world.handle(Input::Tick);
         }
@@ -240,7 +241,7 @@ fn a_fault_in_read_ahead_is_not_the_clients() {
     assert!(world.waiting[0].flags.contains(Flags::FUA), "FUA is passed on");
 }
 
-/// A disk that waits for a reader to come back must know whose each I/O is.
+/// A disk that waits for a reader to come back must know the stream of each I/O.
 #[test]
 fn what_is_sent_for_a_request_is_of_its_stream() {
     let stream = StreamId(7);
@@ -254,10 +255,10 @@ fn what_is_sent_for_a_request_is_of_its_stream() {
                 .collect::<Vec<_>>()
         };
         engine.handle(SimTime(0), Input::Request { id: RequestId(1), request: request(op, 8) });
-        // The second read waits for what the first brings, where there is RAM.
+        // With RAM, the second read waits for the data of the first.
         engine.handle(SimTime(0), Input::Request { id: RequestId(2), request: request(op, 9) });
         let mut all = sent(&mut engine);
-        // And once more where that goes wrong.
+        // The same if that read fails.
         engine.handle(SimTime(1), Input::Done { io: all[0].id, result: Err(IoFailed) });
         all.extend(sent(&mut engine));
         assert!(all.len() >= 2 && all.iter().all(|io| io.stream == stream), "{op:?}: {all:?}");

@@ -1,6 +1,7 @@
-//! The log after a crash: what its headers vouch for, where it ends, and what cannot be read.
+//! The log after a crash: what its headers prove, where it ends, and unreadable pages.
 
 use super::area::{Unreadable, in_use, spoil, writeback};
+use super::rules::fail;
 use super::*;
 
 /// The headers of the log's records with the pages where they stand, in their order.
@@ -22,7 +23,7 @@ pub(super) fn record_of(world: &mut World, home: u64) -> u64 {
     log_of(world).into_iter().rfind(|(_, h)| holds(h)).unwrap().0
 }
 
-/// Executes what is in flight, and lets no time pass.
+/// Executes all I/Os in flight, and lets no time pass.
 pub(super) fn execute_all(world: &mut World) {
     while !world.waiting.is_empty() {
         world.execute(0);
@@ -34,11 +35,12 @@ pub(super) fn in_flight(world: &World, which: impl Fn(&Io) -> bool) -> usize {
     world.waiting.iter().position(which).unwrap()
 }
 
-/// What ended together with the record that a flush waited for is on stable storage as well, and the next header knows.
+/// A record that ended together with the record of a flush is on stable storage as well, and the
+/// next header says so.
 #[test]
 fn a_header_knows_of_all_that_was_flushed() {
     let mut world = in_use(false);
-    // What it makes void is to be told in a record, for which the flush waits.
+    // This voids a page. A record says so, and the flush waits for it.
     world.issue(Op::WriteZeroes, home(9, 1));
     execute_all(&mut world);
     world.issue(Op::Flush, Extent::default());
@@ -58,13 +60,14 @@ fn a_header_knows_of_all_that_was_flushed() {
     let (_, last) = log.last().unwrap();
     let sequence = log.iter().find(|(page, _)| *page == flushed).unwrap().1.sequence;
     assert!(last.sequence > sequence && last.durable >= sequence, "{log:?}");
-    // So that damage to it is told.
+    // So damage of it is reported.
     spoil(&mut world, flushed);
     let refused = examine(&mut world.area).unwrap_err();
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
 }
 
-/// Half a second after the last request a mark tells what was flushed last from what a crash tore; and one is enough.
+/// Half a second after the last request, a mark separates the last flushed record from a torn one.
+/// One mark is enough.
 #[test]
 fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
     for damaged in [0, 1] {
@@ -95,7 +98,7 @@ fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
     }
 }
 
-/// The header that vouches for a damaged record stands behind one that never reached the disk.
+/// The header that proves a damaged record stands behind a header that never reached the disk.
 #[test]
 fn damage_is_found_though_a_record_between_is_lost() {
     let mut world = World::new(writeback());
@@ -105,10 +108,11 @@ fn damage_is_found_though_a_record_between_is_lost() {
         world.execute(at);
     };
     write(&mut world, 3);
-    // A flush that takes its time: a segment and a half of log that does not know of it.
+    // A slow flush: a segment and a half of log does not know of it.
     world.issue(Op::Flush, Extent::default());
     (10..17).for_each(|page| write(&mut world, page));
-    // The first record of the next segment is on its way when the flush ends, and the one behind it is sooner there.
+    // The first record of the next segment is in flight when the flush ends. The record behind it
+    // reaches the disk earlier.
     world.issue(Op::Write, home(20, 1));
     while let Some(at) = world.waiting.iter().position(|io| io.op == Op::Flush) {
         world.execute(at);
@@ -125,6 +129,49 @@ fn damage_is_found_though_a_record_between_is_lost() {
     spoil(&mut world, damaged);
     let refused = examine(&mut world.area).unwrap_err();
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+}
+
+/// The area refuses two records in flight at the same time. Each holds two runs of pages, which go
+/// home as two writes. A client is answered only when its own bytes are at home.
+#[test]
+fn two_records_that_the_area_refuses_go_home_one_after_the_other() {
+    let mut world = World::new(writeback());
+    let is_record =
+        |io: &Io| (io.target, io.op, io.class) == (Target::Area, Op::Write, Class::Foreground);
+    let write = |world: &mut World, page| (world.issue(Op::Write, home(page, 1)), page);
+    // Two records are in flight; later writes gather in the next record.
+    write(&mut world, 3);
+    write(&mut world, 9);
+    let mut refused = vec![write(&mut world, 20), write(&mut world, 30)];
+    for pages in [[40, 50], [41, 60]] {
+        let at = in_flight(&world, is_record);
+        world.execute(at);
+        refused.extend(pages.map(|page| write(&mut world, page)));
+    }
+    let records = world.waiting.iter().filter(|io| is_record(io));
+    let sizes: Vec<u64> = records.map(|io| io.extent.len.0 / 8).collect();
+    assert_eq!(sizes, [3, 3], "a header and two pages each");
+    while let Some(at) = world.waiting.iter().position(is_record) {
+        fail(&mut world, at);
+    }
+    let is_home = |world: &mut World, id: u64, page| {
+        let mut bytes = [0; 4096];
+        world.home.read(home(page, 1), &mut bytes).unwrap();
+        bytes.chunks(SECTOR).all(|sector| value_of(sector) == id << 32 | 7)
+    };
+    while !world.waiting.is_empty() {
+        world.execute(0);
+        for &(id, page) in &refused {
+            let answered = !world.clients.contains_key(&id);
+            assert!(!answered || is_home(&mut world, id, page), "page {page}: answered too early");
+        }
+    }
+    assert!(refused.iter().all(|&(id, page)| is_home(&mut world, id, page)));
+    assert_eq!((world.clients.len(), world.failed), (0, 0));
+    world.handle(Input::Command(Command::Drain));
+    world.settle();
+    world.home_is_complete();
+    world.read_all();
 }
 
 /// An area whose reads are counted, in pages.
@@ -153,14 +200,14 @@ impl Device for Counted {
     }
 }
 
-/// A record says from where on recovery need not look. What was brought home may be lost until home is flushed, and the
-/// record is written meanwhile.
+/// A record names the position before which recovery need not look. Destaged data may be lost until
+/// home is flushed, and the record is written meanwhile.
 #[test]
 fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     let config =
         Config { area: Sectors(AREA + 8 * 8 * 16), write_buffer_percent: 80, ..writeback() };
     let mut world = World::new(config);
-    // The flush behind what came home; checkpoints flush home as well.
+    // The flush behind the destage; checkpoints flush home as well.
     let held = |world: &World, io: &Io| {
         (io.target, io.op, io.class) == (Target::Home, Op::Flush, Class::Background)
             && world.engine.stats().destaged_bytes > 0
@@ -171,7 +218,7 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
             world.execute(at);
         }
     };
-    // What the tail holds, and then as much as makes it go home: more than eight tenths of the log.
+    // The tail's data, and then enough to destage it: more than eight tenths of the log.
     world.issue(Op::Write, home(57, 7));
     others(&mut world);
     let before = world.home.clone();
@@ -179,7 +226,7 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
         world.issue(Op::Write, home(write % 8 * 7, 7));
         others(&mut world);
     }
-    // Once nobody asks for anything.
+    // Once the clients are idle.
     while !is_held(&world) {
         let at = world.engine.wakeup().unwrap();
         world.now = world.now.max(at.0);
@@ -194,7 +241,8 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     world.read_all();
 }
 
-/// A move has read the page; the client's write goes home while the copy is written, and ends after it stands.
+/// A move has read the page. The client's write goes home while the copy is written, and ends after
+/// that.
 #[test]
 fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
     let mut world = World::new(config(0));
@@ -220,7 +268,8 @@ fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
     assert_eq!(world.engine.stats().overtaken, 8);
 }
 
-/// A disk turns about once for each MiB of the log that is looked at: an attach must not look at all of a large one.
+/// A disk turns about once for each MiB of log that is read: an attach must not read all of a large
+/// one.
 #[test]
 fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     let (capacity, pages) = (Sectors(8 << 21), 256);
@@ -242,7 +291,7 @@ fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     examine(&mut area).unwrap();
     let lost = (256 << 20 >> 12) / u64::from(pages);
     assert!(area.1 < lost + 6 * u64::from(pages), "{} pages", area.1);
-    // Somebody who knows of a record that is not there.
+    // A record that knows of a missing one.
     for (silent, known) in [(lost, true), (lost + 1, false)] {
         let position = Position { segment: geometry.read_segments() + 1 + silent as u32, page: 0 };
         let vouches = Header {
@@ -265,7 +314,7 @@ fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     }
 }
 
-/// A checkpoint is not of one moment: it may know of records behind the one that a repair cut the log before.
+/// A checkpoint is not of one moment: it may know records behind the cut of a repair.
 #[test]
 fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     let mut world = in_use(false);
@@ -275,7 +324,7 @@ fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     let mut bytes = [0; 4096];
     world.area.read(page_extent(place + 1, 1), &mut bytes).unwrap();
     let mut page = CheckpointPage::decode(&bytes).unwrap();
-    page.entries[slot as usize] = Entry { home: 9, state: State::Dirty, sum };
+    page.entries[slot as usize] = Entry { home: 9, state: CopyState::Dirty, sum };
     page.encode(&mut bytes);
     world.area.write(page_extent(place + 1, 1), &bytes).unwrap();
     assert!(examine(&mut world.area).unwrap().newest(9).is_some());
@@ -284,7 +333,7 @@ fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     let Repair::Done(report) = repair(&mut world.area, true).unwrap() else { panic!("allowed") };
     assert!(report.mended.iter().any(|f| f.what.contains("the log was cut")), "{report:?}");
     assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
-    // Where it stood, the log goes on.
+    // The log goes on at that position.
     world.crash([0; 32]);
     world.issue(Op::Write, home(40, 2));
     execute_all(&mut world);
@@ -293,7 +342,7 @@ fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     assert!(found.newest(40).is_some() && findings.is_empty(), "{findings:?}");
 }
 
-/// A page that looks like the next record of the log in all but what it says came before it is none.
+/// A page that looks like the next record, but names another predecessor, is none.
 #[test]
 fn a_record_follows_the_one_whose_checksum_it_has() {
     let mut world = in_use(false);
@@ -315,11 +364,12 @@ fn a_record_follows_the_one_whose_checksum_it_has() {
     }
 }
 
-/// A page of the log cannot be read: it is told, and a repair gives up what is lost by it, and no more.
+/// A page of the log is unreadable: the engine reports it, and a repair gives up only what is lost
+/// with it.
 #[test]
 fn a_log_that_cannot_be_read_is_refused_and_mended() {
     let world = || in_use(false);
-    // The header in the middle: others know that there was one.
+    // The header in the middle: later headers know of it.
     let mut w = world();
     let pages = vec![record_of(&mut w, 9)];
     let mut area = Unreadable { area: &mut w.area, pages };
@@ -329,7 +379,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     assert!(matches!(repair(&mut area, true).unwrap(), Repair::Done(_)));
     let found = examine(&mut area).unwrap();
     assert!(found.newest(3).is_some() && found.newest(9).is_none());
-    // The data of one: a read of it is an error, the rest is there.
+    // The data of one record: a read of it fails, the rest is served.
     let mut w = world();
     let pages = vec![record_of(&mut w, 9) + 1];
     let mut area = Unreadable { area: &mut w.area, pages };
@@ -344,7 +394,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     let Repair::Done(report) = repair(&mut area, true).unwrap() else { panic!("allowed") };
     assert_eq!(report.lost, vec![home(9, 1)]);
     assert!(examine(&mut area).unwrap().newest(4).is_some());
-    // Where the next record would stand: there may be one.
+    // The position of the next record: there may be one.
     let mut w = world();
     let (at, last) = log_of(&mut w).pop().unwrap();
     let next = at + 1 + last.content.len() as u64;
@@ -362,7 +412,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     assert!([3, 9, 4].iter().all(|&page| found.newest(page).is_some()));
     w.crash([0; 32]);
     w.read_all();
-    // And the checkpoint: the map is rebuilt.
+    // The checkpoint, too: the map is rebuilt.
     let mut w = in_use(true);
     let mut area = Unreadable { area: &mut w.area, pages: vec![2, 3, 4, 5] };
     let refused = examine(&mut area).unwrap_err();
@@ -373,12 +423,12 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     w.read_all();
 }
 
-/// Home alone is complete until the superblock says that it may not be.
+/// Home is complete until the superblock says that it may not be.
 #[test]
 fn nothing_is_absorbed_before_the_superblock_says_so() {
     let mut world = World::new(config(0));
     world.settle();
-    world.handle(Input::Command(seekless_engine::Command::SetMode(Mode::WriteBack)));
+    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
     world.issue(Op::Write, home(3, 1));
     assert!(
         world.waiting.iter().any(|io| io.target == Target::Home && io.op == Op::Write),

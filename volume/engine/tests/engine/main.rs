@@ -1,5 +1,6 @@
-//! The engine against the histories of its sectors: random requests, random order of device I/O, faults, plans, modes
-//! and drains at any moment. Every read must be linearizable, sector by sector.
+//! The engine against the histories of its sectors: random requests, random order of device I/O,
+//! faults, plans, modes and drains at any moment. Every read must be linearizable, sector by
+//! sector.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -11,13 +12,13 @@ use seekless_block::{
     SimTime, StreamId,
 };
 use seekless_engine::format::{
-    AreaId, CheckpointPage, Content, Entry, Header, Position, State, Tombstone, checksum,
+    AreaId, CheckpointPage, Content, CopyState, Entry, Header, Position, Tombstone, checksum,
     page_extent,
 };
 use seekless_engine::{
-    AttachError, Class, Config, Engine, Fault, FormatOptions, HomeGuard, Input, Io, IoFailed,
-    Memory, Mode, Output, Proof, Repair, RequestId, Target, attach, examine, format_area, page_sum,
-    repair,
+    AttachError, Class, Command, Config, Engine, Fault, FormatOptions, HomeGuard, Input, Io,
+    IoFailed, Memory, Mode, Output, Proof, Repair, RequestId, Target, attach, examine, format_area,
+    page_sum, repair,
 };
 use seekless_learn::{Copy, Plan};
 
@@ -35,7 +36,8 @@ const GRID: u64 = 3;
 const AREA: u64 = 8 * (2 + 2 * 2 + 2 + 8 * 8);
 const SECTOR: usize = 512;
 
-/// A driver with real memory, whose device I/Os take effect one at a time in an order chosen by the test.
+/// A driver with real memory, whose device I/Os take effect one at a time in an order chosen by the
+/// test.
 struct World {
     engine: Engine,
     home: MemDevice,
@@ -45,7 +47,7 @@ struct World {
     slots: Vec<u8>,
     stage: Vec<u8>,
     waiting: Vec<Io>,
-    /// For each home sector, what was written to it.
+    /// By home sector: its writes.
     history: Vec<Vec<Written>>,
     step: u64,
     now: u64,
@@ -65,7 +67,7 @@ struct Client {
     issued: u64,
 }
 
-/// A value and its life: from when it may be read, and from when on a read that begins must not see it any more.
+/// A value and its life: from when it may be read, and from when on no new read may return it.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     value: u64,
@@ -79,7 +81,7 @@ const NEVER: u64 = u64::MAX;
 
 fn value_of(sector: &[u8]) -> u64 {
     let v = u64::from_le_bytes(sector[..8].try_into().unwrap());
-    // A sector is wholly one write's: its value repeats to the end.
+    // A sector has the bytes of one write: its value repeats to the end.
     assert!(sector.chunks(8).all(|c| c == &sector[..8]), "a torn sector");
     v
 }
@@ -97,7 +99,7 @@ impl World {
             home.write(Extent::new(s, 1), &sector).unwrap();
         }
         let mut area = MemDevice::new(config.area);
-        // Whatever stood in the area before is not the client's.
+        // Former contents of the area are not the client's.
         fill(&mut sector, u64::MAX);
         for s in 0..config.area.0 {
             area.write(Extent::new(s, 1), &sector).unwrap();
@@ -224,7 +226,7 @@ impl World {
         let failed = self.fail_area_reads && io.target == Target::Area && io.op == Op::Read
             || self.fail_background
                 && io.class == Class::Background
-                // A log that cannot be written stops for good, and says so: see area.rs.
+                // A log that cannot be written stops for good, and reports that: see area.rs.
                 && matches!(io.memory, Some(Memory::Stage { .. }));
         if failed {
             self.failed_at = self.step;
@@ -254,8 +256,8 @@ impl World {
         self.handle(Input::Done { io: io.id, result: Ok(()) });
     }
 
-    /// What ended before a write began can no longer be read by whoever begins from now on; nor what ended before a read
-    /// was asked that returned another, `by`.
+    /// Writes that ended before another write began are dead for later reads. So are writes that
+    /// ended before the request of a read that returned another value, `by`.
     fn bury(history: &mut [Written], before: u64, now: u64, by: u64) {
         for old in history.iter_mut().filter(|w| w.ended < before && w.by != by) {
             old.dead = old.dead.min(now);
@@ -271,7 +273,7 @@ impl World {
             assert!(matches!(result, Err(Fault::OutOfRange { .. })));
             return;
         }
-        // A write may come to wait for a page that is being brought home in vain already.
+        // A write may wait for a page whose destage has already failed.
         let lately = self.failed_at > 0 && self.failed_at + 100 >= client.issued;
         if lately && matches!(result, Err(Fault::Device(_))) {
             self.failed += 1;
@@ -291,7 +293,7 @@ impl World {
             for (i, sector) in client.buffer.chunks(SECTOR).enumerate() {
                 let value = value_of(sector);
                 let history = &mut self.history[extent.start.0 as usize + i];
-                // Zeroes may be of several writes: the latest that is possible.
+                // Zeroes may come from several writes: take the latest possible one.
                 let seen = history
                     .iter()
                     .rev()
@@ -307,7 +309,7 @@ impl World {
                 };
                 let alone = history.iter().filter(|w| w.value == value).count() == 1;
                 if alone {
-                    // It came after all else that had ended when this read was asked.
+                    // It came after all writes that had ended before this read.
                     let before = seen.issued.max(client.issued);
                     Self::bury(history, before, self.step, seen.by);
                 }
@@ -333,7 +335,7 @@ impl World {
         assert_eq!(self.engine.progress(), None, "background work converges: {:?}", self.engine);
     }
 
-    /// Every usable copy equals what was written last.
+    /// Every usable copy equals the last write.
     fn read_all(&mut self) {
         for start in (0..CAPACITY).step_by(8) {
             self.issue(Op::Read, Extent::new(start, 8.min(CAPACITY - start)));
@@ -341,7 +343,7 @@ impl World {
         }
     }
 
-    /// Home by itself holds what was written last.
+    /// Home alone holds the last writes.
     fn home_is_complete(&mut self) {
         let stained: Vec<Extent> = self.engine.stained().collect();
         for s in (0..CAPACITY).filter(|&s| !stained.iter().any(|e| e.contains(Extent::new(s, 1)))) {
@@ -364,7 +366,7 @@ impl World {
         self.crash(stamp);
     }
 
-    /// Attaches what stands on the devices.
+    /// Attaches the devices as they are.
     fn crash(&mut self, stamp: [u8; 32]) {
         self.crash_with(&kept(stamp));
     }
@@ -383,7 +385,7 @@ const fn kept(stamp: [u8; 32]) -> Proof {
     Proof { stamp, guard: HomeGuard::Up, to_drain: false }
 }
 
-/// Somebody else may have written home where the stamp does not prove otherwise.
+/// Somebody else may have written home, unless the stamp proves otherwise.
 const fn open(stamp: [u8; 32]) -> Proof {
     Proof { guard: HomeGuard::Down, ..kept(stamp) }
 }
@@ -497,9 +499,9 @@ proptest! {
                 }
                 Step::Execute(which) => world.execute(which),
                 Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
-                Step::Mode(mode) => world.handle(Input::Command(seekless_engine::Command::SetMode(mode))),
+                Step::Mode(mode) => world.handle(Input::Command(Command::SetMode(mode))),
                 Step::Bypass(on) => world.handle(Input::Bypass(on)),
-                Step::Drain => world.handle(Input::Command(seekless_engine::Command::Drain)),
+                Step::Drain => world.handle(Input::Command(Command::Drain)),
                 Step::Tick => {
                     world.now += 300_000_000;
                     world.handle(Input::Tick);
@@ -516,7 +518,7 @@ proptest! {
         world.read_all();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Command(seekless_engine::Command::Drain));
+        world.handle(Input::Command(Command::Drain));
         world.settle();
         prop_assert!(world.engine.is_drained());
         prop_assert_eq!(world.engine.dirty(), Sectors(0));

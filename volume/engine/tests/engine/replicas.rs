@@ -1,5 +1,5 @@
-//! Replicas in what the client has discarded: reads are linearizable whatever is replicated, discarded, written and
-//! withdrawn; who gives way to whom; what a crash leaves.
+//! Replicas in discarded pages: reads are linearizable whatever is replicated, discarded, written
+//! and withdrawn; which replicas give way; what a crash leaves.
 
 use proptest::prelude::*;
 use seekless_learn::Replica;
@@ -65,9 +65,9 @@ proptest! {
                 }
                 More::Usual(Step::Execute(which)) => world.execute(which),
                 More::Usual(Step::Install(_)) => {}
-                More::Usual(Step::Mode(mode)) => world.handle(Input::Command(seekless_engine::Command::SetMode(mode))),
+                More::Usual(Step::Mode(mode)) => world.handle(Input::Command(Command::SetMode(mode))),
                 More::Usual(Step::Bypass(on)) => world.handle(Input::Bypass(on)),
-                More::Usual(Step::Drain) => world.handle(Input::Command(seekless_engine::Command::Drain)),
+                More::Usual(Step::Drain) => world.handle(Input::Command(Command::Drain)),
                 More::Usual(Step::Tick) => {
                     world.now += 300_000_000;
                     world.handle(Input::Tick);
@@ -97,7 +97,7 @@ proptest! {
         world.read_all();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Command(seekless_engine::Command::Drain));
+        world.handle(Input::Command(Command::Drain));
         world.settle();
         world.home_is_complete();
         world.handle(Input::Withdraw);
@@ -149,7 +149,7 @@ fn of_several_replicas_the_nearest_is_read_and_a_write_ends_all() {
     world.issue(Op::Read, home(2, 1));
     assert_eq!(world.waiting[0].extent, home(20, 1));
     world.settle();
-    // After a crash each proves itself.
+    // After a crash each replica is proven.
     world.restart([1; 32]);
     world.settle();
     assert_eq!(world.engine.copied(), Sectors(16));
@@ -186,7 +186,7 @@ fn a_replica_is_read_where_it_is_nearer_than_its_home() {
 fn a_client_takes_a_replicas_place_at_once_and_leaves_zeroes_beside_a_part() {
     let mut world = replicated();
     head_at(&mut world, 51);
-    // While the replica is read, the place is not overwritten.
+    // Its place is not overwritten while the replica is read.
     world.issue(Op::Read, home(0, 1));
     assert_eq!(world.waiting[0].extent, home(20, 1));
     let part = Extent::new(GRID + 20 * 8 + 3, 2);
@@ -242,14 +242,15 @@ fn replicas_outlive_a_stop_in_order_and_are_proven_after_another() {
     world.settle();
     assert_eq!(world.engine.copied(), Sectors(24), "home proves them");
     world.read_all();
-    // Into discarded pages that never held a replica: nothing of their region counts as free after a crash.
+    // Into discarded pages that never held a replica: no page of their region counts as free after
+    // a crash.
     let before = world.engine.free();
     world.issue_with(Op::Write, home(12, 1), Flags::FUA);
     world.settle();
     world.crash([1; 32]);
     assert!(world.engine.free() < before);
     world.read_all();
-    // Somebody else may have written: nothing counts as free.
+    // Somebody else may have written: no page counts as free.
     world.handle(Input::Withdraw);
     world.settle();
     world.handle(Input::Detach { stamp: [1; 32] });
@@ -286,7 +287,7 @@ fn the_coldest_replica_gives_way_first_and_replication_goes_on_only_at_the_high_
         world.settle();
     }
     (0..3).for_each(|_| use_replica(&mut world, 2));
-    // Used last, but once: 32 uses of others later it would be as cold.
+    // The last one used, but only once: after 32 later uses of others it would be as cold.
     use_replica(&mut world, 0);
     for (first, pages) in [(31, 19), (10, 10), (21, 3)] {
         world.issue(Op::Write, home(first, pages));
@@ -294,7 +295,7 @@ fn the_coldest_replica_gives_way_first_and_replication_goes_on_only_at_the_high_
     }
     assert_eq!(spare(&world), 7, "6 of 64 were too few, and one gave way");
     assert!(!stands(&world, 0) && stands(&world, 2));
-    // Between 10 and 15% nothing is begun, and nothing taken back.
+    // Between 10 and 15% no replica is written, and none gives way.
     for (page, goes) in [(31, false), (33, false), (35, true)] {
         world.issue(Op::Discard, home(page, 1));
         world.settle();
@@ -354,21 +355,21 @@ fn replicas_stand_in_free_pages_alone_each_once_and_never_of_free_pages() {
     world.read_all();
 }
 
-/// The record that calls a page stained may come after what was absorbed of it since: then a crash would show it until it is
-/// brought home, and zeroes from then on.
+/// The record that calls a page stained may come after data absorbed since: after a crash reads
+/// would return the data until its destage, and zeroes from then on.
 #[test]
 fn what_the_area_may_yet_call_free_is_not_absorbed() {
     for crashes in [true, false] {
         let mut world = World::new(Config { mode: Mode::WriteBack, ..fs2(0) });
         world.issue(Op::Discard, home(10, 40));
         world.settle();
-        // It opens the region.
+        // This opens the region.
         world.issue(Op::Write, home(16, 1));
         while !world.waiting.is_empty() {
             world.execute(0);
         }
         world.handle(Input::Replicate(vec![replica(17, &[(0, 1)])]));
-        // Until the round that tells of the stain has begun.
+        // Until the round with the news of the stain has begun.
         let telling = |io: &Io| io.target == Target::Home && io.op == Op::Flush;
         while !world.waiting.iter().any(telling) {
             if world.waiting.is_empty() {
@@ -408,7 +409,8 @@ fn what_the_area_may_yet_call_free_is_not_absorbed() {
     }
 }
 
-/// Nobody asks the area to know what was discarded; while clients ask for other things it is not told, and a crash forgets it.
+/// No request needs the area to know the discarded pages. While clients are busy the area does not
+/// learn of them, and a crash forgets them.
 #[test]
 fn the_area_learns_what_is_free_once_clients_are_idle() {
     for idle in [true, false] {
@@ -430,7 +432,7 @@ fn the_area_learns_what_is_free_once_clients_are_idle() {
     }
 }
 
-/// Behind what was flushed last a mark is written, so that damage to it does not look like a torn write.
+/// A mark is written behind the last flush, so that damage of it does not look like a torn write.
 #[test]
 fn what_was_flushed_is_marked_once_clients_are_idle() {
     let mut world = replicated();
@@ -448,7 +450,7 @@ fn what_was_flushed_is_marked_once_clients_are_idle() {
     world.settle();
 }
 
-/// A read, and whatever is on its way, without time going by.
+/// A read and everything in flight, while no time passes.
 fn read_at_once(world: &mut World) {
     world.issue(Op::Read, home(0, 1));
     while !world.waiting.is_empty() {

@@ -1,10 +1,11 @@
-//! One rule of replicas each, that breaks if it is left out: who is overtaken while a replica is on its way, who waits for
-//! whom, which segment gives way. The random histories find few of them.
+//! One rule of replicas each, which breaks if it is left out: overtaken writes, waits, and victims.
+//! The random histories find few of them.
 
 use super::replicas::{fs2, head_at, replica, replicated, stands, use_replica};
 use super::*;
 
-/// Lets I/Os take effect, but for those that are `held`, and time pass, until one of these waits; where it is.
+/// Lets time pass and all I/Os take effect, except those that are `held`, until one of these waits.
+/// Returns its position.
 pub(super) fn until(
     world: &mut World,
     held: impl Fn(&Io) -> bool,
@@ -19,7 +20,7 @@ pub(super) fn until(
     panic!("it never came: {:?}", world.waiting);
 }
 
-/// One I/O that is not held, or time until the engine wants to be asked again.
+/// One I/O that is not held, or the time until the engine's next wake-up.
 pub(super) fn pass(world: &mut World, held: impl Fn(&Io) -> bool) -> bool {
     if let Some(at) = world.waiting.iter().position(|io| !held(io)) {
         world.execute(at);
@@ -31,7 +32,7 @@ pub(super) fn pass(world: &mut World, held: impl Fn(&Io) -> bool) -> bool {
     true
 }
 
-/// All that goes on while these I/Os are held, for ten seconds.
+/// Everything that happens in ten seconds while these I/Os are held.
 pub(super) fn hold(world: &mut World, held: impl Fn(&Io) -> bool) {
     let end = world.now + 10_000_000_000;
     for _ in 0..1000 {
@@ -50,7 +51,7 @@ pub(super) fn at(extent: Extent, op: Op) -> impl Fn(&Io) -> bool {
     move |io| io.target == Target::Home && io.op == op && io.extent.overlaps(extent)
 }
 
-/// A client's, of these sectors.
+/// A client's I/O of these sectors.
 pub(super) fn asked(extent: Extent, op: Op) -> impl Fn(&Io) -> bool {
     move |io| io.class == Class::Foreground && at(extent, op)(io)
 }
@@ -67,7 +68,8 @@ pub(super) fn ask(world: &mut World, place: u64, homes: &[(u64, u64)]) {
     world.handle(Input::Replicate(vec![replica(place, homes)]));
 }
 
-/// Every copy that counts stands somewhere, and everything reads as it was written, near the replicas and far from them.
+/// Every valid copy stands somewhere, and every read returns the last write, near the replicas and
+/// far from them.
 pub(super) fn is_sound(world: &mut World) {
     world.settle();
     let standing: usize = (0..64).map(|p| world.engine.replicas_of(home(p, 1).start).count()).sum();
@@ -120,7 +122,7 @@ fn a_page_that_the_write_buffer_has_gets_no_replica_of_its_old_bytes() {
     is_sound(&mut world);
 }
 
-/// The write buffer's page does not come home meanwhile.
+/// The write buffer's page is not destaged meanwhile.
 fn at_home_of(page: u64) -> impl Fn(&Io) -> bool {
     at(home(page, 1), Op::Write)
 }
@@ -131,7 +133,7 @@ fn a_place_that_the_client_takes_meanwhile_is_left_out() {
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     until(&mut world, none, at(home(4, 1), Op::Read));
     world.issue(Op::Write, home(21, 1));
-    // Not even later: the client's comes first.
+    // Nor later: the client's write comes first.
     let mine = world.waiting.iter().position(asked(home(21, 1), Op::Write));
     while world.clients.values().any(|c| c.request.op == Op::Write) {
         match mine.and_then(|_| world.waiting.iter().position(asked(home(21, 1), Op::Write))) {
@@ -214,7 +216,7 @@ fn who_reads_a_page_that_is_then_discarded_sees_no_replica() {
 
 #[test]
 fn zeroes_come_where_replicas_stood_and_not_over_a_client() {
-    // The client writes first; or the zeroes are on their way.
+    // The client writes first, or the zeroes are in flight.
     for first in [true, false] {
         let mut world = replicated();
         let zeroes = |io: &Io| io.class == Class::Background && io.op == Op::WriteZeroes;
@@ -238,8 +240,8 @@ fn zeroes_come_where_replicas_stood_and_not_over_a_client() {
     }
 }
 
-/// Zeroes that wait for their turn do not go over what a client has written meanwhile, by a write that the end of a read of
-/// a replica let on, and that has ended before the engine looked at its background again.
+/// Waiting zeroes do not overwrite a client's write that came meanwhile. The end of a read of a
+/// replica lets this write go on, and it ends before the next step of the background.
 #[test]
 fn zeroes_that_wait_for_their_turn_do_not_go_over_what_was_written_meanwhile() {
     let mut world = discarded(Config { background_pause: Duration(5_000_000_000), ..fs2(0) });
@@ -249,7 +251,8 @@ fn zeroes_that_wait_for_their_turn_do_not_go_over_what_was_written_meanwhile() {
     world.issue(Op::Write, home(23, 1));
     world.settle();
     assert!(stands(&world, 4) && stands(&world, 6));
-    // Of the second run a replica is read; a write that takes that of the first one, too, waits for it.
+    // A replica of the second run is being read. A write that covers the first run too waits for
+    // the read.
     head_at(&mut world, 26);
     world.issue(Op::Read, home(6, 1));
     let read = world.waiting.iter().position(at(home(24, 1), Op::Read));
@@ -322,7 +325,7 @@ fn a_segment_that_is_read_is_not_written_anew() {
         ask(&mut world, 20 + 2 * page, &[(page, 1)]);
         world.settle();
     }
-    // All but the first twice: it is the coldest, though it is just being read.
+    // All others twice: the first is the coldest, though it is being read.
     for page in (1..segments).chain(1..segments) {
         use_replica(&mut world, page);
     }
@@ -400,12 +403,12 @@ fn what_nobody_guarded_is_not_taken_for_free() {
         let guarded = attach(&mut area, config, &kept([2; 32])).unwrap().0;
         assert!(guarded.free() > Sectors(3 * 8), "clean: {clean}");
         let (engine, _) = attach(&mut world.area, config, &open([2; 32])).unwrap();
-        // After a crash what may hold bytes of replicas is still none of the client's.
+        // After a crash, pages that may hold bytes of replicas are still not the client's.
         assert_eq!(engine.free(), Sectors(if clean { 0 } else { 3 * 8 }), "clean: {clean}");
     }
 }
 
-/// Lets the I/O that waits at `at` fail.
+/// Fails the waiting I/O at `at`.
 pub(super) fn fail(world: &mut World, at: usize) {
     let io = world.waiting.swap_remove(at);
     world.step += 1;
@@ -450,11 +453,11 @@ fn replicas_wait_until_what_clients_waited_for_them_is_earned() {
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     let background = |io: &Io| io.class == Class::Background && io.target == Target::Home;
     until(&mut world, none, background);
-    // Somebody comes 5 ms after it was sent, and waits for as long.
+    // A client's request arrives 5 ms after the I/O was sent, and waits for as long.
     world.now += 5_000_000;
     world.issue(Op::Read, home(52, 1));
     world.now += 5_000_000;
-    // And for the one that was sent with it.
+    // The other I/O sent with it, too.
     while let Some(at) = world.waiting.iter().position(background) {
         world.execute(at);
     }

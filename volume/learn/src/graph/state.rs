@@ -1,8 +1,10 @@
-//! The access graph as bytes, so that it outlives the program. Where the bytes are kept is not known here.
+//! The access graph as bytes, so that it outlives the program. Other modules decide where the bytes
+//! are kept.
 //!
-//! The layout is documented in docs/changing/learned-state-format.md. It is little-endian, version 1.
+//! docs/changing/learned-state-format.md documents the layout: little-endian, version 1.
 //!
-//! Which stream asked last is left out: numbers of processes mean nothing after a restart. So is what RAM held.
+//! The bytes omit the last access of each stream, because process numbers mean nothing after a
+//! restart. They also omit the contents of RAM.
 
 use seekless_block::{Bytes, Duration, Extent, Sectors};
 
@@ -16,10 +18,10 @@ const CHECKED: usize = 16;
 const VERTEX: usize = 32;
 const EDGE: usize = 12;
 
-/// What [`AccessGraph::decode`] found.
+/// The result of [`AccessGraph::decode`].
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    /// What was seen.
+    /// The graph.
     pub graph: AccessGraph,
     /// Time served since [`AccessGraph::age`].
     pub since_aged: Duration,
@@ -27,28 +29,16 @@ pub struct Decoded {
 
 /// Why bytes are no access graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum StateError {
-    /// Something else, or nothing.
     #[error("it does not begin as an access graph does")]
     NotOurs,
-    /// Of another version of this program.
     #[error("it has version {found}, and this program knows version {VERSION}")]
-    Version {
-        /// What it has.
-        found: u32,
-    },
-    /// Cut short, or with something after it.
+    Version { found: u32 },
     #[error("it should be {expected} bytes long and is {found}")]
-    Length {
-        /// By its own counts.
-        expected: u64,
-        /// As it is.
-        found: u64,
-    },
-    /// Not the bytes that were written.
+    Length { expected: u64, found: u64 },
     #[error("its checksum does not fit: it is damaged")]
     Checksum,
-    /// The bytes that were written, but no graph.
     #[error("it holds {0}")]
     Broken(&'static str),
 }
@@ -85,11 +75,11 @@ impl AccessGraph {
         out
     }
 
-    /// The graph that [`Self::encode`] made these bytes of; it goes on as that one would have, with every stream
-    /// new and a RAM of `ram` empty, and keeps about `max_edges` edges.
+    /// The graph that [`Self::encode`] turned into these bytes. It continues as before, with new
+    /// streams and an empty RAM of size `ram`, and keeps about `max_edges` edges.
     ///
     /// # Errors
-    /// Where the bytes are none of ours, of another version, damaged, or no graph.
+    /// If the bytes are foreign, of another version, damaged, or no graph.
     pub fn decode(bytes: &[u8], ram: Bytes, max_edges: usize) -> Result<Decoded, StateError> {
         let mut from = Rest(bytes);
         if from.take::<8>() != Some(MAGIC) {
@@ -117,14 +107,14 @@ impl AccessGraph {
         if (pages.grid, pages.end) != (grid.0, end.0) {
             return Err(StateError::Broken("pages that are none"));
         }
-        // As long ago as RAM is large: nothing of it is there any more.
+        // The last accesses are as long ago as RAM is large: RAM holds none of them.
         let graph = Self::new(pages, ram, max_edges);
         let mut graph = Self { clock: graph.ram.0, ..graph };
         graph.read(from, (vertices, edges)).map_err(StateError::Broken)?;
         Ok(Decoded { graph, since_aged })
     }
 
-    /// Vertices and edges; what is wrong with them.
+    /// Reads vertices and edges, or says what is wrong with them.
     fn read(
         &mut self,
         mut from: Rest<'_>,
@@ -173,7 +163,7 @@ impl AccessGraph {
     }
 }
 
-/// What is left to read.
+/// The unread bytes.
 #[derive(Clone, Copy)]
 struct Rest<'a>(&'a [u8]);
 
@@ -193,16 +183,16 @@ impl Rest<'_> {
     }
 }
 
-/// What the fuzz target calls, here so that a test can replay it: bytes that decode are those that their graph
-/// encodes to.
+/// The body of the fuzz target, here so that a test can replay it: bytes that decode are the bytes
+/// that their graph encodes to.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If they are not.
 #[doc(hidden)]
 pub fn check(bytes: &[u8]) {
     if let Ok(Decoded { mut graph, since_aged }) = AccessGraph::decode(bytes, Bytes(0), 64) {
         assert_eq!(graph.encode(since_aged), bytes);
-        // And it can be worked with.
+        // The graph must also be usable.
         let (vertices, edges) = graph.snapshot();
         assert!(edges.iter().all(|e| (e.from.max(e.to) as usize) < vertices.len()));
         graph.age();
@@ -255,7 +245,7 @@ mod tests {
     }
 
     proptest! {
-        /// Small enough that edges are shed, which asks for the ages of ports.
+        /// Small enough that edges are dropped, which needs the ages of ports.
         #[test]
         fn a_graph_goes_on_as_if_it_had_never_been_bytes(
             before in raw(200), after in raw(200), max in 16usize..200, ages in any::<bool>(),
@@ -325,8 +315,8 @@ mod tests {
             };
             assert_eq!(refused(&bad), expected, "{at}");
         }
-        // Whole and sealed, but no graph: pages off their grid, a vertex of nothing, one past the end, one twice, a
-        // port twice, an edge that leaves where edges come in.
+        // Undamaged, but no graph: pages off their grid, an empty vertex, one past the end, one
+        // twice, a port twice, an edge that leaves where edges come in.
         let edges = good.len() - EDGE;
         let put = |at: usize, bytes: &[u8]| {
             let mut bad = good.clone();

@@ -24,8 +24,8 @@ fn read(stream: u32, start: u64, len: u64) -> Request {
 /// Vertices as `(start, end, reads)`, edges as `(start, start)` to weight.
 type Flat = (Vec<(u64, u64, u32)>, BTreeMap<(u64, u64), u32>);
 
-/// Splits every range at every border any request has, then walks the requests stream by stream, as the
-/// paper describes: per-process graphs, merged over atomic ranges.
+/// Splits every range at every border any request has, then walks the requests stream by stream, as
+/// the paper describes: per-process graphs, merged over atomic ranges.
 fn twin(requests: &[Request]) -> Flat {
     let mut borders = BTreeSet::new();
     for r in requests {
@@ -92,7 +92,8 @@ proptest! {
 
 #[test]
 fn figure_4_overlapping_vertices_are_split() {
-    // BORG, Figure 4, a page for each of its blocks: r1 covers 0..3, s1 covers 1..3; r1 becomes 0..1 and 1..3.
+    // BORG, Figure 4, a page for each of its blocks: r1 covers 0..3, s1 covers 1..3; r1 becomes
+    // 0..1 and 1..3.
     let mut graph = graph(100);
     for r in [read(1, 0, 3), read(1, 10, 2), read(2, 1, 2), read(2, 20, 2)] {
         graph.observe(&r);

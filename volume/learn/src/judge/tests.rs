@@ -1,24 +1,25 @@
-//! The judge against costs that mean it ill: the bound holds for any sequence. It refuses to know where costs come from.
+//! The judge against hostile costs: the bound holds for any sequence.
 
 use super::*;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-/// What a day's steps are like: per step vanilla's time in ms, how much slower (or faster) copies are in thousandths, how
-/// much better the plan on trial is, and how far the cost of a move is off its price, in hundredths.
+/// What a day's steps are like: per step vanilla's time in ms, how much slower (or faster) copies
+/// are in thousandths, how much better the plan on trial is, and how far the cost of a move is off
+/// its price, in hundredths.
 type Step = (u64, i64, i64, u64);
 
 fn step() -> impl Strategy<Value = Step> {
     (1u64..20, -900i64..900, -900i64..900, 0u64..200)
 }
 
-/// A world that costs what the steps say, and does what the judge decides.
+/// A world with the costs of these steps, which obeys the judge.
 #[derive(Default)]
 struct World {
     serving: bool,
     stands: bool,
-    /// What a move that was begun costs, in the next look.
+    /// The cost of a started move, in the next look.
     moving: u64,
     moved: u32,
 }
@@ -31,7 +32,7 @@ struct Day {
     sudden: u64,
 }
 
-/// Runs the days, and returns their accounts, and how much was moved.
+/// Runs the days; returns their accounts, and the moved amount.
 fn run(config: JudgeConfig, days: &[Vec<Step>]) -> (Vec<Day>, u32) {
     let mut judge = Judge::new(config);
     let mut world = World::default();
@@ -89,7 +90,7 @@ fn run(config: JudgeConfig, days: &[Vec<Step>]) -> (Vec<Day>, u32) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever the requests cost, no day loses more than the allowance and what a single look lost at once.
+    /// Whatever the costs, no day loses more than the allowance and the loss of a single look.
     #[test]
     fn no_day_loses_more_than_the_allowance(
         days in prop::collection::vec(prop::collection::vec(step(), 1..400), 1..6),
@@ -102,7 +103,7 @@ proptest! {
         }
     }
 
-    /// The same where every day begins with copies that serve well, and then turn bad: the worst there is.
+    /// The same if every day begins with copies that serve well and then turn bad: the worst case.
     #[test]
     fn gains_of_the_morning_do_not_pay_for_losses_of_the_evening(
         good in 1usize..300, bad in 1usize..300, gain in 1i64..900, loss in 1i64..900, days in 1usize..8,
@@ -139,7 +140,8 @@ fn what_does_not_save_candidate_made_is_never_moved() {
     }
 }
 
-/// Paper says that it saves, and it never does: each time, twice the proof is asked for.
+/// The simulation says that the plan saves, but it never does: each time, the required proof
+/// doubles.
 #[test]
 fn a_plan_that_fails_is_withdrawn_and_the_next_must_prove_twice_as_much() {
     let mut judge = Judge::new(JudgeConfig::default());

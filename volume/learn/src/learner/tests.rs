@@ -225,6 +225,6 @@ fn a_long_silence_leaves_what_was_used_often() {
     learner.observe(at(400), &read(24_000));
     let (vertices, _) = learner.accesses().unwrap().snapshot();
     let left: Vec<(u64, u32)> = vertices.iter().map(|v| (v.extent.start.0, v.reads)).collect();
-    let often = (1000 * ACCESS) >> crate::AGES_MAX;
+    let often = (1000 * ACCESS) >> crate::days::AGES_MAX;
     assert_eq!(left, [(0, often), (8000, often), (24_000, ACCESS)]);
 }

@@ -1,4 +1,4 @@
-//! The one table of policies and their keys: help, errors, and the list of `seekless policies` come from here.
+//! The one table of policies and their keys. Help, errors, and `seekless policies` read it.
 
 use super::{PolicyKey, PolicyName};
 use PolicyKey::{Allowance, AreaAt, Degree, MinWeight, Order, Planning, Streams, Training};
@@ -8,11 +8,11 @@ use PolicyKey::{Allowance, AreaAt, Degree, MinWeight, Order, Planning, Streams, 
 pub struct PolicyEntry {
     /// Which policy.
     pub name: PolicyName,
-    /// What it does, in one line.
+    /// One line about it.
     pub about: &'static str,
     /// Whether a served volume can run it.
     pub live: bool,
-    /// The keys that it takes.
+    /// Its keys.
     pub keys: &'static [PolicyKey],
 }
 
@@ -23,9 +23,9 @@ pub struct KeyEntry {
     pub key: PolicyKey,
     /// Its name.
     pub text: &'static str,
-    /// The values that it takes, in words.
+    /// Its values, in words.
     pub values: &'static str,
-    /// What it decides, in one line.
+    /// One line about it.
     pub about: &'static str,
     /// Whether a served volume has the choice.
     pub live: bool,
@@ -42,7 +42,7 @@ const fn entry(
 
 const BY_HEAT: &[PolicyKey] = &[Training, Planning, AreaAt];
 
-/// Every policy, in the order in which lists show them.
+/// Every policy, in the order of lists.
 pub const POLICIES: &[PolicyEntry] = &[
     entry(PolicyName::Vanilla, true, &[], "all data stays at home: the baseline"),
     entry(
@@ -142,7 +142,7 @@ pub const KEYS: &[KeyEntry] = &[
         key: Planning,
         text: "planning",
         values: "revise or anew",
-        about: "the next plan: change the last plan where a move pays, or lay all copies anew",
+        about: "the next plan: change the last plan where a move pays, or plan all copies from the start",
         live: true,
     },
     KeyEntry {
@@ -163,7 +163,7 @@ pub const KEYS: &[KeyEntry] = &[
         key: AreaAt,
         text: "area-at",
         values: "median or end",
-        about: "the area lies amid client addresses, at the median read, or behind all of them",
+        about: "the area lies among client addresses, at the median read, or behind all of them",
         live: false,
     },
     KeyEntry {
@@ -206,10 +206,10 @@ impl PolicyName {
         }
     }
 
-    /// Its line of the table.
+    /// Its row of the table.
     #[must_use]
     pub fn entry(self) -> &'static PolicyEntry {
-        // The table begins with vanilla, and holds every name: a test says so.
+        // The table begins with vanilla, and has every name: a test checks that.
         POLICIES.iter().find(|p| p.name == self).unwrap_or(&POLICIES[0])
     }
 }
@@ -221,10 +221,10 @@ impl PolicyKey {
         self.entry().text
     }
 
-    /// Its line of the table.
+    /// Its row of the table.
     #[must_use]
     pub fn entry(self) -> &'static KeyEntry {
-        // Every key has a line: a test says so.
+        // Every key has a row: a test checks that.
         KEYS.iter().find(|k| k.key == self).unwrap_or(&KEYS[0])
     }
 }

@@ -1,5 +1,6 @@
-//! Replicas that have a price. A block gets a replica if it is likely to be re-read often enough to pay for it. The
-//! accesses for it come from those that earlier replicas saved, and from a small share of all accesses.
+//! Replicas with a price. A block gets a replica if the replica is likely to be re-read often
+//! enough to pay. The accesses for it come from those that earlier replicas saved, and from a small
+//! share of all accesses.
 
 use rustc_hash::FxHashSet;
 use seekless_block::{Extent, Lba, PAGE_SECTORS};
@@ -20,7 +21,8 @@ impl Replication {
         *last = now;
     }
 
-    /// Smallest sighting count whose replicas were re-read at least `price` times each; `None` if there is none.
+    /// Smallest sighting count whose replicas were re-read at least `price` times each; `None` if
+    /// there is none.
     pub(super) fn worth(&self) -> Option<u8> {
         let counts = 1..TIMES as u8;
         counts.into_iter().find(|&count| {
@@ -30,7 +32,8 @@ impl Replication {
         })
     }
 
-    /// Reads answered by RAM, and reads that continue the last one, neither cost nor save an access.
+    /// Reads answered by RAM, and reads that continue the last one, neither cost nor save an
+    /// access.
     pub(super) fn earn(&mut self, answered: Answered) {
         let before = std::mem::replace(&mut self.answered, answered);
         let saved = answered.replicas.saturating_sub(before.replicas);
@@ -40,8 +43,8 @@ impl Replication {
         self.purse += saved.min(accesses) as f64 / self.config.price;
     }
 
-    /// The same where replicas have a price: whole sequences, as read last, of those that came again most often as many as can
-    /// be paid for, the latest first.
+    /// The candidates with a price: whole sequences in the order of their last reading. The most
+    /// often re-read ones come first, the latest of equals, as many as can be paid for.
     pub(super) fn affordable(&mut self, hot: Extent, placed: impl Fn(Lba) -> bool) -> Vec<Extent> {
         let reads = self.recent.len();
         let Some(worth) = self.worth() else { return Vec::new() };
@@ -53,7 +56,7 @@ impl Replication {
             let around = &inside[i.saturating_sub(near)..(i + near + 1).min(reads)];
             !inside[i] && around.contains(&true)
         };
-        // The last reading of each page, where it has no replica, latest first.
+        // The last reading of each page without a replica, latest first.
         let mut taken: FxHashSet<u64> = FxHashSet::default();
         let mut by_times: [Vec<(usize, Extent)>; TIMES + 1] = Default::default();
         for (i, extent) in self.recent.iter().enumerate().rev() {
@@ -89,8 +92,8 @@ impl Replication {
         chosen.into_iter().map(|(_, extent)| extent).collect()
     }
 
-    /// Of each read remembered, how often it and those around it were seen: the median, so that one that came by chance
-    /// does not tear a sequence.
+    /// For each remembered read, the sighting count of the read and its neighbours: the median, so
+    /// that one chance read does not divide a sequence.
     fn times_around(&self) -> Vec<u8> {
         let near = self.config.near as usize;
         let count = |e: &Extent| self.seen.get(&e.start.0).map_or(0, |s| s.0);

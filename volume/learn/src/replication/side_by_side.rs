@@ -5,7 +5,7 @@ use seekless_block::{Extent, PAGE_SECTORS};
 use super::{RUN, SHORT};
 use crate::Replica;
 
-/// The free ranges, cut where that lets replicas begin beside `near`: behind it, and, of what lies before it, `sectors`
+/// The free ranges, divided so that replicas can begin beside `near`: behind it, and `sectors`
 /// before its end.
 fn beside(free: impl IntoIterator<Item = Extent>, near: Extent, sectors: u64) -> Vec<Extent> {
     let cut = |range: Extent| {
@@ -21,8 +21,8 @@ fn beside(free: impl IntoIterator<Item = Extent>, near: Extent, sectors: u64) ->
     free.into_iter().flat_map(cut).collect()
 }
 
-/// Lays runs side by side into free ranges: near the hot region first, and the longer ones before the shorter (3.1: more
-/// weight where more is free).
+/// Lays runs side by side into free ranges: near the hot region first, and in longer ranges before
+/// shorter ones (3.1: more weight where more is free).
 #[must_use]
 pub fn side_by_side(
     wanted: &[Extent],
@@ -33,7 +33,7 @@ pub fn side_by_side(
     let middle = hot.start.0 + hot.len.0 / 2;
     let mut ranges = beside(free, hot, sectors);
     ranges.retain(|e| e.len.0 >= SHORT);
-    // A region further away for each time that all of it fits less.
+    // One region further away for each time that the range is too short for everything.
     ranges.sort_by_key(|e| {
         let away = middle.abs_diff(middle.clamp(e.start.0, e.end().0));
         let misses = sectors.max(1).div_ceil(e.len.0.min(sectors.max(1)));
@@ -54,7 +54,7 @@ pub fn side_by_side(
                 run_len = 0;
             }
             if here_left == 0 {
-                // All that is free is taken.
+                // No free space is left.
                 let Some(range) = ranges.next() else { break };
                 here = range;
             }

@@ -5,10 +5,11 @@ use seekless_block::{Extent, Op, PAGE_SECTORS, Request};
 use super::{Replication, side_by_side};
 use crate::Replica;
 
-/// Reads remembered before they are merged for the first time; then whenever their number has doubled.
+/// Reads remembered before the first merge. Later merges follow whenever the number of reads has
+/// doubled.
 const MERGED_FROM: usize = 1 << 16;
 
-/// All reads, and the hot region that replicas stand beside.
+/// All reads, and the hot region.
 #[derive(Clone, Debug)]
 pub(crate) struct StaticReplication {
     regions: Replication,
@@ -26,7 +27,7 @@ impl StaticReplication {
             return;
         }
         self.reads.push(request.extent);
-        // Memory does not grow with what is read twice.
+        // Reads that repeat need no more memory.
         if self.reads.len().is_power_of_two() && self.reads.len() > MERGED_FROM {
             self.reads = merged(std::mem::take(&mut self.reads));
         }
@@ -45,7 +46,7 @@ impl StaticReplication {
     }
 }
 
-/// In order, neighbours and overlapping extents as one.
+/// In order; neighbours and overlapping extents are merged.
 fn merged(mut extents: Vec<Extent>) -> Vec<Extent> {
     extents.sort_unstable();
     let mut all: Vec<Extent> = Vec::new();

@@ -77,9 +77,9 @@ fn only_what_comes_again_as_often_as_its_price_is_replicated() {
     let planned = |planner: &mut Replication| -> usize {
         planner.plan(free, |_| false, NONE).iter().map(|r| r.homes.len()).sum()
     };
-    // Whether it can be paid for is another matter.
+    // The price is another matter.
     planner.purse = 1e6;
-    // Nothing was ever seen before; then all of it, once for each that came anew: less than the price.
+    // The first time everything is new; then each new one comes once: less than the price.
     run(&mut planner, 0);
     assert_eq!((planner.worth(), planned(&mut planner)), (None, 0));
     run(&mut planner, 0);
@@ -88,7 +88,8 @@ fn only_what_comes_again_as_often_as_its_price_is_replicated() {
         (Some(1), 1200),
         "what is old counts half"
     );
-    // What never comes again is more and more: what came once is trusted no more, what came twice is.
+    // More and more blocks never come again. A single sighting is no longer trusted, two sightings
+    // are.
     (0..4).for_each(|i| run(&mut planner, 10 * MIB + i % 2 * 8 + i / 2 * 19_200));
     assert_eq!((planner.worth(), planned(&mut planner)), (None, 0));
     (0..2).for_each(|_| run(&mut planner, 0));
@@ -149,8 +150,8 @@ fn what_comes_again_at_once_was_in_ram() {
 }
 
 proptest! {
-    /// Of what is replicated each run of pages costs an access; a read that one answers saves half of one. Some reads RAM
-    /// answers: these are no accesses, and save nothing.
+    /// Each replicated run of pages costs an access. A read that a replica answers saves half of
+    /// one. Reads answered by RAM are no accesses, and save nothing.
     #[test]
     fn nobody_loses_more_than_is_risked(
         rounds in prop::collection::vec((0u64..4, 0u64..600, 1u64..1500, 1u64..5), 1..20),

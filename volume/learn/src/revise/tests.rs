@@ -41,7 +41,8 @@ fn homes(plan: &Plan) -> Vec<u64> {
 fn nothing_moves_before_it_pays() {
     let (far, mut graph) = ([0, 1000, 2000, 3000], graph());
     let plan = |graph: &AccessGraph| revise(&Plan::default(), graph, &config(1 << 12));
-    // Four accesses to read them, and 8 of 64 parts of one to transfer them, against 3, 4, ... passages.
+    // Four accesses to read them, and 8 of 64 parts of one to transfer them, against 3, 4, ...
+    // passages.
     read(&mut graph, &far, 1);
     assert_eq!(plan(&graph), Plan::default(), "three passages");
     observe(&mut graph, Op::Read, 0, 1);

@@ -1,7 +1,7 @@
-//! How a group grows: again and again by the vertex most connected to it, after it if the group leads to the
-//! vertex, before it if the vertex leads to the group (BORG, FAST'09, 4.3).
+//! The growth of a group: the vertex most connected to the group joins it, at the end if the group
+//! leads to the vertex, at the front if the vertex leads to the group (BORG, FAST'09, 4.3).
 //!
-//! The paper finds each next vertex by a scan, O(n^2); here a heap with stale entries left in it gives the
+//! The paper finds each next vertex by a scan, O(n^2). A heap that keeps stale entries makes the
 //! same choice in O(m log m) for m edges.
 
 use std::cmp::Reverse;
@@ -12,26 +12,28 @@ use seekless_block::Sectors;
 use super::Links;
 use crate::Vertex;
 
-/// A candidate for the group at hand. Ordered by weight; among equals `after` and the lower address win.
+/// A candidate for the current group. Ordered by weight; among equals `after` and the lower address
+/// win.
 type Candidate = (u32, bool, Reverse<u32>);
 
-/// Stale entries of the heap are thrown out when it holds this many, and again when it has doubled since.
+/// Stale entries of the heap are removed when it holds this many, and again whenever it has doubled
+/// since.
 const STALE: usize = 1 << 16;
 
-/// What is placed, and what room is left.
+/// The placed vertices, and the rest of the room.
 #[derive(Debug)]
 pub(super) struct Board<'a> {
     pub(super) vertices: &'a [Vertex],
     pub(super) links: &'a Links,
-    /// Lighter edges are no reason to place anything.
+    /// Lighter edges do not count.
     pub(super) threshold: u32,
     room: u64,
     /// Placed, or never to be.
     placed: Vec<bool>,
-    /// Weight of the edges from the group at hand to a vertex, and from a vertex to the group.
+    /// Weights of the edges from the current group to a vertex, and from a vertex to the group.
     out_of: Vec<u32>,
     in_to: Vec<u32>,
-    /// What is placed, in order of place.
+    /// The placed vertices, in order of place.
     pub(super) order: Vec<u32>,
 }
 
@@ -59,13 +61,13 @@ impl<'a> Board<'a> {
         !self.placed[v as usize] && self.vertices[v as usize].extent.len.0 <= self.room
     }
 
-    /// Whether there is room for both of two that are free.
+    /// Whether two free vertices fit together.
     pub(super) fn both_fit(&self, a: u32, b: u32) -> bool {
         let len = |v: u32| self.vertices[v as usize].extent.len.0;
         len(a) + len(b) <= self.room
     }
 
-    /// The vertices that may be placed and whose edges weigh enough, the most connected first; of equals the lowest
+    /// The vertices that may be placed and whose edges weigh enough, most connected first, then by
     /// address.
     pub(super) fn by_degree(&self) -> Vec<u32> {
         let mut seeds: Vec<(Reverse<u64>, u32)> = (0..self.vertices.len() as u32)
@@ -77,14 +79,14 @@ impl<'a> Board<'a> {
         seeds.into_iter().map(|(_, v)| v).collect()
     }
 
-    /// Places `v` behind all that is placed.
+    /// Places `v` behind all placed vertices.
     pub(super) fn put(&mut self, v: u32) {
         self.take(v);
         self.order.push(v);
     }
 
-    /// Places a group that starts with these vertices, in this order, and grows while it can. They must be free, and
-    /// fit together.
+    /// Places a group that starts with these vertices, in this order, and lets it grow. They must
+    /// be free, and fit together.
     pub(super) fn grow(&mut self, first: &[u32]) {
         let mut group = VecDeque::new();
         let mut heap: BinaryHeap<Candidate> = BinaryHeap::new();
@@ -124,7 +126,7 @@ impl<'a> Board<'a> {
         self.room -= self.vertices[v as usize].extent.len.0;
     }
 
-    /// `v` belongs to the group from now on: its neighbours are more connected to the group.
+    /// `v` joins the group: its neighbours are more connected to the group.
     fn join(&mut self, v: u32, heap: &mut BinaryHeap<Candidate>, touched: &mut Vec<u32>) {
         self.take(v);
         let links = self.links;

@@ -1,10 +1,10 @@
-//! Placement by temperature alone: the clustering paper's (Staelin and Garcia-Molina, CS-TR-283-90, sections 4 and 5.2)
-//! and the baselines of its time. What was used after what does not count here, only how often each sector was
-//! read.
+//! Placement by temperature alone: the strategies of the clustering paper (Staelin and
+//! Garcia-Molina, CS-TR-283-90, sections 4 and 5.2) and the baselines of its time. The order of
+//! accesses does not count, only how often each sector was read.
 //!
-//! Copies stand in the optimized area, so what the paper calls the middle of the disk is the middle of what is
-//! copied, and the area lies where the caller puts it. The paper moves data itself, over the whole disk; `docs/believing/clustering.md`
-//! says what that changes.
+//! Copies stand in the optimized area. So the paper's middle of the disk is the middle of the
+//! copies, and the caller places the area. The paper moves the data itself, over the whole disk;
+//! `docs/believing/clustering.md` explains the difference.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -14,27 +14,27 @@ use seekless_block::{Extent, Sectors};
 use super::{PlanConfig, Strategy};
 use crate::{Pages, Vertex};
 
-/// Share of what was ever read that a lazy plan organizes, in percent: from there on the paper finds little more.
+/// Share of all sectors ever read that a lazy plan organizes, in percent: the paper finds little
+/// gain beyond.
 const LAZY_PERCENT: u64 = 8;
 /// Unit of cylinder shuffling: 1 MiB, some cylinders of a disk of 1990 and half of one of 2010.
 const CYLINDER: u64 = 2048;
 /// Unit of block shuffling: a file system's block of 1990, 8 KiB.
 const BLOCK: u64 = 16;
 
-/// Something that is placed as a whole.
+/// A unit that is placed as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) extent: Extent,
-    /// Sectors read from it for each of its sectors, in a fixed unit.
+    /// Sectors read per sector of it, in a fixed unit.
     heat: u64,
-    /// The vertex it is, where it is one.
     pub(super) vertex: u32,
 }
 
 /// Parts of [`Unit::heat`].
 const PART: u128 = 1 << 20;
 
-/// What a strategy places: vertices, or pieces of 8 KiB of them, or whole megabytes that hold some.
+/// The units of a strategy: vertices, their pieces of 8 KiB, or whole megabytes with vertices.
 fn units(vertices: &[Vertex], strategy: Strategy, pages: Pages) -> Vec<Unit> {
     let heat = |v: &Vertex| (u128::from(v.reads) * PART).min(u64::MAX.into()) as u64;
     let each = vertices.iter().enumerate().filter(|(_, v)| v.reads > v.writes);
@@ -78,7 +78,7 @@ fn units(vertices: &[Vertex], strategy: Strategy, pages: Pages) -> Vec<Unit> {
     }
 }
 
-/// What a strategy places, from the start of the area on. Vertices are in order of address.
+/// The order of a strategy, from the start of the area on. Vertices are in order of address.
 pub(super) fn order(vertices: &[Vertex], pages: Pages, config: &PlanConfig) -> Vec<Unit> {
     let mut units = units(vertices, config.strategy, pages);
     let touched: Sectors = vertices.iter().map(|v| v.extent.len).sum();
@@ -100,7 +100,7 @@ pub(super) fn order(vertices: &[Vertex], pages: Pages, config: &PlanConfig) -> V
     }
 }
 
-/// The hottest in the middle, the others outwards, on the side that is shorter.
+/// The hottest in the middle, the others outwards, each on the shorter side.
 fn organ_pipe(hottest_first: Vec<Unit>) -> Vec<Unit> {
     let mut order = VecDeque::with_capacity(hottest_first.len());
     let (mut before, mut after) = (0, 0);
@@ -117,8 +117,8 @@ fn organ_pipe(hottest_first: Vec<Unit>) -> Vec<Unit> {
     order.into()
 }
 
-/// Buckets of 2, 4, 8... times `unit` sectors from the middle outwards, half of each on either side; within each half in
-/// order of address, so that a change of temperature within a bucket moves nothing.
+/// Buckets of 2, 4, 8... times `unit` sectors from the middle outwards, half of each on either
+/// side. Each half is in order of address: a change of temperature within a bucket moves nothing.
 fn buckets(hottest_first: Vec<Unit>, unit: u64) -> Vec<Unit> {
     let mut order = VecDeque::with_capacity(hottest_first.len());
     let mut rest = &hottest_first[..];

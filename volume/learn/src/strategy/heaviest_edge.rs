@@ -1,5 +1,5 @@
-//! "The placement can begin with the nodes connected to the highest weight edge, and then resorting to the same
-//! incremental addition of vertices" (BORG, FAST'09, 7).
+//! "The placement can begin with the nodes connected to the highest weight edge, and then resorting
+//! to the same incremental addition of vertices" (BORG, FAST'09, 7).
 
 use std::cmp::Reverse;
 
@@ -20,7 +20,7 @@ pub(super) fn order(mut board: Board<'_>) -> Vec<u32> {
             board.grow(&[from, to]);
         }
     }
-    // What is left has no neighbour that is left.
+    // The rest has no neighbours left.
     for seed in seeds {
         if board.is_free(seed) {
             board.grow(&[seed]);

@@ -1,7 +1,8 @@
-//! "A distributed layout algorithm can be designed which uses many starting points for building the layout" (BORG,
-//! FAST'09, 7). Every vertex starts as a chain of its own; over the heaviest edges first, the chain that ends where an
-//! edge leaves is joined to the chain that begins where it comes in. This is how Pettis and Hansen lay out code
-//! (PLDI'90, 4.1). The chains read most often, for their size, come first.
+//! "A distributed layout algorithm can be designed which uses many starting points for building the
+//! layout" (BORG, FAST'09, 7). Every vertex starts as a chain of its own. Edges are taken from the
+//! heaviest on: an edge joins the chain at whose end it leaves to the chain at whose start it comes
+//! in. Pettis and Hansen lay out code in this way (PLDI'90, 4.1). The chains with most reads for
+//! their size come first.
 
 use std::cmp::Reverse;
 
@@ -53,7 +54,7 @@ pub(super) fn order(mut board: Board<'_>) -> Vec<u32> {
 struct Chains {
     after: Vec<u32>,
     before: Vec<u32>,
-    /// Any vertex of the same chain, closer to its representative; itself for that one.
+    /// Any vertex of the same chain, closer to its representative; the representative has itself.
     root: Vec<u32>,
 }
 

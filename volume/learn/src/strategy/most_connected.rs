@@ -1,5 +1,6 @@
-//! BORG's own strategy (FAST'09, 4.3): the vertex with the heaviest edges together comes first, then what is most
-//! connected to it, and so on. Each component of the graph becomes a group of its own.
+//! BORG's own strategy (FAST'09, 4.3): first the vertex with the highest total weight of edges,
+//! then the vertex most connected to it, and so on. Each component of the graph becomes a group of
+//! its own.
 
 use super::Board;
 

@@ -47,8 +47,9 @@ fn figure_5_the_group_grows_at_both_ends() {
 
 #[test]
 fn a_chain_worked_by_hand() {
-    // Degrees: 0: 5, 1: 5+9 = 14, 2: 9+2+4 = 15, 3: 2, 4: 4. 2 comes first. Most connected to {2}: 1, by
-    // 1->2 (9), so before. Then 0 by 0->1 (5), before. Then 4 by 2->4 (4), after. Then 3 by 3->2 (2), before.
+    // Degrees: 0: 5, 1: 5+9 = 14, 2: 9+2+4 = 15, 3: 2, 4: 4. 2 comes first. Most connected to {2}:
+    // 1, by 1->2 (9), so before. Then 0 by 0->1 (5), before. Then 4 by 2->4 (4), after. Then 3 by
+    // 3->2 (2), before.
     let vertices: Vec<Vertex> = (0..5).map(|i| vertex(i, 8)).collect();
     let edges = [edge(0, 1, 5), edge(1, 2, 9), edge(2, 4, 4), edge(3, 2, 2)];
     assert_eq!(
@@ -89,7 +90,8 @@ fn where_the_strategies_differ() {
     assert_eq!(of(Strategy::MostConnected), [3, 4, 0, 1, 2]);
     // {3, 4}; 2 by 4 -> 2 after; 1 by 1 -> 2 (5), before; 0 before.
     assert_eq!(of(Strategy::HeaviestEdge), [0, 1, 3, 4, 2]);
-    // 3-4, 0-1, 1-2; 4 -> 2 and 1 -> 3 find their ends taken. All vertices were read equally: by address.
+    // 3-4, 0-1, 1-2; 4 -> 2 and 1 -> 3 find their ends taken. All vertices were read equally: by
+    // address.
     assert_eq!(of(Strategy::ManyStarts), [0, 1, 2, 3, 4]);
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Extent, PAGE_SECTORS, Sectors};
-use seekless_engine::format::State;
+use seekless_engine::format::CopyState;
 use seekless_engine::{AttachError, Command, Mode, examine};
 use serde_json::Value;
 
@@ -377,10 +377,10 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
     let (mut dirty, mut doubted, mut usable) = (0u64, 0u64, 0u64);
     for (.., state, _) in found.copies() {
         match state {
-            State::Dirty => dirty += 1,
-            State::Suspect => doubted += 1,
-            State::Clean => usable += 1,
-            State::Free => {}
+            CopyState::Dirty => dirty += 1,
+            CopyState::Suspect => doubted += 1,
+            CopyState::Clean => usable += 1,
+            CopyState::Free => {}
         }
     }
     let bytes = |pages: u64| Sectors(pages * PAGE_SECTORS).bytes().0;

@@ -1,5 +1,5 @@
-//! Histories from seeds: what is drawn of the setup, and of each step. Each history has a bent of its own: what never meets in
-//! a fair mix meets in a lopsided one.
+//! Histories from seeds: draws the setup, and each step. Each history has a bent of its own:
+//! lopsided mixes find faults that a fair mix does not.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -11,9 +11,9 @@ use super::history::{Fault, History, HistoryStep, Piece, Slow};
 use super::machine::{Placement, Setup};
 use super::parts::Parts;
 
-/// Tells the seeds of one kind of history from those of another.
+/// Separates the seeds of one kind of history from those of the others.
 const PARTS: u64 = 0x9a27;
-/// And what is drawn for an attach from all else.
+/// And the draws for an attach from all others.
 const ATTACH: u64 = 0xa77a_c4ed;
 
 impl History {
@@ -23,26 +23,28 @@ impl History {
         Self::make(seed, false, false)
     }
 
-    /// The same with replicas in what is discarded instead of copies in the area.
+    /// The same with replicas in discarded pages instead of copies in the area.
     #[must_use]
     pub fn with_replicas(seed: u64) -> Self {
         Self::make(seed, true, false)
     }
 
-    /// One in which devices fail, for a time or for good; of the others without replicas every fifth is such.
+    /// A history in which devices fail, for a time or for good. Of the other histories without
+    /// replicas, every fifth is such a one.
     #[must_use]
     pub fn with_faults(seed: u64, replicas: bool) -> Self {
         Self::make(seed, replicas, true)
     }
 
-    /// As a file system with blocks shorter than a page on a loop device has it: blocks of two sectors written, discarded and
-    /// zeroed side by side, several of a page at a time, while replicas come and go at a limited rate; and many lives.
+    /// A file system with blocks shorter than a page on a loop device: blocks of two sectors are
+    /// written, discarded and zeroed side by side, several of a page at a time. Meanwhile replicas
+    /// come and go at a limited rate. Such a history has many lives.
     #[must_use]
     pub fn with_parts(seed: u64) -> Self {
         let mut history = Self::with_replicas(seed);
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ PARTS);
         let setup = &mut history.setup;
-        // So much time for each page that is moved: a few I/Os, or many.
+        // The time for each moved page: for a few I/Os, or many.
         let nanos = [0, 4, 40][rng.random_range(0..3)];
         setup.background_rate = (PAGE_BYTES * 1_000_000_000).checked_div(nanos).unwrap_or(0);
         setup.write_back &= rng.random_ratio(1, 4);
@@ -79,13 +81,13 @@ impl History {
         }
         setup.gather = [0, 30, 1_000_000][(seed % 3) as usize];
         setup.soon = seed / 3 % 2 == 1;
-        // Each history has a bent of its own: what never meets in a fair mix meets in a lopsided one.
+        // Each history has a bent of its own.
         let mut weights: [u32; KINDS] = std::array::from_fn(|kind| match kind {
             0 => rng.random_range(10..40),
-            // A plan, and time for it to be carried out.
+            // A plan, and time for its move.
             12 | 16 => rng.random_range(0..6u32),
             _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
-            // Something is slow.
+            // A class of I/Os becomes slow.
             19 => rng.random_range(0..4u32),
             20 | 21 => 0,
             _ => rng.random_range(0..4u32).saturating_sub(1),
@@ -122,12 +124,12 @@ impl History {
 }
 
 impl History {
-    /// Draws what a server may be told, and may find, when it attaches.
+    /// Draws the options and the state of home for an attach.
     fn draw_attach(&mut self) {
         let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ ATTACH);
         let placement = [Placement::SameDevice, Placement::Elsewhere, Placement::Elsewhere]
             [rng.random_range(0..3)];
-        // Without space for a guard nothing may be absorbed or replicated.
+        // Without space for a guard, nothing may be absorbed or replicated.
         let unguarded = self.never_absorbs() && self.setup.replicas == 0 && rng.random();
         self.setup.placement = if unguarded { Placement::ElsewhereUnguarded } else { placement };
         self.setup.degree = rng.random_range(1..4);
@@ -139,7 +141,7 @@ impl History {
     }
 }
 
-/// What a bent makes of the setup and of the weights of steps; and how many steps there are.
+/// Applies a bent to the setup and to the weights of steps; returns the number of steps.
 fn lean(
     bent: Bent,
     rng: &mut Pcg64Mcg,
@@ -150,7 +152,7 @@ fn lean(
     match bent {
         Bent::Fair => {}
         Bent::Wrap => {
-            // The log is small, and goes round and round.
+            // The log is small, and goes round many times.
             (setup.area, setup.write_back) = (96 * PAGE_SECTORS, true);
             setup.write_buffer_percent = rng.random_range(25..70);
             let (settles, slow) = (rng.random_range(0..3), rng.random_range(2..8));
@@ -165,7 +167,7 @@ fn lean(
             count = 80..250;
         }
         Bent::Contend => {
-            // Many writes to few pages are on their way at a time.
+            // Many writes to few pages are in flight at the same time.
             setup.write_back = true;
             setup.write_buffer_percent = rng.random_range(20..70);
             for (kind, weight) in
@@ -213,11 +215,11 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
     }
 }
 
-/// Kinds of steps: those of every day, then the rarer ones.
+/// Kinds of steps: the common ones, then the rare ones.
 const COMMON: usize = 11;
 const KINDS: usize = 23;
 
-/// What a history is about.
+/// The subject of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bent {
     /// A bit of everything.
@@ -234,21 +236,20 @@ struct Mix {
     rng: Pcg64Mcg,
     bent: Bent,
     weights: [u32; KINDS],
-    /// Home pages.
     pages: u64,
     grid: u64,
     home: u64,
-    /// The page around which most happens.
+    /// The page around which most requests fall.
     hot: u64,
     plan: Vec<Piece>,
     /// Pages discarded last.
     freed: (u64, u64),
-    /// Clients are told of writes that are in RAM alone.
+    /// Writes are acknowledged while they are in RAM alone.
     gathers: bool,
 }
 
 impl Mix {
-    /// Of discarded pages and what stands there.
+    /// A step with discarded pages and replicas.
     fn about_replicas(&mut self) -> HistoryStep {
         let (op, (start, len)) = match self.rng.random_range(0..20) {
             0..5 => {
@@ -259,7 +260,7 @@ impl Mix {
             5..14 => {
                 let sides = self.rng.random_range(1..3);
                 let side = |mix: &mut Self| {
-                    // Often where there is room for it.
+                    // Often where replicas fit.
                     let (first, pages) = mix.freed;
                     let place = match mix.rng.random_range(0..4) {
                         0 => mix.page(),
@@ -298,12 +299,7 @@ impl Mix {
             7 => (Op::Discard, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
             8 => (Op::WriteZeroes, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
             9 => {
-                // Elsewhere from now on; the first and the last page are worth a visit.
-                self.hot = match self.rng.random_range(0..4) {
-                    0 => 0,
-                    1 => self.pages - 1,
-                    _ => self.rng.random_range(0..self.pages),
-                };
+                self.move_hot();
                 return HistoryStep::Execute(self.rng.random_range(0..64));
             }
             10 => return HistoryStep::Repeat(self.rng.random_range(0..6)),
@@ -318,26 +314,9 @@ impl Mix {
                 return HistoryStep::Restart(by_another);
             }
             19 => return HistoryStep::Slow(self.slow()),
-            20 => {
-                // What a client was told and neither device then takes is lost, and every flush says so: no history for
-                // devices that heal.
-                let which = if self.gathers { 1 } else { self.rng.random_range(0..2) };
-                let target = [Target::Home, Target::Area][which];
-                let op = [Op::Read, Op::Write, Op::Write, Op::Flush][self.rng.random_range(0..4)];
-                let left = self.rng.random_ratio(2, 3).then(|| self.rng.random_range(1..8));
-                return HistoryStep::Break(Fault { target, op, left });
-            }
+            20 => return HistoryStep::Break(self.fault()),
             21 => return HistoryStep::Heal,
-            22 => {
-                let pages = self.rng.random_range(24..56);
-                let home = if self.rng.random() {
-                    self.home
-                } else {
-                    self.grid + pages * PAGE_SECTORS + self.rng.random_range(0..PAGE_SECTORS)
-                };
-                let area = [96, 128, 160][self.rng.random_range(0..3)] * PAGE_SECTORS;
-                return HistoryStep::Resize { home, area };
-            }
+            22 => return self.resize(),
             _ => {
                 let again = (0..self.rng.random_range(0..4))
                     .map(|_| self.rng.random_range(1..12))
@@ -351,6 +330,36 @@ impl Mix {
             len,
             fua: op != Op::Read && op != Op::Flush && self.rng.random_ratio(1, 6),
         }
+    }
+
+    fn move_hot(&mut self) {
+        // The first and the last page are worth a visit.
+        self.hot = match self.rng.random_range(0..4) {
+            0 => 0,
+            1 => self.pages - 1,
+            _ => self.rng.random_range(0..self.pages),
+        };
+    }
+
+    fn fault(&mut self) -> Fault {
+        // An acknowledged write that neither device takes is lost, and every flush says so. That
+        // does not fit a history of devices that heal.
+        let which = if self.gathers { 1 } else { self.rng.random_range(0..2) };
+        let target = [Target::Home, Target::Area][which];
+        let op = [Op::Read, Op::Write, Op::Write, Op::Flush][self.rng.random_range(0..4)];
+        let left = self.rng.random_ratio(2, 3).then(|| self.rng.random_range(1..8));
+        Fault { target, op, left }
+    }
+
+    fn resize(&mut self) -> HistoryStep {
+        let pages = self.rng.random_range(24..56);
+        let home = if self.rng.random() {
+            self.home
+        } else {
+            self.grid + pages * PAGE_SECTORS + self.rng.random_range(0..PAGE_SECTORS)
+        };
+        let area = [96, 128, 160][self.rng.random_range(0..3)] * PAGE_SECTORS;
+        HistoryStep::Resize { home, area }
     }
 
     fn slow(&mut self) -> Option<Slow> {
@@ -375,21 +384,21 @@ impl Mix {
         }
     }
 
-    /// Whole pages, at most `most`.
+    /// Whole pages, at most `most` of them.
     fn aligned(&mut self, most: u64) -> (u64, u64) {
         let page = self.page();
         let pages = self.rng.random_range(1..=most).min(self.pages - page);
         (self.grid + page * PAGE_SECTORS, pages * PAGE_SECTORS)
     }
 
-    /// Any sectors, at most `most`; before the first page and behind the last one, too.
+    /// Any sectors, at most `most`; also before the first page and behind the last one.
     fn any(&mut self, most: u64) -> (u64, u64) {
         let from = self.page() * PAGE_SECTORS + self.rng.random_range(0..2 * PAGE_SECTORS);
         let start = from.min(self.home - 1);
         (start, self.rng.random_range(1..=most).min(self.home - start))
     }
 
-    /// A plan like the last one, its pieces in another order and so at each other's places, or a new one.
+    /// A new plan, or the last one with its pieces in another order, so at each other's places.
     fn plan(&mut self) -> Vec<Piece> {
         if self.plan.is_empty() || self.rng.random_ratio(1, 4) {
             let pieces = self.rng.random_range(0..10);

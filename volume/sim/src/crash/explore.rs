@@ -1,5 +1,5 @@
-//! Lives a history, stops the world at each moment at which the devices changed, and looks at what would be there had
-//! the power failed: attach, check, read all, go on for a while, bring all home.
+//! Runs a history, stops at each moment at which the devices changed, and examines what a power
+//! failure would leave: attach, check, read everything, go on for a while, bring all data home.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,33 +12,34 @@ use super::inspect::{go_on, inspect};
 use super::live::{Live, Moment, RESIZING};
 use super::machine::Machine;
 
-/// How a failure says that there was damage.
+/// The words in a failure that mean damage.
 pub(super) const DAMAGED: &str = "of the area was damaged";
 
-/// What was looked at.
+/// The number of cases examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Histories.
     pub histories: u64,
-    /// States after a loss of power.
+    /// States after a power failure.
     pub states: u64,
-    /// Of these, those in which the power failed again during recovery.
+    /// Of these, states with another power failure during recovery.
     pub cut: u64,
-    /// Of these, those with a sector of the area damaged as well.
+    /// Of these, states with a damaged sector of the area.
     pub damaged: u64,
-    /// Of these, those that the engine refused, or in which a request failed.
+    /// Of these, states that the engine refused, or in which a request failed.
     pub told: u64,
-    /// Of these, those that were repaired.
+    /// Of these, repaired states.
     pub mended: u64,
-    /// Of these, those that the engine's death left, and no loss of power.
+    /// Of these, states that the engine's death left, without a power failure.
     pub killed: u64,
-    /// Of these, those in the midst of a resize.
+    /// Of these, states in the middle of a resize.
     pub resized: u64,
-    /// Of these, those in which somebody else wrote home before the engine came back.
+    /// Of these, states in which somebody else wrote home before the engine was back.
     pub strangers: u64,
     /// Device I/Os that failed, in histories.
     pub failed: u64,
-    /// Of the histories: pages that a plan moved, writes absorbed, pages brought home, reads of copies, copies proven.
+    /// In the histories: pages moved by a plan, writes absorbed, pages destaged, reads of copies,
+    /// copies proven.
     pub done: [u64; 5],
 }
 
@@ -51,7 +52,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another looked at.
+    /// Adds the counts of another tally.
     pub const fn add(&mut self, other: Self) {
         self.histories += other.histories;
         self.states += other.states;
@@ -67,20 +68,20 @@ impl Tally {
     }
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What was lived.
+    /// Its history.
     pub history: History,
     /// The step at which it happened, counted from 0.
     pub step: usize,
-    /// The state that showed it; `None` where it showed before the power failed.
+    /// The state that showed it; `None` if it showed before the power failed.
     pub choice: Option<u64>,
-    /// The engine died in that state, and the power did not fail.
+    /// In that state the engine died, and the power did not fail.
     pub killed: bool,
-    /// A sector of the area was damaged in that state.
+    /// In that state a sector of the area was damaged.
     pub damaged: bool,
-    /// What was wrong.
+    /// The finding.
     pub reason: String,
 }
 
@@ -97,18 +98,18 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Which states are looked at.
+/// Which states are examined.
 #[derive(Clone, Debug)]
 pub enum Looks {
-    /// So many at each moment, chosen by the history's seed.
+    /// This many at each moment, chosen by the history's seed.
     Each(u64),
     /// These at each moment.
     These(Vec<u64>),
-    /// These at each moment, of what the engine's death leaves.
+    /// These at each moment, of the states that the engine's death leaves.
     Killed(Vec<u64>),
 }
 
-/// A state that is looked at.
+/// One state to examine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) choice: u64,
@@ -125,7 +126,7 @@ impl Looks {
                 let mut rng = Pcg64Mcg::seed_from_u64(history.seed ^ moment.rotate_left(32));
                 let mut looks: Vec<u64> = (0..*count).map(|_| rng.random()).collect();
                 let mut all = these(&looks, false);
-                // A death leaves less to choose from: at every other moment one is enough.
+                // A death leaves fewer choices: one state at every other moment is enough.
                 looks.truncate(usize::from(rng.random::<bool>()));
                 all.extend(these(&looks, true));
                 all
@@ -136,10 +137,10 @@ impl Looks {
     }
 }
 
-/// Lives a history and looks at states on the way.
+/// Runs a history and examines states on the way.
 ///
 /// # Errors
-/// The first promise that was broken; a panic is one.
+/// The first broken promise, or a panic.
 pub fn explore<M: Machine>(
     history: &History,
     looks: &Looks,
@@ -159,7 +160,7 @@ pub fn explore<M: Machine>(
         caught(|| {
             live.step(step, |moment, stamp| {
                 let clock = match &moment {
-                    Moment::Live(world) => world.medium().borrow().clock(),
+                    Moment::Live(world) => world.medium.borrow().clock(),
                     Moment::Resize(resize) => resize.medium.borrow().clock() + RESIZING,
                 };
                 if seen == clock {
@@ -193,7 +194,7 @@ pub fn explore<M: Machine>(
     Ok(())
 }
 
-/// The same failure, or a like one, from a history with as few steps as can be found in `runs` runs.
+/// The same failure, or a similar one, from a history with as few steps as `runs` runs can find.
 #[must_use]
 pub fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
     let mut best = failure;
@@ -223,7 +224,7 @@ pub fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
     best
 }
 
-/// A panic is a finding like another.
+/// A panic counts as a finding.
 fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let words = panic

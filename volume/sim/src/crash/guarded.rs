@@ -1,5 +1,6 @@
-//! An administrator at a volume whose home may have a guard: nothing is absorbed or replicated before that is up, and nobody else
-//! writes home while it is. What moves the guard is what moves it in a server.
+//! The administrator of a volume whose home may have a guard. Nothing is absorbed or replicated
+//! before the guard is up, and nobody else writes home while it is up. A server moves the guard by
+//! the same rules.
 
 use seekless_engine::{Command, GuardStep, Guarding, Input, Mode};
 
@@ -7,7 +8,8 @@ use super::machine::{Machine, Placement};
 use super::world::World;
 
 impl<M: Machine> World<M> {
-    /// The administrator wants writes to go elsewhere. Nothing is absorbed or replicated before home's guard is up.
+    /// The administrator wants another mode. Nothing is absorbed or replicated before home's guard
+    /// is up.
     pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
         self.wants = mode;
         if self.guarding.as_mut().is_some_and(|guarding| !guarding.want(mode)) {
@@ -17,18 +19,18 @@ impl<M: Machine> World<M> {
         self.handle(Input::Command(Command::SetMode(mode)))
     }
 
-    /// The administrator wants all of it at home.
+    /// The administrator wants everything at home.
     pub(crate) fn drain(&mut self) -> Result<(), String> {
         self.wants = Mode::WriteThrough;
         let drain = Input::Command(Command::Drain);
         let Some(guarding) = &mut self.guarding else { return self.handle(drain) };
         guarding.want_home();
         self.handle(drain)?;
-        // As a server does: replicas go, too, so that the guard can come down.
+        // As in a server: replicas are withdrawn too, so that the guard can go down.
         self.handle(Input::Withdraw)
     }
 
-    /// Replicas are asked for, after a drain by an administrator who wants some again.
+    /// The administrator wants replicas, perhaps after a drain.
     pub(crate) fn replicate(&mut self, input: Input) -> Result<(), String> {
         if self.setup.replicas > 0 && self.guarding.as_ref().is_some_and(Guarding::holds) {
             self.set_mode(self.wants)?;
@@ -36,7 +38,8 @@ impl<M: Machine> World<M> {
         self.handle(input)
     }
 
-    /// Whether somebody else could write home: not on the area's own device, and not while its guard is up.
+    /// Whether somebody else could write home: if the area is not on home's own device, and the
+    /// guard is down.
     pub(crate) fn is_home_open(&self) -> bool {
         match self.setup.placement {
             Placement::SameDevice => false,
@@ -49,7 +52,8 @@ impl<M: Machine> World<M> {
         self.medium.borrow().current().guard_up
     }
 
-    /// Moves home's guard where that is due, and sees that home cannot be mounted while it lacks something.
+    /// Moves home's guard if that is due, and checks that nobody can mount home while its data is
+    /// incomplete.
     pub(super) fn move_guard(&mut self) -> Result<(), String> {
         while let Some(guarding) = &mut self.guarding {
             let up = self.medium.borrow().current().guard_up;
@@ -68,7 +72,7 @@ impl<M: Machine> World<M> {
         self.is_kept()
     }
 
-    /// Whether nobody can mount home by itself while it may lack what clients read.
+    /// Whether nobody can mount home alone while it may lack data that clients read.
     pub(super) fn is_kept(&self) -> Result<(), String> {
         if self.is_home_open() && self.machine.needs_guard() {
             return Err("home can be mounted by itself while it lacks what clients read".to_owned());

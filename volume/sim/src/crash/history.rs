@@ -1,4 +1,4 @@
-//! A history: what clients and operators do, and when the power fails. Plain data.
+//! A history: the actions of clients and operators, and the power failures. Plain data.
 
 use seekless_block::{Extent, Lba, Op, PAGE_SECTORS};
 use seekless_engine::{Class, Input, Io, Mode, Target};
@@ -6,18 +6,18 @@ use seekless_learn::{Copy, Plan, Replica};
 
 use super::machine::Setup;
 
-/// A piece of a plan: home sector, sectors, sectors left free before its place.
+/// A piece of a plan: home sector, sectors, free sectors before its place.
 pub type Piece = (u64, u64, u64);
 
-/// Replicas to be written: from a home page on, these runs of home pages in this order.
+/// Replicas to be written: runs of home pages in this order, from a home page on.
 pub type Side = (u64, Vec<(u64, u64)>);
 
-/// One thing that happens. A number that chooses is reduced to what there is to choose from.
+/// One event. A number that chooses is reduced to the number of choices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryStep {
     /// A client asks for `len` sectors from `start`.
     Ask {
-        /// What.
+        /// The operation.
         op: Op,
         /// First sector.
         start: u64,
@@ -26,51 +26,51 @@ pub enum HistoryStep {
         /// With FUA.
         fua: bool,
     },
-    /// A client writes once more what it wrote so many writes ago.
+    /// A client repeats its write of this many writes ago.
     Repeat(usize),
     /// One of the I/Os in flight takes effect.
     Execute(usize),
-    /// All of them do, and what comes of them.
+    /// All of them take effect, and all that follows.
     Settle(u64),
     /// A new plan.
     Install(Vec<Piece>),
-    /// Replicas to be written into what was discarded.
+    /// Write replicas into discarded pages.
     Replicate(Vec<Side>),
-    /// No more replicas, and zeroes where they stood.
+    /// Remove all replicas, and write zeroes in their places.
     Withdraw,
-    /// Another mode.
+    /// Set the mode.
     Mode(Mode),
-    /// Bring all home.
+    /// Destage everything.
     Drain,
-    /// The time passes that the engine waits for.
+    /// Lets the time pass that the engine waits for.
     Pass,
-    /// Some I/Os take effect only where no others are in flight, from now on.
+    /// From now on, these I/Os take effect only when no others are in flight.
     Slow(Option<Slow>),
     /// A device begins to fail.
     Break(Fault),
-    /// It works again; all comes to rest.
+    /// The device works again; everything in flight ends.
     Heal,
-    /// All comes to rest and the engine is stopped in order; then, where there are sectors `(start, len)`, somebody else
-    /// writes them at home; then the engine is started.
+    /// Everything ends, and the engine is stopped in order. With sectors `(start, len)`, somebody
+    /// else then writes them at home. Then the engine is started.
     Restart(Option<(u64, u64)>),
-    /// All is brought home and the engine stopped in order; home and area have other sizes, in sectors, and the area is
-    /// divided anew.
+    /// Everything is brought home, and the engine is stopped in order. Home and area get other
+    /// sizes, in sectors, and the area is divided again.
     Resize {
         /// Home's.
         home: u64,
         /// The area's.
         area: u64,
     },
-    /// The engine dies, and nothing else; then it is started.
+    /// Only the engine dies; then it is started.
     Kill {
-        /// Chooses what becomes of what was in flight.
+        /// Chooses which I/Os in flight took effect.
         choice: u64,
     },
     /// The power fails, and the engine is started.
     Crash {
-        /// Chooses what the caches lose.
+        /// Chooses the losses of the caches.
         choice: u64,
-        /// The writes and flushes of the recovery at which it fails again, attempt by attempt.
+        /// For each attempt at recovery, the write or flush at which the power fails again.
         again: Vec<u64>,
     },
 }
@@ -80,7 +80,7 @@ pub enum HistoryStep {
 pub enum Slow {
     /// Flushes of either device.
     Flushes,
-    /// What the engine does by itself.
+    /// Background I/Os.
     Background,
     /// All of a device.
     Device(Target),
@@ -99,14 +99,14 @@ impl Slow {
     }
 }
 
-/// What fails.
+/// The I/Os that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Of which device.
+    /// The device.
     pub target: Target,
     /// Reads, flushes, or writes of any kind.
     pub op: Op,
-    /// So often; `None`: until it is healed.
+    /// This many times; `None`: until it is healed.
     pub left: Option<u32>,
 }
 
@@ -120,7 +120,7 @@ impl Fault {
 /// A whole history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
-    /// What it was made from; also chooses the states that are looked at.
+    /// Its seed, which also chooses the states to examine.
     pub seed: u64,
     /// How it begins.
     pub setup: Setup,
@@ -128,7 +128,7 @@ pub struct History {
     pub steps: Vec<HistoryStep>,
 }
 
-/// Asks for these replicas.
+/// Requests these replicas.
 #[must_use]
 pub(crate) fn replicate(sides: &[Side], setup: &Setup) -> Input {
     let extent =
@@ -141,8 +141,8 @@ pub(crate) fn replicate(sides: &[Side], setup: &Setup) -> Input {
     if setup.soon { Input::ReplicateSoon(replicas) } else { Input::Replicate(replicas) }
 }
 
-/// The plan of these pieces on a device of `home` sectors with room for copies of `room`; pieces that do not fit or copy
-/// a sector twice are left out.
+/// The plan of these pieces on a device of `home` sectors, with capacity for copies of `room`.
+/// Pieces that do not fit or repeat a sector are left out.
 #[must_use]
 pub(crate) fn plan_of(pieces: &[Piece], home: u64, room: u64) -> Plan {
     let mut used = vec![false; home as usize];

@@ -1,4 +1,5 @@
-//! One state that a crash may leave: it is recovered from, checked, read, served for a while, and brought home.
+//! One state that a crash may leave: recover it, check it, read it, serve for a while, bring
+//! everything home.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -18,7 +19,7 @@ use super::mend::mend;
 use super::model::Model;
 use super::world::{Past, World};
 
-/// Looks at one state that a loss of power may leave.
+/// Examines one state that a power failure may leave.
 pub(super) fn inspect<M: Machine>(
     history: &History,
     world: &World<M>,
@@ -26,7 +27,7 @@ pub(super) fn inspect<M: Machine>(
     look: Look,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let setup = world.setup();
+    let setup = &world.setup;
     let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
     tally.killed += u64::from(look.killed);
     let left = if look.killed {
@@ -40,7 +41,7 @@ pub(super) fn inspect<M: Machine>(
     let stamp = strangers_write(setup, &mut image, &mut past, stamp, &mut rng)?;
     tally.strangers += u64::from(stamp != was);
     let damage = if !look.killed && rng.random_ratio(1, 4) {
-        rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
+        rot(&mut image, &world.medium.borrow(), &M::log(setup), &mut rng)
     } else {
         None
     };
@@ -61,8 +62,8 @@ pub(super) fn inspect<M: Machine>(
     )
 }
 
-/// Recovers from a state, mends it where the engine refuses it or by way of trial, reads all, goes on for a while and
-/// brings all home.
+/// Recovers a state; repairs it if the engine refuses it, or as a trial; reads everything; goes on
+/// for a while; brings everything home.
 pub(super) fn go_on<M: Machine>(
     (setup, mut image, mut past, stamp): (&Setup, Image, Past, Stamp),
     mut damage: bool,
@@ -98,34 +99,44 @@ pub(super) fn go_on<M: Machine>(
         Ok(found) => found,
     };
     let mut world = World::new(machine, medium, past, setup.clone())?;
-    world.set_damaged(damage);
+    world.damaged = damage;
+    tally.told += u64::from(live_on(world, setup, damage, &found, rng)?);
+    Ok(())
+}
+
+/// Reads everything, serves, and brings everything home. True if the engine reported a failure.
+fn live_on<M: Machine>(
+    mut world: World<M>,
+    setup: &Setup,
+    damage: bool,
+    found: &[String],
+    rng: &mut Pcg64Mcg,
+) -> Result<bool, String> {
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;
     serve(&mut world, setup, rng)?;
     world.rest(order)?;
     world.read_all(rng.random_range(1..24), order)?;
-    if world.has_failed() {
+    if world.failed {
         return if found.is_empty() {
             Err("a request failed, and check found nothing".to_owned())
         } else {
-            tally.told += 1;
-            Ok(())
+            Ok(true)
         };
     }
     world.drain()?;
     world.rest(order)?;
-    if world.has_failed() || damage && world.machine().is_dirty() {
-        tally.told += 1;
-        return if world.machine().is_dirty() && !world.machine().says_why() {
-            Err("a drain that does not end does not say why".to_owned())
+    if world.failed || damage && world.machine.is_dirty() {
+        return if world.machine.is_dirty() && !world.machine.says_why() {
+            Err("a drain does not end, and the engine names no trouble".to_owned())
         } else {
-            Ok(())
+            Ok(true)
         };
     }
-    if world.machine().is_dirty() {
-        return Err("all at rest after a drain, and home is not all there is".to_owned());
+    if world.machine.is_dirty() {
+        return Err("after a drain, home is incomplete".to_owned());
     }
-    world.bare_home()
+    world.bare_home().map(|()| false)
 }
 
 /// A few requests of clients.
@@ -155,8 +166,8 @@ fn serve<M: Machine>(
     Ok(())
 }
 
-/// Where nothing keeps others from home, somebody may write there before the engine comes back. The stamp that then
-/// proves what home is.
+/// If nothing keeps others from home, somebody may write there before the engine is back. Returns
+/// the stamp that then proves home's state.
 fn strangers_write(
     setup: &Setup,
     image: &mut Image,
@@ -175,7 +186,7 @@ fn strangers_write(
     Ok(stamp)
 }
 
-/// Where nothing was ever absorbed, home alone is all there is.
+/// A volume that never absorbed anything must have all data at home.
 fn bare_home_is_complete(
     history: &History,
     setup: &Setup,
@@ -186,7 +197,7 @@ fn bare_home_is_complete(
         return Ok(());
     }
     for (lba, sector) in (0..).zip(image.sectors(Target::Home)) {
-        // Where the client may have discarded, home may hold bytes of replicas.
+        // In pages that the client may have discarded, home may hold bytes of replicas.
         let zeroes = [0; SECTOR_BYTES as usize];
         if setup.replicas == 0 || model.survives(lba, &zeroes).is_err() {
             model
@@ -197,11 +208,11 @@ fn bare_home_is_complete(
     Ok(())
 }
 
-/// One sector of the area is not what was written there: one bit, or all of them, or it cannot be read. Says which; in
-/// the log only where what was lost can be known.
+/// Damages one sector of the area: one bit, all bits, or unreadable. Returns which. In the log only
+/// if the loss can be known.
 fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg) -> Option<usize> {
     let sectors = image.sectors_mut(Target::Area);
-    // Metadata stands in front.
+    // The metadata is at the front.
     let most = if rng.random_ratio(2, 3) { sectors.len() } else { sectors.len() / 8 };
     let at = rng.random_range(0..most);
     if log.contains(&(at as u64)) && !medium.is_vouched(log, at) {
@@ -218,7 +229,7 @@ fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg)
     Some(at)
 }
 
-/// What a check finds lost. It writes nothing.
+/// The losses that a check finds. The check writes nothing.
 fn check<M: Machine>(setup: &Setup, image: &Image) -> Result<Vec<String>, String> {
     let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
     let found = M::check(&mut Disk::new(Rc::clone(&medium), Target::Area));

@@ -1,4 +1,5 @@
-//! A history that is being lived: the engine of one life after the other, and the moments at which the power may fail.
+//! A history in progress: the engine of one life after the other, and the moments of possible power
+//! failures.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,33 +16,33 @@ use super::mend::Resize;
 use super::model::{INITIAL, encode};
 use super::world::{Past, World};
 
-/// With a device that fails for good, so many I/Os are waited for.
+/// Most I/Os to wait for with a device that fails for good.
 const TRIES: usize = 60;
 
 pub(crate) type Shared = Rc<RefCell<Medium>>;
 
-/// A history as far as it has been lived.
+/// The history so far.
 pub(super) struct Live<M> {
     world: World<M>,
     setup: Setup,
     stamp: Stamp,
-    /// As [`Tally::done`], of the lives before this one.
+    /// As [`Tally::done`], in the lives before this one.
     pub(super) done: [u64; 5],
-    /// I/Os that failed, in the lives before this one.
+    /// Failed I/Os in the lives before this one.
     pub(super) failed: u64,
 }
 
-/// When the power may fail.
+/// A moment at which the power may fail.
 pub(super) enum Moment<'a, M> {
     Live(&'a World<M>),
     Resize(Resize<'a>),
 }
 
-/// Tells clocks of resizes from those of lives.
+/// Separates clocks of resizes from those of lives.
 pub(super) const RESIZING: u64 = 1 << 32;
 
 impl<M: Machine> Live<M> {
-    /// A home with its first content, an area with anything, formatted.
+    /// A home with its first content, and a formatted area.
     pub(super) fn begin(setup: &Setup) -> Result<Self, String> {
         let mut image = Image::zeroed(Sectors(setup.home), Sectors(setup.area));
         for (lba, sector) in (0..).zip(image.sectors_mut(Target::Home)) {
@@ -60,8 +61,8 @@ impl<M: Machine> Live<M> {
     }
 
     pub(super) fn end_life(&mut self) {
-        self.failed += self.world.faults();
-        let s = self.world.machine().stats();
+        self.failed += self.world.faults_met;
+        let s = self.world.machine.stats();
         let pages = [
             s.moved_bytes / PAGE_BYTES,
             s.absorbed,
@@ -88,20 +89,9 @@ impl<M: Machine> Live<M> {
             }
             &HistoryStep::Repeat(back) => world.repeat(back)?,
             &HistoryStep::Execute(which) => drop(world.execute(which)?),
-            &HistoryStep::Settle(order) => {
-                for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
-                    // Every moment of it is a moment.
-                    let before = world.medium().borrow().clock();
-                    if !world.advance(order)? {
-                        break;
-                    }
-                    if world.medium().borrow().clock() != before {
-                        look(Moment::Live(world), self.stamp)?;
-                    }
-                }
-            }
+            &HistoryStep::Settle(order) => self.settle(order, &mut look)?,
             HistoryStep::Install(pieces) => {
-                let plan = plan_of(pieces, self.setup.home, world.machine().room());
+                let plan = plan_of(pieces, self.setup.home, world.machine.room());
                 world.handle(Input::Install(plan))?;
             }
             HistoryStep::Replicate(sides) => {
@@ -111,7 +101,7 @@ impl<M: Machine> Live<M> {
             &HistoryStep::Mode(mode) => world.set_mode(mode)?,
             HistoryStep::Drain => world.drain()?,
             HistoryStep::Pass => drop(world.pass()?),
-            &HistoryStep::Slow(slow) => world.set_slow(slow),
+            &HistoryStep::Slow(slow) => world.slow = slow,
             &HistoryStep::Break(fault) => world.break_down(fault),
             HistoryStep::Heal => {
                 if world.is_broken() {
@@ -126,7 +116,7 @@ impl<M: Machine> Live<M> {
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
             }
             &HistoryStep::Restart(by_another) => self.restart(by_another, &mut look)?,
-            // What has replicas is not resized.
+            // A volume with replicas is not resized.
             HistoryStep::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
             &HistoryStep::Resize { home, area } => {
                 self.bring_home_and_resize(home, area, &mut look)?;
@@ -142,7 +132,27 @@ impl<M: Machine> Live<M> {
         look(Moment::Live(&self.world), self.stamp)
     }
 
-    /// All comes to rest and the engine is stopped in order; then somebody else may write these sectors of home.
+    fn settle(
+        &mut self,
+        order: u64,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let world = &mut self.world;
+        for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
+            // Each change of the devices is a moment.
+            let before = world.medium.borrow().clock();
+            if !world.advance(order)? {
+                break;
+            }
+            if world.medium.borrow().clock() != before {
+                look(Moment::Live(world), self.stamp)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything ends, and the engine is stopped in order; then somebody else may write these
+    /// sectors of home.
     fn restart(
         &mut self,
         by_another: Option<(u64, u64)>,
@@ -150,7 +160,7 @@ impl<M: Machine> Live<M> {
     ) -> Result<(), String> {
         let (world, setup) = (&mut self.world, &self.setup);
         if by_another.is_some() {
-            // Whoever uses home by itself sees what stands in discarded pages.
+            // A user of home alone sees the bytes in discarded pages.
             world.handle(Input::Withdraw)?;
             if setup.placement == Placement::Elsewhere && !world.is_home_open() {
                 world.drain()?;
@@ -163,10 +173,10 @@ impl<M: Machine> Live<M> {
         }
         self.stop(look)?;
         let world = &mut self.world;
-        if by_another.is_some() && !world.machine().stained().is_empty() {
+        if by_another.is_some() && !world.machine.stained().is_empty() {
             return Err("all at rest, and replicas are not withdrawn".to_owned());
         }
-        if !world.machine().is_dirty() {
+        if !world.machine.is_dirty() {
             world.bare_home()?;
             if let Some((start, len)) = by_another.filter(|_| world.is_home_open()) {
                 let start = start.min(self.setup.home - 1);
@@ -175,12 +185,13 @@ impl<M: Machine> Live<M> {
                 self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
             }
         }
-        // What an orderly stop leaves is on the medium: none of it is lost with the caches.
+        // An orderly stop leaves everything on the medium: the caches lose nothing.
         self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
         Ok(())
     }
 
-    /// All is brought home and the engine is stopped in order; home and area get other sizes.
+    /// Everything is brought home, and the engine is stopped in order; home and area get other
+    /// sizes.
     fn bring_home_and_resize(
         &mut self,
         home: u64,
@@ -195,8 +206,8 @@ impl<M: Machine> Live<M> {
             return Err("drained, and the guard stays up".to_owned());
         }
         self.stop(look)?;
-        if self.world.machine().is_dirty() {
-            return Err("drained and detached, and home is not all there is".to_owned());
+        if self.world.machine.is_dirty() {
+            return Err("drained and detached, and home is incomplete".to_owned());
         }
         self.world.bare_home()?;
         self.resize(home, area, look)?;
@@ -209,14 +220,14 @@ impl<M: Machine> Live<M> {
     ) -> Result<(), String> {
         self.world.handle(Input::Detach { stamp: self.stamp })?;
         self.world.rest(1)?;
-        if !self.world.machine().is_detached() {
+        if !self.world.machine.is_detached() {
             return Err("a stop in order does not end".to_owned());
         }
         self.world.stopped();
         look(Moment::Live(&self.world), self.stamp)
     }
 
-    /// Stopped and drained: home and area get other sizes.
+    /// After the stop and the drain: home and area get other sizes.
     fn resize(
         &mut self,
         home: u64,
@@ -255,7 +266,7 @@ impl<M: Machine> Live<M> {
         Ok(())
     }
 
-    /// The next life, from what this one left.
+    /// The next life, from the state that this one left.
     fn start_anew(&mut self, rng: &mut Pcg64Mcg, again: &[u64]) -> Result<(), String> {
         let left = self.world.cut(rng);
         self.begin_anew(left, rng, again)
@@ -274,7 +285,7 @@ impl<M: Machine> Live<M> {
         Ok(())
     }
 
-    /// With a device that fails for good: what is asked comes to its end, or the engine says what keeps it.
+    /// With a device that fails for good: every request ends, or the engine names its trouble.
     fn ends_or_says_why(
         &mut self,
         asked: &str,
@@ -284,11 +295,13 @@ impl<M: Machine> Live<M> {
         self.world.rest(1)?;
         ask(&mut self.world)?;
         self.world.rest(1)?;
-        let machine = self.world.machine();
+        let machine = &self.world.machine;
         if ended(machine) || machine.says_why() {
             Ok(())
         } else {
-            Err(format!("with a broken device {asked} neither ends nor is it said why"))
+            Err(format!(
+                "with a broken device {asked} does not end, and the engine names no trouble"
+            ))
         }
     }
 }
@@ -309,7 +322,7 @@ pub(crate) fn attach<M: Machine>(
     Ok(machine)
 }
 
-/// Attaches; at these operations of the recovery the power fails again.
+/// Attaches; the power fails again at these operations of the recovery.
 pub(super) fn recover<M: Machine>(
     setup: &Setup,
     mut image: Image,

@@ -1,4 +1,4 @@
-//! What is put to the test: an engine, by the words that it shares with its driver.
+//! An engine under test, by its interface to a driver.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use seekless_engine::{
 
 use super::medium::Disk;
 
-/// How the devices and the engine are set up; sizes are small, so that rare things are frequent.
+/// Setup of devices and engine. Sizes are small, so that rare events are frequent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Home's sectors.
@@ -24,21 +24,21 @@ pub struct Setup {
     pub segment_pages: u32,
     /// Share of the segments that are the write buffer, in percent.
     pub write_buffer_percent: u8,
-    /// Sectors that replicas may take of what the client has discarded; 0 where copies stand in the area.
+    /// Most sectors of replicas in discarded pages; 0 if copies stand in the area.
     pub replicas: u64,
-    /// Somebody waits for them.
+    /// A client waits for replicas.
     pub soon: bool,
     /// How many replicas a page may have.
     pub degree: u32,
-    /// Where the area stands.
+    /// The device of the area.
     pub placement: Placement,
     /// Whether it begins with write-back.
     pub write_back: bool,
-    /// Pages of RAM; 0 is none.
+    /// Pages of RAM; 0 for none.
     pub cache_pages: u64,
     /// Read-ahead in bytes.
     pub read_ahead: u64,
-    /// What a read of the area is widened to, in bytes.
+    /// A read of the area is widened to this many bytes.
     pub cluster: u64,
     /// Length of a buffer in bytes.
     pub buffer_bytes: u64,
@@ -46,29 +46,30 @@ pub struct Setup {
     pub stage_bytes: u64,
     /// How long an absorbed write may stay in RAM, in nanoseconds.
     pub gather: u64,
-    /// How long the background waits after a request, in nanoseconds.
+    /// The background's wait after a request, in nanoseconds.
     pub background_pause: u64,
-    /// Bytes that the background may move a second; 0 where it is not held back.
+    /// Background bytes per second; 0 for no limit.
     pub background_rate: u64,
-    /// Most reads and writes are carried out as soon as they are sent.
+    /// Most reads and writes take effect at once.
     pub at_once: bool,
     /// One cache serves home and area.
     pub shared: bool,
 }
 
-/// Where the area stands, and with that what keeps others from writing home.
+/// The device of the area, which decides whether others can write home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// On home's own device, which nobody can mount without it.
+    /// Home's own device, which nobody can mount without the area.
     SameDevice,
-    /// Elsewhere, with space for a guard: somebody else may write home while that is down.
+    /// Another device, with space for a guard: somebody else may write home while the guard is
+    /// down.
     Elsewhere,
-    /// Elsewhere, without space for a guard.
+    /// Another device, without space for a guard.
     ElsewhereUnguarded,
 }
 
 impl Placement {
-    /// How the guard stands for a driver that finds home so.
+    /// The guard's state for a driver that finds home like this.
     #[must_use]
     pub(crate) const fn guard(self, up: bool) -> HomeGuard {
         match self {
@@ -80,53 +81,41 @@ impl Placement {
     }
 }
 
-/// How a repair ended.
+/// The end of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mended {
-    /// Nothing was lost but, of home's newest bytes, those of these sectors; `None`: any of them.
+    /// Lost: home's newest bytes of these sectors, or of any sectors if `None`.
     But(Option<Vec<Extent>>),
-    /// Something would be lost: nothing was written.
+    /// Data would be lost: nothing was written.
     WouldLose,
 }
 
-/// Why an engine does not take a device.
+/// Why an engine refuses a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// What stands there is damaged, and it says so.
+    /// The engine reports damage.
     Damaged(String),
     /// Any other reason.
     Other(String),
 }
 
-/// An engine under test.
+/// An engine under test. An error is the reason of a failure.
 pub trait Machine: Sized {
-    /// Makes a new area, by a name that tells it from others that stood there.
-    ///
-    /// # Errors
-    /// Why it cannot.
+    /// Makes a new area. Its name differs from the names of former areas there.
     fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String>;
-    /// Divides the area anew, for the sizes that it and home have now. False where there is none.
-    ///
-    /// # Errors
-    /// Why it cannot.
+    /// Divides the area again, for its size and home's size now. False if there is no area.
     fn resize(setup: &Setup, area: &mut Disk) -> Result<bool, String>;
-    /// Mends an area; `lose` allows that something is lost by it.
-    ///
-    /// # Errors
-    /// Why it cannot.
+    /// Repairs an area; `lose` allows losses.
     fn repair(area: &mut Disk, lose: bool) -> Result<Mended, String>;
-    /// Takes the devices as they are, with what is known of home: the stamp is another whenever somebody else wrote there.
-    /// True where the guard must be up before the first request.
-    ///
-    /// # Errors
-    /// Why it does not.
+    /// Attaches the devices, with the knowledge about home: the stamp changes when somebody else
+    /// writes there. True if the guard must be up before the first request.
     fn attach(
         setup: &Setup,
         area: &mut Disk,
         home: &mut Disk,
         proof: &Proof,
     ) -> Result<(Self, bool), Refused>;
-    /// What moves home's guard, of a machine that was just attached; none where it needs no guard.
+    /// The mover of home's guard, for a machine that was just attached; none if it needs no guard.
     fn guarding(&self) -> Option<Guarding> {
         None
     }
@@ -134,33 +123,34 @@ pub trait Machine: Sized {
     fn resumes_drain(&self, _guarding: Option<&Guarding>, _up: bool) -> bool {
         false
     }
-    /// See [`Guarding::step`]; no I/O of home's ends is waited for, as a guard moves in no time here.
+    /// See [`Guarding::step`]. No I/O of home's ends is waited for, as a guard moves in no time
+    /// here.
     fn guard_step(&self, _guarding: &mut Guarding, _up: bool) -> GuardStep {
         GuardStep::Rest
     }
-    /// Whether home alone may not hold all that clients read: nobody must be able to mount home by itself.
+    /// Whether home alone may lack data that clients read, so that nobody must be able to mount it.
     fn needs_guard(&self) -> bool {
         false
     }
-    /// Where the log stands, in sectors of the area.
+    /// The log's sectors in the area.
     fn log(setup: &Setup) -> Range<u64>;
-    /// What a check of the area finds lost; it writes nothing.
+    /// The losses that a check of the area finds; the check writes nothing.
     fn check(area: &mut Disk) -> Vec<String>;
     /// See [`seekless_engine::Engine::stats`].
     fn stats(&self) -> Stats;
-    /// Sectors that a plan may fill.
+    /// Capacity for a plan, in sectors.
     fn room(&self) -> u64;
-    /// Whether home alone is not all there is.
+    /// Whether home alone may be incomplete.
     fn is_dirty(&self) -> bool;
-    /// Whether all is at home, and nothing is absorbed any more.
+    /// Whether everything is at home, and nothing is absorbed any more.
     fn is_drained(&self) -> bool;
-    /// Whether it says why it does not go on.
+    /// Whether the engine names its trouble.
     fn says_why(&self) -> bool;
-    /// Where home may hold bytes of replicas and the client reads zeroes.
+    /// Sectors that read as zeroes, but may hold bytes of replicas at home.
     fn stained(&self) -> Vec<Extent> {
         Vec::new()
     }
-    /// Whether the engine has come to rest for good.
+    /// Whether the engine is detached.
     fn is_detached(&self) -> bool;
     /// See [`seekless_engine::Engine::handle`].
     fn handle(&mut self, now: SimTime, input: Input);
@@ -174,7 +164,7 @@ pub trait Machine: Sized {
     fn wakeup(&self) -> Option<SimTime>;
 }
 
-/// What proves that home is as it was left.
+/// The proof that home is unchanged.
 pub type Stamp = [u8; 32];
 
 impl Machine for Engine {
@@ -227,7 +217,7 @@ impl Machine for Engine {
         _home: &mut Disk,
         proof: &Proof,
     ) -> Result<(Self, bool), Refused> {
-        // All that a server can set.
+        // All options of a server.
         let config = Config {
             cache_bytes: Bytes(setup.cache_pages * seekless_block::PAGE_BYTES),
             read_ahead: Bytes(setup.read_ahead),
@@ -236,7 +226,7 @@ impl Machine for Engine {
             background_rate: Bytes(setup.background_rate),
             gather: seekless_block::Duration(setup.gather),
             degree: setup.degree,
-            // Memory as small as the devices are: all of home would fit what a server has.
+            // Memory as small as the devices: a server's memory would hold all of home.
             buffer_bytes: Bytes(setup.buffer_bytes),
             stage_bytes: Bytes(setup.stage_bytes),
             sweep_bytes: Bytes(setup.stage_bytes),

@@ -1,8 +1,8 @@
-//! Two devices with volatile write caches, and every state that a loss of power can leave them in.
+//! Two devices with volatile write caches, and every state that a power failure can leave.
 //!
-//! A write is a set of sectors, each atomic. Until a flush of its cache covers it, each of its sectors may or may
-//! not be on the medium, whatever became of the others and of other writes: a superset of what a disk does.
-//! It knows no engine and no meaning of a byte.
+//! A write is a set of sectors, each atomic. Until a flush of its cache covers the write, each of
+//! its sectors may or may not be on the medium, independently of the others: a superset of what a
+//! disk does. This module knows no engine and no meaning of a byte.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,16 +17,15 @@ use seekless_engine::Target;
 /// The bytes of one sector; shared between images.
 pub(crate) type Sector = Rc<[u8; SECTOR_BYTES as usize]>;
 
-/// A sector that cannot be read until it is written anew.
+/// A sector that cannot be read until it is written again.
 pub(crate) const UNREADABLE: [u8; SECTOR_BYTES as usize] = [0xBD; SECTOR_BYTES as usize];
 
-/// What stands on both devices after a loss of power: home's sectors, then the area's.
+/// The contents of both devices after a power failure: home's sectors, then the area's.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     sectors: Vec<Sector>,
-    /// Sectors of home.
     home: usize,
-    /// The guard of home is up: nobody mounts home by itself.
+    /// The guard of home is up: nobody mounts home alone.
     pub(crate) guard_up: bool,
 }
 
@@ -39,7 +38,7 @@ impl Image {
         Self { sectors, home: home.0 as usize, guard_up: false }
     }
 
-    /// The same on devices of other sizes; `home` and `area` make the sectors that come to be.
+    /// The same on devices of other sizes; `home` and `area` make new sectors.
     pub(crate) fn resized(
         &self,
         sizes: (u64, u64),
@@ -63,7 +62,7 @@ impl Image {
         }
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub(crate) fn sectors_mut(&mut self, target: Target) -> &mut [Sector] {
         match target {
             Target::Home => &mut self.sectors[..self.home],
@@ -78,28 +77,29 @@ struct Unflushed {
     ticket: u64,
     /// First sector, counted as in [`Image`].
     start: usize,
-    /// A sector is `None` once a later write to it went past the cache.
+    /// A sector is `None` once a later write to it bypassed the cache.
     sectors: Vec<Option<Sector>>,
     /// When it ended; `None` while it is in flight.
     done: Option<u64>,
-    /// The device failed it: what is there of it vouches for nothing.
+    /// The device failed it: its sectors prove nothing.
     failed: bool,
 }
 
-/// Home and area, with what their caches hold. A write is started and finished by its ticket; so is a flush, which
-/// covers what was finished before it was started.
+/// Home and area, with the contents of their caches. A write starts and ends by its ticket. So does
+/// a flush, which covers all writes that ended before its start.
 #[derive(Clone, Debug)]
 pub(crate) struct Medium {
-    /// What is on the medium for certain.
+    /// The contents that are certainly on the medium.
     flushed: Image,
-    /// What a read returns.
+    /// The bytes that a read returns.
     current: Image,
-    /// Of each sector that is on the medium for certain: when it was sent, and when a flush ended after which the
-    /// engine may say that it is there; later than anything where none has.
+    /// For each sector that is certainly on the medium: when it was sent, and when a flush ended
+    /// after which the engine may rely on it. Without such a flush, a time after all others.
     history: Vec<(u64, u64)>,
-    /// Finished ones in the order in which they were finished, then those in flight.
+    /// Ended writes in order of their ends, then writes in flight.
     unflushed: Vec<Unflushed>,
-    /// Flushes in flight: the ticket, and that of the first write to the area that had not ended by then.
+    /// Flushes in flight: the ticket, and that of the first write to the area that had not ended by
+    /// then.
     flushes: Vec<(u64, u64)>,
     /// One cache serves both devices: the area is a part of home's disk.
     shared: bool,
@@ -110,7 +110,7 @@ pub(crate) struct Medium {
 }
 
 impl Medium {
-    /// Devices that hold `image`; `shared` where one cache serves both.
+    /// Devices that hold `image`; `shared` if one cache serves both.
     #[must_use]
     pub(crate) fn new(image: Image, shared: bool) -> Self {
         let current = image.clone();
@@ -127,19 +127,20 @@ impl Medium {
         }
     }
 
-    /// What a read of both devices returns now.
+    /// The bytes that a read of both devices returns now.
     #[must_use]
     pub(crate) const fn current(&self) -> &Image {
         &self.current
     }
 
-    /// Counts every start and end of a write or flush: equal values, equal states.
+    /// Counts every start and end of a write or flush: equal values mean equal states.
     #[must_use]
     pub(crate) const fn clock(&self) -> u64 {
         self.clock
     }
 
-    /// The power fails at the synchronous write or flush after the next `operations`; `None`: it does not.
+    /// The power fails at the synchronous write or flush after the next `operations`; never if
+    /// `None`.
     pub(crate) const fn set_power(&mut self, operations: Option<u64>) {
         self.power = operations;
     }
@@ -156,7 +157,7 @@ impl Medium {
         from..from + extent.len.0 as usize
     }
 
-    /// Fills `buf` with what a read of `extent` returns. False where it fails.
+    /// Fills `buf` with the bytes of `extent`. False if the read fails.
     pub(crate) fn read(&self, target: Target, extent: Extent, buf: &mut [u8]) -> bool {
         let sectors = &self.current.sectors[self.at(target, extent)];
         for (sector, to) in sectors.iter().zip(buf.chunks_mut(SECTOR_BYTES as usize)) {
@@ -165,7 +166,7 @@ impl Medium {
         sectors.iter().all(|sector| **sector != UNREADABLE)
     }
 
-    /// From here on the sectors may be on the medium; zeroes where there are no bytes. Returns the ticket.
+    /// From here on the sectors may be on the medium; zeroes without bytes. Returns the ticket.
     pub(crate) fn start_write(
         &mut self,
         target: Target,
@@ -225,7 +226,8 @@ impl Medium {
         }
     }
 
-    /// The write failed: of its sectors some reached the device, as any other write does, or none, or all.
+    /// The write failed: some of its sectors reached the device, as with any write, or none, or
+    /// all.
     pub(crate) fn fail_write(&mut self, ticket: u64, rng: &mut Pcg64Mcg) {
         let found = self.unflushed.iter_mut().find(|w| w.ticket == ticket && w.done.is_none());
         let Some(write) = found else { panic!("write {ticket} is not in flight") };
@@ -246,7 +248,7 @@ impl Medium {
         self.finish_write(ticket, Flags::NONE);
     }
 
-    /// The flush failed: nothing is known by it.
+    /// The flush failed: it proves nothing.
     pub(crate) fn fail_flush(&mut self, ticket: u64) {
         self.clock += 1;
         self.flushes.retain(|&(flush, _)| flush != ticket);
@@ -255,7 +257,8 @@ impl Medium {
     /// Returns the ticket of a flush.
     pub(crate) fn start_flush(&mut self) -> u64 {
         self.clock += 1;
-        // A log ends in order: what came after a write in flight has not ended, though it may be finished.
+        // A log ends in order: a write behind one in flight has not ended, though it may be
+        // finished.
         let open =
             self.unflushed.iter().filter(|w| w.done.is_none() && w.start >= self.flushed.home);
         let ended = open.map(|w| w.ticket).min().unwrap_or(self.clock);
@@ -263,8 +266,8 @@ impl Medium {
         self.clock
     }
 
-    /// The flush has ended: what was finished when it started is on the medium; what was finished since may be. `told`
-    /// where the engine takes it for a promise about the area.
+    /// The flush has ended: writes that were finished at its start are on the medium; later ones
+    /// may be. `told`: the engine takes the flush as a promise about the area.
     pub(crate) fn finish_flush(&mut self, target: Target, ticket: u64, told: bool) {
         self.clock += 1;
         let home = self.flushed.home;
@@ -292,26 +295,27 @@ impl Medium {
         }
     }
 
-    /// Whether something in `log`, sectors of the area, was sent after the engine knew that sector `at` of the area is
-    /// on the medium, and is there as well. What nobody vouches for cannot be told from a write that was torn.
+    /// Whether `log`, sectors of the area, has on the medium a sector that was sent after the
+    /// engine knew that sector `at` is on the medium. Without such proof a sector looks like a torn
+    /// write.
     pub(crate) fn is_vouched(&self, log: &Range<u64>, at: usize) -> bool {
         let (area, here) = (&self.history[self.flushed.home..], self.flushed.home + at);
         if self.unflushed.iter().any(|w| (w.start..w.start + w.sectors.len()).contains(&here)) {
             return false;
         }
-        // What stood there when the engine was attached, its checkpoint knows.
+        // The checkpoint at attach knows these contents.
         area[at].0 == 0
             || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
     }
 
-    /// The guard of home is moved, durably.
+    /// Moves the guard of home, durably.
     pub(crate) const fn move_guard(&mut self, up: bool) {
         self.flushed.guard_up = up;
         self.current.guard_up = up;
     }
 
-    /// What the death of the engine leaves, while the devices live on: all that has ended, and of what was in flight any
-    /// part, chosen by `rng`.
+    /// The state that the engine's death leaves while the devices live on: all ended writes, and
+    /// any part of those in flight, chosen by `rng`.
     pub(crate) fn kill(&self, rng: &mut Pcg64Mcg) -> Image {
         let mut image = self.current.clone();
         let mut open: Vec<_> = self.unflushed.iter().filter(|w| w.done.is_none()).collect();
@@ -326,7 +330,8 @@ impl Medium {
         image
     }
 
-    /// What the power's loss may leave, chosen by `rng`. Two caches lose what they hold independently.
+    /// A state that a power failure may leave, chosen by `rng`. Two caches lose their contents
+    /// independently.
     pub(crate) fn crash(&self, rng: &mut Pcg64Mcg) -> Image {
         let mut image = self.flushed.clone();
         let home = self.flushed.home;
@@ -357,11 +362,11 @@ fn lose(sectors: &mut [Sector], mut writes: Vec<&Unflushed>, rng: &mut Pcg64Mcg)
     let open = writes.partition_point(|w| w.done.is_some());
     writes[open..].shuffle(rng);
     match rng.random_range(0..8u8) {
-        // All of it lost: what was acknowledged since the last flush, too.
+        // All of it lost, acknowledged writes since the last flush included.
         0 => {}
         // Nothing lost.
         1 => writes.iter().for_each(|w| apply(sectors, w, |_| true)),
-        // A prefix in order, and the write after it in part.
+        // A prefix in order, and a part of the next write.
         2 | 3 => {
             let whole = rng.random_range(0..=writes.len());
             writes[..whole].iter().for_each(|w| apply(sectors, w, |_| true));
@@ -369,7 +374,7 @@ fn lose(sectors: &mut [Sector], mut writes: Vec<&Unflushed>, rng: &mut Pcg64Mcg)
                 tear(sectors, torn, rng);
             }
         }
-        // All but one: whoever counts on it being there is found out.
+        // All but one write: tests code that relies on it.
         4 => {
             let without = rng.random_range(0..writes.len().max(1));
             for (i, w) in writes.iter().enumerate() {
@@ -380,13 +385,13 @@ fn lose(sectors: &mut [Sector], mut writes: Vec<&Unflushed>, rng: &mut Pcg64Mcg)
                 }
             }
         }
-        // One alone: whoever counts on those before it is found out.
+        // One write alone: tests code that relies on earlier ones.
         5 => {
             if let Some(w) = writes.choose(rng) {
                 apply(sectors, w, |_| true);
             }
         }
-        // Any of the writes, in order or not, the last of them in part.
+        // Any of the writes, in order or not, and a part of the last one.
         6 => {
             writes.retain(|_| rng.random());
             if rng.random() {
@@ -415,8 +420,8 @@ fn tear(sectors: &mut [Sector], write: &Unflushed, rng: &mut Pcg64Mcg) {
     }
 }
 
-/// One of the two devices for those who read and write synchronously. Where the power fails, the operation at hand is
-/// left in flight, and it and all later ones fail.
+/// One of the two devices for synchronous readers and writers. When the power fails, the current
+/// operation stays in flight, and this and all later ones fail.
 #[derive(Clone, Debug)]
 pub struct Disk {
     medium: Rc<RefCell<Medium>>,

@@ -1,4 +1,5 @@
-//! What an administrator does where the engine alone does not go on: a repair, and a resize that the power interrupted.
+//! The administrator's help where the engine alone cannot go on: a repair, and a resize that a
+//! power failure interrupted.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,11 +13,13 @@ use super::machine::{Machine, Mended, Setup, Stamp};
 use super::medium::{Disk, Image, Medium};
 use super::world::Past;
 
-/// Repairs the area of a state, without loss where that is possible, with loss where it is not; the power may fail on
-/// the way. What was lost, and said to be, clients no longer expect. `None` where no area is left to be repaired.
+/// Repairs the area of a state, without loss if possible, else with loss; the power may fail
+/// meanwhile. Clients no longer expect data that was reported as lost. `None` if no area is left to
+/// be repaired.
 ///
 /// # Errors
-/// Where a repair writes that was not to lose anything, loses without a word or where nothing was `damaged`.
+/// If a repair without loss writes, loses data without a report, or loses data in an area that is
+/// not `damaged`.
 pub(crate) fn mend<M: Machine>(
     setup: &Setup,
     mut image: Image,
@@ -27,7 +30,7 @@ pub(crate) fn mend<M: Machine>(
     let mut power = rng.random_ratio(1, 3).then(|| rng.random_range(1..8));
     let mut lose = false;
     if power.is_some() && damaged {
-        // The power may fail after the repair is through and before it has said what it cost.
+        // The power may fail after the repair, before its report.
         let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
         let whole = M::repair(&mut Disk::new(medium, Target::Area), true);
         if let Ok(Mended::But(lost)) = whole {
@@ -49,7 +52,7 @@ pub(crate) fn mend<M: Machine>(
             }
             Ok(Mended::WouldLose) if damaged && !lose => {
                 lose = true;
-                // What it gives up may be gone even where the power fails before it says so.
+                // The losses may be real even if the power fails before the report.
                 power = None;
             }
             Ok(Mended::But(lost)) if damaged || lost.as_ref().is_some_and(Vec::is_empty) => {
@@ -63,7 +66,7 @@ pub(crate) fn mend<M: Machine>(
     }
 }
 
-/// A resize on its way: home is complete, the area was drained and detached.
+/// A resize in progress: home is complete, the area was drained and detached.
 pub(crate) struct Resize<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) medium: &'a Shared,
@@ -71,10 +74,11 @@ pub(crate) struct Resize<'a> {
 }
 
 impl Resize<'_> {
-    /// What the power's loss leaves, made a whole area again: it is attached, or resized once more, or made.
+    /// Makes a whole area again out of the state after a power failure: attaches it, resizes it
+    /// again, or formats it.
     ///
     /// # Errors
-    /// Where none of that can be done.
+    /// If none of that works.
     pub(crate) fn cut<M: Machine>(
         &self,
         stamp: Stamp,

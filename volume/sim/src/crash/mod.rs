@@ -1,8 +1,9 @@
-//! Crash enumeration: a durable engine lives random histories over devices with volatile caches; at every moment at
-//! which the devices change, some of the states that a loss of power may leave are recovered from and compared with
-//! what clients were promised.
+//! Crash enumeration: a durable engine runs random histories over devices with volatile caches. At
+//! every moment at which the devices change, some of the states that a power failure may leave are
+//! recovered, and compared with the promises to clients.
 //!
-//! The devices and the promises are models. Nothing here says what a real disk does with a flush.
+//! The devices and the promises are models. This module does not say how a real disk treats a
+//! flush.
 
 mod draw;
 mod explore;

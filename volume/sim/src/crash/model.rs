@@ -1,21 +1,24 @@
-//! What a client may see: for each sector the writes that a read may return, now and after the power was lost.
+//! The view of clients: for each sector the writes that a read may return, now and after a power
+//! failure.
 //!
-//! Sectors are registers; a request is one operation on each of its sectors. A write is *dead* once another is
-//! known to have come after it: no read that begins later may return it. It is *lost* once one that came after it
-//! was promised to be on stable storage: no crash may bring it back. It knows no engine and no device.
+//! Sectors are registers; a request is one operation on each of its sectors. A write is *dead* once
+//! another write certainly came after it: no later read may return it. A write is *lost* once a
+//! later write was promised to be on stable storage: no crash may bring it back. This module knows
+//! no engine and no device.
 
 use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
 
-/// Zeroes: the token of what was discarded or written with zeroes.
+/// The token of zeroes: discarded, or written with zeroes.
 const ZEROES: u64 = 0;
-/// The token of what stood there before the first write.
+/// The token of the content before the first write.
 pub(crate) const INITIAL: u64 = 1 << 63;
 
-/// A moment: counts what the client did and was told.
+/// A moment: counts the actions of the client and the answers.
 type HistoryStep = u64;
 
-/// The content of sector `lba` as the write named `token` left it: the same bytes nowhere else. It ends with its own
-/// CRC-32C, as much of what file systems write does: a CRC of that polynomial calls all versions of a sector the same.
+/// The content of sector `lba` after the write `token`; no other sector has the same bytes. It ends
+/// with its own CRC-32C, as many structures of file systems do: all versions of such a sector have
+/// the same CRC of that polynomial.
 pub(crate) fn encode(token: u64, lba: u64) -> [u8; SECTOR_BYTES as usize] {
     let mut bytes = [0; SECTOR_BYTES as usize];
     if token == ZEROES {
@@ -53,25 +56,25 @@ pub(crate) fn decode(bytes: &[u8], lba: u64) -> Result<u64, String> {
     }
 }
 
-/// One write of one sector, or what stood there when this life began.
+/// One write of one sector, or the content at the start of this life.
 #[derive(Clone, Debug)]
 struct Version {
     token: u64,
-    /// Unique among the versions of all time.
+    /// A unique number among all versions of all lives.
     name: u64,
     issued: HistoryStep,
     done: Option<HistoryStep>,
-    /// When a read that returned it had ended first.
+    /// The end of the first read that returned it.
     seen: Option<HistoryStep>,
-    /// A discard, which may be taken for a hint, or a write that failed: it may never take effect.
+    /// A discard, which may be ignored as a hint, or a failed write: it may never take effect.
     weak: bool,
-    /// A write that failed: until something is promised after that, a crash may bring it to light though it was not
-    /// seen.
+    /// A failed write: until a later promise, a crash may bring it back even if nobody has seen it.
     failed: bool,
-    /// Promised to be on stable storage, by this moment at the latest; of a flush, when it was asked.
+    /// Promised to be on stable storage, by this moment at the latest; for a flush, when it was
+    /// requested.
     durable: Option<HistoryStep>,
     dead: Option<HistoryStep>,
-    /// Names of versions known to have come after it.
+    /// Names of versions that certainly came after it.
     later: Vec<u64>,
 }
 
@@ -79,15 +82,15 @@ struct Version {
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     sectors: Vec<Vec<Version>>,
-    /// Sectors of which anything that was ever written there may be found.
+    /// Sectors that may hold any of their former versions.
     lax: Vec<bool>,
-    /// Reads that have not ended: they may return what is lost since.
+    /// Reads in flight: they may return versions lost since.
     reads: u32,
     step: HistoryStep,
     names: u64,
 }
 
-/// A request as the model knows it, from [`Model::issue`] until it ends.
+/// The model's account of a request, from [`Model::issue`] until it ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Issued {
     op: Op,
@@ -105,7 +108,7 @@ impl Model {
         model
     }
 
-    /// The device has another size; what is new is [`INITIAL`].
+    /// The device has another size; new sectors are [`INITIAL`].
     pub(crate) fn resize(&mut self, sectors: u64) {
         self.sectors.truncate(sectors as usize);
         while self.len() < sectors {
@@ -115,12 +118,12 @@ impl Model {
         self.lax.resize(sectors as usize, false);
     }
 
-    /// The newest bytes of these sectors are gone, and that was said: any older ones may stand there.
+    /// The newest bytes of these sectors were reported as lost: any older ones may stand there.
     pub(crate) fn relax(&mut self, extent: Extent) {
         self.lax[Self::range(extent)].fill(true);
     }
 
-    /// Content that is on stable storage when a life begins.
+    /// Content on stable storage at the start of a life.
     fn first(&mut self, token: u64) -> Version {
         self.names += 1;
         Version {
@@ -141,7 +144,7 @@ impl Model {
         extent.start.0 as usize..extent.end().0 as usize
     }
 
-    /// A client asks. `token` names the content of a write.
+    /// A client's request. `token` names the content of a write.
     pub(crate) fn issue(&mut self, op: Op, extent: Extent, flags: Flags, token: u64) -> Issued {
         self.step += 1;
         let token = if op == Op::Write { token } else { ZEROES };
@@ -167,7 +170,7 @@ impl Model {
         Issued { op, extent, flags, step: self.step }
     }
 
-    /// The request ended well; `data` is what a read returned.
+    /// The request ended well; `data` is the result of a read.
     pub(crate) fn end(&mut self, issued: Issued, data: &[u8]) -> Result<(), String> {
         self.step += 1;
         match issued.op {
@@ -186,7 +189,7 @@ impl Model {
         }
     }
 
-    /// The request failed: a write took effect or did not, and nothing more will come of it.
+    /// The request failed: a write took effect or did not, and will not later.
     pub(crate) fn fail(&mut self, issued: Issued) {
         self.step += 1;
         let now = self.step;
@@ -226,7 +229,8 @@ impl Model {
             }
             let (name, since) = (versions[at].name, versions[at].issued);
             for v in versions.iter_mut().filter(|v| v.name != name) {
-                // It took effect before the read began, or was seen before, or ended before this one was asked.
+                // It took effect before the read began, was seen before, or ended before this one
+                // was requested.
                 if v.done.is_some_and(|done| done < issued.step || done < since)
                     || v.seen.is_some_and(|seen| seen < issued.step)
                 {
@@ -260,7 +264,7 @@ impl Model {
         }
     }
 
-    /// What had ended before `at` is on stable storage.
+    /// Everything that had ended before `at` is on stable storage.
     fn promise(&mut self, at: HistoryStep) {
         for versions in &mut self.sectors {
             if versions.len() > 1 || versions.iter().any(|v| v.durable.is_none()) {
@@ -274,14 +278,14 @@ impl Model {
         }
     }
 
-    /// All that ended is on stable storage: the system was stopped in order.
+    /// Everything that ended is on stable storage: the system was stopped in order.
     pub(crate) fn stopped(&mut self) {
         self.step += 1;
         self.promise(self.step);
     }
 
-    /// The power was lost, and a new life begins: of each sector, one of the versions that were not lost is there for
-    /// good.
+    /// The power failed, and a new life begins: each sector now has one of its versions that were
+    /// not lost.
     pub(crate) fn crash(&mut self) {
         self.step += 1;
         self.reads = 0;
@@ -294,7 +298,7 @@ impl Model {
         }
     }
 
-    /// Whether a read that begins now may return this.
+    /// Whether a read that begins now may return this content.
     pub(crate) fn current(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
         let token = decode(bytes, lba)?;
         let versions = &self.sectors[lba as usize];
@@ -306,7 +310,7 @@ impl Model {
         }
     }
 
-    /// Whether it may be this after a crash.
+    /// Whether this content may be there after a crash.
     pub(crate) fn survives(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
         let token = decode(bytes, lba)?;
         let versions = &self.sectors[lba as usize];
@@ -332,8 +336,9 @@ impl Version {
     }
 }
 
-/// Drops versions followed by one that is durable, at once or by way of others. What was promised before a write failed
-/// says nothing of what became of it: the device may have it, and the log, where its reader finds it after a crash.
+/// Drops versions that a durable version follows, directly or not. A promise from before a failed
+/// write says nothing about that write: it may be on the device or in the log, where recovery finds
+/// it after a crash.
 fn forget_lost(versions: &mut Vec<Version>) {
     loop {
         let lost = versions.iter().position(|v| {
@@ -351,7 +356,7 @@ fn forget_lost(versions: &mut Vec<Version>) {
     }
 }
 
-/// The versions that could be there, for a message.
+/// The possible versions, for a message.
 fn tell(versions: &[Version]) -> String {
     let list: Vec<String> = versions
         .iter()
@@ -455,7 +460,7 @@ mod tests {
         assert_eq!(t.survivors(), [2]);
     }
 
-    /// Until something is promised after it failed, a crash may bring it to light.
+    /// Until a promise after its failure, a crash may bring it back.
     #[test]
     fn a_write_that_failed_is_settled_by_the_next_promise() {
         let failing = |t: &mut Twin, second: Option<Flags>| {
@@ -473,7 +478,7 @@ mod tests {
         let mut other = Twin(t.0.clone());
         t.flush();
         assert_eq!(t.survivors(), [INITIAL]);
-        // One that was asked while it was in flight, and promised when it had failed.
+        // A flush that was requested during the write, and answered after its failure.
         failing(&mut other, Some(Flags::FUA));
         assert!(other.read(2));
         assert_eq!(other.survivors(), [2]);

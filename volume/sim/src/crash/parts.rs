@@ -1,4 +1,5 @@
-//! A file system whose blocks are shorter than a page: several requests to parts of one page at a time.
+//! A file system whose blocks are shorter than a page: several requests to parts of one page at a
+//! time.
 
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -10,12 +11,12 @@ use super::machine::Setup;
 /// A block of a file system, in sectors.
 const BLOCK: u64 = 2;
 
-/// Who has blocks shorter than a page.
+/// The history of a file system with blocks shorter than a page.
 pub(super) struct Parts<'a> {
     pub(super) rng: &'a mut Pcg64Mcg,
     grid: u64,
     pages: u64,
-    /// Pages around which most happens.
+    /// Pages around which most requests fall.
     hot: [u64; 3],
 }
 
@@ -31,7 +32,7 @@ impl<'a> Parts<'a> {
         if self.rng.random_ratio(1, 8) { self.rng.random_range(0..self.pages) } else { hot }
     }
 
-    /// Blocks from somewhere in a page on: most often fewer than there are to its end.
+    /// Blocks from a position in a page on: most often fewer than the rest of the page.
     fn blocks(&mut self) -> (u64, u64) {
         let first = self.page() * PAGE_SECTORS / BLOCK + self.rng.random_range(0..4);
         let most = if self.rng.random_ratio(1, 4) { 24 } else { 4 };
@@ -45,7 +46,7 @@ impl<'a> Parts<'a> {
         let grid = self.grid;
         let page = |at: u64| (grid + at * PAGE_SECTORS, PAGE_SECTORS);
         match self.rng.random_range(0..24) {
-            // Several at once, of which none need be waited for.
+            // Several at once, without waiting for any.
             0..8 => {
                 for _ in 0..self.rng.random_range(1..5) {
                     let op =
@@ -82,7 +83,7 @@ impl<'a> Parts<'a> {
                 steps.push(HistoryStep::Kill { choice: self.rng.random() });
             }
             22 => steps.push(HistoryStep::Pass),
-            // Elsewhere from now on.
+            // New hot pages.
             _ => self.hot[self.rng.random_range(0..3)] = self.rng.random_range(0..self.pages),
         }
     }

@@ -1,7 +1,9 @@
-//! A driver with bytes: an engine, its memory, its clients, and two devices that answer in any order.
+//! A driver with bytes: an engine, its memory, its clients, and two devices that answer in any
+//! order.
 //!
-//! A device I/O takes effect when it is executed, and the engine hears of it at once; a write may be on the medium
-//! from the moment it was sent. Whatever a client is told goes through the [`Model`].
+//! A device I/O takes effect when it is executed, and the engine learns of it at once. A write may
+//! be on the medium from the moment it was sent. Every answer to a client goes through the
+//! [`Model`].
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -32,16 +34,16 @@ struct Client {
     buffer: Vec<u8>,
 }
 
-/// An I/O that has been sent and has not taken effect.
+/// An I/O that was sent and has not taken effect.
 struct Sent {
     io: Io,
-    /// Of a write or a flush: the medium's.
+    /// The medium's ticket of a write or a flush.
     ticket: u64,
-    /// Of a write: its bytes when it was sent.
+    /// The bytes of a write when it was sent.
     bytes: Vec<u8>,
 }
 
-/// What clients know and did: it outlives an engine.
+/// The knowledge and the actions of clients: they outlive an engine.
 #[derive(Clone)]
 pub(crate) struct Past {
     pub(crate) model: Model,
@@ -52,7 +54,7 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// The newest bytes of these extents are gone, and clients were told; `None`: of all `home` sectors.
+    /// The newest bytes of these extents were reported as lost; `None`: of all `home` sectors.
     pub(crate) fn expect_less(&mut self, home: u64, lost: Option<Vec<Extent>>) {
         let all = || vec![Extent::new(0, home)];
         lost.unwrap_or_else(all).into_iter().for_each(|extent| self.model.relax(extent));
@@ -64,7 +66,7 @@ impl Past {
         self.writes.retain(|(extent, _)| extent.end().0 <= sectors);
     }
 
-    /// Somebody else writes these sectors of home: the bytes.
+    /// Somebody else writes these sectors of home: returns the bytes.
     fn by_another(&mut self, extent: Extent) -> Result<Vec<u8>, String> {
         self.last += 1;
         let token = self.last;
@@ -89,7 +91,7 @@ impl Past {
         Ok(())
     }
 
-    /// Clients of a new device of so many sectors.
+    /// Clients of a new device of this many sectors.
     pub(crate) fn new(sectors: u64) -> Self {
         Self { model: Model::new(sectors), last: 0, writes: Vec::new() }
     }
@@ -107,18 +109,19 @@ pub(crate) struct World<M> {
     stage: Vec<u8>,
     sent: Vec<Sent>,
     now: u64,
-    damaged: bool,
-    failed: bool,
-    /// What is executed only where nothing else is left.
-    slow: Option<Slow>,
+    /// The medium was damaged: a request may fail, but no read may be wrong.
+    pub(super) damaged: bool,
+    pub(super) failed: bool,
+    /// I/Os that take effect only when no others are in flight.
+    pub(super) slow: Option<Slow>,
     faults: Vec<Fault>,
-    /// Something failed since all was well: a request may fail.
+    /// A device failed since all was well: a request may fail.
     faulty: bool,
-    /// I/Os that failed.
-    faults_met: u64,
-    /// When home's guard is moved; `None` where none can be.
+    /// Failed I/Os.
+    pub(super) faults_met: u64,
+    /// The moves of home's guard; `None` without a guard.
     pub(super) guarding: Option<Guarding>,
-    /// Where writes were last wanted to go.
+    /// The mode that was last wanted.
     pub(super) wants: Mode,
 }
 
@@ -126,7 +129,7 @@ impl<M: Machine> World<M> {
     /// `machine` has been attached to `medium`.
     ///
     /// # Errors
-    /// Where it breaks a promise before anybody asks for anything.
+    /// If it breaks a promise before the first request.
     pub(crate) fn new(
         machine: M,
         medium: Rc<RefCell<Medium>>,
@@ -161,22 +164,7 @@ impl<M: Machine> World<M> {
         Ok(world)
     }
 
-    /// Whether the medium was damaged: then a request may fail. A read may not be wrong all the same.
-    pub(crate) const fn set_damaged(&mut self, damaged: bool) {
-        self.damaged = damaged;
-    }
-
-    /// Whether a request has failed.
-    pub(crate) const fn has_failed(&self) -> bool {
-        self.failed
-    }
-
-    /// Home and area.
-    pub(crate) const fn medium(&self) -> &Rc<RefCell<Medium>> {
-        &self.medium
-    }
-
-    /// A client asks.
+    /// A client's request.
     pub(crate) fn issue(&mut self, op: Op, extent: Extent, flags: Flags) -> Result<(), String> {
         let token = self.past.last + 1;
         if op == Op::Write {
@@ -185,7 +173,7 @@ impl<M: Machine> World<M> {
         self.ask(op, extent, flags, token)
     }
 
-    /// A client writes what it wrote before, as one does that is not sure that it was kept; `back` writes ago.
+    /// A client repeats its write of `back` writes ago, as one does that is not sure of it.
     pub(crate) fn repeat(&mut self, back: usize) -> Result<(), String> {
         let at = self.past.writes.len().wrapping_sub(1 + back);
         let Some(&(extent, token)) = self.past.writes.get(at) else { return Ok(()) };
@@ -208,7 +196,6 @@ impl<M: Machine> World<M> {
         self.handle(Input::Request { id: RequestId(id), request })
     }
 
-    /// Something happens to the engine.
     pub(crate) fn handle(&mut self, input: Input) -> Result<(), String> {
         self.now += 1;
         self.machine.handle(SimTime(self.now), input);
@@ -243,11 +230,6 @@ impl<M: Machine> World<M> {
             }
         }
         self.move_guard()
-    }
-
-    /// The engine.
-    pub(crate) const fn machine(&self) -> &M {
-        &self.machine
     }
 
     fn send(&mut self, io: Io) -> Result<(), String> {
@@ -298,14 +280,14 @@ impl<M: Machine> World<M> {
             Memory::Stage { offset } => (&mut self.stage, offset, self.setup.stage_bytes),
         };
         let range = (offset.0 * SECTOR_BYTES) as usize..((offset + len).0 * SECTOR_BYTES) as usize;
-        // Allocated where it is touched.
+        // Allocated on first use.
         if bytes.len() < range.end && range.end as u64 <= most {
             bytes.resize(range.end, 0);
         }
         bytes.get_mut(range).ok_or_else(|| format!("{len} past the end of memory: {at:?}"))
     }
 
-    /// Lets one I/O take effect, counted among those in flight. False where none is.
+    /// Lets one of the I/Os in flight take effect. False if there is none.
     pub(crate) fn execute(&mut self, which: usize) -> Result<bool, String> {
         if self.sent.is_empty() {
             return Ok(false);
@@ -316,7 +298,7 @@ impl<M: Machine> World<M> {
         Ok(true)
     }
 
-    /// Has an I/O take effect; what the engine is to hear of it.
+    /// Lets an I/O take effect; returns the engine's input.
     fn carry_out(&mut self, sent: Sent, which: usize) -> Result<Input, String> {
         if let Some(fault) = self.faults.iter().position(|f| f.hits(&sent.io)) {
             return self.fail(sent, fault, which);
@@ -349,15 +331,15 @@ impl<M: Machine> World<M> {
         Ok(Input::Done { io: io.id, result })
     }
 
-    /// Whether an I/O that was just sent is carried out at once, before the engine is asked what else there is to do: as a
-    /// driver does with what the host's page cache has or takes. Any choice that differs from one to the next will do.
+    /// Whether an I/O takes effect at once, before the engine is polled again, as with the host's
+    /// page cache. Any choice that varies will do.
     fn is_at_once(&self, io: &Io) -> bool {
         let quick = matches!(io.op, Op::Read | Op::Write) && !io.flags.contains(Flags::FUA);
         let some = (self.now ^ u64::from(io.id.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
         self.setup.at_once && quick && some > 0 && self.slow.is_none_or(|slow| !slow.is(io))
     }
 
-    /// One of those in flight, of the slow ones only where there are no others.
+    /// One of the I/Os in flight; a slow one only if there are no others.
     fn choose(&mut self, which: usize) -> Sent {
         let quick = |s: &Sent| self.slow.is_none_or(|slow| !slow.is(&s.io));
         let many = self.sent.iter().filter(|s| quick(s)).count();
@@ -369,7 +351,7 @@ impl<M: Machine> World<M> {
         self.sent.swap_remove(at)
     }
 
-    /// The device fails it.
+    /// The device fails the I/O.
     fn fail(&mut self, sent: Sent, fault: usize, seed: usize) -> Result<Input, String> {
         let Sent { io, ticket, .. } = sent;
         self.faulty = true;
@@ -389,24 +371,9 @@ impl<M: Machine> World<M> {
         Ok(Input::Done { io: io.id, result: Err(IoFailed) })
     }
 
-    /// What takes its time from now on.
-    pub(crate) const fn set_slow(&mut self, slow: Option<Slow>) {
-        self.slow = slow;
-    }
-
     /// The devices begin to fail.
     pub(crate) fn break_down(&mut self, fault: Fault) {
         self.faults.push(fault);
-    }
-
-    /// I/Os that failed so far.
-    pub(crate) const fn faults(&self) -> u64 {
-        self.faults_met
-    }
-
-    /// How it is set up.
-    pub(crate) const fn setup(&self) -> &Setup {
-        &self.setup
     }
 
     /// Whether a device fails for good.
@@ -414,12 +381,12 @@ impl<M: Machine> World<M> {
         self.faults.iter().any(|f| f.left.is_none())
     }
 
-    /// The devices work again; what was asked has ended. From here on nothing may fail.
+    /// The devices work again, and all requests have ended. From here on nothing may fail.
     pub(crate) fn heal(&mut self, order: u64) -> Result<(), String> {
         self.faults.clear();
         self.rest(order)?;
         self.faulty = false;
-        // It works again, and can promise something.
+        // A flush can promise again.
         self.issue(Op::Flush, Extent::default(), Flags::NONE)?;
         self.rest(order)
     }
@@ -444,7 +411,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// The time passes that the engine waits for. False where it waits for nothing.
+    /// Lets the time pass that the engine waits for. False if it waits for nothing.
     pub(crate) fn pass(&mut self) -> Result<bool, String> {
         let Some(at) = self.machine.wakeup() else { return Ok(false) };
         self.now = self.now.max(at.0);
@@ -452,16 +419,16 @@ impl<M: Machine> World<M> {
         Ok(true)
     }
 
-    /// Executes one I/O, or where none is in flight lets time pass. False where there is nothing to wait for. `order`
-    /// chooses.
+    /// Executes one I/O, or lets time pass if none is in flight. False if there is nothing to wait
+    /// for. `order` chooses.
     pub(crate) fn advance(&mut self, order: u64) -> Result<bool, String> {
-        // Any order that differs from one I/O to the next will do.
+        // Any order that varies will do.
         let which = order.wrapping_mul(self.now | 1).rotate_right(7) as usize;
         Ok(self.execute(which)? || self.pass()?)
     }
 
-    /// Lets all that is in flight take effect, and what comes of it, until nothing is left. An engine whose area is
-    /// damaged may go on trying for ever, but must leave no request waiting for that.
+    /// Executes all I/Os in flight and all that follow. An engine with a damaged area may try for
+    /// ever, but no request may wait for that.
     pub(crate) fn rest(&mut self, order: u64) -> Result<(), String> {
         let tries_for_ever = self.damaged || self.is_broken();
         let most = if tries_for_ever { RESTS_WITHIN / 20 } else { RESTS_WITHIN };
@@ -490,12 +457,12 @@ impl<M: Machine> World<M> {
         self.rest(order)
     }
 
-    /// All came to rest and the engine was stopped in order.
+    /// Everything ended, and the engine was stopped in order.
     pub(crate) fn stopped(&mut self) {
         self.past.model.stopped();
     }
 
-    /// Somebody else writes home, and sees to it that it stays.
+    /// Somebody else writes home, durably.
     pub(crate) fn by_another(&mut self, extent: Extent) -> Result<(), String> {
         let bytes = self.past.by_another(extent)?;
         let mut medium = self.medium.borrow_mut();
@@ -504,16 +471,17 @@ impl<M: Machine> World<M> {
         Ok(())
     }
 
-    /// The power fails: what is left on the devices, chosen by `rng`, and what clients may find.
+    /// The power fails: the contents of the devices, chosen by `rng`, and the clients'
+    /// expectations.
     pub(crate) fn cut(&self, rng: &mut Pcg64Mcg) -> (Image, Past) {
         let mut past = self.past.clone();
         past.model.crash();
         (self.medium.borrow().crash(rng), past)
     }
 
-    /// The engine dies and the devices live on: what is left on them, and what clients may find: where home `alone` always
-    /// had all there was, every write that had ended. Elsewhere the area may have been about to learn of one, and no more is
-    /// promised than after a loss of power.
+    /// The engine dies and the devices live on: their contents, and the clients' expectations. If
+    /// home `alone` always was complete, every ended write is there. Otherwise the area may lack
+    /// news of a write, and the promises are those of a power failure.
     pub(crate) fn killed(&self, alone: bool, rng: &mut Pcg64Mcg) -> (Image, Past) {
         let mut past = self.past.clone();
         if alone {
@@ -523,7 +491,7 @@ impl<M: Machine> World<M> {
         (self.medium.borrow().kill(rng), past)
     }
 
-    /// Whether home alone, without the engine, is what clients know. Nothing is in flight.
+    /// Whether home alone, without the engine, has the clients' data. Nothing is in flight.
     pub(crate) fn bare_home(&self) -> Result<(), String> {
         let medium = self.medium.borrow();
         let stained = self.machine.stained();

@@ -1,5 +1,5 @@
-//! The least engine: every request goes home, and a copy of one page stands in the area. Each of its mistakes is one
-//! that real engines make; the enumerator must find it.
+//! The smallest engine: every request goes home, and a copy of one page stands in the area. Each of
+//! its mistakes is one of real engines; the enumerator must find it.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -12,13 +12,13 @@ use seekless_engine::{
 };
 use seekless_sim::crash::{Disk, Machine, Mended, Refused, Setup};
 
-/// What it does wrong.
+/// Its mistake.
 #[repr(u8)]
 pub(crate) enum Wrong {
     Nothing,
     /// A flush ends without one of the device.
     FlushLies,
-    /// FUA is not passed on.
+    /// FUA is dropped.
     FuaForgotten,
     /// A write ends when it is sent.
     EndsEarly,
@@ -26,7 +26,7 @@ pub(crate) enum Wrong {
     StaleCopy,
     /// The area's copy is written home at attach, though home is newer.
     RecoveryGoesBack,
-    /// Recovery writes home before what it writes is safe elsewhere.
+    /// Recovery writes home before its data is safe elsewhere.
     RecoveryIsTorn,
     /// The copy is read without a checksum.
     TrustsTheArea,
@@ -100,7 +100,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
         Ok(Mended::But(Some(Vec::new())))
     }
 
-    /// The copy is made anew, whatever stood there.
+    /// The copy is made again, whatever stood there.
     fn attach(
         setup: &Setup,
         area: &mut Disk,
