@@ -16,7 +16,7 @@ use super::program::{HostError, alive, attempt, end_process, marked};
 
 /// The kind of an entry, which decides how it is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LedgerEntry {
+pub(crate) enum LedgerEntry {
     /// A file system is mounted at the path.
     Mount,
     /// A loop device is attached to the file.
@@ -49,7 +49,8 @@ impl LedgerEntry {
     }
 }
 
-/// Longest wait for the lock. A child that a killed study had just started holds the lock until the child runs its program.
+/// Longest wait for the lock. A child that a killed study had just started holds the lock until the
+/// child runs its program.
 const LOCK_MOST: Duration = Duration::from_secs(2);
 
 /// Whether this process got the lock.
@@ -100,8 +101,7 @@ impl Ledger {
     }
 
     /// The study's folder, which marks its programs.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
@@ -135,10 +135,7 @@ impl Ledger {
     }
 
     /// Records, durably, that this action is about to start.
-    ///
-    /// # Errors
-    /// The entry cannot be written; then the action must not start.
-    pub fn note(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
+    pub(crate) fn note(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
         let path = self.path();
         let line = format!("{}\t{}\n", what.word(), place.display());
         File::options()
@@ -152,10 +149,7 @@ impl Ledger {
     }
 
     /// Records that this action was undone.
-    ///
-    /// # Errors
-    /// The entry cannot be written. A later process will find that the action is already undone.
-    pub fn forget(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
+    pub(crate) fn forget(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
         if let Some(i) = self.entries.iter().rposition(|e| e.0 == what && e.1 == place) {
             self.entries.remove(i);
         }
@@ -176,11 +170,7 @@ impl Ledger {
     }
 
     /// Undoes all entries, the last one first.
-    ///
-    /// # Errors
-    /// The first entry that cannot be undone. It stays in the ledger; the other entries are still
-    /// tried.
-    pub fn undo_all(&mut self) -> Result<Vec<String>, HostError> {
+    pub(crate) fn undo_all(&mut self) -> Result<Vec<String>, HostError> {
         if self.entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -202,10 +192,7 @@ impl Ledger {
     }
 
     /// Undoes this entry and all later ones.
-    ///
-    /// # Errors
-    /// As [`Self::undo_all`].
-    pub fn undo_from(&mut self, entries: usize) -> Result<(), HostError> {
+    pub(crate) fn undo_from(&mut self, entries: usize) -> Result<(), HostError> {
         while self.entries.len() > entries {
             let Some((what, place)) = self.entries.last().cloned() else { break };
             undo(what, &place, &self.dir)?;
@@ -214,16 +201,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Number of entries.
-    #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Whether there are no entries.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 
@@ -374,7 +353,7 @@ mod tests {
     fn the_next_process_undoes_the_entries_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let (mut ledger, done) = Ledger::open(dir.path()).unwrap();
-        assert!(done.is_empty() && ledger.is_empty());
+        assert!(done.is_empty() && ledger.entries.is_empty());
         let (ours, theirs) = (ledger.dir().join("disk.img"), ledger.dir().join("keep"));
         std::fs::write(&theirs, "x").unwrap();
         ledger.note(LedgerEntry::Files, &ours).unwrap();
@@ -389,7 +368,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let (ledger, done) = Ledger::open(dir.path()).unwrap();
         assert_eq!(done, [format!("removed {}", ours.display())]);
-        assert!(ledger.is_empty() && theirs.exists() && !ours.exists() && !path.exists());
+        assert!(ledger.entries.is_empty() && theirs.exists() && !ours.exists() && !path.exists());
         drop(ledger);
         let other = tempfile::tempdir().unwrap();
         for place in
@@ -431,7 +410,7 @@ mod tests {
         }
         let reaper = std::thread::spawn(move || child.wait().unwrap());
         let (ledger, _) = Ledger::open(&place).unwrap();
-        assert!(ledger.is_empty());
+        assert!(ledger.entries.is_empty());
         assert!(!reaper.join().unwrap().success(), "it was ended");
         assert!(marked("tool", &place).is_empty());
     }
