@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::files::Files;
-use crate::host::{self, Loop, Mount, Numbers, Server, run};
+use crate::host::{self, Loop, Mount, Numbers, Server, run, with};
 use crate::need;
 
 /// A file system: how it is made and checked.
@@ -36,10 +36,6 @@ fn xfs_lives_on_a_volume_that_is_re_laid_under_it() {
         check: &["xfs_repair", "-n"],
         check_file: &["xfs_repair", "-n", "-f"],
     });
-}
-
-fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
-    command.iter().copied().chain([target]).collect()
 }
 
 fn lives(kind: &Kind) {

@@ -113,6 +113,20 @@ pub(crate) fn seekless() -> Command {
     Command::new(crate::PROGRAM)
 }
 
+/// A command and its last argument.
+pub(crate) fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
+    command.iter().copied().chain([target]).collect()
+}
+
+/// The answer of `seekless volume status --json`. `rest`: `--area`, if no server runs.
+pub(crate) fn status(image: &Path, rest: &[&str]) -> Value {
+    let output =
+        seekless().args(["volume", "status", "--json"]).arg(image).args(rest).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
+        panic!("{e}: {}", String::from_utf8_lossy(&output.stderr));
+    })
+}
+
 /// A running `seekless serve`. Dropping it stops it, by force if need be, and takes its mount away.
 pub(crate) struct Server {
     child: Child,

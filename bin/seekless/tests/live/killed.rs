@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, attempt, run, seekless};
+use crate::host::{self, Loop, Mount, Numbers, Server, attempt, run, seekless, status, with};
 use crate::need;
 use crate::workloads::{Blocks, Files, Fio, Git, Workload};
 
@@ -74,19 +73,6 @@ fn xfs_survives_kills_with_replicas_and_writes_absorbed() {
 
 fn kills() -> u64 {
     host::rounds("SEEKLESS_KILLS", 2, 12)
-}
-
-fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
-    command.iter().copied().chain([target]).collect()
-}
-
-/// What the server says of itself; of an area, where it does not run.
-fn status(image: &Path, rest: &[&str]) -> Value {
-    let output =
-        seekless().args(["volume", "status", "--json"]).arg(image).args(rest).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
-        panic!("{e}: {}", String::from_utf8_lossy(&output.stderr));
-    })
 }
 
 /// What the server has moved since it began, and whether it moves something just now.

@@ -17,7 +17,7 @@ use seekless_serve::Address;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless};
+use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with};
 use crate::need;
 
 struct Kind {
@@ -75,21 +75,12 @@ fn xfs_ages_as_on_a_bare_disk() {
     ages(&XFS);
 }
 
-fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
-    command.iter().copied().chain([target]).collect()
-}
-
 /// Runs `seekless`; it must succeed.
 fn ours(args: &[&str]) -> String {
     let output = seekless().args(args).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{args:?}: {said}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-fn status(image: &Path, rest: &[&str]) -> Value {
-    let image = image.to_str().unwrap();
-    serde_json::from_str(&ours(&[&["volume", "status", image, "--json"], rest].concat())).unwrap()
 }
 
 /// One volume of seekless's, two bare disks, and files that stand on all of them.
@@ -338,9 +329,7 @@ fn ages(kind: &Kind) {
         let now = status(&image, &[]);
         suspended += u64::from(now["replicas"]["suspended"] == true);
         settle(&image);
-        if percent == 60 {
-            files_can_be_named(&image, &twins);
-        }
+        replicate_files(&image, &twins);
         // Once more, from where replicas stand by now.
         mounts.into_iter().for_each(Mount::unmount);
         mounts = mount(&device);
@@ -413,20 +402,29 @@ fn ages(kind: &Kind) {
     assert!(ours * 3 <= looks, "of {looks} looks ours was another than both bare disks at {ours}");
 }
 
-/// The largest file is replicated beside another; a file elsewhere is not.
-fn files_can_be_named(image: &Path, twins: &Twins) {
-    let largest = twins.files.iter().max_by_key(|(_, (len, _))| *len);
-    let (&file, &(len, _)) = largest.unwrap();
-    let near = Twins::path(&twins.roots[0], *twins.files.keys().next().unwrap());
-    let name = Twins::path(&twins.roots[0], file);
-    let path = |p: &Path| p.to_str().unwrap().to_owned();
-    let (image, near) = (path(image), path(&near));
-    let args = ["volume", "replicate", &image, "--near", &near, "--json", "--file"];
-    let said = ours(&[&args[..], &[&path(&name)]].concat());
-    let said: Value = serde_json::from_str(&said).unwrap();
-    let asked = said["asked_bytes"].as_u64().unwrap();
-    assert!(asked >= len as u64 && asked < len as u64 + (64 << 10), "{len}: {said:#}");
-    let refused = seekless().args(args).arg(&image).output().unwrap();
+/// Asks for replicas of 8 MiB of files beside another file. The learner depends on idle time of the
+/// host; this request does not. A file on another file system is refused.
+fn replicate_files(image: &Path, twins: &Twins) {
+    if status(image, &[])["replicas"]["suspended"] == true {
+        return;
+    }
+    let path = |file: u64| Twins::path(&twins.roots[0], file).to_str().unwrap().to_owned();
+    let image = image.to_str().unwrap();
+    let near = path(*twins.files.keys().next().unwrap());
+    let mut args = vec!["volume", "replicate", image, "--near", &near, "--json"];
+    let (mut bytes, mut names) = (0, Vec::new());
+    for (&file, &(len, _)) in twins.files.iter().rev() {
+        if bytes < 8 << 20 {
+            bytes += len as u64;
+            names.push(format!("--file={}", path(file)));
+        }
+    }
+    let files: Vec<&str> = names.iter().map(String::as_str).collect();
+    let said: Value = serde_json::from_str(&ours(&[&args[..], &files].concat())).unwrap();
+    let (asked, most) = (said["asked_bytes"].as_u64().unwrap(), files.len() as u64 * (64 << 10));
+    assert!(asked >= bytes && asked < bytes + most, "{bytes} B: {said:#}");
+    args.extend(["--file", image]);
+    let refused = seekless().args(args).output().unwrap();
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && words.contains("not on this volume"), "{words}");
 }
