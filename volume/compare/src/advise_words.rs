@@ -1,4 +1,4 @@
-//! An advice in plain sentences. Decides nothing.
+//! Advice in plain sentences.
 
 use crate::advise::{Advice, Change, Tried, Verdict, WORTH};
 use crate::estimate::Gain;
@@ -98,7 +98,7 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
     out
 }
 
-/// What else helps, best first.
+/// Other changes that help, best first.
 fn instead(advice: &Advice) -> Vec<String> {
     let mut others: Vec<&Tried> = advice
         .tried

@@ -1,5 +1,6 @@
-//! Policies compared on a trace and a modelled disk: each learns from the first part of the trace, and serves the rest. It is
-//! the rolling comparison with two folds, of which the first is not served.
+//! Compares policies on a trace and a modelled disk: each learns from the first part of the trace,
+//! and serves the rest. This is the rolling comparison with two folds, of which the first is not
+//! served.
 
 use seekless_block::{Bytes, Sectors};
 use seekless_disk::DeviceSpec;
@@ -12,20 +13,20 @@ use crate::outcome::{Day, Outcome, Run, Split};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, Learning, System};
 
-/// How policies are compared.
+/// Options of a comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How the trace is read and cut: [`crate::Cutting::Train`].
     pub rolling: RollingOptions,
     /// The disk and its surroundings.
     pub host: Host,
-    /// Which policies, in which order.
+    /// The policies, in order.
     pub policies: Vec<Policy>,
-    /// Share of the days, or of the requests, that is learned from, as it is reported.
+    /// Share of the days, or of the requests, for training, as it is reported.
     pub train: f64,
-    /// Size of the optimized area, or the most that replicas take.
+    /// Size of the optimized area, or the limit for replicas.
     pub optimized: Bytes,
-    /// Share of the area that takes in writes, in percent; 0 writes through.
+    /// Share of the write buffer in the area, in percent; 0 writes through.
     pub write_buffer: u8,
 }
 
@@ -42,10 +43,10 @@ impl Options {
     }
 }
 
-/// Compares policies on a trace. `progress` is called now and then.
+/// Compares policies on a trace. Calls `progress` from time to time.
 ///
 /// # Errors
-/// Where the trace cannot be read, is empty, or does not fit the disk.
+/// The trace cannot be read, is empty, or does not fit the disk.
 pub fn simulate(
     source: &Source,
     options: &Options,
@@ -61,7 +62,7 @@ pub fn simulate(
     let (mut runs, mut measured) = (Vec::new(), Vec::new());
     for mut run in ran {
         let days = run.days();
-        // The fold that was learned from has no lap. Judged days count from one.
+        // The training fold has no lap. Judged days count from one.
         let Some(m) = run.laps.pop() else { continue };
         let start = run.area_at.map(|at| at.0);
         let wall_s = run.wall.as_secs_f64();

@@ -1,4 +1,5 @@
-//! A volume and its area, found and locked: by the area's name, or within the device. Attaching it, and what is known of its home.
+//! A volume and its area, found and locked: by the area's name, or inside the device. Attaches the
+//! area, and proves the state of home.
 
 use std::path::{Path, PathBuf};
 
@@ -17,18 +18,18 @@ use crate::backend::identity;
 use crate::backend::region::Region;
 use crate::error::ServeError;
 
-/// What a backing is, together with the area named for it, if any.
+/// A backing, with its area if it has one.
 pub(crate) enum Store {
-    /// A disk without an area that lasts.
+    /// A disk without a lasting area.
     Plain(Opened),
     /// A volume and its area.
     Lasting(Box<Lasting>),
 }
 
-/// Opens a volume and its area without attaching it, `write` to mend it. Nobody else has it meanwhile.
+/// Opens and locks a volume and its area without attaching it; `write` for repairs.
 ///
 /// # Errors
-/// Where either cannot be opened, is in use, or holds no area.
+/// One of them cannot be opened, is in use, or holds no area.
 pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
     let opened = Opened::path(backing, !write)?;
     match Store::open(opened, backing, area, !write)? {
@@ -47,16 +48,16 @@ pub struct Lasting {
     pub(crate) area: Disk,
     pub(crate) superblock: Superblock,
     pub(super) backing: PathBuf,
-    /// Where the area stands, for people.
+    /// Path of the area, for messages.
     pub(crate) place: PathBuf,
-    /// Sectors that home has now.
+    /// Current size of home.
     pub(super) found: Sectors,
-    /// How its guard stood when it was opened.
+    /// State of the guard at opening.
     pub(super) guard: Result<Standing, GuardError>,
 }
 
 impl Store {
-    /// Finds the area of a backing: the one named, or the one within it.
+    /// Finds the area of a backing: the named area, or the one inside it.
     pub(crate) fn open(
         opened: Opened,
         backing: &Path,
@@ -114,7 +115,7 @@ impl Lasting {
                 return Err(guard::of_page(first)
                     .map_or_else(|| refused(backing, why), |page| guarded_by(backing, &page)));
             }
-            // At the start of a device the locator is a superblock, and there is another copy of it.
+            // At the start of a device the locator is a superblock, which has a second copy.
             Err(_) => {
                 let s = read_superblock(&mut all, Lba(0))
                     .map_err(|e| failed(backing)(e.into()))?
@@ -188,7 +189,7 @@ impl Lasting {
         Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
     }
 
-    /// What the area holds, for whoever only reads; nothing is written.
+    /// The contents of the area, for readers; writes nothing.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
         let proof = self.proof(false);
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
@@ -198,16 +199,16 @@ impl Lasting {
             return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
         }
         match &self.guard {
-            // The region has what somebody wrote over.
+            // The region holds what a program overwrote on the disk.
             Err(GuardError::Wrong { here: true, .. }) | Ok(_) => Ok(examined),
             Err(e) => Err(refused(&self.backing, e.to_string())),
         }
     }
 
-    /// Whether its guard is up, so that the bare disk cannot be mounted; or why that cannot be said.
+    /// True if its guard is up, so that the bare disk cannot be mounted.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The fault of the guard, in words.
     pub fn is_guarded(&self) -> Result<bool, String> {
         match &self.guard {
             Ok(standing) => Ok(standing.is_in_region()),
@@ -215,12 +216,12 @@ impl Lasting {
         }
     }
 
-    /// Mends a guard that [`Self::is_guarded`] is not content with. What was wrong, and whether bytes that somebody
-    /// wrote to the disk without its area are given up for it: those only where `lose`, else nothing is written.
-    /// `None` where nothing was wrong.
+    /// Repairs a guard that [`Self::is_guarded`] refuses. Returns the fault, and whether the repair
+    /// gives up bytes that a program wrote to the disk without its area. Without `lose`, such a
+    /// repair writes nothing. `None`: no fault.
     ///
     /// # Errors
-    /// Where it cannot be mended, where the disk is another one by its name, or a device fails.
+    /// The guard cannot be repaired, the disk has another name, or a device fails.
     pub fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
         let wrong = |e: GuardError| match e {
             GuardError::Device(e) => failed(&self.place)(e.into()),
@@ -235,7 +236,8 @@ impl Lasting {
         }
     }
 
-    /// What is known of home and of its guard; `to_drain` where the area is only to be brought home.
+    /// The proven state of home and of its guard; `to_drain` if the area is only opened for a
+    /// drain.
     fn proof(&self, to_drain: bool) -> Proof {
         let guard = match &self.guard {
             _ if self.superblock.inside => HomeGuard::SameDevice,
@@ -247,19 +249,19 @@ impl Lasting {
         Proof { stamp: self.stamp(), guard, to_drain }
     }
 
-    /// What is free in the ext2, ext3 or ext4 file system at home.
+    /// Free space of the ext2, ext3 or ext4 file system at home.
     pub(crate) fn free_in_ext(&mut self) -> Result<Vec<Extent>, ServeError> {
         let found = crate::ext::free(&mut self.home);
         found.map_err(|e| refused(&self.backing, format!("what is free is not known: {e}")))
     }
 
-    /// What can be proven of home.
+    /// The stamp of home.
     fn stamp(&self) -> [u8; 32] {
         let of_home = || identity::stamp(std::os::fd::AsFd::as_fd(&self.home));
         self.own_stamp().unwrap_or_else(of_home)
     }
 
-    /// Refuses another disk than the area was made for.
+    /// Refuses a disk that the area was not made for.
     fn is_home(&self, moved: bool) -> Result<(), ServeError> {
         let s = &self.superblock;
         let (is, was) = (identity::label(&self.backing), s.label.as_str());
@@ -282,27 +284,27 @@ impl Lasting {
         &mut self.area
     }
 
-    /// What its superblock said when it was opened.
+    /// Its superblock at opening.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// The file or device that the area stands on.
+    /// The file or device of the area.
     #[must_use]
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// Sectors of home as it is now.
+    /// Current size of home.
     #[must_use]
     pub const fn home_capacity(&self) -> Sectors {
         self.found
     }
 
-    /// A device that begins with a page of ours is used through us alone, as a RAID's members are through it: that
-    /// the area was detached in order is proof enough. The times of its last change would prove nothing, since the
-    /// area's own writes change them.
+    /// A device that begins with a page of seekless is used only through seekless, like the members
+    /// of a RAID: an orderly detach is enough proof. Times of change would prove nothing, because
+    /// writes to the area also change them.
     pub(crate) fn own_stamp(&self) -> Option<[u8; 32]> {
         let uuid = self.superblock.uuid.0;
         let mut stamp = [0; 32];
@@ -310,9 +312,9 @@ impl Lasting {
         self.superblock.inside.then_some(stamp)
     }
 
-    /// Attaches: what the area holds is recovered, and it is marked as in use; where it may hold the only copy of
-    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `to_drain`: it is
-    /// only to be brought home, which needs no room for a guard.
+    /// Attaches: recovers the area, and marks it as in use. If the area may hold the only copy of
+    /// some data, the guard goes up. `moved`: home may have another name than before. `to_drain`: a
+    /// drain needs no room for a guard.
     pub(crate) fn attach(
         &mut self,
         config: Config,

@@ -1,4 +1,4 @@
-//! An area for a device that has another size now, or an area of another size.
+//! Divides an area again after a change of its size or of its device's size.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,14 +16,14 @@ use crate::backend::guard::{self, Standing};
 use crate::backend::identity;
 use crate::error::ServeError;
 
-/// Divides the area anew for the sizes that its home and its place have now; its copies are dropped. An area
-/// within its device keeps its own size, since moving it would move home.
+/// Divides the area again for the current sizes of its home and its place; its copies are dropped.
+/// An area inside its device keeps its size, because another size would move home.
 ///
-/// Nothing may stand in the area alone: home is complete before, and stays so. The superblocks go first; a crash
-/// before they are written anew leaves no area, and `make` makes another.
+/// Home must hold all newest data, before and after. The superblocks are erased first: a crash
+/// before the new ones are written leaves no area, and `make` makes another.
 ///
 /// # Errors
-/// Where it was not drained and detached in order, where the new size has no room for it, where it fails.
+/// The area was not drained and detached, has no room in the new size, or cannot be written.
 pub fn resize(
     backing: &Path,
     area: Option<&Path>,
@@ -42,7 +42,6 @@ pub fn resize(
         );
         return Err(refused(backing, why));
     }
-    // As it was divided.
     let contents = s.geometry().map(|g| g.contents(s.area_size));
     let (write_buffer_percent, replicas) = match contents {
         Ok(Contents::Copies { write_buffer_percent }) => (write_buffer_percent, Sectors(0)),
@@ -76,7 +75,7 @@ pub fn resize(
         geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
     } else {
         let Lasting { place, area: disk, mut home, .. } = lasting;
-        // The lock goes with these two, and comes back with the next line; that of home stays.
+        // The lock of the area ends here, and the next line takes it again. The lock of home stays.
         home.forget_guard();
         drop(disk);
         let grown = Opened::path(&place, false)?;
