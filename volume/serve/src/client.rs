@@ -1,5 +1,5 @@
-//! A small NBD client: blocking calls, and requests in flight for those who want several. For tests, the
-//! demo and measurements. It refuses to know what it talks to.
+//! A small NBD client with blocking calls, and with several requests in flight on demand. For
+//! tests, the demo and measurements.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use seekless_nbd::{
 
 use crate::listen::Address;
 
-/// Why a call failed.
+/// A call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The connection failed.
@@ -36,20 +36,20 @@ pub enum ClientError {
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A request that ended.
+/// A finished request.
 #[derive(Debug)]
 pub struct Ended {
-    /// What [`Client::submit`] called it.
+    /// The number from [`Client::submit`].
     pub cookie: u64,
-    /// How.
+    /// The result.
     pub result: Result<(), Errno>,
-    /// What was read; else empty.
+    /// The data of a read; else empty.
     pub data: Vec<u8>,
     /// Runs of block status: bytes and state.
     pub runs: Vec<(u32, u32)>,
 }
 
-/// A request in flight, and what came of it so far.
+/// A request in flight, and its data so far.
 struct Pending {
     cookie: u64,
     data: Vec<u8>,
@@ -72,7 +72,7 @@ impl Client {
     /// Connects to a server and its default export.
     ///
     /// # Errors
-    /// Where it cannot be reached, or refuses.
+    /// The server cannot be reached, or refuses.
     pub fn connect(address: &Address) -> Result<Self, ClientError> {
         let stream: Box<dyn Stream> = match address {
             Address::Unix(path) => Box::new(UnixStream::connect(path)?),
@@ -85,10 +85,10 @@ impl Client {
         Self::new(stream, Options::default())
     }
 
-    /// Shakes hands over a stream.
+    /// Starts a session over a stream.
     ///
     /// # Errors
-    /// Where the server hangs up, breaks the protocol, or refuses.
+    /// The server closes the connection, breaks the protocol, or refuses.
     pub fn new(stream: Box<dyn Stream>, options: Options) -> Result<Self, ClientError> {
         let mut client = Self {
             stream,
@@ -115,16 +115,16 @@ impl Client {
         self.session.size()
     }
 
-    /// What the server offers.
+    /// The server's flags.
     #[must_use]
     pub const fn flags(&self) -> TransmissionFlags {
         self.session.flags()
     }
 
-    /// Sends a request; `payload` is a write's data, else empty.
+    /// Sends a request; `payload` is the data of a write, else empty.
     ///
     /// # Errors
-    /// Where the connection fails.
+    /// The connection fails.
     pub fn submit(
         &mut self,
         command: Command,
@@ -146,7 +146,7 @@ impl Client {
     /// Waits for the next request to end.
     ///
     /// # Errors
-    /// Where the connection fails.
+    /// The connection fails.
     pub fn next_end(&mut self) -> Result<Ended, ClientError> {
         loop {
             if let Some(ended) = self.ended.pop_front() {
@@ -182,7 +182,7 @@ impl Client {
     /// Reads.
     ///
     /// # Errors
-    /// Where the request or the connection fails.
+    /// The request or the connection fails.
     pub fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, ClientError> {
         Ok(self.call(Command::Read, CommandFlags::NONE, offset, len, &[])?.data)
     }
@@ -190,16 +190,16 @@ impl Client {
     /// Writes.
     ///
     /// # Errors
-    /// Where the request or the connection fails.
+    /// The request or the connection fails.
     pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), ClientError> {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.call(Command::Write, CommandFlags::NONE, offset, len, data).map(drop)
     }
 
-    /// Writes, and makes it durable.
+    /// Writes durably.
     ///
     /// # Errors
-    /// Where the request or the connection fails.
+    /// The request or the connection fails.
     pub fn write_fua(&mut self, offset: u64, data: &[u8]) -> Result<(), ClientError> {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.call(Command::Write, CommandFlags::FUA, offset, len, data).map(drop)
@@ -208,15 +208,15 @@ impl Client {
     /// Makes completed writes durable.
     ///
     /// # Errors
-    /// Where the request or the connection fails.
+    /// The request or the connection fails.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         self.call(Command::Flush, CommandFlags::NONE, 0, 0, &[]).map(drop)
     }
 
-    /// Says that bytes are no longer needed.
+    /// Discards bytes.
     ///
     /// # Errors
-    /// Where the request or the connection fails.
+    /// The request or the connection fails.
     pub fn trim(&mut self, offset: u64, len: u32) -> Result<(), ClientError> {
         self.call(Command::Trim, CommandFlags::NONE, offset, len, &[]).map(drop)
     }
@@ -224,7 +224,7 @@ impl Client {
     /// Writes zeroes.
     ///
     /// # Errors
-    /// Where the request or the connection fails.
+    /// The request or the connection fails.
     pub fn write_zeroes(
         &mut self,
         offset: u64,
@@ -234,25 +234,25 @@ impl Client {
         self.call(Command::WriteZeroes, flags, offset, len, &[]).map(drop)
     }
 
-    /// Which runs are holes: bytes, and [`seekless_nbd::STATE_HOLE`] | [`seekless_nbd::STATE_ZERO`].
+    /// Holes, as bytes and [`seekless_nbd::STATE_HOLE`] and [`seekless_nbd::STATE_ZERO`].
     ///
     /// # Errors
-    /// Where the request or the connection fails.
+    /// The request or the connection fails.
     pub fn block_status(&mut self, offset: u64, len: u32) -> Result<Vec<(u32, u32)>, ClientError> {
         Ok(self.call(Command::BlockStatus, CommandFlags::NONE, offset, len, &[])?.runs)
     }
 
-    /// Says goodbye.
+    /// Ends the session in order.
     ///
     /// # Errors
-    /// Where the connection fails.
+    /// The connection fails.
     pub fn disconnect(mut self) -> Result<(), ClientError> {
         let none = CommandFlags::NONE;
         self.session.request(Command::Disconnect, 0, 0, none, &mut self.out);
         Ok(self.stream.write_all(&self.out)?)
     }
 
-    /// One event of the session, after receiving more where it needs more.
+    /// One event of the session; receives more bytes if necessary.
     fn step(&mut self) -> Result<ClientEvent, ClientError> {
         loop {
             let input = self.received.get(self.start..self.end).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Steering a volume from outside its server: the commands a running volume takes, the state it shows, the socket that
-//! carries both, and the administration of a volume whether a server runs or not.
+//! Control of a volume: the commands of a running volume, its state, the socket for both, and
+//! administration with or without a server.
 //!
-//! A server answers on a unix socket in a directory of its user alone. A volume that nobody serves is opened by the
-//! administrator's own process.
+//! A server answers on a unix socket in a directory of its user alone. Without a server, the
+//! administrator's own process opens the volume.
 
 mod administer;
 mod ask;

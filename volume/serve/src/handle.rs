@@ -1,4 +1,4 @@
-//! Setting a server up, and talking to one that runs. It refuses to know how it serves.
+//! Starts a server, and talks to a running one.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -30,12 +30,12 @@ use crate::tap;
 use crate::volume::{Clock, Parts, Volume};
 use crate::watch::{self, About, Board, Shadow, Sources, Watcher};
 
-/// What is served.
+/// The data to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// A regular file or a block device.
     Path(PathBuf),
-    /// So much memory, zeroed; gone when the server is.
+    /// Zeroed memory of this size, which ends with the server.
     Memory(Bytes),
 }
 
@@ -44,27 +44,27 @@ pub enum Backing {
 pub struct Emulation {
     /// The device; it must hold the backing and the optimized area.
     pub disk: Device,
-    /// Its queueing policy.
+    /// Its scheduler.
     pub scheduler: Scheduler,
     /// A queue above the disk's own; `None`: the disk takes every command at once.
     pub host: Option<HostQueue>,
-    /// When it stops its platters.
+    /// When the platters stop.
     pub spin_down: SpinDown,
-    /// How many times faster than the real one; 1 is real time.
+    /// Speed relative to the real disk; 1 is real time.
     pub speed: f64,
-    /// Head positions to record, at most.
+    /// Most head positions to record.
     pub path_max: usize,
 }
 
-/// Makes the shadow of a volume, from the settings of its engine; or says why there can be none.
+/// Makes the shadow of a volume from the settings of its engine. The error says why there is none.
 pub type MakeShadow = Box<dyn FnOnce(&Config) -> Result<Box<dyn Shadow>, String> + Send>;
 
-/// Where commands wait that the disk does not take yet.
+/// A queue of commands that the disk does not take yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostQueue {
-    /// Commands the disk takes at once, the running one included; at least 1.
+    /// Commands that the disk takes at once, with the running one; at least 1.
     pub depth: usize,
-    /// What picks the next for the disk.
+    /// Chooses the next command for the disk.
     pub scheduler: Scheduler,
 }
 
@@ -79,7 +79,7 @@ impl Emulation {
     }
 }
 
-/// How to serve a volume. Sizes that are zero turn their mechanism off.
+/// Options of a server. A size of zero turns its mechanism off.
 pub struct Builder {
     backing: Backing,
     read_only: bool,
@@ -100,7 +100,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A plain pass-through of `backing` under the default export name, listening nowhere.
+    /// A plain pass-through of `backing` with the default export name and without an address.
     #[must_use]
     pub fn new(backing: Backing) -> Self {
         Self {
@@ -137,22 +137,22 @@ impl Builder {
         self
     }
 
-    /// Size of the optimized area: an anonymous file beside the backing. Whole sectors.
+    /// Size of the optimized area, an anonymous file beside the backing. Whole sectors.
     #[must_use]
     pub const fn area(mut self, size: Bytes) -> Self {
         self.area = size;
         self
     }
 
-    /// The directory of the optimized area's file. Needed for block devices, which have none beside them.
+    /// The directory of the optimized area's file. Required for block devices.
     #[must_use]
     pub fn area_dir(mut self, dir: PathBuf) -> Self {
         self.area_dir = Some(dir);
         self
     }
 
-    /// The file or device of an area made by [`crate::area::make`]. An area within the backing is found without.
-    /// Either outlasts the server, and is used instead of one of [`Self::area`].
+    /// The file or device of an area from [`crate::area::make`], used instead of [`Self::area`]. An
+    /// area inside the backing is found by itself.
     #[must_use]
     pub fn area_path(mut self, path: PathBuf) -> Self {
         self.area_path = Some(path);
@@ -166,22 +166,22 @@ impl Builder {
         self
     }
 
-    /// The volume is opened to be drained: its area may lack the room for a guard.
+    /// The volume is opened for a drain: its area may have no room for a guard.
     #[must_use]
     pub const fn to_drain(mut self, yes: bool) -> Self {
         self.drain = yes;
         self
     }
 
-    /// Takes for discarded what is free in the ext2, ext3 or ext4 file system on the volume, which nobody has mounted; the
-    /// volume must keep replicas, and its write buffer nothing that home has not.
+    /// Treats the free space of the unmounted ext2, ext3 or ext4 file system on the volume as
+    /// discarded. The volume must keep replicas, and no newer data may be in its write buffer.
     #[must_use]
     pub const fn free_from_ext(mut self, yes: bool) -> Self {
         self.free_from_ext = yes;
         self
     }
 
-    /// Sets the engine's RAM cache, read-ahead and budgets; capacity and area are set already.
+    /// Sets the engine's RAM cache, read-ahead and budgets; capacity and area are already set.
     #[must_use]
     pub fn engine(mut self, tune: impl FnOnce(&mut Config) + Send + 'static) -> Self {
         self.tune = Box::new(tune);
@@ -195,7 +195,7 @@ impl Builder {
         self
     }
 
-    /// Puts a mechanical disk under the volume.
+    /// Emulates a mechanical disk under the volume.
     #[must_use]
     pub fn emulate(mut self, emulation: Emulation) -> Self {
         self.emulation = Some(emulation);
@@ -209,9 +209,9 @@ impl Builder {
         self
     }
 
-    /// Has the learner tell processes apart by the kernel's block trace of `device`, through which clients use
-    /// the volume or a partition of it; it may come later. Until then, and where it fails, the volume's own
-    /// requests count, as one stream; [`ServerHandle::streams`] says which.
+    /// Lets the learner distinguish processes by the kernel's block trace of `device`, the clients'
+    /// device for the volume or its partition. The device may come later. Without a trace, the
+    /// volume's own requests count as one stream; see [`ServerHandle::streams`].
     #[must_use]
     pub fn observe(mut self, device: PathBuf) -> Self {
         self.observe = Some(device);
@@ -225,7 +225,7 @@ impl Builder {
         self
     }
 
-    /// Has what passes watched; [`ServerHandle::board`] shows it.
+    /// Watches requests and I/Os; see [`ServerHandle::board`].
     #[must_use]
     pub fn watched(mut self, about: About, shadow: Option<MakeShadow>) -> Self {
         self.watched = Some((about, shadow));
@@ -235,8 +235,8 @@ impl Builder {
     /// Starts the volume's thread.
     ///
     /// # Errors
-    /// Where the backing cannot be opened, is no disk, is not whole sectors, or is served by another; where
-    /// the emulated disk is too small; where an address cannot be listened on.
+    /// The backing cannot be opened, is no disk, is not whole sectors, or is in use; the emulated
+    /// disk is too small; an address is not available.
     pub fn spawn(self) -> Result<ServerHandle, ServeError> {
         let opened = match &self.backing {
             Backing::Path(path) => Opened::path(path, self.read_only)?,
@@ -263,7 +263,7 @@ impl Builder {
                 (files, Engine::new(config), None, PathBuf::new())
             }
             Store::Lasting(mut lasting) if self.read_only => {
-                // Nothing is written, not even that it is in use.
+                // Nothing is written, not even a mark of use.
                 let mut config = Config::new(lasting.superblock.home_capacity);
                 (self.tune)(&mut config);
                 let newest = lasting.examine()?;
@@ -278,7 +278,7 @@ impl Builder {
                     engine.seed_free(lasting.free_in_ext()?);
                 }
                 let own = lasting.own_stamp();
-                // Within its disk an area needs no guard: the disk begins with a page of ours.
+                // An area inside its disk needs no guard: the disk begins with a page of seekless.
                 guardable = own.is_some() || lasting.home.guard().is_some();
                 let files = Files::of(lasting.home, lasting.area, own);
                 (files, engine, Some(report), lasting.place)
@@ -390,12 +390,12 @@ impl Builder {
     }
 }
 
-/// How other threads reach the volume's.
+/// Sends commands to the volume's thread.
 #[derive(Clone)]
 struct Link {
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
-    /// Whether home can be kept from being mounted by itself.
+    /// True if a guard can protect home.
     guardable: bool,
 }
 
@@ -416,7 +416,7 @@ impl Link {
     }
 }
 
-/// A server that runs. Dropping it stops it.
+/// A running server. Dropping it stops it.
 pub struct ServerHandle {
     link: Link,
     size: Bytes,
@@ -430,7 +430,7 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// What was found in an area that outlasts the server; `None` where there is none.
+    /// The report of attaching a lasting area; `None` without one.
     #[must_use]
     pub const fn attached(&self) -> Option<&AttachReport> {
         self.attached.as_ref()
@@ -448,63 +448,63 @@ impl ServerHandle {
         self.area
     }
 
-    /// Whether writes are refused.
+    /// True if writes are refused.
     #[must_use]
     pub const fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// The TCP addresses listened on, with the ports that were found.
+    /// The TCP addresses in use, with the actual ports.
     #[must_use]
     pub fn tcp_addresses(&self) -> &[SocketAddr] {
         &self.tcp
     }
 
-    /// What has been done so far.
+    /// Counters so far.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// The server has stopped.
     pub fn stats(&self) -> Result<ServerStats, ServeError> {
         self.link.ask(Control::Stats)
     }
 
-    /// Where the emulated disk's head went; empty where there is none.
+    /// The path of the emulated disk's head; empty without one.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// The server has stopped.
     pub fn head_path(&self) -> Result<Vec<HeadSample>, ServeError> {
         self.link.ask(Control::HeadPath)
     }
 
-    /// Begins the emulated disk's books and head path anew.
+    /// Resets the emulated disk's counters and head path.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// The server has stopped.
     pub fn reset_disk_stats(&self) -> Result<(), ServeError> {
         self.link.send(Control::ResetDisk)
     }
 
-    /// Hands over an administrator's command; see [`Injector::command`].
+    /// Executes an administrator's command; see [`Injector::command`].
     ///
     /// # Errors
-    /// Where the server has stopped; where there is no room for a guard.
+    /// The server has stopped, or there is no room for a guard.
     pub fn command(&self, command: Command) -> Result<(), ServeError> {
         self.injector().command(command)
     }
 
-    /// Moves to a layout in the background; [`ServerStats::progress`] tells how far it is.
+    /// Moves to a layout in the background; [`ServerStats::progress`] shows the progress.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// The server has stopped.
     pub fn install(&self, plan: Plan) -> Result<(), ServeError> {
         self.link.send(Control::Install(plan))
     }
 
-    /// Has the learner make a plan of what it saw, and installs it. Sectors that will have a copy; zero
-    /// without a learner.
+    /// Lets the learner plan now, and installs the plan. Returns the sectors that will have a copy;
+    /// zero without a learner.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// The server has stopped.
     pub fn relearn(&self) -> Result<Sectors, ServeError> {
         let Some(learner) = &self.learner else { return Ok(Sectors(0)) };
         let (reply, answer) = sync_channel(1);
@@ -512,16 +512,16 @@ impl ServerHandle {
         answer.recv().map(Sectors).map_err(|_| ServeError::Stopped)
     }
 
-    /// Where the learner's requests come from.
+    /// The source of the learner's requests.
     #[must_use]
     pub fn streams(&self) -> Streams {
         self.learner.as_ref().map(|l| observe::read(&l.streams)).unwrap_or_default()
     }
 
-    /// Waits until nothing is left to move; false where that took longer than `most`.
+    /// Waits until all moves are done; false after `most`.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// The server has stopped.
     pub fn wait_settled(&self, most: Duration) -> Result<bool, ServeError> {
         let start = std::time::Instant::now();
         while self.stats()?.progress.is_some() {
@@ -533,51 +533,51 @@ impl ServerHandle {
         Ok(true)
     }
 
-    /// A new client's end of a socket; it speaks NBD.
+    /// A new client's end of a socket, for NBD.
     ///
     /// # Errors
-    /// Where the server has stopped, or the host makes no more sockets.
+    /// The server has stopped, or the host has no more sockets.
     pub fn connect(&self) -> Result<UnixStream, ServeError> {
         let (ours, theirs) = UnixStream::pair().map_err(cannot("make a pair of sockets"))?;
         self.link.send(Control::Client(theirs.into()))?;
         Ok(ours)
     }
 
-    /// What the watcher puts down, where there is one.
+    /// The watcher's board, if there is a watcher.
     #[must_use]
     pub fn board(&self) -> Option<Board> {
         self.watcher.as_ref().map(Watcher::board)
     }
 
-    /// A way in for other front ends.
+    /// Access for other front ends.
     #[must_use]
     pub fn injector(&self) -> Injector {
         Injector { link: self.link.clone() }
     }
 
-    /// Stops: no more is taken in, what is in flight ends, what was written becomes durable.
+    /// Stops: takes no more requests, ends those in flight, and makes all writes durable.
     ///
     /// # Errors
-    /// Where the loop failed, or the last writes could not be made durable.
+    /// The loop failed, or the last writes could not be made durable.
     pub fn stop(mut self) -> Result<ServerStats, ServeError> {
         self.end().unwrap_or(Err(ServeError::Stopped))
     }
 
-    /// Waits until the server ends by itself, which it does only when it fails.
+    /// Waits until the server ends by itself, after an error.
     ///
     /// # Errors
-    /// Why it ended.
+    /// The error.
     pub fn wait(mut self) -> Result<ServerStats, ServeError> {
         self.thread.take().and_then(|t| t.join().ok()).unwrap_or(Err(ServeError::Stopped))
     }
 
     fn end(&mut self) -> Option<Result<ServerStats, ServeError>> {
-        // A server that has ended needs no telling.
+        // A server that has ended needs no command.
         let _ = self.link.send(Control::Stop);
         let result = self.thread.take()?.join().ok();
         if let Some(LearnerThread { messages, thread, .. }) = self.learner.take() {
             drop(messages);
-            // It saw its ring abandoned.
+            // The thread sees its ring abandoned.
             let _ = thread.join();
         }
         result
@@ -590,23 +590,24 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Puts requests into a volume from another thread.
+/// Sends requests to a volume from another thread.
 #[derive(Clone)]
 pub struct Injector {
     link: Link,
 }
 
 impl Injector {
-    /// What has been done so far.
+    /// Counters so far.
     pub fn stats(&self) -> Result<ServerStats, ServeError> {
         self.link.ask(Control::Stats)
     }
 
-    /// Hands over an administrator's command. With an area elsewhere nothing is absorbed before the guard is up:
-    /// [`AreaStats::mode`](crate::AreaStats) and [`AreaStats::drained`](crate::AreaStats) tell when a command is done.
+    /// Executes an administrator's command. With an area elsewhere, nothing is absorbed before the
+    /// guard is up. [`AreaStats::mode`](crate::AreaStats) and
+    /// [`AreaStats::drained`](crate::AreaStats) show when a command is done.
     ///
     /// # Errors
-    /// Where the server has stopped; where there is no room for a guard.
+    /// The server has stopped, or there is no room for a guard.
     pub fn command(&self, command: Command) -> Result<(), ServeError> {
         if command == Command::SetMode(Mode::WriteBack) && !self.link.guardable {
             return Err(ServeError::NoGuard);
@@ -614,35 +615,36 @@ impl Injector {
         self.link.send(Control::Command(command))
     }
 
-    /// Where replicas may stand now, and what has one; `None` where the volume has none.
+    /// Free space for replicas, and the existing ones; `None` if the volume has no replicas.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// The server has stopped.
     pub(crate) fn room(&self) -> Result<Option<Room>, ServeError> {
         Room::of_parts(|from| self.link.ask(|reply| Control::Room(from, reply)))
     }
 
-    /// Has replicas written in the background, at the pace of any moving and before those that are learned; what cannot be done, as its place is not free any more or its home has a
-    /// replica, is left out.
+    /// Writes replicas in the background, at the pace of moves and before learned replicas. Skips a
+    /// replica whose place is no longer free, or whose home has one already.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// The server has stopped.
     pub fn replicate(&self, list: Vec<Replica>) -> Result<(), ServeError> {
         self.link.send(Control::Replicate(list, true))
     }
 
-    /// Starts a job; its reply is called when it ends.
+    /// Starts a job; its reply is called at its end.
     ///
     /// # Errors
-    /// Where the server has stopped; the reply is then never called.
+    /// The server has stopped; the reply is then never called.
     pub fn submit(&self, job: Job) -> Result<(), ServeError> {
         self.link.send(Control::Job(job))
     }
 
-    /// Does one request and waits for it. `data` is a write's data, or room for a read's; it comes back.
+    /// Executes one request. `data` is the data of a write, or a buffer for a read; returns this
+    /// buffer.
     ///
     /// # Errors
-    /// How the request failed; [`Errno::Shutdown`] where the server has stopped.
+    /// The error of the request; [`Errno::Shutdown`] if the server has stopped.
     pub fn call(
         &self,
         op: Op,

@@ -1,7 +1,6 @@
-//! A small web server beside the volume, HTTP/1.1, one request a connection. The page that it shows is read-only;
-//! commands come on a unix socket alone. Everything
-//! about it is bounded: connections, bytes of a request, and the time that either may take. It runs in
-//! threads of its own and sees only what a [`Board`] shows, so that no client of it can hold up the volume.
+//! A small web server beside the volume: HTTP/1.1, one request per connection. Its page is
+//! read-only; commands are accepted only on a unix socket. Connections, request sizes and times are
+//! bounded. It runs in its own threads and reads a [`Board`], so clients cannot delay the volume.
 
 mod api;
 mod guard;
@@ -26,17 +25,17 @@ use crate::listen::{Address, Listener};
 use crate::watch::Board;
 use guard::Guard;
 
-/// Connections at a time; more are closed at once.
+/// Most connections; more are closed at once.
 const CONNECTIONS_MAX: usize = 16;
-/// Of a request, its line and headers.
+/// Most bytes of a request line and headers.
 const HEAD_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
-/// Of a command, its body.
+/// Most bytes of a command's body.
 const BODY_MAX: usize = 64 << 10;
-/// A request must have come, and its answer been taken, within so long each.
+/// Longest time for a request to arrive, and for its answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A web server that runs. Dropping it ends it.
+/// A running web server. Dropping it ends it.
 pub struct HttpServer {
     tcp: Option<SocketAddr>,
     stop: Arc<OwnedFd>,
@@ -44,17 +43,17 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Shows `board` at `address`. Without a `token` only this machine may be listened to: a loopback address
-    /// or a unix socket.
+    /// Shows `board` at `address`. Without a `token` the address must be local: loopback or a unix
+    /// socket.
     ///
     /// # Errors
-    /// Where the address can be reached from elsewhere and there is no token; where the token is too short;
-    /// where it cannot be listened on.
+    /// The address is not local and there is no token; the token is too short; the address is not
+    /// available.
     pub fn start(address: &Address, token: Option<&str>, board: Board) -> Result<Self, ServeError> {
         let address = match address {
             Address::Tcp(name) => {
                 let fail = |source| ServeError::Listen { address: format!("tcp:{name}"), source };
-                // Resolved once: what was checked is what is listened on.
+                // Resolved once: the checked address is the one in use.
                 let found: Vec<SocketAddr> = name.to_socket_addrs().map_err(fail)?.collect();
                 if token.is_none() && !found.iter().all(|a| a.ip().to_canonical().is_loopback()) {
                     return Err(ServeError::HttpOpen(name.clone()));
@@ -71,10 +70,10 @@ impl HttpServer {
         Self::run(listener, guard, Content::Board(board))
     }
 
-    /// Takes commands at a unix socket, which only its owner should be able to reach: that of its directory.
+    /// Takes commands at a unix socket. Its directory must restrict access to its owner.
     ///
     /// # Errors
-    /// Where another server listens there, or it cannot be listened on.
+    /// Another server listens there, or the socket is not available.
     pub(crate) fn control(
         socket: &Path,
         answers: Box<dyn ControlAnswers>,
@@ -96,7 +95,7 @@ impl HttpServer {
         Ok(Self { tcp, stop, thread: Some(thread) })
     }
 
-    /// The TCP address listened on, with the port that was found.
+    /// The TCP address in use, with the actual port.
     #[must_use]
     pub const fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp
@@ -107,13 +106,13 @@ impl Drop for HttpServer {
     fn drop(&mut self) {
         ring(&self.stop);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing left to tell.
+            // A thread that panicked returns nothing.
             let _ = thread.join();
         }
     }
 }
 
-/// What every connection needs.
+/// Shared by all connections.
 struct Site {
     guard: Guard,
     content: Content,
@@ -129,12 +128,12 @@ pub(crate) trait ControlAnswers: Send + Sync {
 }
 
 enum Content {
-    /// Only shown.
+    /// Read-only.
     Board(Board),
     Control(Box<dyn ControlAnswers>),
 }
 
-/// Takes connections until told to stop. Those under way end by themselves, within their time.
+/// Accepts connections until told to stop. Open connections end within their time limit.
 fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
     loop {
         let mut ready = [
@@ -151,7 +150,7 @@ fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
         match listener.accept() {
             Ok(fd) => admit(fd, matches!(listener, Listener::Tcp(_)), site),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => {}
-            // No descriptors or memory: wait for connections to end, not in a tight circle.
+            // No descriptors or memory: waits a little for connections to end.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
@@ -164,7 +163,7 @@ fn admit(fd: OwnedFd, tcp: bool, site: &Arc<Site>) {
     }
     let work = move || {
         let of = &place.0;
-        // A client that goes away, or is late, needs no answer.
+        // A client that has gone, or is late, needs no answer.
         let _ = if tcp {
             let stream = TcpStream::from(fd);
             stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
@@ -174,11 +173,11 @@ fn admit(fd: OwnedFd, tcp: bool, site: &Arc<Site>) {
         };
     };
     let builder = std::thread::Builder::new().name("seekless-http-1".into()).stack_size(256 << 10);
-    // Where the host starts no thread the connection is closed, and its place is free again.
+    // If the host starts no thread, the connection closes and its place is free again.
     let _ = builder.spawn(work);
 }
 
-/// A connection's place; free again however the connection ends.
+/// The place of a connection, free again at its end.
 struct Place(Arc<Site>);
 
 impl Drop for Place {
@@ -187,7 +186,7 @@ impl Drop for Place {
     }
 }
 
-/// A stream whose reads and writes wait no longer than is left.
+/// A stream with a time limit for reads and writes.
 struct Timed<S> {
     stream: S,
     until: Instant,
@@ -268,11 +267,11 @@ impl Answer {
     }
 }
 
-/// What a request asks for.
+/// A parsed request.
 enum Asked {
     /// Already answered.
     Answered(Answer),
-    /// A command, in a body of this length.
+    /// A command with a body of this length.
     Command(usize),
 }
 

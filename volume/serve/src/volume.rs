@@ -1,6 +1,5 @@
-//! One volume, driven by one thread: the engine, the memory it speaks of, and the device I/O it asks for.
-//! Front ends start requests and collect the ends of those that did not end at once. It refuses to know
-//! who they are, and decides nothing: every decision is the engine's.
+//! One volume, driven by one thread: the engine, its memory, and its device I/O. Front ends start
+//! requests, and collect those that did not end at once. All decisions are the engine's.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -29,11 +28,11 @@ use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
 use crate::server::AreaStats;
 use crate::tap::Tap;
 
-/// How long replicas that were asked for hold up the end.
+/// Longest delay of a stop by replicas on request.
 const REPLICATE_MOST: seekless_block::Duration = seekless_block::Duration(5_000_000_000);
 
-/// Real time, times a factor. With an infinite one it is real time that jumps over what the emulated disk is waited for, so that
-/// nothing else is made longer.
+/// Real time, times a factor. With an infinite factor, time jumps over waits for the emulated disk,
+/// and is real otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
@@ -46,12 +45,12 @@ impl Clock {
         Self { start: Instant::now(), speed, skipped: 0 }
     }
 
-    /// Whether the disk is waited for.
+    /// True if waits for the disk are skipped.
     const fn jumps(&self) -> bool {
         self.speed.is_infinite()
     }
 
-    /// It is `then` already.
+    /// Jumps to `then`.
     fn jump(&mut self, then: SimTime) {
         self.skipped += then.since(self.now()).0;
     }
@@ -64,7 +63,7 @@ impl Clock {
         SimTime((ns as f64 * self.speed) as u64)
     }
 
-    /// How long to sleep from `now` until `then`.
+    /// Time to sleep from `now` until `then`.
     pub(crate) fn wait(&self, now: SimTime, then: SimTime) -> std::time::Duration {
         let ns = then.since(now).0;
         if self.speed == 1.0 || self.jumps() {
@@ -79,36 +78,36 @@ impl Clock {
 pub(crate) struct Finished<O> {
     pub(crate) owner: O,
     pub(crate) result: Result<(), Errno>,
-    /// A read's data, from the buffer's start; to be given back.
+    /// The data of a read, at the buffer's start; the receiver returns the buffer.
     pub(crate) buf: Option<Vec<u8>>,
-    /// The answer to a block status question.
+    /// The answer to a block status request.
     pub(crate) runs: Vec<(u32, u32)>,
 }
 
-/// Where a job's buffer goes back to.
+/// Where a job's buffer returns to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
     /// The request's own buffer.
     Client(usize),
     /// A read buffer of the engine.
     Buffer(usize),
-    /// Elsewhere: read data is copied there.
+    /// A bounce buffer: read data is copied from it.
     Bounce,
 }
 
-/// An I/O that was not done at once.
+/// An I/O in progress.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     io: Io,
     home: Home,
 }
 
-/// What a volume is made with.
+/// Parts of a volume.
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
-    /// Whether the engine's area outlasts the server.
+    /// True if the area outlasts the server.
     pub(crate) lasting: bool,
-    /// It was attached to be drained: nothing is absorbed or replicated.
+    /// Attached for a drain: absorbs and replicates nothing.
     pub(crate) drain: bool,
     pub(crate) files: Arc<Files>,
     pub(crate) workers: usize,
@@ -119,7 +118,7 @@ pub(crate) struct Parts {
     pub(crate) tap: Option<Tap>,
 }
 
-/// See the module. `O` is what a front end knows a request by.
+/// `O` identifies a request to its front end.
 pub(crate) struct Volume<O> {
     engine: Engine,
     clock: Clock,
@@ -131,32 +130,32 @@ pub(crate) struct Volume<O> {
     workers: Workers,
     emulated: Option<Emulated>,
     finished: VecDeque<Finished<O>>,
-    /// The host's word about the I/O that is being reported to the engine.
+    /// The host's error for the I/O being reported to the engine.
     errno: Errno,
     observer: Option<Producer<Request>>,
     unobserved: u64,
     tap: Option<Tap>,
-    /// Checksums on their way to the engine.
+    /// Checksums for the engine.
     sums: Vec<PageSum>,
     lasting: bool,
     detaching: bool,
-    /// Since when it is to be put to rest.
+    /// Start of saving the area.
     resting: Option<SimTime>,
     guarding: Guarding,
     /// The last I/O that failed.
     failure: Option<IoFailure>,
 }
 
-/// An I/O that the host refused.
+/// A failed I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFailure {
-    /// Of home or of the area.
+    /// Home or the area.
     pub target: Target,
-    /// What.
+    /// The operation.
     pub op: Op,
-    /// Where.
+    /// The sectors.
     pub extent: Extent,
-    /// The host's word, as clients get it.
+    /// The error, as clients get it.
     pub errno: Errno,
 }
 
@@ -193,12 +192,12 @@ impl<O> Volume<O> {
         Ok(volume)
     }
 
-    /// Reads the clock; what follows happens then.
+    /// Reads the clock for the following calls.
     pub(crate) fn refresh(&mut self) {
         self.now = self.now.max(self.clock.now());
     }
 
-    /// Starts a request. `Some` where it ended at once; else it ends in [`Self::drain`] under `owner`.
+    /// Starts a request. `Some` if it ended at once; else it ends in [`Self::drain`] under `owner`.
     #[inline]
     pub(crate) fn start(
         &mut self,
@@ -228,13 +227,13 @@ impl<O> Volume<O> {
         self.engine.handle(self.now, Input::Request { id: RequestId(id as u64), request });
         self.pump(&mut current);
         if current.result.is_none() {
-            // It outlives the call, and part of it may have come from RAM.
+            // It outlives the call, and part of its data may have come from RAM.
             self.memories.detach(&mut current);
         }
         current.result
     }
 
-    /// Asks which runs are holes; the answer comes through [`Self::drain`].
+    /// Asks for holes; the answer comes through [`Self::drain`].
     pub(crate) fn ask_status(&mut self, owner: O, at: u64, len: u32) {
         self.question(owner, Work::Status, at, len);
     }
@@ -252,18 +251,18 @@ impl<O> Volume<O> {
         }
     }
 
-    /// Whether reads go home although copies stand.
+    /// With `on`, reads go home even if copies exist.
     pub(crate) fn bypass(&mut self, on: bool) {
         self.engine.handle(self.now, Input::Bypass(on));
     }
 
-    /// A new layout.
+    /// Installs a new layout.
     pub(crate) fn install(&mut self, plan: Plan) {
         self.engine.handle(self.now, Input::Install(plan));
         self.pump_background();
     }
 
-    /// Carries out an administrator's command.
+    /// Executes an administrator's command.
     pub(crate) fn command(&mut self, command: Command) {
         match command {
             Command::SetMode(mode) => self.set_mode(mode),
@@ -271,7 +270,7 @@ impl<O> Volume<O> {
         }
     }
 
-    /// Where writes go from now on.
+    /// Changes the mode.
     fn set_mode(&mut self, mode: Mode) {
         if self.guarding.want(mode) || self.files.guard().is_none() {
             self.obey(mode);
@@ -285,7 +284,7 @@ impl<O> Volume<O> {
         self.pump_background();
     }
 
-    /// Replicas to be written, soon where somebody waits for them.
+    /// Writes replicas; `soon` if an administrator asks.
     pub(crate) fn replicate(&mut self, list: Vec<Replica>, soon: bool) {
         if !self.guarding.holds() {
             let input = if soon { Input::ReplicateSoon(list) } else { Input::Replicate(list) };
@@ -294,7 +293,7 @@ impl<O> Volume<O> {
         }
     }
 
-    /// A part of where replicas may stand, and of what has one; `None` where there are none.
+    /// A part of the free space for replicas and of the existing ones; `None` without replicas.
     pub(crate) fn room(&self, from: RoomFrom) -> RoomReply {
         self.engine.replicated().map(|state| {
             let part = self.engine.room_part(from);
@@ -306,7 +305,7 @@ impl<O> Volume<O> {
         })
     }
 
-    /// Everything goes home.
+    /// Brings everything home.
     fn drain_area(&mut self) {
         self.guarding.want_home();
         self.engine.handle(self.now, Input::Command(Command::Drain));
@@ -315,12 +314,12 @@ impl<O> Volume<O> {
         self.guard();
     }
 
-    /// Whether home's ends stand elsewhere, so that nobody mounts it by itself.
+    /// True if home's ends are elsewhere, so that nobody mounts the bare disk.
     pub(crate) fn is_guarded(&self) -> bool {
         self.files.guard().is_some_and(Region::is_in_region)
     }
 
-    /// Moves the guard, where that is due.
+    /// Moves the guard if that is due.
     fn guard(&mut self) {
         if self.files.guard().is_none() {
             return;
@@ -345,7 +344,7 @@ impl<O> Volume<O> {
         }
     }
 
-    /// What waited for the guard goes on.
+    /// Continues I/Os that waited for the guard.
     fn guard_moved(&mut self, result: Result<(), Errno>) {
         if let Err(errno) = result {
             let (target, op, extent) = (Target::Home, Op::Write, Extent::new(0, EDGE));
@@ -358,13 +357,14 @@ impl<O> Volume<O> {
         self.guard();
     }
 
-    /// Has the area put to rest, once nobody asks for anything any more. True where that is done.
+    /// Saves the area, after the last request. True once that is done.
     pub(crate) fn detach(&mut self) -> bool {
         if !self.lasting {
             return true;
         }
         if !self.detaching {
-            // What was asked for is written while that takes no long time: it would write home after the proof.
+            // Replicas on request are written first, within a time limit: later writes to home
+            // would break the proof.
             self.guarding.hold();
             let since = *self.resting.get_or_insert(self.now);
             if self.engine.is_replicating() && self.now.since(since) < REPLICATE_MOST {
@@ -375,8 +375,8 @@ impl<O> Volume<O> {
                 return false;
             }
             self.detaching = true;
-            // Should something be on its way home just now, the proof fails at the next attach, and copies
-            // are compared before they are used.
+            // If an I/O to home is in flight now, the proof fails at the next attach, and copies
+            // are compared before use.
             let stamp = self.files.stamp_home();
             self.engine.handle(self.now, Input::Detach { stamp });
             self.pump_background();
@@ -384,7 +384,7 @@ impl<O> Volume<O> {
         self.engine.is_detached()
     }
 
-    /// How the area stands.
+    /// State of the area.
     pub(crate) fn area(&self) -> AreaStats {
         AreaStats {
             lasting: self.lasting,
@@ -399,7 +399,7 @@ impl<O> Volume<O> {
         }
     }
 
-    /// Takes in what the workers, the emulated disk and the clock have brought.
+    /// Handles results of workers, the emulated disk and the clock.
     pub(crate) fn advance(&mut self) {
         while let Some(ended) = self.workers.ended() {
             self.ended(ended);
@@ -420,7 +420,7 @@ impl<O> Volume<O> {
         self.guard();
     }
 
-    /// How long nothing will happen by itself.
+    /// Time until something happens by itself.
     pub(crate) fn idle_for(&mut self) -> Option<std::time::Duration> {
         let disk = self.emulated.as_ref().and_then(Emulated::next_event);
         if let Some(then) = disk.filter(|_| self.clock.jumps()) {
@@ -430,17 +430,17 @@ impl<O> Volume<O> {
         Some(self.clock.wait(self.clock.now(), next))
     }
 
-    /// The requests that ended since the last call.
+    /// The next request that has ended.
     pub(crate) fn drain(&mut self) -> Option<Finished<O>> {
         self.finished.pop_front()
     }
 
-    /// Whether nothing is in flight.
+    /// True if nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.memories.requests.is_empty() && self.questions.is_empty()
     }
 
-    /// Whether copies are on their way to their places.
+    /// True while copies are being moved to their places.
     pub(crate) fn is_moving(&self) -> bool {
         self.engine.progress().is_some()
     }
@@ -467,12 +467,12 @@ impl<O> Volume<O> {
         }
     }
 
-    /// The ring of observations is at least half full.
+    /// True if the ring of observations is at least half full.
     pub(crate) fn observer_needs_room(&self) -> bool {
         self.observer.as_ref().is_some_and(|r| r.slots() * 2 < r.buffer().capacity())
     }
 
-    /// Ends the workers, after what they have to do, and makes what was written durable.
+    /// Ends the workers after their jobs, and makes all writes durable.
     pub(crate) fn stop(self) -> Result<(), Errno> {
         self.workers.stop();
         let home = Target::Home;
@@ -483,7 +483,7 @@ impl<O> Volume<O> {
         self.pump(&mut Current::nobody());
     }
 
-    /// Does what the engine says until it says nothing.
+    /// Executes the engine's outputs until there are none.
     fn pump(&mut self, current: &mut Current<'_>) {
         while let Some(output) = self.engine.poll() {
             match output {
@@ -515,7 +515,7 @@ impl<O> Volume<O> {
         }
     }
 
-    /// Starts an I/O; does it at once where that cannot block.
+    /// Starts an I/O; executes it at once if that cannot block.
     fn submit(&mut self, io: Io, current: &mut Current<'_>) {
         let concerns = || concerns(self.files.guard(), &io);
         if self.guarding.park(&io, concerns) {
@@ -559,15 +559,15 @@ impl<O> Volume<O> {
         }
     }
 
-    /// Has the host read while the emulated disk takes its time: a read that waits for the host only after
-    /// that would be late.
+    /// Lets the host read ahead while the emulated disk takes its time: otherwise the read would be
+    /// late.
     fn fetch(&mut self, io: &Io) {
         let (at, len) = (io.extent.start.0.saturating_mul(SECTOR_BYTES), io.extent.bytes().0);
         if io.op != Op::Read || self.files.holds(io.target, at, len) {
             return;
         }
         let (name, work) = (JobName::Hint, Work::WillNeed(io.target));
-        // Where the worker is gone, the read itself will tell.
+        // If the worker is gone, the read itself will fail.
         let _ = self.workers.send(Job { name, work, at, len, buf: Vec::new(), from: 0 });
     }
 
@@ -591,7 +591,7 @@ impl<O> Volume<O> {
         }
     }
 
-    /// Tells the engine how an I/O ended.
+    /// Reports the end of an I/O to the engine.
     fn report(&mut self, io: &Io, result: Result<(), Errno>) {
         if let Some(disk) = &mut self.emulated
             && let Some(due) = disk.due(io.id)
@@ -607,7 +607,7 @@ impl<O> Volume<O> {
         self.engine.handle(self.now, Input::Done { io: io.id, result });
     }
 
-    /// Hands an I/O to the workers, or does it at once if that does not wait.
+    /// Gives an I/O to the workers, or executes it at once if that does not wait.
     fn carry_out(&mut self, running: Running) {
         let io = running.io;
         let mut nobody = Current::nobody();
@@ -635,8 +635,8 @@ impl<O> Volume<O> {
         }
     }
 
-    /// The memory of an I/O as a buffer that a worker can own: the thing itself where it is a buffer of
-    /// its own, else a bounce buffer.
+    /// The memory of an I/O as a buffer for a worker: its own buffer if it has one, else a bounce
+    /// buffer.
     fn lend(&mut self, io: &Io) -> (Vec<u8>, usize, Home) {
         let Some(memory) = io.memory else { return (Vec::new(), 0, Home::Bounce) };
         let len = io.extent.bytes().0 as usize;
@@ -644,8 +644,8 @@ impl<O> Volume<O> {
         match memory {
             Memory::Client { id, .. } => {
                 let id = id.0 as usize;
-                // Only where the I/O covers the whole request: bytes that another I/O puts into the
-                // buffer meanwhile would be lost when it returns.
+                // Only if the I/O covers the whole request: otherwise bytes from other I/Os would
+                // be lost when the buffer returns.
                 if let Some(inflight) = self.memories.requests.get_mut(id)
                     && len == inflight.bytes
                 {
@@ -655,7 +655,7 @@ impl<O> Volume<O> {
                     return (buf, from, Home::Client(id));
                 }
             }
-            // A piece from the middle of a buffer is copied: other pieces of it may be under way too.
+            // A piece inside a buffer is copied: other pieces may be in flight too.
             Memory::Buffer { index, offset } if offset.0 == 0 => {
                 let index = index as usize;
                 let buf = std::mem::take(self.memories.read_buffer(index));
@@ -673,12 +673,12 @@ impl<O> Volume<O> {
         (bounce, 0, Home::Bounce)
     }
 
-    /// An I/O is in flight no more.
+    /// Removes an I/O in flight.
     fn ran(&mut self, io: IoId) -> Option<Running> {
         self.running.get_mut(io.0 as usize).and_then(Option::take)
     }
 
-    /// A job came back.
+    /// Handles a finished job.
     fn ended(&mut self, ended: Ended) {
         let io = match ended.name {
             JobName::Io(io) => io,
@@ -714,14 +714,14 @@ impl<O> Volume<O> {
         self.pump_background();
     }
 
-    /// A worker is gone, which only a bug can bring about: the job fails.
+    /// Fails a job without a worker, which only a bug can cause.
     fn worker_lost(&mut self, job: Job) {
         let Job { name, buf, .. } = job;
         self.ended(Ended { name, result: Err(Errno::Io), buf, runs: Vec::new() });
     }
 }
 
-/// Whether an I/O concerns what the guard moves.
+/// True if an I/O touches the sectors that the guard moves.
 fn concerns(region: Option<&Region>, io: &Io) -> bool {
     io.target == Target::Home
         && io.op != Op::Flush

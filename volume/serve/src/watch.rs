@@ -1,6 +1,6 @@
-//! The watcher's thread: four times a second it empties the tap, asks the volume how it stands, feeds the
-//! shadow of the vanilla system, and puts down what is to be shown. However many look at it, the volume is
-//! asked no more often. It refuses to know how anything is shown.
+//! The watcher's thread. Four times per second it empties the tap, reads the volume's counters,
+//! feeds the shadow of the vanilla system, and updates the board. Readers of the board do not reach
+//! the volume.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -27,44 +27,44 @@ use crate::tap::{IoSample, TapEnd};
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Intervals kept: two minutes.
 const SAMPLES: usize = 480;
-/// I/Os kept of an interval, and for how many intervals: a minute.
+/// I/Os kept per interval, and number of intervals: a minute.
 const POINTS: usize = 25;
 const POINT_INTERVALS: usize = 240;
 const EVENTS: usize = 256;
-/// Intervals that a rate is taken over: ten seconds, since a move reads for a while before it writes.
+/// Intervals of a rate: ten seconds, because a move reads for a while before it writes.
 const RATE: usize = 40;
 
-/// A model of a disk that sees what the volume sees. It runs in the watcher's thread.
+/// A model of a disk beside the volume. It runs in the watcher's thread.
 pub trait Shadow: Send {
-    /// A client's request: what the vanilla system would have been asked.
+    /// A client's request, for the vanilla system.
     fn request(&mut self, request: &Request);
-    /// An I/O that was sent to the device.
+    /// An I/O sent to the device.
     fn io(&mut self, io: &IoSample);
-    /// No request came for a while: what is in flight ends.
+    /// No request came for a while: requests in flight end.
     fn quiet(&mut self) {}
-    /// What the modelled disk did with the I/Os, and of it the seconds for moving data; `None` where the real
-    /// books are an emulated disk's.
+    /// Busy time of the modelled disk for the I/Os, and its seconds for moving data; `None` if the
+    /// disk is emulated.
     fn now(&self) -> Option<(Busy, f64)>;
-    /// What the vanilla system would have done, or why that cannot be said.
+    /// Busy time of the vanilla system, or the reason why it is unknown.
     fn vanilla(&self) -> Result<Busy, String>;
-    /// How the comparison is made, in a sentence.
+    /// The method of the comparison, in a sentence.
     fn note(&self) -> String;
 }
 
-/// What the watcher cannot see for itself.
+/// Facts that the watcher cannot see.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The backing file or device.
     pub backing: String,
-    /// The emulated or modelled disk; empty where there is none.
+    /// The emulated or modelled disk; empty without one.
     pub disk: String,
-    /// How many times faster than the real one the emulated disk runs.
+    /// Speed of the emulated disk relative to the real one.
     pub speed: f64,
-    /// Bytes a second that moving data may take; zero is no limit.
+    /// Most bytes per second for moving data; zero is no limit.
     pub background_rate: Bytes,
 }
 
-/// What was put down last; cheap to hand out.
+/// The latest status; cheap to clone.
 #[derive(Clone, Default)]
 pub struct Board(Arc<Mutex<Shown>>);
 
@@ -79,7 +79,7 @@ struct Shown {
 }
 
 impl Board {
-    /// How the volume stands.
+    /// The status of the volume.
     #[must_use]
     pub fn status(&self) -> Arc<Status> {
         Arc::clone(&self.lock().status)
@@ -103,7 +103,7 @@ impl Board {
         }
     }
 
-    /// What was decided lately.
+    /// Recent decisions.
     #[must_use]
     pub fn events(&self) -> Events {
         let events = self.lock().events.iter().cloned().collect();
@@ -125,7 +125,7 @@ impl Board {
         shown.events.push_back(Event { number, time_unix_ms, text });
     }
 
-    /// A board that shows this, for tests of what is shown.
+    /// A board with this status, for tests.
     #[cfg(test)]
     pub(crate) fn of(status: Status) -> Self {
         Self(Arc::new(Mutex::new(Shown { status: Arc::new(status), ..Shown::default() })))
@@ -140,7 +140,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// What it has put down.
+    /// Its board.
     pub(crate) fn board(&self) -> Board {
         self.board.clone()
     }
@@ -150,13 +150,13 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // A watcher that panicked has nothing left to tell.
+            // A watcher that panicked returns nothing.
             let _ = thread.join();
         }
     }
 }
 
-/// What a watcher is made of.
+/// Inputs of a watcher.
 pub(crate) struct Sources {
     pub(crate) volume: Injector,
     pub(crate) tap: TapEnd,
@@ -194,12 +194,12 @@ struct Work {
     before: Option<(ServerStats, Option<f64>, Option<f64>)>,
     plans: u64,
     streams: Streams,
-    /// The move that is under way or was the last: done and total, in bytes.
+    /// Current or last move: done and total bytes.
     progress: (u64, u64),
     said: Said,
 }
 
-/// What was said once and need not be said again.
+/// Messages that appear only once.
 #[derive(Default)]
 struct Said {
     missed: bool,
@@ -227,7 +227,7 @@ impl Work {
         }
     }
 
-    /// Until it is told to stop, or the volume has.
+    /// Runs until told to stop, or until the volume stops.
     fn run(mut self, stopped: &Receiver<()>) {
         while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if !self.look() {
@@ -236,7 +236,7 @@ impl Work {
         }
     }
 
-    /// False where the volume has stopped.
+    /// False if the volume has stopped.
     fn look(&mut self) -> bool {
         let unix = unix_ms();
         let (points, ios) = self.drain(unix);
@@ -266,9 +266,10 @@ impl Work {
         true
     }
 
-    /// Empties the tap, through the shadow; a few of the I/Os, evenly, to be drawn, and how many there were.
+    /// Empties the tap through the shadow. Returns evenly chosen I/Os for the graph, and their
+    /// total number.
     fn drain(&mut self, unix: u64) -> (Vec<Point>, u64) {
-        // What comes while this runs is for the next time: a busy volume must not hold the watcher.
+        // Later arrivals wait for the next time: a busy volume must not hold the watcher.
         let came = self.from.tap.requests.slots();
         if let Some(shadow) = self.shadow.as_mut().filter(|_| came == 0) {
             shadow.quiet();
@@ -294,7 +295,7 @@ impl Work {
                 points.push((io.at, point(&io, home)));
             }
         }
-        // The volume's clock counts from its start and may be fast: the latest I/O was just now.
+        // The volume's clock counts from its start, and may be fast: the latest I/O was just now.
         let speed = if self.about.speed > 0.0 { self.about.speed } else { 1.0 };
         let place = |(at, p): (SimTime, Point)| {
             let ago = last.since(at).as_secs_f64() / speed * 1e3;
@@ -411,7 +412,7 @@ impl Work {
         }
     }
 
-    /// Puts into words what changed since the last look.
+    /// Describes changes since the last look.
     fn narrate(&mut self, stats: &ServerStats, busy: Option<&BusyStatus>, unix: u64) {
         let tell = |text: String| self.board.tell(unix, text);
         let streams = self.from.streams.as_ref().map(|s| observe::read(s)).unwrap_or_default();
@@ -520,7 +521,7 @@ fn point(io: &IoSample, home_bytes: u64) -> Point {
     Point { time_unix_ms: 0, at_bytes, len_bytes: io.extent.bytes().0, kind }
 }
 
-/// An emulated disk's books, and the seconds of them for moving data.
+/// Counters of an emulated disk, and the seconds for moving data.
 fn books(d: &DiskStats) -> (Busy, f64) {
     let seconds = |d: seekless_block::Duration| d.as_secs_f64();
     let phases = seconds(d.seek) + seconds(d.rotation) + seconds(d.transfer);

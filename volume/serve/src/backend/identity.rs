@@ -91,8 +91,7 @@ fn prove(home: BorrowedFd<'_>) -> Option<[u8; 32]> {
     Some(join([meta.dev(), meta.ino(), changed.cast_unsigned(), status.cast_unsigned()]))
 }
 
-/// A device that stands on others can be written through them, and one whose writes are not counted proves
-/// nothing.
+/// A device on other devices can be written through them, and uncounted writes prove nothing.
 fn device_stamp(number: u64) -> Option<[u8; 32]> {
     let dir = sysfs(number);
     let disk = if dir.join("partition").exists() { dir.parent()?.to_owned() } else { dir };

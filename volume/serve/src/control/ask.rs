@@ -1,4 +1,4 @@
-//! One question to the live page's server or to a control socket, and its answer: just enough HTTP for that.
+//! One question to the live page's server or a control socket, and its answer, over minimal HTTP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -47,7 +47,7 @@ pub enum AskError {
     Answer {
         /// The address asked.
         address: Address,
-        /// What was found, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
     /// The token cannot be sent.
@@ -55,10 +55,10 @@ pub enum AskError {
     Token,
 }
 
-/// What stands at `path`, from JSON.
+/// The JSON value at `path`.
 ///
 /// # Errors
-/// Where nobody answers, or with something else.
+/// Nobody answers, or the answer is not from seekless.
 pub fn ask<T: DeserializeOwned>(
     address: &Address,
     token: Option<&str>,
@@ -151,12 +151,12 @@ fn exchange(
     Ok(answer)
 }
 
-/// An answer that is not a good one.
+/// A bad answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Bad {
-    /// By the server's decision.
+    /// The server refuses.
     Refused(String),
-    /// By its form.
+    /// The form is wrong.
     Strange(String),
 }
 

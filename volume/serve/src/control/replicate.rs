@@ -1,5 +1,5 @@
-//! Replicas that an administrator asks for (FS2-static): which pages of which extents get one, and where the blocks of a
-//! file lie on a volume.
+//! Replicas on request (FS2-static): the pages that get one, and the places of a file's blocks on a
+//! volume.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,8 @@ pub struct Placed {
     pub placed_sectors: u64,
 }
 
-/// Has every page of `homes` without a replica laid side by side in free space, close to `near`. The error is for people.
+/// Places replicas of every page of `homes` without one side by side in free space, close to
+/// `near`.
 pub(super) fn replicate(
     volume: &Injector,
     near: Extent,
@@ -58,11 +59,11 @@ pub(super) fn replicate(
     Ok(Placed { asked_sectors: asked, placed_sectors: placed })
 }
 
-/// Where the blocks of a file lie on a volume of `volume` bytes: the file system must stand on the volume's device or on a
-/// partition of it.
+/// The extents of a file on a volume of `volume` bytes. The file system must be on the volume's
+/// device or on a partition of it.
 ///
 /// # Errors
-/// Where the file is no regular file, stands elsewhere, or the kernel does not tell.
+/// The file is not regular, is on another volume, or the kernel does not know its extents.
 pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     let refused = |why: String| HostError::Refused { path: path.to_owned(), why };
@@ -84,7 +85,7 @@ pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostErro
         .collect())
 }
 
-/// The sector of the volume at which this device of the kernel begins. The error is for people.
+/// The sector of the volume at which this device of the kernel begins.
 fn partition_start(device: u64, volume: u64) -> Result<u64, String> {
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
     let dir = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));

@@ -1,5 +1,5 @@
-//! The status as OpenMetrics 1.0 text (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), which
-//! Prometheus and its kin collect.
+//! The status as OpenMetrics 1.0 text (<https://prometheus.io/docs/specs/om/open_metrics_spec/>),
+//! for Prometheus and similar collectors.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 struct Text(String);
 
 impl Text {
-    /// A family and its samples: labels and values. Where there is no sample there is no family.
+    /// A family with its samples (labels and values). Without samples there is no family.
     fn family(&mut self, kind: &str, name: &str, unit: &str, help: &str, samples: &[(&str, f64)]) {
         if samples.is_empty() {
             return;
