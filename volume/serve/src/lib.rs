@@ -19,6 +19,7 @@
 pub mod area;
 mod backend;
 mod buffers;
+mod builder;
 pub mod capture;
 pub mod client;
 mod conn;
@@ -44,9 +45,10 @@ mod watch;
 
 pub use backend::emulated::{DiskStats, HeadSample};
 pub use backend::lateness::Lateness;
+pub use builder::{Backing, Builder, Emulation, HostQueue, MakeShadow};
 pub use error::ServeError;
 pub use fuse::{FuseMount, MountPoint};
-pub use handle::{Backing, Builder, Emulation, HostQueue, Injector, MakeShadow, ServerHandle};
+pub use handle::{Injector, ServerHandle};
 pub use learner::{JudgeModel, Learning, Say};
 pub use listen::Address;
 pub use memory_file::MemoryFile;

@@ -402,8 +402,9 @@ fn ages(kind: &Kind) {
     assert!(ours * 3 <= looks, "of {looks} looks ours was another than both bare disks at {ours}");
 }
 
-/// Asks for replicas of 8 MiB of files beside another file. The learner depends on idle time of the
-/// host; this request does not. A file on another file system is refused.
+/// Asks for replicas of 8 MiB of files beside the first file: learned replicas depend on idle time
+/// of the host. They are in the order of the later reads, so that the head is near them then. A file
+/// on another file system is refused.
 fn replicate_files(image: &Path, twins: &Twins) {
     if status(image, &[])["replicas"]["suspended"] == true {
         return;
@@ -413,7 +414,7 @@ fn replicate_files(image: &Path, twins: &Twins) {
     let near = path(*twins.files.keys().next().unwrap());
     let mut args = vec!["volume", "replicate", image, "--near", &near, "--json"];
     let (mut bytes, mut names) = (0, Vec::new());
-    for (&file, &(len, _)) in twins.files.iter().rev() {
+    for (&file, &(len, _)) in twins.files.iter().skip(1) {
         if bytes < 8 << 20 {
             bytes += len as u64;
             names.push(format!("--file={}", path(file)));

@@ -8,8 +8,8 @@ use seekless_disk::{Command, Completion, Drive, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
 use super::lateness::{Late, Lateness};
+use crate::builder::Emulation;
 use crate::error::ServeError;
-use crate::handle::Emulation;
 
 /// Counters of an emulated disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
