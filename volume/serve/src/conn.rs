@@ -8,9 +8,11 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno as HostErrno;
 use rustix::net::RecvFlags;
 use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
+use seekless_engine::Target;
 use seekless_nbd::{Command, CommandFlags, Errno, Export, Request, ServerEvent, ServerSession};
 
 use crate::backend::FAST_ZERO;
+use crate::backend::workers::Work;
 use crate::memory::Data;
 use crate::out::Out;
 use crate::volume::{Finished, Volume};
@@ -353,11 +355,11 @@ impl Conn {
             Command::WriteZeroes => self.begin(&r, Op::WriteZeroes, Data::None, volume),
             Command::Cache => {
                 self.in_flight += 1;
-                volume.ask_will_need(owner, r.offset, r.len);
+                volume.ask(owner, Work::WillNeed(Target::Home), r.offset, r.len);
             }
             Command::BlockStatus => {
                 self.in_flight += 1;
-                volume.ask_status(owner, r.offset, r.len);
+                volume.ask(owner, Work::Status, r.offset, r.len);
             }
             Command::Disconnect => {}
         }

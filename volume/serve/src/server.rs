@@ -225,7 +225,7 @@ impl Server {
                 }
             }
         }
-        let stats = self.stats();
+        let stats = self.volume.stats(self.conns.len());
         drop(self.listeners);
         self.volume
             .stop()
@@ -434,7 +434,7 @@ impl Server {
             }
             Control::Bypass(on) => self.volume.bypass(on),
             Control::Stats(reply) => {
-                let _ = reply.send(self.stats());
+                let _ = reply.send(self.volume.stats(self.conns.len()));
             }
             Control::HeadPath(reply) => {
                 let _ = reply.send(self.volume.head_path());
@@ -478,19 +478,6 @@ impl Server {
             && let Some(plan) = self.plan.take()
         {
             self.volume.install(plan);
-        }
-    }
-
-    fn stats(&self) -> ServerStats {
-        let (engine, copied, progress, unobserved) = self.volume.stats();
-        ServerStats {
-            engine,
-            copied_sectors: copied.0,
-            progress,
-            disk: self.volume.disk_stats(),
-            unobserved,
-            clients: self.conns.len(),
-            area: self.volume.area(),
         }
     }
 
