@@ -39,7 +39,7 @@ pub use resize::resize;
 
 /// Head of a device with the area in its middle or at its end: the locator, and padding, so that a
 /// MiB boundary of the volume is one of the device.
-pub const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
+const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
 /// Areas begin on a MiB boundary if possible.
 const ALIGN: u64 = HEAD.0;
 const MAGIC: &[u8] = b"SEEKLESS";
@@ -104,6 +104,13 @@ pub struct Made {
     pub geometry: Geometry,
     /// First sector of the first whole page.
     pub grid: u8,
+}
+
+impl Made {
+    fn new(format: &FormatOptions, area: Sectors, geometry: Geometry) -> Self {
+        let (uuid, grid) = (AreaId(format.uuid), format.grid.0 as u8);
+        Self { uuid, volume: format.capacity, area, at: format.inside, geometry, grid }
+    }
 }
 
 /// Makes an area for `backing`.
@@ -179,6 +186,15 @@ fn whole(opened: &Opened) -> Result<Disk, ServeError> {
     part(&opened.fd, &[(0, opened.bytes)])
 }
 
+/// The first page of a device; zeroes if the device is smaller.
+fn first_page(disk: &mut Disk, path: &Path) -> Result<Page, ServeError> {
+    let mut first: Page = [0; PAGE_BYTES as usize];
+    if disk.capacity().0 >= PAGE_SECTORS {
+        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(path)(e.into()))?;
+    }
+    Ok(first)
+}
+
 fn part(fd: &OwnedFd, runs: &[(u64, u64)]) -> Result<Disk, ServeError> {
     Ok(Disk::new(fd.try_clone().map_err(cannot("duplicate a descriptor"))?, Runs::new(runs)))
 }
@@ -207,10 +223,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     let device = opened.bytes / SECTOR_BYTES;
     let mut disk = whole(&opened)?;
     let hint = "To keep it, put the area elsewhere: --at FILE-or-DEVICE. ";
-    let mut first: Page = [0; PAGE_BYTES as usize];
-    if device >= PAGE_SECTORS {
-        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
-    }
+    let first = first_page(&mut disk, backing)?;
     if let Some(page) = guard::of_page(&first).filter(|_| !options.force) {
         return Err(guarded_by(backing, &page));
     }
@@ -259,8 +272,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
         Ok(())
     };
     work().map_err(failed(backing))?;
-    let (at, grid, area) = (Some(Lba(at)), format.grid.0 as u8, Sectors(len));
-    Ok(Made { uuid: AreaId(uuid), volume, area, at, geometry, grid })
+    Ok(Made::new(&format, Sectors(len), geometry))
 }
 
 /// Checks that the area can be divided, before anything is overwritten.
@@ -276,23 +288,10 @@ fn beside(
 ) -> Result<Made, ServeError> {
     // Only read; the lock keeps other writers away.
     let home = Opened::path(backing, false)?;
-    let volume = Sectors(home.bytes / SECTOR_BYTES);
     let mut disk = whole(&home)?;
-    let mut first: Page = [0; PAGE_BYTES as usize];
-    if volume.0 >= PAGE_SECTORS {
-        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
-    }
-    if let Some(page) = guard::of_page(&first) {
-        return Err(guarded_by(backing, &page));
-    }
-    if first.starts_with(MAGIC) {
-        let why = "begins with a page of seekless: it has an area already, or is one; nothing was changed";
-        return Err(refused(backing, why));
-    }
+    let volume = disk.capacity();
     let (replicas, size) = sizes(options, volume.0);
-    if (options.mode == Mode::WriteBack || replicas.0 > 0) && volume.0 < guard::HOME_MIN {
-        return Err(refused(backing, too_small_to_guard(volume)));
-    }
+    check_home(backing, &mut disk, options.mode == Mode::WriteBack || replicas.0 > 0)?;
     let is_same = || {
         let (a, b) = (backing.metadata().ok()?, path.metadata().ok()?);
         Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
@@ -337,8 +336,28 @@ fn beside(
     if let Some(made) = made {
         made.keep(&opened)?;
     }
-    let (grid, area) = (format.grid.0 as u8, Sectors(len));
-    Ok(Made { uuid: AreaId(uuid), volume, area, at: None, geometry, grid })
+    Ok(Made::new(&format, Sectors(len), geometry))
+}
+
+/// Refuses a home that has an area already, or is too small for a guard that it needs.
+fn check_home(backing: &Path, disk: &mut Disk, needs_guard: bool) -> Result<(), ServeError> {
+    let first = first_page(disk, backing)?;
+    if let Some(page) = guard::of_page(&first) {
+        return Err(guarded_by(backing, &page));
+    }
+    if first.starts_with(MAGIC) {
+        let why = "begins with a page of seekless: it has an area already, or is one; nothing was changed";
+        return Err(refused(backing, why));
+    }
+    if needs_guard && disk.capacity().0 < guard::HOME_MIN {
+        let why = format!(
+            "has {}; a disk with its area elsewhere needs {} for the guard that keeps it from being mounted by itself in write-back and with replicas",
+            disk.capacity().bytes(),
+            Sectors(guard::HOME_MIN).bytes()
+        );
+        return Err(refused(backing, why));
+    }
+    Ok(())
 }
 
 /// Makes room for the guard of a home, behind an area of `len` sectors.
@@ -359,14 +378,6 @@ fn guarded_by(backing: &Path, page: &GuardPage) -> ServeError {
         page.place.as_str()
     );
     refused(backing, why)
-}
-
-fn too_small_to_guard(volume: Sectors) -> String {
-    format!(
-        "has {}; a disk with its area elsewhere needs {} for the guard that keeps it from being mounted by itself in write-back and with replicas",
-        volume.bytes(),
-        Sectors(guard::HOME_MIN).bytes()
-    )
 }
 
 /// A new file for an area; removed if the area is not finished.

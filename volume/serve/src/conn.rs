@@ -282,15 +282,7 @@ impl Conn {
                     continue;
                 }
                 ServerEvent::Payload { .. } => {
-                    let part = self.start..self.start + taken;
-                    if let Some((_, buf, have)) = &mut self.write
-                        && let (Some(dst), Some(src)) =
-                            (buf.get_mut(*have..*have + taken), self.received.get(part))
-                    {
-                        dst.copy_from_slice(src);
-                        *have += taken;
-                    }
-                    self.start += taken;
+                    self.payload(taken);
                     self.finish_write(volume);
                     continue;
                 }
@@ -304,6 +296,19 @@ impl Conn {
         }
         self.lone = all == 1 && self.write.is_none() && !self.waiting;
         Ok(())
+    }
+
+    /// Takes received bytes as payload of the incomplete write.
+    fn payload(&mut self, len: usize) {
+        let part = self.start..self.start + len;
+        if let Some((_, buf, have)) = &mut self.write
+            && let (Some(dst), Some(src)) =
+                (buf.get_mut(*have..*have + len), self.received.get(part))
+        {
+            dst.copy_from_slice(src);
+            *have += len;
+        }
+        self.start += len;
     }
 
     /// Sends pending replies.

@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
-use seekless_engine::format::{FormatError, Label, Page, Superblock, page_extent, read_superblock};
+use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
+use seekless_engine::format::{FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, attach, examine,
 };
 
 use seekless_host::Opened;
 
-use super::{HEAD, MAGIC, NO_ROOM, failed, guarded_by, part, refused, whole};
+use super::{HEAD, MAGIC, NO_ROOM, failed, first_page, guarded_by, part, refused, whole};
 use crate::backend::files::Disk;
 use crate::backend::guard::{self, GuardError, Standing};
 use crate::backend::identity;
@@ -65,10 +65,7 @@ impl Store {
         read_only: bool,
     ) -> Result<Self, ServeError> {
         let mut all = whole(&opened)?;
-        let mut first: Page = [0; PAGE_BYTES as usize];
-        if all.capacity().0 >= PAGE_SECTORS {
-            all.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
-        }
+        let first = first_page(&mut all, backing)?;
         let ours = first.starts_with(MAGIC);
         match area {
             None if !ours => Ok(Self::Plain(opened)),
@@ -85,47 +82,7 @@ impl Lasting {
         first: &Page,
         backing: &Path,
     ) -> Result<Store, ServeError> {
-        let superblock = match Superblock::decode(first) {
-            Ok(s) if !s.inside => {
-                let why = format!(
-                    "is an area, made for '{}': name that one, and this as its --area",
-                    s.label.as_str()
-                );
-                return Err(refused(backing, why));
-            }
-            Ok(locator) => {
-                let (expected, found) =
-                    (locator.area_at.0.saturating_add(locator.area_size.0), all.capacity());
-                if expected > found.0 {
-                    let expected = Sectors(expected);
-                    return Err(failed(backing)(AttachError::Shrunken { expected, found }));
-                }
-                let s = read_superblock(&mut all, locator.area_at)
-                    .map_err(|e| failed(backing)(e.into()))?
-                    .superblock;
-                if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
-                    let why = "its locator and its area do not belong together; nothing was changed; run `seekless volume check`";
-                    return Err(refused(backing, why));
-                }
-                s
-            }
-            Err(FormatError::Kind { .. }) => {
-                let why =
-                    "begins with a page of seekless that is no superblock; nothing was changed";
-                return Err(guard::of_page(first)
-                    .map_or_else(|| refused(backing, why), |page| guarded_by(backing, &page)));
-            }
-            // At the start of a device the locator is a superblock, which has a second copy.
-            Err(_) => {
-                let s = read_superblock(&mut all, Lba(0))
-                    .map_err(|e| failed(backing)(e.into()))?
-                    .superblock;
-                if !s.inside || s.area_at.0 != 0 {
-                    return Err(refused(backing, "its first page is damaged; nothing was changed"));
-                }
-                s
-            }
-        };
+        let superblock = superblock_inside(&mut all, first, backing)?;
         let (at, len) = (superblock.area_at.0, superblock.area_size.0);
         let head = if at == 0 { 0 } else { HEAD.0 };
         let volume = superblock.home_capacity.0;
@@ -351,4 +308,50 @@ fn tail(path: &Path) -> Label {
     let text = path.to_string_lossy();
     let from = (text.len().saturating_sub(64)..=text.len()).find(|&i| text.is_char_boundary(i));
     Label::new(text.get(from.unwrap_or(0)..).unwrap_or_default())
+}
+
+/// The superblock of an area inside its device; `first` is its copy or the locator.
+fn superblock_inside(
+    all: &mut Disk,
+    first: &Page,
+    backing: &Path,
+) -> Result<Superblock, ServeError> {
+    match Superblock::decode(first) {
+        Ok(s) if !s.inside => {
+            let why = format!(
+                "is an area, made for '{}': name that one, and this as its --area",
+                s.label.as_str()
+            );
+            Err(refused(backing, why))
+        }
+        Ok(locator) => {
+            let (expected, found) =
+                (locator.area_at.0.saturating_add(locator.area_size.0), all.capacity());
+            if expected > found.0 {
+                let expected = Sectors(expected);
+                return Err(failed(backing)(AttachError::Shrunken { expected, found }));
+            }
+            let s = read_superblock(all, locator.area_at)
+                .map_err(|e| failed(backing)(e.into()))?
+                .superblock;
+            if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
+                let why = "its locator and its area do not belong together; nothing was changed; run `seekless volume check`";
+                return Err(refused(backing, why));
+            }
+            Ok(s)
+        }
+        Err(FormatError::Kind { .. }) => {
+            let why = "begins with a page of seekless that is no superblock; nothing was changed";
+            Err(guard::of_page(first)
+                .map_or_else(|| refused(backing, why), |page| guarded_by(backing, &page)))
+        }
+        // At the start of a device the locator is a superblock, which has a second copy.
+        Err(_) => {
+            let s = read_superblock(all, Lba(0)).map_err(|e| failed(backing)(e.into()))?.superblock;
+            if !s.inside || s.area_at.0 != 0 {
+                return Err(refused(backing, "its first page is damaged; nothing was changed"));
+            }
+            Ok(s)
+        }
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) const REGION: u64 = GUARD_REGION_PAGES * PAGE_BYTES / SECTOR_BYTES;
 /// The least home with two ends.
 pub(crate) const HOME_MIN: u64 = 2 * EDGE;
 const SECTOR: usize = SECTOR_BYTES as usize;
+const BOTH_DAMAGED: &str = "both the guard region's header and the guard on the disk are damaged";
 const EDGE_BYTES: usize = EDGE as usize * SECTOR;
 
 /// Why a guard can be neither used nor moved.
@@ -108,14 +109,15 @@ pub(crate) fn make(
     uuid: AreaId,
     capacity: Sectors,
 ) -> Result<(), DeviceError> {
-    let header = GuardHeader {
-        uuid,
-        generation: 0,
-        home_capacity: capacity,
-        sum: 0,
-        state: GuardState::Down,
-        place: Label::new(""),
-    };
+    write_header(region, &header_down(uuid, capacity))
+}
+
+fn header_down(uuid: AreaId, home_capacity: Sectors) -> GuardHeader {
+    let (state, place) = (GuardState::Down, Label::new(""));
+    GuardHeader { uuid, generation: 0, home_capacity, sum: 0, state, place }
+}
+
+fn write_header(region: &mut dyn Device, header: &GuardHeader) -> Result<(), DeviceError> {
     let mut page: Page = [0; PAGE_BYTES as usize];
     header.encode(&mut page);
     region.write(page_extent(0, 1), &page)?;
@@ -149,10 +151,7 @@ impl Guard<'_> {
     }
 
     fn put_header(&mut self, header: &GuardHeader) -> Result<(), DeviceError> {
-        let mut page: Page = [0; PAGE_BYTES as usize];
-        header.encode(&mut page);
-        self.region.write(page_extent(0, 1), &page)?;
-        self.region.flush()
+        write_header(self.region, header)
     }
 
     /// `None` without a region.
@@ -242,45 +241,46 @@ impl Guard<'_> {
                 Some(page) => self.of_another(&page),
                 None => Ok(Standing::Down),
             },
-            GuardState::Up => {
-                let found = self.compare(&header, None)?;
-                if found.other == 0 {
-                    return Ok(Standing::Up);
-                }
-                if let Some(page) = self.first()?.filter(|p| p.uuid != self.uuid) {
-                    return self.of_another(&page);
-                }
-                if found.guard == 0 {
-                    return wrong(
-                        true,
-                        "the disk does not carry the guard that was put on it: it is another one, or was formatted or restored without its area; nothing was changed. If it is the right one, `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
-                    );
-                }
-                overwritten(
-                    "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows it with what the area holds; `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
-                )
-            }
-            GuardState::Between => {
-                let region = self.read_region()?;
-                let found = self.compare(&header, Some(&region))?;
-                let lacking = found.guard > 0;
-                if !lacking {
-                    return Ok(Standing::Between { lacking });
-                }
-                if crc_fast::crc32_iscsi(&region) != header.sum {
-                    return wrong(
-                        true,
-                        "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless volume repair --lose-data` takes it as it is",
-                    );
-                }
-                if found.other > 0 {
-                    return overwritten(
-                        "the disk was written without its area while its guard was half up; nothing was changed. `seekless volume repair --lose-data` gives up what was written over it",
-                    );
-                }
-                Ok(Standing::Between { lacking })
-            }
+            GuardState::Up => self.standing_up(&header),
+            GuardState::Between => self.standing_between(&header),
         }
+    }
+
+    fn standing_up(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
+        let found = self.compare(header, None)?;
+        if found.other == 0 {
+            return Ok(Standing::Up);
+        }
+        if let Some(page) = self.first()?.filter(|p| p.uuid != self.uuid) {
+            return self.of_another(&page);
+        }
+        if found.guard == 0 {
+            return wrong(
+                true,
+                "the disk does not carry the guard that was put on it: it is another one, or was formatted or restored without its area; nothing was changed. If it is the right one, `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
+            );
+        }
+        overwritten(
+            "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows it with what the area holds; `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
+        )
+    }
+
+    fn standing_between(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
+        let region = self.read_region()?;
+        let found = self.compare(header, Some(&region))?;
+        let lacking = found.guard > 0;
+        if lacking && crc_fast::crc32_iscsi(&region) != header.sum {
+            return wrong(
+                true,
+                "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless volume repair --lose-data` takes it as it is",
+            );
+        }
+        if lacking && found.other > 0 {
+            return overwritten(
+                "the disk was written without its area while its guard was half up; nothing was changed. `seekless volume repair --lose-data` gives up what was written over it",
+            );
+        }
+        Ok(Standing::Between { lacking })
     }
 
     fn of_another<T>(&self, page: &GuardPage) -> Result<T, GuardError> {
@@ -317,11 +317,16 @@ impl Guard<'_> {
         }
     }
 
-    fn mark(&mut self, state: GuardState, sum: u32) -> Result<(), GuardError> {
+    fn good_header(&mut self) -> Result<GuardHeader, GuardError> {
         match self.header()? {
-            Some(Ok(header)) => Ok(self.put_header(&GuardHeader { state, sum, ..header })?),
+            Some(Ok(header)) => Ok(header),
             _ => wrong(false, "its guard region's header is damaged; run `seekless volume repair`"),
         }
+    }
+
+    fn mark(&mut self, state: GuardState, sum: u32) -> Result<(), GuardError> {
+        let header = self.good_header()?;
+        Ok(self.put_header(&GuardHeader { state, sum, ..header })?)
     }
 
     /// Puts the guard up if it is down. From then on the region holds home's ends.
@@ -341,12 +346,7 @@ impl Guard<'_> {
             Standing::Down => {}
             found => return wrong(false, format!("the guard is not down but {found:?}")),
         }
-        let Some(Ok(old)) = self.header()? else {
-            return wrong(
-                false,
-                "its guard region's header is damaged; run `seekless volume repair`",
-            );
-        };
+        let old = self.good_header()?;
         // After a crash, an older sector could return that belongs to neither side.
         self.home.flush()?;
         let bytes = self.read_home()?;
@@ -411,14 +411,7 @@ impl Guard<'_> {
 
     /// Makes a new header from the pages at home.
     fn new_header(&mut self, first: Option<GuardPage>) -> Result<(), GuardError> {
-        let mut header = GuardHeader {
-            uuid: self.uuid,
-            generation: 0,
-            home_capacity: self.capacity,
-            sum: 0,
-            state: GuardState::Down,
-            place: Label::new(""),
-        };
+        let mut header = header_down(self.uuid, self.capacity);
         // If the first page is not a guard page, the last pages may be.
         let home = self.read_home()?;
         let mut pages =
@@ -433,18 +426,10 @@ impl Guard<'_> {
             (header.state, header.sum) = match found {
                 Ends { region: 0, other: 0, .. } => (GuardState::Up, 0),
                 Ends { other: 0, .. } => (GuardState::Between, crc_fast::crc32_iscsi(&region)),
-                _ => {
-                    return wrong(
-                        true,
-                        "both the guard region's header and the guard on the disk are damaged",
-                    );
-                }
+                _ => return wrong(true, BOTH_DAMAGED),
             };
         } else if home.windows(GUARD_WORDS.len()).any(|w| w == GUARD_WORDS) {
-            return wrong(
-                true,
-                "both the guard region's header and the guard on the disk are damaged",
-            );
+            return wrong(true, BOTH_DAMAGED);
         }
         Ok(self.put_header(&header)?)
     }
