@@ -124,37 +124,58 @@ pub fn free(device: &mut dyn Device) -> Result<Vec<Extent>, ExtError> {
     Ok(free.runs.iter().map(|r| Extent::span(r.0 * sectors, r.1 * sectors)).collect())
 }
 
+/// The sets of features compat, incompat and ro_compat, of a sound superblock without unknown ones.
+fn features(sb: &[u8; 1024]) -> Result<(u64, u64, u64), ExtError> {
+    let n = |at, len| number(sb, at, len);
+    if n(0x38, 2) != MAGIC {
+        return refuse("no ext2, ext3 or ext4 file system begins here");
+    }
+    let (compat, incompat, ro) = match n(0x4C, 4) {
+        0 => (0, 0, 0),
+        1 => (n(0x5C, 4), n(0x60, 4), n(0x64, 4)),
+        v => return refuse(format!("revision {v} of ext2 is not known")),
+    };
+    if n(0x3A, 2) != 1 || incompat & INCOMPAT_RECOVER != 0 || ro & RO_ORPHAN_PRESENT != 0 {
+        return refuse(
+            "it is mounted, was not unmounted cleanly, or has errors: unmount it, or run e2fsck",
+        );
+    }
+    if incompat & INCOMPAT_MMP != 0 {
+        return refuse("it is protected against several hosts (mmp), of which one may have it");
+    }
+    let unknown = (incompat & !INCOMPAT_KNOWN, ro & !RO_KNOWN);
+    if unknown != (0, 0) {
+        return refuse(format!(
+            "it has features that are not known here: incompat {:#x}, ro_compat {:#x}",
+            unknown.0, unknown.1
+        ));
+    }
+    if ro & RO_METADATA_CSUM != 0
+        && u64::from(crc32c(u32::MAX, &[sb.get(..0x3FC).unwrap_or_default()])) != n(0x3FC, 4)
+    {
+        return refuse("the superblock does not match its checksum");
+    }
+    Ok((compat, incompat, ro))
+}
+
+/// Start values of the checksums: of CRC-32C, and of uninit_bg's CRC-16.
+fn seeds(sb: &[u8; 1024], incompat: u64, ro: u64) -> (Option<u32>, Option<u16>) {
+    let n = |at, len| number(sb, at, len);
+    let uuid: &[u8] = sb.get(0x68..0x78).unwrap_or_default();
+    let plain = ro & (RO_GDT_CSUM | RO_METADATA_CSUM) == RO_GDT_CSUM;
+    let seed16 = plain.then(|| crc16(u16::MAX, &[uuid]));
+    let seed = match (ro & RO_METADATA_CSUM != 0, incompat & INCOMPAT_CSUM_SEED != 0) {
+        (false, _) => None,
+        (true, true) => Some(n(0x270, 4) as u32),
+        (true, false) => Some(crc32c(u32::MAX, &[uuid])),
+    };
+    (seed, seed16)
+}
+
 impl Shape {
     fn new(sb: &[u8; 1024], capacity: Sectors) -> Result<Self, ExtError> {
         let n = |at, len| number(sb, at, len);
-        if n(0x38, 2) != MAGIC {
-            return refuse("no ext2, ext3 or ext4 file system begins here");
-        }
-        let (compat, incompat, ro) = match n(0x4C, 4) {
-            0 => (0, 0, 0),
-            1 => (n(0x5C, 4), n(0x60, 4), n(0x64, 4)),
-            v => return refuse(format!("revision {v} of ext2 is not known")),
-        };
-        if n(0x3A, 2) != 1 || incompat & INCOMPAT_RECOVER != 0 || ro & RO_ORPHAN_PRESENT != 0 {
-            return refuse(
-                "it is mounted, was not unmounted cleanly, or has errors: unmount it, or run e2fsck",
-            );
-        }
-        if incompat & INCOMPAT_MMP != 0 {
-            return refuse("it is protected against several hosts (mmp), of which one may have it");
-        }
-        let unknown = (incompat & !INCOMPAT_KNOWN, ro & !RO_KNOWN);
-        if unknown != (0, 0) {
-            return refuse(format!(
-                "it has features that are not known here: incompat {:#x}, ro_compat {:#x}",
-                unknown.0, unknown.1
-            ));
-        }
-        if ro & RO_METADATA_CSUM != 0
-            && u64::from(crc32c(u32::MAX, &[sb.get(..0x3FC).unwrap_or_default()])) != n(0x3FC, 4)
-        {
-            return refuse("the superblock does not match its checksum");
-        }
+        let (compat, incompat, ro) = features(sb)?;
         let wide = incompat & INCOMPAT_64BIT != 0;
         let wide = |low: u64, high: usize| low | if wide { n(high, 4) << 32 } else { 0 };
         let (log_block, log_cluster) = (n(0x18, 4), n(0x1C, 4));
@@ -187,14 +208,7 @@ impl Shape {
                 capacity.bytes()
             ));
         }
-        let uuid: &[u8] = sb.get(0x68..0x78).unwrap_or_default();
-        let plain = ro & (RO_GDT_CSUM | RO_METADATA_CSUM) == RO_GDT_CSUM;
-        let seed16 = plain.then(|| crc16(u16::MAX, &[uuid]));
-        let seed = match (ro & RO_METADATA_CSUM != 0, incompat & INCOMPAT_CSUM_SEED != 0) {
-            (false, _) => None,
-            (true, true) => Some(n(0x270, 4) as u32),
-            (true, false) => Some(crc32c(u32::MAX, &[uuid])),
-        };
+        let (seed, seed16) = seeds(sb, incompat, ro);
         Ok(Self {
             block,
             blocks,

@@ -420,19 +420,12 @@ impl Work {
             tell(format!("Streams: {streams}."));
             self.streams = streams;
         }
-        let Some((before, ..)) = &self.before else {
-            let area = self.from.area;
-            tell(match &self.from.learned {
-                Some(_) => format!(
-                    "Serving {} of {}. Requests are learned from; copies may take {area}.",
-                    self.about.backing, self.from.size
-                ),
-                None => format!(
-                    "Serving {} of {}. Nothing is learned and nothing is copied: the vanilla system.",
-                    self.about.backing, self.from.size
-                ),
-            });
-            return;
+        let Some((before, ..)) = self.before.clone() else {
+            let what = match &self.from.learned {
+                Some(_) => format!("The server learns; copies may take {}", self.from.area),
+                None => "It learns and copies nothing: the vanilla system".to_owned(),
+            };
+            return tell(format!("Serving {} of {}. {what}.", self.about.backing, self.from.size));
         };
         match stats.clients as i64 - before.clients as i64 {
             0 => {}
@@ -441,70 +434,69 @@ impl Work {
         }
         match stats.area.trouble {
             trouble if trouble == before.area.trouble => {}
-            Some(trouble) => tell(format!("It cannot go on: {trouble}.")),
-            None => tell("It goes on again.".to_owned()),
-        }
-        let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
-        if learned.plans > self.plans {
-            let size = Bytes(learned.sectors * SECTOR_BYTES);
-            tell(if learned.observed == 0 {
-                "Nothing was asked for yet: everything stays at home.".to_owned()
-            } else if learned.sectors == 0 {
-                format!(
-                    "Looked at {} requests and found nothing worth a copy: everything stays at home.",
-                    learned.observed
-                )
-            } else {
-                format!(
-                    "Made a plan from {} requests in {:.1} s: {} extents, {size}, belong side by side.",
-                    learned.observed,
-                    learned.took.as_secs_f64(),
-                    learned.extents
-                )
-            });
-            self.plans = learned.plans;
-        }
-        if let Some(p) = stats.progress {
-            self.progress = (p.done.bytes().0, p.total.bytes().0);
-            if before.progress.is_none_or(|b| b.total != p.total) {
-                let limit = self.about.background_rate;
-                let pace = if limit.0 > 0 {
-                    format!("at no more than {limit}/s")
-                } else {
-                    "without a limit".to_owned()
-                };
-                tell(format!("Moving {} to the optimized area, {pace}.", p.total.bytes()));
-            }
-        } else if stats.engine.moved_bytes > before.engine.moved_bytes || before.progress.is_some()
-        {
-            self.progress.0 = self.progress.1;
-            tell(format!(
-                "The move is over: copies of {} may be used.",
-                Bytes(stats.copied_sectors * SECTOR_BYTES)
-            ));
+            Some(trouble) => tell(format!("No progress: {trouble}.")),
+            None => tell("There is progress again.".to_owned()),
         }
         if stats.engine.plans_refused > before.engine.plans_refused {
             tell("Refused a plan that does not fit this volume; the layout stays. Please report this.".to_owned());
         }
-        if stats.unobserved > 0 && !self.said.missed {
-            self.said.missed = true;
-            tell(
-                "Requests come faster than they are learned from: some are left out, and counted."
-                    .to_owned(),
-            );
+        self.narrate_plan(unix);
+        self.narrate_move(stats, &before, unix);
+        let once = |said: &mut bool, now: bool, text: &str| {
+            if now && !*said {
+                *said = true;
+                self.board.tell(unix, text.to_owned());
+            }
+        };
+        let text =
+            "Requests come faster than the learner takes them: some are left out, and counted.";
+        once(&mut self.said.missed, stats.unobserved > 0, text);
+        let text =
+            "Requests come faster than the watcher takes them: the busy times leave some out.";
+        once(&mut self.said.unwatched, self.from.tap.missed() > 0, text);
+        if let Some(b) = busy.filter(|b| b.vanilla.is_none()) {
+            let text = format!("No comparison with the vanilla system: {}.", b.note);
+            once(&mut self.said.vanilla, true, &text);
         }
-        if self.from.tap.missed() > 0 && !self.said.unwatched {
-            self.said.unwatched = true;
-            tell(
-                "Requests come faster than they are watched: the busy times shown leave some out."
-                    .to_owned(),
-            );
+    }
+
+    fn narrate_plan(&mut self, unix: u64) {
+        let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
+        if learned.plans <= self.plans {
+            return;
         }
-        if let Some(b) = busy.filter(|b| b.vanilla.is_none())
-            && !self.said.vanilla
+        self.plans = learned.plans;
+        let text = match (learned.observed, learned.sectors) {
+            (0, _) => "No requests yet: everything stays at home.".to_owned(),
+            (n, 0) => {
+                format!("Found nothing worth a copy in {n} requests: everything stays at home.")
+            }
+            (n, sectors) => format!(
+                "Made a plan from {n} requests in {:.1} s: {} extents, {}, belong side by side.",
+                learned.took.as_secs_f64(),
+                learned.extents,
+                Bytes(sectors * SECTOR_BYTES),
+            ),
+        };
+        self.board.tell(unix, text);
+    }
+
+    fn narrate_move(&mut self, stats: &ServerStats, before: &ServerStats, unix: u64) {
+        if let Some(p) = stats.progress {
+            self.progress = (p.done.bytes().0, p.total.bytes().0);
+            if before.progress.is_none_or(|b| b.total != p.total) {
+                let pace = match self.about.background_rate {
+                    Bytes(0) => "without a limit".to_owned(),
+                    limit => format!("at no more than {limit}/s"),
+                };
+                let text = format!("Moving {} to the optimized area, {pace}.", p.total.bytes());
+                self.board.tell(unix, text);
+            }
+        } else if stats.engine.moved_bytes > before.engine.moved_bytes || before.progress.is_some()
         {
-            self.said.vanilla = true;
-            tell(format!("No comparison with the vanilla system: {}.", b.note));
+            self.progress.0 = self.progress.1;
+            let usable = Bytes(stats.copied_sectors * SECTOR_BYTES);
+            self.board.tell(unix, format!("The move is over: copies of {usable} may be used."));
         }
     }
 }
