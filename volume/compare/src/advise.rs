@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use seekless_disk::DeviceSpec;
 use seekless_learn::Policy;
-use seekless_sim::{DayCosts, Replay};
+use seekless_sim::DayCosts;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
 use crate::lap::Lap;
 use crate::outcome::{Day, TraceFacts};
-use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
+use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, System};
 
 /// A gain below this is not worth a change: two per cent of disk time.
@@ -151,7 +151,7 @@ pub fn advise(
 ) -> Result<Advice, StudyError> {
     options.policies.iter().try_for_each(check)?;
     let mut changes = Vec::new();
-    let (systems, rolled) = rolling(
+    let (systems, rolled) = roll(
         source,
         &options.rolling,
         |facts, capacity| {
@@ -235,28 +235,27 @@ fn judge(
     options: &AdviseOptions,
     changes: &[Change],
     systems: &[System],
-    rolled: Rolling,
+    rolled: Rolled,
 ) -> Advice {
     let (chooses, held_out) = chooses(rolled.folds.len());
-    let scale = Scale { base: &rolled.laps[0], chooses, held_out };
-    let results = rolled.laps.iter().zip(&rolled.days);
+    let laps = rolled.laps();
+    let scale = Scale { base: &laps[0], chooses, held_out };
+    let results = laps.iter().zip(&rolled.runs);
     let tried: Vec<Tried> = systems
         .iter()
         .zip(changes)
         .zip(results)
-        .map(|((system, change), (laps, days))| scale.tried(system, *change, laps, days))
+        .map(|((system, change), (laps, run))| scale.tried(system, *change, laps, &run.days()))
         .collect();
     let (choice, verdict) = choose(&tried, held_out);
     let now = &tried[0].total;
     let foresight = tried.iter().find(|t| t.change == Change::Foresight);
+    let (replay, queue_depth) = rolled.replay_words();
     let mut advice = Advice {
         schema: "seekless.advise/1",
         disk: options.host.disk.name().to_owned(),
-        replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
-        queue_depth: match rolled.replay {
-            Replay::Closed { depth } => Some(depth),
-            Replay::Open => None,
-        },
+        replay,
+        queue_depth,
         fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: held_out,

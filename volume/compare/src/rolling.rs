@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use seekless_block::{Bytes, Lba, Request, Sectors, SimTime};
 use seekless_learn::{DAY, Learner, Plan, Policy, PolicyName, Streams, Training, VolumeShape};
-use seekless_sim::{Clock, DayCosts, Replay};
+use seekless_sim::{Clock, Replay};
 use seekless_trace::{OpenOptions, Progress, Reader, Source};
 
 use crate::error::StudyError;
@@ -62,24 +62,6 @@ impl Default for AssumedFree {
     }
 }
 
-/// Every system's laps.
-#[derive(Clone, Debug)]
-pub(crate) struct Rolling {
-    /// The trace.
-    pub(crate) trace: TraceFacts,
-    /// The folds.
-    pub(crate) folds: Vec<Fold>,
-    /// The actual replay: closed if the trace has no times.
-    pub(crate) replay: Replay,
-    /// Notes for the reader.
-    pub(crate) notes: Vec<String>,
-    /// By system, in the order given, then by fold. Learning systems serve the first fold without a
-    /// plan.
-    pub(crate) laps: Vec<Vec<Lap>>,
-    /// By system, the accounts by day of systems that judge themselves; empty for others.
-    pub(crate) days: Vec<Vec<DayCosts>>,
-}
-
 /// The stage, for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RollingStage {
@@ -94,39 +76,40 @@ pub enum RollingStage {
 /// Reports the progress of a comparison.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(RollingStage, Progress);
 
-/// Runs every system over every fold. `systems` may depend on the trace's facts.
-///
-/// # Errors
-/// The trace cannot be read, is empty, has fewer than a hundred requests, or does not fit a
-/// system's disk.
-pub(crate) fn rolling(
-    source: &Source,
-    options: &RollingOptions,
-    systems: impl FnOnce(&TraceFacts, Sectors) -> Vec<System>,
-    progress: Tell<'_>,
-) -> Result<(Vec<System>, Rolling), StudyError> {
-    let (systems, rolled) = roll(source, options, systems, progress)?;
-    let days = rolled.runs.iter().map(Running::days).collect();
-    let laps = |(run, system): (&Running, &System)| {
-        run.laps.iter().map(|m| Lap::new(m, &system.disk)).collect()
-    };
-    let laps = rolled.runs.iter().zip(&systems).map(laps).collect();
-    let Rolled { trace, folds, replay, notes, .. } = rolled;
-    Ok((systems, Rolling { trace, folds, replay, notes, laps, days }))
-}
-
 /// Systems after the whole run.
 pub(crate) struct Rolled {
     pub(crate) trace: TraceFacts,
     pub(crate) folds: Vec<Fold>,
     /// Training and measured part, if the trace was cut in two.
     pub(crate) split: Option<Split>,
+    /// The actual replay: closed if the trace has no times.
     pub(crate) replay: Replay,
+    /// Notes for the reader.
     pub(crate) notes: Vec<String>,
+    /// By system, in the order given.
     pub(crate) runs: Vec<Running>,
 }
 
-/// As [`rolling`], with all measurements.
+impl Rolled {
+    /// By system, then by fold. Learning systems serve the first fold without a plan.
+    pub(crate) fn laps(&self) -> Vec<Vec<Lap>> {
+        self.runs.iter().map(Running::costs).collect()
+    }
+
+    /// `closed` or `open`, and the requests in flight of a closed loop.
+    pub(crate) const fn replay_words(&self) -> (&'static str, Option<u32>) {
+        match self.replay {
+            Replay::Closed { depth } => ("closed", Some(depth)),
+            Replay::Open => ("open", None),
+        }
+    }
+}
+
+/// Runs every system over every fold. `systems` may depend on the trace's facts.
+///
+/// # Errors
+/// The trace cannot be read, is empty, has fewer than a hundred requests, or does not fit a system's
+/// disk.
 pub(crate) fn roll(
     source: &Source,
     options: &RollingOptions,

@@ -5,7 +5,6 @@
 use seekless_block::{Bytes, Sectors};
 use seekless_disk::DeviceSpec;
 use seekless_learn::{Policy, PolicyName};
-use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 
 use crate::error::StudyError;
@@ -55,7 +54,8 @@ pub fn simulate(
     let systems = |_: &_, _| options.policies.iter().map(|p| options.system(*p)).collect();
     let (systems, rolled) = roll(source, &options.rolling, systems, progress)?;
     let area = systems.iter().map(System::area).max().unwrap_or(Sectors(0));
-    let Rolled { trace, split, replay, mut notes, runs: ran, .. } = rolled;
+    let (replay, queue_depth) = rolled.replay_words();
+    let Rolled { trace, split, mut notes, runs: ran, .. } = rolled;
     if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
     }
@@ -76,11 +76,8 @@ pub fn simulate(
         disk: options.host.disk.name().to_owned(),
         scheduler: options.host.scheduler.to_string(),
         spin_down: options.host.spin_down.to_string(),
-        replay: if replay == Replay::Open { "open" } else { "closed" },
-        queue_depth: match replay {
-            Replay::Closed { depth } => Some(depth),
-            Replay::Open => None,
-        },
+        replay,
+        queue_depth,
         cache_bytes: options.host.cache.0,
         read_ahead_bytes: options.host.read_ahead.0,
         cluster_bytes: options.host.cluster.0,

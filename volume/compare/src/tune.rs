@@ -6,7 +6,6 @@
 
 use seekless_block::{Bytes, Sectors};
 use seekless_learn::Policy;
-use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
@@ -17,7 +16,7 @@ use crate::estimate::{Gain, saved};
 use crate::folds::Cutting;
 use crate::lap::Lap;
 use crate::outcome::TraceFacts;
-use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
+use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, Learning, System};
 
 /// Most rounds over all parameters.
@@ -138,7 +137,7 @@ struct Search<'a> {
     options: &'a TuneOptions,
     /// Settings that were simulated.
     known: Vec<Tuning>,
-    last: Option<Rolling>,
+    last: Option<Rolled>,
 }
 
 /// Finds interval, size and share by simulation. Calls `progress` from time to time.
@@ -183,7 +182,7 @@ pub fn tune(
     Ok(Tuned {
         schema: "seekless.tune/1",
         disk: options.host.disk.name().to_owned(),
-        replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
+        replay: rolled.replay_words().0,
         fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: held_out,
@@ -220,7 +219,7 @@ impl Search<'_> {
         if !ready || wanted.iter().any(|s| !is_known(&self.known, s)) {
             let (options, known) = (self.options, &self.known);
             let mut tried = Vec::new();
-            let (_, rolled) = rolling(
+            let (_, rolled) = roll(
                 self.source,
                 &options.rolling,
                 |facts, capacity| {
@@ -243,10 +242,11 @@ impl Search<'_> {
                     disk: options.host.disk.name().to_owned(),
                 });
             }
-            let base = &rolled.laps[0];
-            let new = tried.iter().zip(&rolled.laps[1..]).map(|(&s, laps)| tuning(s, base, laps));
+            let laps = rolled.laps();
+            let base = &laps[0];
+            let new = tried.iter().zip(&laps[1..]).map(|(&s, laps)| tuning(s, base, laps));
             self.known.extend(new);
-            self.last = Some(rolled);
+            self.last = Some(Rolled { runs: Vec::new(), ..rolled });
         }
         let of = |s: &Setting| self.known.iter().find(|t| t.setting == *s).cloned();
         Ok(wanted.iter().filter_map(of).collect())

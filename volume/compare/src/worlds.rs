@@ -11,6 +11,7 @@ use seekless_sim::{
 };
 
 use crate::error::StudyError;
+use crate::lap::Lap;
 use crate::replicas::Replicating;
 use crate::scan::Scan;
 use crate::shuffle::{self, Shuffle};
@@ -153,12 +154,20 @@ impl System {
 }
 
 impl Running {
-    /// Serves requests, or learns from them.
-    pub(crate) fn serve(&mut self, batch: &[Timed]) -> Result<(), StudyError> {
+    /// Does a part of the simulation, and counts the real time.
+    fn timed<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, SimError>,
+    ) -> Result<T, StudyError> {
         let began = Instant::now();
-        let result = batch.iter().try_for_each(|timed| self.take(timed));
+        let result = work(self);
         self.wall += began.elapsed();
         result.map_err(|e| StudyError::run(&self.name, e))
+    }
+
+    /// Serves requests, or learns from them.
+    pub(crate) fn serve(&mut self, batch: &[Timed]) -> Result<(), StudyError> {
+        self.timed(|this| batch.iter().try_for_each(|timed| this.take(timed)))
     }
 
     fn take(&mut self, timed: &Timed) -> Result<(), SimError> {
@@ -192,14 +201,11 @@ impl Running {
 
     /// Moves to a plan.
     pub(crate) fn install(&mut self, plan: Plan) -> Result<(), StudyError> {
-        let began = Instant::now();
         self.plan.clone_from(&plan);
-        let result = match &mut self.world {
+        self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.install(plan),
             World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => Ok(()),
-        };
-        self.wall += began.elapsed();
-        result.map_err(|e| StudyError::run(&self.name, e))
+        })
     }
 
     /// Lets data change places by the reads of `graph`.
@@ -215,42 +221,41 @@ impl Running {
 
     /// Makes replicas of the learned data.
     pub(crate) fn replicate(&mut self, now: SimTime) -> Result<(), StudyError> {
-        let began = Instant::now();
-        let result = match &mut self.world {
+        self.timed(|this| match &mut this.world {
             World::Replicating(r) => r.begin(now),
             World::Told(_) | World::Judged(_) | World::Shuffled(..) => Ok(()),
-        };
-        self.wall += began.elapsed();
-        result.map_err(|e| StudyError::run(&self.name, e))
+        })
     }
 
     /// Destages the write buffer, at the cost of the system that filled it.
     pub(crate) fn drain(&mut self) -> Result<(), StudyError> {
-        match &mut self.world {
-            World::Told(simulation) => {
-                simulation.drain().map_err(|e| StudyError::run(&self.name, e))
-            }
+        self.timed(|this| match &mut this.world {
+            World::Told(simulation) => simulation.drain(),
             World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => Ok(()),
-        }
+        })
     }
 
     /// Ends a fold.
     pub(crate) fn lap(&mut self) -> Result<(), StudyError> {
-        let began = Instant::now();
-        let measured = match &mut self.world {
+        let measured = self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.lap(),
             World::Judged(judged) => judged.lap(),
             World::Replicating(r) => r.simulation.lap(),
-            World::Shuffled(simulation, shuffle) => simulation.lap().and_then(|mut m| {
+            World::Shuffled(simulation, shuffle) => {
+                let mut measured = simulation.lap()?;
                 if let Some(shuffle) = shuffle {
-                    shuffle.price(&self.disk, &mut m)?;
+                    shuffle.price(&this.disk, &mut measured)?;
                 }
-                Ok(m)
-            }),
-        };
-        self.wall += began.elapsed();
-        self.laps.push(measured.map_err(|e| StudyError::run(&self.name, e))?);
+                Ok(measured)
+            }
+        })?;
+        self.laps.push(measured);
         Ok(())
+    }
+
+    /// Its costs, fold by fold.
+    pub(crate) fn costs(&self) -> Vec<Lap> {
+        self.laps.iter().map(|m| Lap::new(m, &self.spec)).collect()
     }
 
     /// The accounts by day, if it judges itself.
