@@ -21,13 +21,12 @@ pub use administer::{
 pub use ask::{AskError, TOKEN, ask};
 pub use listen::{MainThread, start};
 pub use replicate::{Placed, extents_of_file};
-pub use socket::socket_of;
-pub use state::{ReplicaState, VOLUME_SCHEMA, VolumeState, mode_name, mode_of};
+pub use state::{ReplicaState, VolumeState, mode_name, mode_of};
 
 /// A command to a running server: one type from the command line through the control socket to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum VolumeCommand {
+pub(crate) enum VolumeCommand {
     /// Make a new plan of everything learned, and move to it.
     Replan,
     /// Write replicas of the pages of `homes` side by side in free space, close to `near`.

@@ -6,10 +6,8 @@ mod api;
 mod guard;
 mod metrics;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +15,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use seekless_host::cannot;
 
 use crate::backend::workers::ring;
@@ -141,36 +142,30 @@ fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
             PollFd::new(stop, PollFlags::IN),
         ];
         match poll(&mut ready, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
         if !ready[1].revents().is_empty() {
             return;
         }
         match listener.accept() {
-            Ok(fd) => admit(fd, matches!(listener, Listener::Tcp(_)), site),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => {}
+            Ok(fd) => admit(fd, site),
+            Err(Errno::AGAIN | Errno::CONNABORTED) => {}
             // No descriptors or memory: waits a little for connections to end.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
 }
 
-fn admit(fd: OwnedFd, tcp: bool, site: &Arc<Site>) {
+fn admit(fd: OwnedFd, site: &Arc<Site>) {
     let place = Place(Arc::clone(site));
     if site.open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
         return;
     }
     let work = move || {
-        let of = &place.0;
         // A client that has gone, or is late, needs no answer.
-        let _ = if tcp {
-            let stream = TcpStream::from(fd);
-            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
-        } else {
-            let stream = UnixStream::from(fd);
-            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
-        };
+        let _ = rustix::io::ioctl_fionbio(&fd, false)
+            .and_then(|()| serve(&mut Timed::new(fd), &place.0));
     };
     let builder = std::thread::Builder::new().name("seekless-http-1".into()).stack_size(256 << 10);
     // If the host starts no thread, the connection closes and its place is free again.
@@ -186,57 +181,39 @@ impl Drop for Place {
     }
 }
 
-/// A stream with a time limit for reads and writes.
-struct Timed<S> {
-    stream: S,
+/// A connection with a time limit for reads and writes.
+struct Timed {
+    fd: OwnedFd,
     until: Instant,
 }
 
-trait Stream: Read + Write {
-    fn wait(&self, at_most: Duration) -> std::io::Result<()>;
-}
-
-macro_rules! stream {
-    ($($kind:ty),*) => {$(
-        impl Stream for $kind {
-            fn wait(&self, at_most: Duration) -> std::io::Result<()> {
-                self.set_read_timeout(Some(at_most))?;
-                self.set_write_timeout(Some(at_most))
-            }
-        }
-    )*};
-}
-stream!(TcpStream, UnixStream);
-
-impl<S: Stream> Timed<S> {
-    fn new(stream: S) -> Self {
-        Self { stream, until: Instant::now() + PATIENCE }
+impl Timed {
+    fn new(fd: OwnedFd) -> Self {
+        Self { fd, until: Instant::now() + PATIENCE }
     }
 
     fn renew(&mut self) {
         self.until = Instant::now() + PATIENCE;
     }
 
-    fn left(&self) -> std::io::Result<()> {
+    fn left(&self, kind: Timeout) -> rustix::io::Result<()> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
+            return Err(Errno::TIMEDOUT);
         }
-        self.stream.wait(left)
+        set_socket_timeout(&self.fd, kind, Some(left))
     }
 
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        self.left()?;
-        self.stream.read(buf)
+    fn read(&self, buf: &mut [u8]) -> rustix::io::Result<usize> {
+        self.left(Timeout::Recv)?;
+        recv(&self.fd, buf, RecvFlags::empty()).map(|n| n.0)
     }
 
-    fn write_all(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
+    fn write_all(&self, mut bytes: &[u8]) -> rustix::io::Result<()> {
         while !bytes.is_empty() {
-            self.left()?;
-            match self.stream.write(bytes)? {
-                0 => return Err(std::io::ErrorKind::WriteZero.into()),
-                n => bytes = bytes.get(n..).unwrap_or_default(),
-            }
+            self.left(Timeout::Send)?;
+            let n = send(&self.fd, bytes, SendFlags::NOSIGNAL)?;
+            bytes = bytes.get(n..).unwrap_or_default();
         }
         Ok(())
     }
@@ -275,7 +252,7 @@ enum Asked {
     Command(usize),
 }
 
-fn serve<S: Stream>(mut stream: Timed<S>, site: &Site) -> std::io::Result<()> {
+fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
     let mut head = vec![0; HEAD_MAX];
     let mut filled = 0;
     let refused = |status, why: &str| Asked::Answered(Answer::refusal(status, why));
@@ -376,6 +353,8 @@ fn body_length(request: &httparse::Request<'_, '_>) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
 
     use super::*;

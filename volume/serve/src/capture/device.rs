@@ -48,6 +48,11 @@ impl BlockDevice {
         Self::known(path, &sys(number)).map_err(|e| no(format!("/sys does not know it ({e})")))
     }
 
+    /// Finds the device of this number, as stat has it.
+    pub(crate) fn of_number(device: u64) -> io::Result<Self> {
+        Self::known(Path::new(""), &sys(numbers(device)))
+    }
+
     /// The disk as it is now, independent of the path; `None` if it is gone.
     pub(crate) fn again(&self) -> Option<Self> {
         Self::known(&self.path, &sys(self.disk)).ok()

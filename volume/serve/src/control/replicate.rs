@@ -2,15 +2,15 @@
 //! volume.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, SECTOR_BYTES};
 use seekless_host::HostError;
 use seekless_learn::side_by_side;
 use serde::{Deserialize, Serialize};
 
+use crate::capture::BlockDevice;
 use crate::{Injector, extents};
 
 /// The answer to [`super::VolumeCommand::Replicate`].
@@ -87,25 +87,11 @@ pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostErro
 
 /// The sector of the volume at which this device of the kernel begins.
 fn partition_start(device: u64, volume: u64) -> Result<u64, String> {
-    let number = (rustix::fs::major(device), rustix::fs::minor(device));
-    let dir = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
-    let dir = dir
-        .canonicalize()
+    let device = BlockDevice::of_number(device)
         .map_err(|_| "its file system does not stand on one block device".to_owned())?;
-    let read = |path: PathBuf| -> Result<u64, String> {
-        let text: io::Result<String> = std::fs::read_to_string(&path);
-        let text = text.map_err(|e| format!("{}: cannot read it: {e}", path.display()))?;
-        text.trim().parse().map_err(|e| format!("{}: '{}': {e}", path.display(), text.trim()))
-    };
-    let (disk, from) = if dir.join("partition").exists() {
-        (dir.parent().unwrap_or(&dir).to_owned(), read(dir.join("start"))?)
-    } else {
-        (dir, 0)
-    };
-    let found = read(disk.join("size"))?.saturating_mul(SECTOR_BYTES);
+    let (name, found) = (&device.disk_name, device.disk_sectors.saturating_mul(SECTOR_BYTES));
     if found == volume {
-        return Ok(from);
+        return Ok(device.partition.map_or(0, |p| p.start.0));
     }
-    let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Err(format!("its device, {name}, has {}, and the volume has {}", Bytes(found), Bytes(volume)))
 }

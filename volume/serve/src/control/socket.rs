@@ -15,7 +15,7 @@ use crate::{Address, ServeError};
 ///
 /// # Errors
 /// The backing cannot be found.
-pub fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
+pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     let uid = rustix::process::getuid();
     let dir = if uid.is_root() {
         PathBuf::from("/run/seekless")

@@ -101,7 +101,7 @@ impl ReplicaState {
 }
 
 /// The schema of [`VolumeState`].
-pub const VOLUME_SCHEMA: &str = "seekless.volume/1";
+pub(super) const VOLUME_SCHEMA: &str = "seekless.volume/1";
 
 /// The mode on command lines and in JSON.
 #[must_use]

@@ -81,7 +81,7 @@ fn what_was_asked_is_what_is_shown() {
     places.sort_unstable();
     assert_eq!(places, [0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9]);
     let events: Events = serde_json::from_str(body(&get(at, "/api/events"))).unwrap();
-    assert!(events.events[0].text.contains("Nothing is learned"), "{events:?}");
+    assert!(events.events[0].text.contains("learns and copies nothing"), "{events:?}");
     assert!(get(at, "/metrics").contains("\nseekless_requests_total 11\n"));
     let page = get(at, "/");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("frame-ancestors 'none'"));
