@@ -82,7 +82,8 @@ mod tests {
         assert_eq!((g.share, g.low, g.high), (0.5, f64::NEG_INFINITY, 1.0));
     }
 
-    /// Nine of ten ranges hold what comes: drawn from a known distribution, seed printed on failure.
+    /// Nine of ten ranges hold the later values: drawn from a known distribution, seed printed on
+    /// failure.
     #[test]
     fn nine_ranges_of_ten_hold_what_comes() {
         for seed in 1..=3u64 {

@@ -115,16 +115,16 @@ mod tests {
     fn the_disk_decides_between_its_edge_and_its_middle() {
         let spec = catalogue::device("wd800jb").unwrap();
         let capacity = spec.capacity().0 - 8192;
-        // All that is hot fits: nothing is left at home, and the outermost zone is fastest.
+        // All hot data fits: home has no reads left, and the outermost zone is fastest.
         let hot = graph(capacity, &[(capacity / 2 / 8 * 8, 100)]);
         assert_eq!(cheapest(&spec, &hot, Sectors(4096), Sectors(capacity)), Some(Lba(0)));
-        // Most goes on being asked of the middle: the area lies there.
+        // Most requests stay in the middle: so the area is there.
         let middle = capacity / 2 / 8 * 8;
         let warm: Vec<(u64, u32)> = (0..200).map(|i| (middle + i * 256, 10)).collect();
         let at =
             cheapest(&spec, &graph(capacity, &warm), Sectors(4096), Sectors(capacity)).unwrap();
         assert!(at.0.abs_diff(middle) < capacity / 20, "{at}");
-        // The paper's disk has one zone: nothing is faster outside.
+        // The paper's disk has one zone: the outside is not faster.
         let rz55 = catalogue::device("rz55").unwrap();
         let n = rz55.capacity().0 - 4096;
         // Every third is hot enough for the area.

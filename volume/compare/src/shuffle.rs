@@ -180,7 +180,7 @@ mod tests {
                 let place = s.parts(Extent::new(home * 16, 16)).next().unwrap().start.0 / 16;
                 assert_eq!(place, [50, 49, 51, 48][i], "{reads:?}");
             }
-            // A permutation of all sectors, the last odd ones included.
+            // A permutation of all sectors, with the last incomplete unit.
             let all = (0..1605).flat_map(|at| s.parts(Extent::new(at, 1)));
             let mut places: Vec<u64> = all.map(|e| e.start.0).collect();
             places.sort_unstable();

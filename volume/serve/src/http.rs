@@ -388,7 +388,7 @@ mod tests {
         };
         let head =
             |length: &str| format!("POST /command HTTP/1.1\r\nHost: localhost\r\n{length}\r\n");
-        // Without a length, with one that is no number, with one too large, and cut short.
+        // Without a length, with an invalid length, with a large length, and cut off.
         assert!(answer(head("").as_bytes()).contains("413"));
         assert!(answer(head("Content-Length: -1\r\n").as_bytes()).contains("413"));
         assert!(answer(head("Content-Length: 65537\r\n").as_bytes()).contains("413"));
@@ -397,7 +397,7 @@ mod tests {
         let short = head("Content-Length: 8\r\n") + "\"drain";
         assert_eq!(answer(short.as_bytes()), "");
         assert!(kept.lock().unwrap().is_empty(), "half a command was carried out");
-        // Bytes behind the command belong to nothing.
+        // Bytes behind the command are ignored.
         let long = head("Content-Length: 7\r\n") + "\"drain\"and more";
         assert!(answer(long.as_bytes()).contains("200 OK"));
         assert_eq!(*kept.lock().unwrap(), [b"\"drain\"".to_vec()]);

@@ -241,7 +241,7 @@ pub(crate) fn range_of(memory: Memory, len: usize) -> std::ops::Range<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    /// RFC 3720, appendix B.4 has the polynomial; a bit at a time.
+    /// RFC 3720, appendix B.4 has the polynomial; one bit at a time.
     fn crc32c(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(!0, |sum: u32, &byte| {
             (0..8).fold(sum ^ u32::from(byte), |s, _| (s >> 1) ^ (0x82F6_3B78 * (s & 1)))
@@ -249,7 +249,7 @@ mod tests {
     }
 
     proptest! {
-        /// What stands on disks was summed by other code, on other processors.
+        /// Disks hold sums from other code on other processors.
         #[test]
         fn sums_are_crc32c(bytes in prop::collection::vec(any::<u8>(), 0..10_000), from in 0usize..64) {
             let bytes = bytes.get(from..).unwrap_or_default();

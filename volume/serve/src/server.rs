@@ -593,7 +593,7 @@ mod tests {
         assert!(!e.wants_spin(), "an idle server sleeps");
         e.slept(Duration::from_micros(20));
         assert!(e.wants_spin(), "somebody asks again at once");
-        // Looks that find nothing, each after a short sleep: ever longer rests, up to a bound.
+        // Polls in vain, each after a short sleep: longer and longer pauses, up to a limit.
         let mut looks = 0;
         for _ in 0..100_000 {
             e.slept(Duration::from_micros(20));
@@ -603,7 +603,7 @@ mod tests {
             }
         }
         assert!((700..900).contains(&looks), "{looks}");
-        // Once it pays again, it is soon done every time.
+        // After success, polling soon happens every time.
         for _ in 0..30_000 {
             if e.wants_spin() {
                 e.spun(true);

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against sorting: no quantile is below the true one, nor above it by more than a sixteenth.
+        /// Against sorting: no quantile is too low, or too high by more than a sixteenth.
         #[test]
         fn quantiles_are_those_of_the_sorted_values(
             values in prop::collection::vec((0u32..64, any::<u64>()).prop_map(|(s, v)| v >> s), 1..300),

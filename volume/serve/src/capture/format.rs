@@ -178,7 +178,7 @@ mod tests {
         let (pid, dev, sector, sectors) = (f(4, 4), f(8, 4), f(16, 8), f(24, 4));
         let (kind, command) = (f(28, 10), Some(f(38, 16)));
         assert_eq!(event, EventLayout { id: 2097, pid, dev, sector, sectors, kind, command });
-        // Older kernels have 8 letters, which moves the rest; later ones may move anything.
+        // Older kernels have 8 letters, which shifts the rest; later kernels may shift anything.
         let moved = QUEUE.replace("size:10;", "size:8;").replace("offset:38", "offset:36");
         assert_eq!(EventLayout::parse(&moved).unwrap().command, Some(f(36, 16)));
     }

@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(drain(&mut i, false), [], "the first is under way");
         i.complete(&event(60, 100));
         assert_eq!(drain(&mut i, false), [(10, 100, Some(50)), (20, 200, Some(30))]);
-        // Two alike, a completion of nothing known, and the rest at the end.
+        // Two equal requests, an unknown completion, and the rest at the end.
         i.issue(event(70, 300));
         i.issue(event(80, 300));
         i.complete(&event(81, 999));

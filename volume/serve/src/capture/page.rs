@@ -194,7 +194,7 @@ mod tests {
             ]
         );
         assert!(!broken);
-        // An absolute stamp lacks the top bits, which are the page's.
+        // An absolute stamp lacks the top bits, which come from the page.
         let (found, _) = read(&page(1 << 60 | 77, 0, &[head(31, 9), 0, head(1, 1), 0]));
         assert_eq!(found[0].0, (1 << 60) + 10);
     }
@@ -217,9 +217,9 @@ mod tests {
         let whole = page(7, 0, &words);
         let (all, _) = read(&whole);
         for cut in 0..whole.len() {
-            // The head promises more than there is.
+            // The header claims more than there is.
             assert!(Entries::new(&whole[..cut], &layout()).is_none(), "{cut}");
-            // The head promises what there is, which ends within an entry.
+            // The header is right, and the data ends inside an entry.
             let Some(rest) = cut.checked_sub(16) else { continue };
             let mut short = whole[..cut].to_vec();
             short[8] = rest as u8;
@@ -227,7 +227,7 @@ mod tests {
             assert_eq!(found, all[..found.len()], "{cut}");
             assert_eq!(broken, ![0, 8, 16, 32].contains(&rest), "{cut}");
         }
-        // Lengths that cannot be.
+        // Impossible lengths.
         for length in [0, 3, u32::MAX] {
             assert!(read(&page(1, 0, &[head(0, 1), length, 0])).1, "{length}");
             assert!(read(&page(1, 0, &[head(29, 1), length, 0])).1, "{length}");

@@ -411,7 +411,7 @@ mod tests {
     use super::super::fuzzing;
     use super::*;
 
-    /// Two pages as Linux 6.18 handed them out while dd read 90 pages of /dev/loop0, then wrote 9.
+    /// Two pages from Linux 6.18 while dd read 90 pages of /dev/loop0, then wrote 9.
     const PAGES: [&[u8]; 2] = [
         include_bytes!("../../corpus/ring_page/page0"),
         include_bytes!("../../corpus/ring_page/page1"),
@@ -436,11 +436,11 @@ mod tests {
         let asked: Vec<_> = reads.chain((0..9).map(|page| row("WS", page))).collect();
         assert_eq!(events.iter().map(told).collect::<Vec<_>>(), asked);
         assert!(events.is_sorted_by_key(|e| e.time));
-        // dd, and dd again; the second waited for 0.3 s at least.
+        // Two runs of dd, at least 0.3 s apart.
         let pids: Vec<_> = events.chunk_by(|a, b| a.pid == b.pid).map(<[_]>::len).collect();
         assert_eq!(pids, [90, 9]);
         assert!((300_000_000..2_000_000_000).contains(&(events[90].time - events[89].time)));
-        // Events of another device are none of ours.
+        // Events of another device are skipped.
         let mut none = Vec::new();
         let other = Decoder { dev: 8 << 20, ..decoder() };
         assert_eq!((other.page(PAGES[0], &mut none), none.len()), (Ok(0), 0));

@@ -64,8 +64,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the definition: of two changes that conflict, the later one goes in only after the
-        /// earlier one has left; of those that conflict with nobody before them, none waits.
+        /// Against the definition: of two conflicting changes, the later enters only after the
+        /// earlier has left. A change without an earlier conflict does not wait.
         #[test]
         fn conflicting_changes_go_one_by_one_in_order_and_nobody_waits_for_nothing(
             spans in prop::collection::vec((0u64..12, 1u64..4, any::<bool>()), 1..40),

@@ -65,7 +65,7 @@ mod tests {
         Board::of(status)
     }
 
-    /// The least of a validator: what the schema uses, and nothing it does not.
+    /// A minimal validator: only the features that the schema uses.
     fn check(schema: &Value, root: &Value, value: &Value, at: &str) {
         if let Some(name) = schema.get("$ref") {
             let path = name.as_str().unwrap().trim_start_matches('#');

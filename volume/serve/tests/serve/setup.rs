@@ -1,4 +1,4 @@
-//! Starting and stopping: what is refused, and with which words; other ways in than a unix socket.
+//! Start and stop: refusals and their messages; other connections than a unix socket.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 
