@@ -25,7 +25,7 @@ pub(crate) fn check(policy: &Policy) -> Result<(), StudyError> {
     if policy.has_area() && policy.name() != PolicyName::OuterZone {
         return Ok(());
     }
-    let why = "is for `simulate` alone: the policies that can be planned fold by fold are borg, judged, oracle, organ-pipe, buckets, lazy, cylinder-shuffle and block-shuffle";
+    let why = "works only in `simulate`: the policies that can plan fold by fold are borg, judged, oracle, organ-pipe, buckets, lazy, cylinder-shuffle and block-shuffle";
     Err(StudyError::Policy { policy: *policy, why })
 }
 

@@ -51,7 +51,7 @@ pub enum StudyError {
     Disk(#[from] RangeError),
     /// The disk is too small for the trace.
     #[error(
-        "{path} reaches sector {end} with its devices ({devices}) end to end, and with an optimized area of {area} that needs {need}; disk {disk} has {has}. Choose a larger disk, one device of the trace, or a smaller area"
+        "{path} ends at sector {end}, with its devices ({devices}) end to end. With an optimized area of {area} it needs {need}; disk {disk} has {has}. Choose a larger disk, one device of the trace, or a smaller area"
     )]
     DiskTooSmall {
         /// The trace.

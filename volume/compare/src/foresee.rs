@@ -84,7 +84,7 @@ pub(crate) fn foresee(
         let (free, had) = touched.assumed_free(share, seed);
         foreseen.free = free;
         foreseen.note = Some(format!(
-            "the trace discards nothing: {:.0}% of the device is assumed to be free, of what the trace never touches (seed {seed}); asked for were {:.0}%",
+            "the trace discards nothing: {:.0}% of the device, which the trace never touches, is assumed to be free (seed {seed}); {:.0}% were requested",
             had * 100.0,
             share * 100.0
         ));

@@ -203,7 +203,7 @@ fn notes(reader: &Reader, facts: &TraceFacts) -> Vec<String> {
     }
     let skipped = reader.skipped();
     if skipped.malformed > 0 {
-        notes.push(format!("{} malformed records were passed over", skipped.malformed));
+        notes.push(format!("{} malformed records were skipped", skipped.malformed));
     }
     if skipped.late > 0 {
         notes.push(format!(

@@ -270,7 +270,7 @@ impl Running {
     pub(crate) fn note(&self) -> Option<String> {
         let World::Shuffled(_, Some(shuffle)) = &self.world else { return None };
         Some(format!(
-            "{}: {} units of {} sectors changed places; a request that reaches over several that do not lie together counts once for each",
+            "{}: {} units of {} sectors changed places; a request counts once for each separate place that it reaches",
             self.name,
             shuffle.moved(),
             shuffle.unit()

@@ -211,7 +211,7 @@ fn blank(
         Some(what) if !options.force => Err(refused(
             path,
             format!(
-                "holds {what}; nothing was changed. {hint}--force overwrites it, and what it held is lost"
+                "holds {what}; nothing was changed. {hint}--force overwrites it, and its contents are lost"
             ),
         )),
         _ => Ok(()),

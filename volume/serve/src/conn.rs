@@ -262,8 +262,8 @@ impl Conn {
             match event {
                 ServerEvent::More(need) => {
                     self.make_room(need);
-                    // A client with several requests in flight may have sent more: one call then sends
-                    // all replies. A client that waits for each reply has not.
+                    // A client with several requests in flight may have sent more: one call then
+                    // sends all replies. A client that waits for each reply has not.
                     if requests < SEVERAL || !self.take()? {
                         break;
                     }

@@ -23,7 +23,8 @@ pub use listen::{MainThread, start};
 pub use replicate::{Placed, extents_of_file};
 pub use state::{ReplicaState, VolumeState, mode_name, mode_of};
 
-/// A command to a running server: one type from the command line through the control socket to the server.
+/// A command to a running server: one type from the command line through the control socket to the
+/// server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum VolumeCommand {

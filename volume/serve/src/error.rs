@@ -102,7 +102,7 @@ pub enum ServeError {
     },
     /// The device to observe belongs to the server, not to its clients.
     #[error(
-        "{}: what is served lies on it, so that it shows the server's own reads; name the device that clients use: /dev/loopN over the mount, or /dev/nbdN",
+        "{}: it holds the served data, so its trace has the server's own reads; name the device that clients use: /dev/loopN over the mount, or /dev/nbdN",
         .0.display()
     )]
     ObserveBacking(PathBuf),

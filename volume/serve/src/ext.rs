@@ -24,14 +24,16 @@ const INCOMPAT_META_BG: u64 = 0x10;
 const INCOMPAT_64BIT: u64 = 0x80;
 const INCOMPAT_MMP: u64 = 0x100;
 const INCOMPAT_CSUM_SEED: u64 = 0x2000;
-/// FILETYPE, META_BG, EXTENTS, 64BIT, FLEX_BG, EA_INODE, CSUM_SEED, LARGEDIR, INLINE_DATA, ENCRYPT, CASEFOLD.
+/// FILETYPE, META_BG, EXTENTS, 64BIT, FLEX_BG, EA_INODE, CSUM_SEED, LARGEDIR, INLINE_DATA, ENCRYPT,
+/// CASEFOLD.
 const INCOMPAT_KNOWN: u64 = 0x2 | 0x10 | 0x40 | 0x80 | 0x200 | 0x400 | 0x3E000;
 const RO_SPARSE_SUPER: u64 = 0x1;
 const RO_GDT_CSUM: u64 = 0x10;
 const RO_BIGALLOC: u64 = 0x200;
 const RO_METADATA_CSUM: u64 = 0x400;
 const RO_ORPHAN_PRESENT: u64 = 0x10000;
-/// These and LARGE_FILE, BTREE_DIR, HUGE_FILE, DIR_NLINK, EXTRA_ISIZE, QUOTA, READONLY, PROJECT, VERITY.
+/// These and LARGE_FILE, BTREE_DIR, HUGE_FILE, DIR_NLINK, EXTRA_ISIZE, QUOTA, READONLY, PROJECT,
+/// VERITY.
 const RO_KNOWN: u64 = 0x7F | 0x100 | 0x200 | 0x400 | 0x1000 | 0x2000 | 0x8000;
 /// The group's bitmap was never written: everything except metadata is free.
 const BLOCK_UNINIT: u64 = 0x2;
@@ -141,7 +143,9 @@ fn features(sb: &[u8; 1024]) -> Result<(u64, u64, u64), ExtError> {
         );
     }
     if incompat & INCOMPAT_MMP != 0 {
-        return refuse("it is protected against several hosts (mmp), of which one may have it");
+        return refuse(
+            "it is protected against use by several hosts (mmp), and another host may use it",
+        );
     }
     let unknown = (incompat & !INCOMPAT_KNOWN, ro & !RO_KNOWN);
     if unknown != (0, 0) {

@@ -128,9 +128,7 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
     match path.symlink_metadata() {
         Err(_) => return Ok(()),
         Ok(meta) if !meta.file_type().is_socket() => {
-            return refuse(
-                "something that is no socket is there; remove it or choose another path",
-            );
+            return refuse("it exists and is not a socket; remove it or choose another path");
         }
         Ok(_) => {}
     }

@@ -89,7 +89,7 @@ impl MemoryFile {
             Ok(()) => format!("is now {}", Path::new(&aside).display()),
             Err(error) => format!("will be replaced ({error})"),
         };
-        (self.say)(&format!("{name}: {why}. Learning begins afresh; the file {now}"));
+        (self.say)(&format!("{name}: {why}. Learning starts again; the file {now}"));
     }
 
     /// Replaces the file durably as a whole; reports the first failure.

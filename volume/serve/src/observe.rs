@@ -212,7 +212,7 @@ impl Observer {
             }
             Ok(0) if is_another => {
                 let why = format!(
-                    "{name} was asked for nothing while this volume had {UNSEEN_MAX} requests: name the device that clients use"
+                    "{name} had no requests while this volume had {UNSEEN_MAX}: name the device that clients use"
                 );
                 (why, None)
             }
@@ -311,7 +311,7 @@ impl Trace for KernelTrace {
         }
         if has > wants || wants - has >= ROUNDED {
             return Err(NotReady::Yet(format!(
-                "its disk has {has} sectors, and {wants} are served: it is another, or shows a part"
+                "its disk has {has} sectors, and the volume has {wants}: it is another disk, or a part"
             )));
         }
         if self.is_replaced(&found) {

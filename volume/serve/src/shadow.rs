@@ -114,13 +114,13 @@ impl Shadow for DiskShadow {
     fn vanilla(&self) -> Result<Busy, String> {
         match &self.vanilla {
             Ok(sim) => Ok(busy(&sim.so_far().foreground, active_j(&sim.usage()))),
-            Err(error) => Err(format!("the simulation beside stopped: {error}")),
+            Err(error) => Err(format!("the simulation of the vanilla system stopped: {error}")),
         }
     }
 
     fn note(&self) -> String {
         format!(
-            "modelled: the requests that came, answered with no copy, the same RAM, read-ahead and scheduler, up to {DEPTH} in flight"
+            "modelled: the same requests without copies, with the same RAM, read-ahead and scheduler, and at most {DEPTH} in flight"
         )
     }
 }

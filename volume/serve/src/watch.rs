@@ -313,7 +313,7 @@ impl Work {
         let elapsed = stats.disk.as_ref().map(|d| d.elapsed.as_secs_f64());
         let vanilla = match &self.shadow {
             Some(shadow) => shadow.vanilla().map(|v| (v, shadow.note())),
-            None => Err("no shadow runs beside".to_owned()),
+            None => Err("there is no model of the vanilla system".to_owned()),
         };
         let (vanilla, note) = match vanilla {
             Ok((busy, note)) => (Some(busy), note),

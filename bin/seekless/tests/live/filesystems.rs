@@ -1,4 +1,5 @@
-//! File systems on a loop device on the served file, used while the server learns and re-lays under them.
+//! File systems on a loop device on the served file, used while the server learns and re-lays under
+//! them.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The host as the tests use it: a server process, loop devices and mounts that clean up after themselves,
-//! and other programs, each with a time it must not pass.
+//! The host as the tests use it: a server process, loop devices and mounts that clean up after
+//! themselves, and other programs, each with a time it must not pass.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +13,8 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The longest a test may take, and the longest a program may that it runs; so many times longer where tests are long.
+/// The longest a test may take, and the longest a program may that it runs; so many times longer
+/// where tests are long.
 const TEST: Duration = Duration::from_secs(80);
 const PROGRAM_SECONDS: u64 = 45;
 const LONGER: u32 = 20;
@@ -252,8 +253,8 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Kills a server that is still there when its test should long be over: what hangs in its mounts then gets
-/// errors, and the test fails. Dropping what is returned calls it off.
+/// Kills a server that is still there when its test should long be over: what hangs in its mounts
+/// then gets errors, and the test fails. Dropping what is returned calls it off.
 pub(crate) fn watch(pid: Pid) -> Sender<()> {
     let (keep, ended) = channel();
     std::thread::spawn(move || {
@@ -304,7 +305,8 @@ impl Loop {
         args.push(file.as_ref());
         let device = Self(run(args).trim().to_owned());
         assert!(device.0.starts_with("/dev/loop"), "{}", device.0);
-        // What the kernel cached of another disk under this name, which somebody looked at while it went.
+        // What the kernel cached of another disk under this name, which somebody looked at while it
+        // went.
         run(["blockdev", "--flushbufs", &device.0]);
         device
     }
@@ -325,8 +327,8 @@ impl Drop for Loop {
     }
 }
 
-/// Unmounts, which must work, though not at once: a program that another test is just starting holds our
-/// open files too until it is one of its own.
+/// Unmounts, which must work, though not at once: a program that another test is just starting
+/// holds our open files too until it is one of its own.
 pub(crate) fn unmount(path: &Path) {
     let start = Instant::now();
     loop {
@@ -341,8 +343,9 @@ pub(crate) fn unmount(path: &Path) {
     }
 }
 
-/// Waits until no file system has this device: one that is unmounted here is still at work where somebody's copy of the
-/// host's mounts has it (a container's, or another test's, which may begin at any time).
+/// Waits until no file system has this device: one that is unmounted here is still at work where
+/// somebody's copy of the host's mounts has it (a container's, or another test's, which may begin
+/// at any time).
 pub(crate) fn let_go(device: &str) {
     let start = Instant::now();
     loop {

@@ -1,8 +1,8 @@
-//! File systems on a volume whose server is killed in the middle of writes and moves, again and again: the next
-//! one recovers the area, the file system its journal, and everything that was made durable is whole: files, blocks
-//! written in place, a repository of git. The page cache of the host outlives a server, so this is no power cut; those the
-//! simulator enumerates. One kill each, twelve with SEEKLESS_LONG=1, N with
-//! SEEKLESS_KILLS=N.
+//! File systems on a volume whose server is killed in the middle of writes and moves, again and
+//! again: the next one recovers the area, the file system its journal, and everything that was made
+//! durable is whole: files, blocks written in place, a repository of git. The page cache of the
+//! host outlives a server, so this is no power cut; those the simulator enumerates. One kill each,
+//! twelve with SEEKLESS_LONG=1, N with SEEKLESS_KILLS=N.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -151,7 +151,8 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
                 })
             })
             .collect();
-        // At any moment, once each of the first three has something to lose; fio may not have come so far.
+        // At any moment, once each of the first three has something to lose; fio may not have come
+        // so far.
         let begun = Instant::now();
         while steps.iter().take(3).any(|s| s.load(SeqCst) == 0) {
             assert!(begun.elapsed() < Duration::from_secs(60), "nothing goes on");
@@ -169,8 +170,9 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
                 .args(["--range", &range, "--near", &near]);
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         });
-        // Every second kill comes after something was moved, whenever that is: clients that never rest are spared for seconds.
-        // The wait is the last step before the kill: a replica that stands may soon be given up for a client.
+        // Every second kill comes after something was moved, whenever that is: clients that never
+        // rest are spared for seconds. The wait is the last step before the kill: a replica that
+        // stands may soon be given up for a client.
         std::thread::sleep(Duration::from_millis(numbers.below(1500)));
         let begun = Instant::now();
         while kill % 2 == 0 && !has_moved(&image, replicas) {

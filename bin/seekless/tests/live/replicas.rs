@@ -1,7 +1,7 @@
-//! Replicas in the free space of file systems that are used (FS2): ext4 and XFS on a volume that discards, aged by creating and
-//! deleting files at 60 to 98% full, in lockstep with two twins on bare disks. Every byte is compared, and what `df` says and
-//! where space ends is the same to the block, wherever the bare twins agree with each other. SEEKLESS_ROUNDS=20 makes a long run
-//! of it.
+//! Replicas in the free space of file systems that are used (FS2): ext4 and XFS on a volume that
+//! discards, aged by creating and deleting files at 60 to 98% full, in lockstep with two twins on
+//! bare disks. Every byte is compared, and what `df` says and where space ends is the same to the
+//! block, wherever the bare twins agree with each other. SEEKLESS_ROUNDS=20 makes a long run of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -45,8 +45,8 @@ const EXT4: Kind = Kind {
     ],
     check: &["e2fsck", "-fn"],
     check_file: &["e2fsck", "-fn"],
-    // Not `discard`: while ext4 discards, beside everything else, it keeps the free extents to itself, and bare twins lay
-    // out their files differently, by how fast that went.
+    // Not `discard`: while ext4 discards, beside everything else, it keeps the free extents to
+    // itself, and bare twins lay out their files differently, by how fast that went.
     mount: "noatime",
     trim_every: 16,
 };
@@ -92,8 +92,8 @@ struct Twins {
     scale: u64,
     trim_every: u64,
     numbers: Numbers,
-    /// How often they were held against each other, how often the bare ones were not the same, and how often ours was not what
-    /// both of them were.
+    /// How often they were held against each other, how often the bare ones were not the same, and
+    /// how often ours was not what both of them were.
     looks: u32,
     bare_differed: u32,
     ours_differed: u32,
@@ -208,8 +208,8 @@ impl Twins {
         self.same(&format!("{when}: df"), all.each_ref().map(|df| df.available * df.unit), most);
     }
 
-    /// Ours is what the bare disks are, all in bytes: by no more off than `most`, as they themselves may be, and most often
-    /// not at all.
+    /// Ours is what the bare disks are, all in bytes: by no more off than `most`, as they
+    /// themselves may be, and most often not at all.
     fn same(&mut self, when: &str, [ours, bare, other]: [u64; 3], most: u64) {
         self.looks += 1;
         self.bare_differed += u32::from(bare != other);
@@ -243,7 +243,8 @@ impl Twins {
     }
 }
 
-/// A file as a disk that says that it does not turn: ext4 asks, to lay out files, and a file of FUSE's says nothing else.
+/// A file as a disk that says that it does not turn: ext4 asks, to lay out files, and a file of
+/// FUSE's says nothing else.
 fn attach(file: &Path, options: &[&str]) -> Loop {
     let device = Loop::attach(file, options);
     let name = device.device().trim_start_matches("/dev/");
@@ -251,7 +252,8 @@ fn attach(file: &Path, options: &[&str]) -> Loop {
     device
 }
 
-/// This thread on one processor, until it is dropped: ext4 lays out small files by the processor that writes them.
+/// This thread on one processor, until it is dropped: ext4 lays out small files by the processor
+/// that writes them.
 struct OneProcessor(CpuSet);
 
 impl OneProcessor {
@@ -403,8 +405,8 @@ fn ages(kind: &Kind) {
 }
 
 /// Asks for replicas of 8 MiB of files beside the first file: learned replicas depend on idle time
-/// of the host. They are in the order of the later reads, so that the head is near them then. A file
-/// on another file system is refused.
+/// of the host. They are in the order of the later reads, so that the head is near them then. A
+/// file on another file system is refused.
 fn replicate_files(image: &Path, twins: &Twins) {
     if status(image, &[])["replicas"]["suspended"] == true {
         return;
@@ -494,7 +496,8 @@ impl Place {
         (server, Client::connect(&Address::Unix(socket)).unwrap())
     }
 
-    /// Served without a learner: 40 MiB discarded from 16 MiB on, and the first 8 MiB replicated there.
+    /// Served without a learner: 40 MiB discarded from 16 MiB on, and the first 8 MiB replicated
+    /// there.
     fn replicated(&self) -> (Server, Client) {
         self.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
         let (server, mut client) = self.serve(&["--policy", "vanilla", "--cache", "0"]);

@@ -1,4 +1,5 @@
-//! The file and the NBD export are one disk: what is written through one is read through the other, at once.
+//! The file and the NBD export are one disk: what is written through one is read through the other,
+//! at once.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -83,7 +84,8 @@ fn same_bytes_with(policy: &str) {
     assert!(std::fs::read(image).unwrap() == model, "home differs");
 }
 
-/// One request of the kernel is one request of the volume, and a flush is one: none is dropped, none made up.
+/// One request of the kernel is one request of the volume, and a flush is one: none is dropped,
+/// none made up.
 #[test]
 fn every_sync_reaches_the_volume() {
     need!("syncs", host::fuse());

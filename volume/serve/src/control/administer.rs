@@ -67,9 +67,7 @@ pub enum AdministerError {
         volume: Bytes,
     },
     /// Writing home makes no progress.
-    #[error(
-        "cannot go on: {left} have not become less for {STUCK:?}{why}. The area still has them"
-    )]
+    #[error("no progress for {STUCK:?}: {left} are not at home yet{why}. The area still has them")]
     NotDrained {
         /// Bytes still to write home.
         left: Bytes,
@@ -85,9 +83,7 @@ pub enum AdministerError {
         why: String,
     },
     /// Replication makes no progress.
-    #[error(
-        "asked for, but nothing was written for {STUCK:?}; `seekless volume status` shows how it goes on"
-    )]
+    #[error("no replica was written for {STUCK:?}; `seekless volume status` shows the progress")]
     NotReplicated,
     /// Everything is at home, and the server runs on.
     #[error("drained, but the server has not ended{why}")]

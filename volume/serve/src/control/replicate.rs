@@ -33,7 +33,7 @@ pub(super) fn replicate(
     let room = room.ok_or("its area was not made for replicas")?;
     if room.state.suspended {
         return Err(
-            "less than 10% of the volume is discarded and spare: replication stops until 15% are"
+            "less than 10% of the volume is discarded and spare: replication waits for 15%"
                 .to_owned(),
         );
     }

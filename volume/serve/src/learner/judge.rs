@@ -49,7 +49,7 @@ impl LiveJudge {
             Some(disk) => disk,
             None => catalogue::stand_in(size).map_err(|e| e.to_string())?,
         };
-        say(&format!("note: what is learned is judged by the model {}", disk.name()));
+        say(&format!("note: plans are judged by the model {}", disk.name()));
         let device = Device::new(&disk).map_err(|e| e.to_string())?;
         let sim = SimConfig {
             engine: *volume,
@@ -76,7 +76,9 @@ impl LiveJudge {
     /// A failed model ends judging; existing copies stay.
     fn check(&mut self, result: Result<(), SimError>) {
         if let Err(e) = result {
-            (self.say)(&format!("note: nothing more is learned: the judge's model stopped: {e}"));
+            (self.say)(&format!(
+                "note: learning has stopped, because the judge's model failed: {e}"
+            ));
             self.judged = None;
         }
     }

@@ -1,4 +1,5 @@
-//! The device I/O of a volume: at once where possible, else by workers, with the emulated disk's time.
+//! The device I/O of a volume: at once where possible, else by workers, with the emulated disk's
+//! time.
 
 use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
 use seekless_engine::{Input, Io, IoFailed, IoId, Memory, Target};
