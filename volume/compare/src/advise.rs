@@ -141,9 +141,6 @@ pub struct Advice {
 }
 
 /// Tries all systems on the trace, and judges the results.
-///
-/// # Errors
-/// The trace cannot be read, is empty, is too short to be cut, or does not fit the disk.
 pub fn advise(
     source: &Source,
     options: &AdviseOptions,

@@ -28,7 +28,6 @@ impl Gain {
     ///
     /// # Panics
     /// The slices differ in length: a bug of the caller.
-    #[must_use]
     pub fn estimate(base: &[f64], cost: &[f64], ahead: usize) -> Self {
         assert_eq!(base.len(), cost.len());
         let (all_base, all_cost): (f64, f64) = (base.iter().sum(), cost.iter().sum());

@@ -80,7 +80,6 @@ impl Lap {
     }
 
     /// Busy time with moving.
-    #[must_use]
     pub fn all_busy_s(&self) -> f64 {
         self.busy_s + self.background_busy_s
     }

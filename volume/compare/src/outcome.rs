@@ -196,7 +196,6 @@ impl Day {
     }
 
     /// Share of vanilla's busy time that is saved, with moving counted; negative if it took more.
-    #[must_use]
     pub fn saves(&self) -> f64 {
         crate::estimate::saved(self.vanilla_s, self.busy_s + self.background_busy_s)
     }

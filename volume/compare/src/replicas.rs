@@ -124,9 +124,6 @@ impl Replicating {
 
 /// Has `learner` plan replicas for a simulated volume, and executes the plan. Home answered
 /// `before` reads before the simulation began.
-///
-/// # Errors
-/// The disk refuses an I/O.
 pub fn replicate(
     simulation: &mut Simulation,
     learner: &mut Learner,

@@ -106,10 +106,6 @@ impl Rolled {
 }
 
 /// Runs every system over every fold. `systems` may depend on the trace's facts.
-///
-/// # Errors
-/// The trace cannot be read, is empty, has fewer than a hundred requests, or does not fit a
-/// system's disk.
 pub(crate) fn roll(
     source: &Source,
     options: &RollingOptions,

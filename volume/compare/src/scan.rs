@@ -47,13 +47,11 @@ impl RangeSet {
     }
 
     /// Number of sectors in the set.
-    #[must_use]
     pub fn len(&self) -> Sectors {
         Sectors(self.0.iter().map(|(s, e)| e - s).sum())
     }
 
     /// True if the set is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

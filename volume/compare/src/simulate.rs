@@ -43,9 +43,6 @@ impl Options {
 }
 
 /// Compares policies on a trace. Calls `progress` from time to time.
-///
-/// # Errors
-/// The trace cannot be read, is empty, or does not fit the disk.
 pub fn simulate(
     source: &Source,
     options: &Options,

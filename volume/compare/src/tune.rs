@@ -125,7 +125,6 @@ pub struct Tuned {
 
 impl Tuned {
     /// The last panel of a parameter: the curve to show.
-    #[must_use]
     pub fn panel(&self, parameter: Parameter) -> Option<&Panel> {
         self.panels.iter().rev().find(|p| p.parameter == parameter)
     }
@@ -141,10 +140,6 @@ struct Search<'a> {
 }
 
 /// Finds interval, size and share by simulation. Calls `progress` from time to time.
-///
-/// # Errors
-/// The trace cannot be read, is empty, is too short to be cut, or leaves no room for an optimized
-/// area.
 pub fn tune(
     source: &Source,
     options: &TuneOptions,

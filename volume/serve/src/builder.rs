@@ -24,7 +24,7 @@ use crate::observe::{KernelTrace, Observer};
 use crate::server::{Control, Server};
 use crate::tap;
 use crate::volume::{Clock, Parts, Volume};
-use crate::watch::{self, About, Shadow, Sources};
+use crate::watch::{About, Shadow};
 
 /// Threads that wait for the disk.
 const WORKERS: usize = 8;
@@ -79,6 +79,7 @@ impl Emulation {
 }
 
 /// Options of a server. A size of zero turns its mechanism off.
+#[must_use]
 pub struct Builder {
     backing: Backing,
     read_only: bool,
@@ -107,9 +108,14 @@ struct Ground {
     guardable: bool,
 }
 
+impl Ground {
+    fn unattached(files: Files, config: Config, area_path: PathBuf) -> Self {
+        Self { files, engine: Engine::new(config), attached: None, area_path, guardable: true }
+    }
+}
+
 impl Builder {
     /// A plain pass-through of `backing` with the default export name and without an address.
-    #[must_use]
     pub fn new(backing: Backing) -> Self {
         Self {
             backing,
@@ -131,28 +137,24 @@ impl Builder {
     }
 
     /// Refuses writes.
-    #[must_use]
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;
         self
     }
 
     /// The export's name.
-    #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
     /// Size of the optimized area, an anonymous file beside the backing. Whole sectors.
-    #[must_use]
     pub const fn area(mut self, size: Bytes) -> Self {
         self.area = size;
         self
     }
 
     /// The directory of the optimized area's file. Required for block devices.
-    #[must_use]
     pub fn area_dir(mut self, dir: PathBuf) -> Self {
         self.area_dir = Some(dir);
         self
@@ -160,21 +162,18 @@ impl Builder {
 
     /// The file or device of an area from [`crate::area::make`], used instead of [`Self::area`]. An
     /// area inside the backing is found by itself.
-    #[must_use]
     pub fn area_path(mut self, path: PathBuf) -> Self {
         self.area_path = Some(path);
         self
     }
 
     /// The backing may have another name than when its area was made.
-    #[must_use]
     pub const fn moved(mut self, yes: bool) -> Self {
         self.moved = yes;
         self
     }
 
     /// The volume is opened for a drain: its area may have no room for a guard.
-    #[must_use]
     pub const fn to_drain(mut self, yes: bool) -> Self {
         self.drain = yes;
         self
@@ -182,28 +181,24 @@ impl Builder {
 
     /// Treats the free space of the unmounted ext2, ext3 or ext4 file system on the volume as
     /// discarded. The volume must keep replicas, and no newer data may be in its write buffer.
-    #[must_use]
     pub const fn free_from_ext(mut self, yes: bool) -> Self {
         self.free_from_ext = yes;
         self
     }
 
     /// Sets the engine's RAM cache, read-ahead and budgets; capacity and area are already set.
-    #[must_use]
     pub fn engine(mut self, tune: impl FnOnce(&mut Config) + Send + 'static) -> Self {
         self.tune = Box::new(tune);
         self
     }
 
     /// Emulates a mechanical disk under the volume.
-    #[must_use]
     pub fn emulate(mut self, emulation: Emulation) -> Self {
         self.emulation = Some(emulation);
         self
     }
 
     /// Learns from the requests.
-    #[must_use]
     pub fn learning(mut self, learning: Learning) -> Self {
         self.learning = Some(learning);
         self
@@ -212,21 +207,18 @@ impl Builder {
     /// Lets the learner distinguish processes by the kernel's block trace of `device`, the clients'
     /// device for the volume or its partition. The device may come later. Without a trace, the
     /// volume's own requests count as one stream; see [`ServerHandle::streams`].
-    #[must_use]
     pub fn observe(mut self, device: PathBuf) -> Self {
         self.observe = Some(device);
         self
     }
 
     /// Listens on an address.
-    #[must_use]
     pub fn listen(mut self, address: Address) -> Self {
         self.addresses.push(address);
         self
     }
 
     /// Watches requests and I/Os; see [`ServerHandle::board`].
-    #[must_use]
     pub fn watched(mut self, about: About, shadow: Option<MakeShadow>) -> Self {
         self.watched = Some((about, shadow));
         self
@@ -241,13 +233,7 @@ impl Builder {
         let Ground { files, engine, attached, area_path, guardable } = self.open()?;
         let config = *engine.config();
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
-        let speed = self.emulation.as_ref().map_or(1.0, |e| e.speed);
-        if speed.is_nan() || speed <= 0.0 {
-            return Err(ServeError::Speed(speed));
-        }
-        let emulation = self.emulation.take();
-        let emulated =
-            emulation.map(|e| Emulated::new(e, config.capacity, config.area)).transpose()?;
+        let (emulated, speed) = self.emulated(&config)?;
         let rotational = emulated.is_some();
         let listeners: Vec<Listener> =
             self.addresses.iter().map(Listener::bind).collect::<Result<_, _>>()?;
@@ -299,19 +285,19 @@ impl Builder {
             attached,
         };
         if let Some((about, shadow, tap)) = watched {
-            let sources = Sources {
-                volume: handle.injector(),
-                tap,
-                learned: handle.learner.as_ref().map(|l| Arc::clone(&l.learned)),
-                streams: handle.learner.as_ref().map(|l| Arc::clone(&l.streams)),
-                size,
-                area,
-                read_only: self.read_only,
-                emulated: rotational,
-            };
-            handle.watcher = Some(watch::start(sources, about, shadow)?);
+            handle.watch(about, shadow, tap, rotational)?;
         }
         Ok(handle)
+    }
+
+    /// The emulated disk, and the speed of its clock.
+    fn emulated(&mut self, config: &Config) -> Result<(Option<Emulated>, f64), ServeError> {
+        let Some(emulation) = self.emulation.take() else { return Ok((None, 1.0)) };
+        let speed = emulation.speed;
+        if speed.is_nan() || speed <= 0.0 {
+            return Err(ServeError::Speed(speed));
+        }
+        Ok((Some(Emulated::new(emulation, config.capacity, config.area)?), speed))
     }
 
     fn path(&self) -> Option<&Path> {
@@ -346,26 +332,16 @@ impl Builder {
                     return Err(ServeError::NoAreaDir);
                 }
                 let config = config(Sectors(opened.bytes / SECTOR_BYTES), area.sectors_ceil());
-                Ok(Ground {
-                    files: Files::new(opened, area.0, dir.as_deref())?,
-                    engine: Engine::new(config),
-                    attached: None,
-                    area_path: PathBuf::new(),
-                    guardable: true,
-                })
+                let files = Files::new(opened, area.0, dir.as_deref())?;
+                Ok(Ground::unattached(files, config, PathBuf::new()))
             }
             Store::Lasting(mut lasting) => {
                 let config = config(lasting.superblock.home_capacity, Sectors(0));
                 if self.read_only {
                     // Nothing is written, not even a mark of use.
                     let newest = lasting.examine()?;
-                    return Ok(Ground {
-                        files: Files::overlaid(lasting.home, lasting.area, newest),
-                        engine: Engine::new(config),
-                        attached: None,
-                        area_path: lasting.place,
-                        guardable: true,
-                    });
+                    let files = Files::overlaid(lasting.home, lasting.area, newest);
+                    return Ok(Ground::unattached(files, config, lasting.place));
                 }
                 let (mut engine, report) = lasting.attach(config, self.moved, self.drain)?;
                 if self.free_from_ext && engine.replicated().is_some() && report.dirty == 0 {

@@ -70,9 +70,6 @@ pub struct Client {
 
 impl Client {
     /// Connects to a server and its default export.
-    ///
-    /// # Errors
-    /// The server cannot be reached, or refuses.
     pub fn connect(address: &Address) -> Result<Self, ClientError> {
         let stream: Box<dyn Stream> = match address {
             Address::Unix(path) => Box::new(UnixStream::connect(path)?),
@@ -86,9 +83,6 @@ impl Client {
     }
 
     /// Starts a session over a stream.
-    ///
-    /// # Errors
-    /// The server closes the connection, breaks the protocol, or refuses.
     pub fn new(stream: Box<dyn Stream>, options: Options) -> Result<Self, ClientError> {
         let mut client = Self {
             stream,
@@ -110,21 +104,16 @@ impl Client {
     }
 
     /// Size of the export in bytes.
-    #[must_use]
     pub const fn size(&self) -> u64 {
         self.session.size()
     }
 
     /// The server's flags.
-    #[must_use]
     pub const fn flags(&self) -> TransmissionFlags {
         self.session.flags()
     }
 
     /// Sends a request; `payload` is the data of a write, else empty.
-    ///
-    /// # Errors
-    /// The connection fails.
     pub fn submit(
         &mut self,
         command: Command,
@@ -144,9 +133,6 @@ impl Client {
     }
 
     /// Waits for the next request to end.
-    ///
-    /// # Errors
-    /// The connection fails.
     pub fn next_end(&mut self) -> Result<Ended, ClientError> {
         loop {
             if let Some(ended) = self.ended.pop_front() {
@@ -180,51 +166,33 @@ impl Client {
     }
 
     /// Reads.
-    ///
-    /// # Errors
-    /// The request or the connection fails.
     pub fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, ClientError> {
         Ok(self.call(Command::Read, CommandFlags::NONE, offset, len, &[])?.data)
     }
 
     /// Writes.
-    ///
-    /// # Errors
-    /// The request or the connection fails.
     pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), ClientError> {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.call(Command::Write, CommandFlags::NONE, offset, len, data).map(drop)
     }
 
     /// Writes durably.
-    ///
-    /// # Errors
-    /// The request or the connection fails.
     pub fn write_fua(&mut self, offset: u64, data: &[u8]) -> Result<(), ClientError> {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.call(Command::Write, CommandFlags::FUA, offset, len, data).map(drop)
     }
 
     /// Makes completed writes durable.
-    ///
-    /// # Errors
-    /// The request or the connection fails.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         self.call(Command::Flush, CommandFlags::NONE, 0, 0, &[]).map(drop)
     }
 
     /// Discards bytes.
-    ///
-    /// # Errors
-    /// The request or the connection fails.
     pub fn trim(&mut self, offset: u64, len: u32) -> Result<(), ClientError> {
         self.call(Command::Trim, CommandFlags::NONE, offset, len, &[]).map(drop)
     }
 
     /// Writes zeroes.
-    ///
-    /// # Errors
-    /// The request or the connection fails.
     pub fn write_zeroes(
         &mut self,
         offset: u64,
@@ -235,17 +203,11 @@ impl Client {
     }
 
     /// Holes, as bytes and [`seekless_nbd::STATE_HOLE`] and [`seekless_nbd::STATE_ZERO`].
-    ///
-    /// # Errors
-    /// The request or the connection fails.
     pub fn block_status(&mut self, offset: u64, len: u32) -> Result<Vec<(u32, u32)>, ClientError> {
         Ok(self.call(Command::BlockStatus, CommandFlags::NONE, offset, len, &[])?.runs)
     }
 
     /// Ends the session in order.
-    ///
-    /// # Errors
-    /// The connection fails.
     pub fn disconnect(mut self) -> Result<(), ClientError> {
         let none = CommandFlags::NONE;
         self.session.request(Command::Disconnect, 0, 0, none, &mut self.out);

@@ -249,12 +249,7 @@ impl Conn {
             }
             let input = self.received.get(self.start..self.end).unwrap_or_default();
             let Ok((taken, event)) = self.session.step(input, &mut self.replies) else {
-                // Earlier replies may still help the user of the client.
-                self.say();
-                let _ = self.flush(volume);
-                // Unread bytes in a closed socket may cost the client these replies.
-                let _ = self.let_go();
-                return Err(Over);
+                return Err(self.refuse(volume));
             };
             if !self.replies.is_empty() {
                 self.say();
@@ -296,6 +291,16 @@ impl Conn {
         }
         self.lone = all == 1 && self.write.is_none() && !self.waiting;
         Ok(())
+    }
+
+    /// Ends the connection after a violation of the protocol.
+    fn refuse(&mut self, volume: &mut Volume<Owner>) -> Over {
+        // Earlier replies may still help the user of the client.
+        self.say();
+        let _ = self.flush(volume);
+        // Unread bytes in a closed socket may cost the client these replies.
+        let _ = self.let_go();
+        Over
     }
 
     /// Takes received bytes as payload of the incomplete write.

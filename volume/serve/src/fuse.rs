@@ -42,9 +42,6 @@ pub struct MountPoint {
 
 impl MountPoint {
     /// Finds or makes the file. First removes the mount of a dead server.
-    ///
-    /// # Errors
-    /// FUSE is not available, the path is no regular file, or the file cannot be made.
     pub fn new(path: &Path) -> Result<Self, ServeError> {
         let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
         File::options().read(true).write(true).open(fuse_mount::DEVICE).map_err(|source| {
@@ -68,9 +65,6 @@ impl MountPoint {
     }
 
     /// Mounts a volume over the file. Calls `ended` after any unmount.
-    ///
-    /// # Errors
-    /// The host refuses.
     pub fn mount(
         self,
         server: &ServerHandle,
@@ -122,15 +116,11 @@ pub struct FuseMount {
 
 impl FuseMount {
     /// The mount point.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.point.path
     }
 
     /// Unmounts it, unless that is done already. False if it is in use: nothing has changed then.
-    ///
-    /// # Errors
-    /// The host refuses.
     pub fn unmount(&mut self) -> Result<bool, ServeError> {
         match self.take_away(false) {
             Ok(()) => Ok(true),

@@ -20,7 +20,8 @@ use crate::error::ServeError;
 use crate::learner::{LearnerThread, Message, Room};
 use crate::observe::{self, Streams};
 use crate::server::{Control, Job, ServerStats};
-use crate::watch::{Board, Watcher};
+use crate::tap::TapEnd;
+use crate::watch::{self, About, Board, Shadow, Sources, Watcher};
 
 /// A running server. Dropping it stops it.
 pub struct ServerHandle {
@@ -37,19 +38,16 @@ pub struct ServerHandle {
 
 impl ServerHandle {
     /// The report of attaching a lasting area; `None` without one.
-    #[must_use]
     pub const fn attached(&self) -> Option<&AttachReport> {
         self.attached.as_ref()
     }
 
     /// Size of the volume.
-    #[must_use]
     pub const fn size(&self) -> Bytes {
         self.size
     }
 
     /// Size of the optimized area.
-    #[must_use]
     pub const fn area(&self) -> Bytes {
         self.area
     }
@@ -60,56 +58,37 @@ impl ServerHandle {
     }
 
     /// The TCP addresses in use, with the actual ports.
-    #[must_use]
     pub fn tcp_addresses(&self) -> &[SocketAddr] {
         &self.tcp
     }
 
     /// Counters so far.
-    ///
-    /// # Errors
-    /// The server has stopped.
     pub fn stats(&self) -> Result<ServerStats, ServeError> {
         self.volume.stats()
     }
 
     /// The path of the emulated disk's head; empty without one.
-    ///
-    /// # Errors
-    /// The server has stopped.
     pub fn head_path(&self) -> Result<Vec<HeadSample>, ServeError> {
         self.volume.ask(Control::HeadPath)
     }
 
     /// Resets the emulated disk's counters and head path.
-    ///
-    /// # Errors
-    /// The server has stopped.
     pub fn reset_disk_stats(&self) -> Result<(), ServeError> {
         self.volume.send(Control::ResetDisk)
     }
 
     /// Executes an administrator's command; see [`Injector::command`].
-    ///
-    /// # Errors
-    /// The server has stopped, or there is no room for a guard.
     pub fn command(&self, command: Command) -> Result<(), ServeError> {
         self.volume.command(command)
     }
 
     /// Moves to a layout in the background; [`ServerStats::progress`] shows the progress.
-    ///
-    /// # Errors
-    /// The server has stopped.
     pub fn install(&self, plan: Plan) -> Result<(), ServeError> {
         self.volume.send(Control::Install(plan))
     }
 
     /// Lets the learner plan now, and installs the plan. Returns the sectors that will have a copy;
     /// zero without a learner.
-    ///
-    /// # Errors
-    /// The server has stopped.
     pub fn relearn(&self) -> Result<Sectors, ServeError> {
         let Some(learner) = &self.learner else { return Ok(Sectors(0)) };
         let (reply, answer) = sync_channel(1);
@@ -118,15 +97,11 @@ impl ServerHandle {
     }
 
     /// The source of the learner's requests.
-    #[must_use]
     pub fn streams(&self) -> Streams {
         self.learner.as_ref().map(|l| observe::read(&l.streams)).unwrap_or_default()
     }
 
     /// Waits until all moves are done; false after `most`.
-    ///
-    /// # Errors
-    /// The server has stopped.
     pub fn wait_settled(&self, most: Duration) -> Result<bool, ServeError> {
         let start = Instant::now();
         while self.stats()?.progress.is_some() {
@@ -139,9 +114,6 @@ impl ServerHandle {
     }
 
     /// A new client's end of a socket, for NBD.
-    ///
-    /// # Errors
-    /// The server has stopped, or the host has no more sockets.
     pub fn connect(&self) -> Result<UnixStream, ServeError> {
         let (ours, theirs) = UnixStream::pair().map_err(cannot("make a pair of sockets"))?;
         self.volume.send(Control::Client(theirs.into()))?;
@@ -149,29 +121,42 @@ impl ServerHandle {
     }
 
     /// The watcher's board, if there is a watcher.
-    #[must_use]
     pub fn board(&self) -> Option<Board> {
         self.watcher.as_ref().map(Watcher::board)
     }
 
+    pub(crate) fn watch(
+        &mut self,
+        about: About,
+        shadow: Option<Box<dyn Shadow>>,
+        tap: TapEnd,
+        emulated: bool,
+    ) -> Result<(), ServeError> {
+        let sources = Sources {
+            volume: self.injector(),
+            tap,
+            learned: self.learner.as_ref().map(|l| Arc::clone(&l.learned)),
+            streams: self.learner.as_ref().map(|l| Arc::clone(&l.streams)),
+            size: self.size,
+            area: self.area,
+            read_only: self.read_only,
+            emulated,
+        };
+        self.watcher = Some(watch::start(sources, about, shadow)?);
+        Ok(())
+    }
+
     /// Access for other front ends.
-    #[must_use]
     pub fn injector(&self) -> Injector {
         self.volume.clone()
     }
 
     /// Stops: takes no more requests, ends those in flight, and makes all writes durable.
-    ///
-    /// # Errors
-    /// The loop failed, or the last writes could not be made durable.
     pub fn stop(mut self) -> Result<ServerStats, ServeError> {
         self.end().unwrap_or(Err(ServeError::Stopped))
     }
 
     /// Waits until the server ends by itself, after an error.
-    ///
-    /// # Errors
-    /// The error.
     pub fn wait(mut self) -> Result<ServerStats, ServeError> {
         self.thread.take().and_then(|t| t.join().ok()).unwrap_or(Err(ServeError::Stopped))
     }
@@ -225,9 +210,6 @@ impl Injector {
     /// Executes an administrator's command. With an area elsewhere, nothing is absorbed before the
     /// guard is up. [`AreaStats::mode`](crate::AreaStats) and
     /// [`AreaStats::drained`](crate::AreaStats) show when a command is done.
-    ///
-    /// # Errors
-    /// The server has stopped, or there is no room for a guard.
     pub fn command(&self, command: Command) -> Result<(), ServeError> {
         if command == Command::SetMode(Mode::WriteBack) && !self.guardable {
             return Err(ServeError::NoGuard);
@@ -236,35 +218,24 @@ impl Injector {
     }
 
     /// Free space for replicas, and the existing ones; `None` if the volume has no replicas.
-    ///
-    /// # Errors
-    /// The server has stopped.
     pub(crate) fn room(&self) -> Result<Option<Room>, ServeError> {
         Room::of_parts(|from| self.ask(|reply| Control::Room(from, reply)))
     }
 
     /// Writes replicas in the background, at the pace of moves and before learned replicas. Skips a
     /// replica whose place is no longer free, or whose home has one already.
-    ///
-    /// # Errors
-    /// The server has stopped.
     pub fn replicate(&self, list: Vec<Replica>) -> Result<(), ServeError> {
         self.send(Control::Replicate(list, true))
     }
 
     /// Starts a job; its reply is called at its end.
-    ///
-    /// # Errors
-    /// The server has stopped; the reply is then never called.
     pub fn submit(&self, job: Job) -> Result<(), ServeError> {
         self.send(Control::Job(job))
     }
 
     /// Executes one request. `data` is the data of a write, or a buffer for a read; returns this
     /// buffer.
-    ///
-    /// # Errors
-    /// The error of the request; [`Errno::Shutdown`] if the server has stopped.
+    /// The error is the request's, or [`Errno::Shutdown`].
     pub fn call(
         &self,
         op: Op,

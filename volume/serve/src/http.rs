@@ -97,7 +97,6 @@ impl HttpServer {
     }
 
     /// The TCP address in use, with the actual port.
-    #[must_use]
     pub const fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp
     }

@@ -42,6 +42,7 @@ const NICE: i32 = 10;
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How a served volume learns.
+#[must_use]
 pub struct Learning {
     policy: Option<Policy>,
     every: Option<Duration>,
@@ -65,45 +66,36 @@ impl Default for Learning {
 
 impl Learning {
     /// Learns by this policy.
-    #[must_use]
     pub fn policy(self, policy: Policy) -> Self {
         Self { policy: Some(policy), ..self }
     }
 
     /// Plans by itself at this interval.
-    #[must_use]
     pub fn every(self, every: Duration) -> Self {
         Self { every: Some(every), ..self }
     }
 
     /// Keeps its memory in a file.
-    #[must_use]
     pub fn memory(self, memory: MemoryFile) -> Self {
         Self { memory: Some(memory), ..self }
     }
 
     /// The judge of the policy `judged`.
-    #[must_use]
     pub fn model(self, model: JudgeModel) -> Self {
         Self { model, ..self }
     }
 
     /// Shows messages.
-    #[must_use]
     pub fn say(self, say: Say) -> Self {
         Self { say, ..self }
     }
 
     /// True if there is memory of an earlier server.
-    #[must_use]
     pub fn knows(&self) -> bool {
         self.memory.as_ref().is_some_and(MemoryFile::knows)
     }
 
     /// The learner for a volume that follows `plan`; `None` if the policy learns nothing.
-    ///
-    /// # Errors
-    /// The policy does not fit the volume.
     pub(crate) fn begin(self, config: &Config, plan: Plan) -> Result<Option<Pupil>, String> {
         let Self { policy, every, mut memory, model, say } = self;
         let policy = fitting(policy, config.replicas.0 > 0)?;

@@ -29,9 +29,6 @@ pub struct MemoryFile {
 impl MemoryFile {
     /// Opens the memory at `path` for a server with a RAM cache of `ram`. `say` reports an
     /// unusable file.
-    ///
-    /// # Errors
-    /// The file belongs to another program, or cannot be read or written.
     pub fn open(path: &Path, ram: Bytes, say: Say) -> Result<Self, ServeError> {
         let mut memory = Self { path: path.to_owned(), known: None, say, failed: false };
         memory.known = memory.read(ram)?;
@@ -42,7 +39,6 @@ impl MemoryFile {
     }
 
     /// True if the file had the memory of an earlier server.
-    #[must_use]
     pub const fn knows(&self) -> bool {
         self.known.is_some()
     }

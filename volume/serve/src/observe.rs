@@ -262,10 +262,6 @@ pub(crate) struct KernelTrace {
 
 impl KernelTrace {
     /// Checks as much as possible before the device is there.
-    ///
-    /// # Errors
-    /// The kernel's tracing is not available; the path is not a device, or is the disk below the
-    /// backing.
     pub(crate) fn new(
         device: &Path,
         volume: Sectors,

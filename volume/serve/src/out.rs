@@ -103,9 +103,6 @@ impl Out {
     }
 
     /// Sends as much as the socket takes. True if nothing is left.
-    ///
-    /// # Errors
-    /// The socket's error, except that it would block.
     pub(crate) fn flush(
         &mut self,
         fd: BorrowedFd<'_>,

@@ -14,7 +14,6 @@ use crate::{IoSample, MakeShadow, Shadow};
 const DEPTH: u32 = 32;
 
 /// The shadow of a volume on a modelled disk. `emulated`: the volume's own disk is this model.
-#[must_use]
 pub fn disk_shadow(
     disk: Device,
     scheduler: Scheduler,

@@ -172,7 +172,6 @@ pub struct Busy {
 
 impl Busy {
     /// Total time.
-    #[must_use]
     pub fn total_s(&self) -> f64 {
         self.seek_s + self.rotation_s + self.transfer_s + self.overhead_s
     }

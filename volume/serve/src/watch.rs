@@ -80,13 +80,11 @@ struct Shown {
 
 impl Board {
     /// The status of the volume.
-    #[must_use]
     pub fn status(&self) -> Arc<Status> {
         Arc::clone(&self.lock().status)
     }
 
     /// The last minutes.
-    #[must_use]
     pub fn history(&self) -> History {
         let shown = self.lock();
         let kept: u64 = shown.points.iter().map(|p| p.0.len() as u64).sum();
@@ -104,7 +102,6 @@ impl Board {
     }
 
     /// Recent decisions.
-    #[must_use]
     pub fn events(&self) -> Events {
         let events = self.lock().events.iter().cloned().collect();
         Events { schema: "seekless.events/1".to_owned(), events }

@@ -27,9 +27,6 @@ pub(crate) enum Store {
 }
 
 /// Opens and locks a volume and its area without attaching it; `write` for repairs.
-///
-/// # Errors
-/// One of them cannot be opened, is in use, or holds no area.
 pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
     let opened = Opened::path(backing, !write)?;
     match Store::open(opened, backing, area, !write)? {
@@ -163,9 +160,7 @@ impl Lasting {
     }
 
     /// True if its guard is up, so that the bare disk cannot be mounted.
-    ///
-    /// # Errors
-    /// The fault of the guard, in words.
+    /// The error is its fault, in words.
     pub fn is_guarded(&self) -> Result<bool, String> {
         match &self.guard {
             Ok(standing) => Ok(standing.is_in_region()),
@@ -176,9 +171,6 @@ impl Lasting {
     /// Repairs a guard that [`Self::is_guarded`] refuses. Returns the fault, and whether the repair
     /// gives up bytes that a program wrote to the disk without its area. Without `lose`, such a
     /// repair writes nothing. `None`: no fault.
-    ///
-    /// # Errors
-    /// The guard cannot be repaired, the disk has another name, or a device fails.
     pub fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
         let wrong = |e: GuardError| match e {
             GuardError::Device(e) => failed(&self.place)(e.into()),
@@ -242,19 +234,16 @@ impl Lasting {
     }
 
     /// Its superblock at opening.
-    #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
     /// The file or device of the area.
-    #[must_use]
     pub fn place(&self) -> &Path {
         &self.place
     }
 
     /// Current size of home.
-    #[must_use]
     pub const fn home_capacity(&self) -> Sectors {
         self.found
     }

@@ -46,7 +46,6 @@ pub struct DiskStats {
 
 impl DiskStats {
     /// Total energy.
-    #[must_use]
     pub fn energy_total(&self) -> Energy {
         self.usage.energy.total()
     }

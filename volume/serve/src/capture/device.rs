@@ -33,9 +33,6 @@ pub struct BlockDevice {
 
 impl BlockDevice {
     /// Finds the device at `path`.
-    ///
-    /// # Errors
-    /// `path` is no block device.
     pub fn find(path: &Path) -> Result<Self, CaptureError> {
         let no = |what: String| CaptureError::NotABlockDevice { path: path.to_owned(), what };
         let meta = path.metadata().map_err(|e| no(e.to_string()))?;
@@ -92,7 +89,6 @@ impl BlockDevice {
 
 /// Numbers of the whole disks that `path` is or lies on, also through partitions, device mapper and
 /// loop devices. Empty if unknown (network, memory, file systems of several devices).
-#[must_use]
 pub fn disks_below(path: &Path) -> BTreeSet<(u32, u32)> {
     let mut found = BTreeSet::new();
     if let Ok(meta) = path.metadata() {

@@ -37,9 +37,6 @@ pub use error::CaptureError;
 pub use recorder::{Config, Recorder};
 
 /// Checks that this process may record: makes a private tracefs instance and removes it.
-///
-/// # Errors
-/// The missing right or facility.
 pub fn check() -> Result<(), CaptureError> {
     instance::Instance::new().map(drop)
 }

@@ -27,6 +27,7 @@ const COMMAND: usize = 16;
 
 /// Settings of a recording.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Config {
     device: PathBuf,
     issued: bool,
@@ -35,21 +36,18 @@ pub struct Config {
 
 impl Config {
     /// Requests as queued on this block device, with 32 MiB of buffer.
-    #[must_use]
     pub fn new(device: impl Into<PathBuf>) -> Self {
         Self { device: device.into(), issued: false, buffer: Bytes(32 << 20) }
     }
 
     /// Requests as issued to the driver, after merging and scheduling, each with its time to
     /// completion. The kernel then records three events per request instead of one.
-    #[must_use]
     pub const fn issued(mut self, issued: bool) -> Self {
         self.issued = issued;
         self
     }
 
     /// Kernel memory for unread events of all CPUs, rounded up to two pages per CPU.
-    #[must_use]
     pub const fn buffer(mut self, bytes: Bytes) -> Self {
         self.buffer = bytes;
         self
@@ -172,9 +170,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// Starts to record. Requests of the calling thread are left out.
-    ///
-    /// # Errors
-    /// The path is no block device, or the kernel's tracing cannot be used.
     pub fn start(config: &Config) -> Result<Self, CaptureError> {
         let device = BlockDevice::find(&config.device)?;
         if config.issued && !device.has_queue {
@@ -220,9 +215,6 @@ impl Recorder {
 
     /// Takes the kernel's events. Twenty calls per second are enough to keep the buffer from
     /// filling.
-    ///
-    /// # Errors
-    /// The kernel's data cannot be read or understood.
     pub fn poll(&mut self) -> Result<(), CaptureError> {
         let now = now();
         let horizon = self.look(now.saturating_sub(SLACK_NS))?;
@@ -236,9 +228,6 @@ impl Recorder {
 
     /// Ends the recording, and takes the remaining events. The last records may be ready
     /// afterwards.
-    ///
-    /// # Errors
-    /// As [`Self::poll`].
     pub fn stop(&mut self) -> Result<(), CaptureError> {
         if self.instance.pipes.is_empty() {
             return Ok(());
@@ -258,13 +247,11 @@ impl Recorder {
     }
 
     /// Number of events lost in a full buffer; 0 for a complete recording.
-    #[must_use]
     pub fn lost_events(&self) -> u64 {
         self.lost.max(self.missed)
     }
 
     /// Processes by stream number; number 0 is "unknown". Grows with the records.
-    #[must_use]
     pub fn streams(&self) -> &[Stream] {
         self.collector.streams()
     }
@@ -276,25 +263,21 @@ impl Recorder {
     }
 
     /// The device for [`seekless_trace::StoreWriter`].
-    #[must_use]
     pub fn devices(&self) -> &[Device] {
         self.collector.devices()
     }
 
     /// The recorded device.
-    #[must_use]
     pub const fn device(&self) -> &BlockDevice {
         &self.device
     }
 
     /// Properties of the records.
-    #[must_use]
     pub const fn info(&self) -> Info {
         Collector::info(self.issued.is_some())
     }
 
     /// Number of malformed events of the device, and the first of them in words.
-    #[must_use]
     pub fn malformed(&self) -> (u64, Option<&str>) {
         let skipped = self.collector.skipped();
         (skipped.malformed, skipped.malformed_first.as_ref().map(|e| e.what.as_str()))

@@ -111,9 +111,6 @@ pub type Progress<'a> = &'a mut dyn FnMut(Bytes);
 impl Administered {
     /// Reaches the server of a volume, or opens a volume without a server. `moved`: the backing may
     /// have another name than when its area was made.
-    ///
-    /// # Errors
-    /// The volume cannot be opened, or has no area.
     pub fn reach(
         backing: &Path,
         area: Option<&Path>,
@@ -127,9 +124,6 @@ impl Administered {
     }
 
     /// Reaches the server of a volume.
-    ///
-    /// # Errors
-    /// No server has the volume.
     pub fn served(backing: &Path) -> Result<Self, AdministerError> {
         let address =
             server_of(backing)?.ok_or_else(|| AdministerError::NotServed(backing.to_owned()))?;
@@ -137,9 +131,6 @@ impl Administered {
     }
 
     /// The state of the volume.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn state(&self) -> Result<VolumeState, AdministerError> {
         Ok(match &self.reached {
             Reached::Server(address) => ask(address, None, "/state")?,
@@ -151,17 +142,11 @@ impl Administered {
     }
 
     /// Has the server plan again from everything learned.
-    ///
-    /// # Errors
-    /// The server refuses or has ended.
     pub fn replan(&self) -> Result<(), AdministerError> {
         self.command(&VolumeCommand::Replan)
     }
 
     /// Writes home all data that is only in the area. The write buffer takes no more data.
-    ///
-    /// # Errors
-    /// Writing home makes no progress; the area still has the rest.
     pub fn drain(self, progress: Progress<'_>) -> Result<(), AdministerError> {
         self.command(&VolumeCommand::Engine(Command::Drain))?;
         self.wait_drained(false, progress)?;
@@ -169,9 +154,6 @@ impl Administered {
     }
 
     /// Changes the mode, and waits until it is in force.
-    ///
-    /// # Errors
-    /// The volume cannot absorb writes, or the change makes no progress.
     pub fn set_mode(self, mode: Mode, progress: Progress<'_>) -> Result<(), AdministerError> {
         self.command(&VolumeCommand::Engine(Command::SetMode(mode)))?;
         if mode == Mode::WriteThrough {
@@ -191,9 +173,6 @@ impl Administered {
     }
 
     /// Drains the volume, then ends its server, if there is one, with the area saved.
-    ///
-    /// # Errors
-    /// As [`Self::drain`]; also, the server does not end.
     pub fn detach(self, progress: Progress<'_>) -> Result<(), AdministerError> {
         self.command(&VolumeCommand::Engine(Command::Drain))?;
         self.wait_drained(false, progress)?;
@@ -216,9 +195,6 @@ impl Administered {
 
     /// Replicates the pages of `homes` in free space close to `near`, and waits until the replicas
     /// are written. Returns the pages placed, and the bytes of all replicas.
-    ///
-    /// # Errors
-    /// The volume has no replicas, an extent is past its end, or nothing is written.
     pub fn replicate(
         &self,
         near: Extent,
@@ -326,9 +302,6 @@ fn open_here(
 }
 
 /// Refuses a volume with a server.
-///
-/// # Errors
-/// A server has the volume.
 pub fn ensure_unserved(backing: &Path) -> Result<(), AdministerError> {
     match server_of(backing)? {
         Some(_) => Err(AdministerError::Served(backing.to_owned())),
@@ -337,9 +310,6 @@ pub fn ensure_unserved(backing: &Path) -> Result<(), AdministerError> {
 }
 
 /// Opens the area of a volume without a server; `write` for repairs.
-///
-/// # Errors
-/// A server has the volume, or there is no area.
 pub fn open_unserved(
     backing: &Path,
     area: Option<&Path>,
@@ -350,9 +320,6 @@ pub fn open_unserved(
 }
 
 /// The state of a volume: from its server, or read from its area.
-///
-/// # Errors
-/// The server does not answer, or the area cannot be read.
 pub fn state_of(backing: &Path, area: Option<&Path>) -> Result<VolumeState, AdministerError> {
     match server_of(backing)? {
         Some(server) => Ok(ask(&server, None, "/state")?),

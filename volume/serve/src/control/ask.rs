@@ -58,9 +58,6 @@ pub enum AskError {
 }
 
 /// The JSON value at `path`.
-///
-/// # Errors
-/// Nobody answers, or the answer is not from seekless.
 pub fn ask<T: DeserializeOwned>(
     address: &Address,
     token: Option<&str>,

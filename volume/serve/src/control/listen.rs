@@ -24,9 +24,6 @@ pub enum MainThread {
 /// Starts to take commands for `server`, at the socket of its backing. `learns`: the server has a
 /// learner. `tell` gives a command to the thread that owns the server; false once that thread has
 /// ended.
-///
-/// # Errors
-/// The socket cannot be made.
 pub fn start(
     backing: &Path,
     server: &ServerHandle,

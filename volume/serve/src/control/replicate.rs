@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::capture::BlockDevice;
 use crate::{Injector, extents};
 
-/// The answer to [`super::VolumeCommand::Replicate`].
+/// The answer to a command to replicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// Sectors of the whole pages asked for.
@@ -61,9 +61,6 @@ pub(super) fn replicate(
 
 /// The extents of a file on a volume of `volume` bytes. The file system must be on the volume's
 /// device or on a partition of it.
-///
-/// # Errors
-/// The file is not regular, is on another volume, or the kernel does not know its extents.
 pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     let refused = |why: String| HostError::Refused { path: path.to_owned(), why };

@@ -12,9 +12,6 @@ use crate::{Address, ServeError};
 
 /// The unix socket of the server of `backing`, in a directory of this user alone. The server may
 /// not run.
-///
-/// # Errors
-/// The backing cannot be found.
 pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     let uid = rustix::process::getuid();
     let dir = if uid.is_root() {

@@ -104,7 +104,6 @@ impl ReplicaState {
 pub(super) const VOLUME_SCHEMA: &str = "seekless.volume/1";
 
 /// The mode on command lines and in JSON.
-#[must_use]
 pub const fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::WriteThrough => "writethrough",
@@ -113,9 +112,6 @@ pub const fn mode_name(mode: Mode) -> &'static str {
 }
 
 /// The mode of this name.
-///
-/// # Errors
-/// No such mode.
 pub fn mode_of(text: &str) -> Result<Mode, String> {
     match text {
         "writethrough" => Ok(Mode::WriteThrough),
@@ -144,7 +140,6 @@ impl VolumeState {
     }
 
     /// State of a running server.
-    #[must_use]
     pub fn of(backing: &Path, (size, area): (Bytes, Bytes), stats: &ServerStats) -> Self {
         let a = &stats.area;
         let failure = a.failure.map(|f| {
