@@ -1,5 +1,5 @@
-//! A live volume that judges itself: what pays in the model is moved where it is quiet, and every
-//! byte stays right.
+//! A live volume that judges itself: data is moved if that pays in the model and the volume is
+//! idle, and every byte stays right.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! The file and the NBD export are one disk: what is written through one is read through the other,
-//! at once.
+//! The file and the NBD export are one disk: a write through one is read at once through the other.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -37,7 +36,7 @@ fn same_bytes_with(policy: &str) {
     let mut model = vec![0; SIZE as usize];
     let begun = Instant::now();
     let mut steps = 0;
-    // Four seconds, and as long as no copy stands: that depends on idle time of the host.
+    // At least four seconds, and until there is a copy: that depends on idle time of the host.
     while steps < 2000
         || begun.elapsed() < Duration::from_secs(4)
         || steps % 500 != 0
@@ -84,8 +83,8 @@ fn same_bytes_with(policy: &str) {
     assert!(std::fs::read(image).unwrap() == model, "home differs");
 }
 
-/// One request of the kernel is one request of the volume, and a flush is one: none is dropped,
-/// none made up.
+/// One request of the kernel is one request of the volume, and a flush too: none is lost, none
+/// added.
 #[test]
 fn every_sync_reaches_the_volume() {
     need!("syncs", host::fuse());
