@@ -65,7 +65,7 @@ fn sockets_are_taken_over_only_from_the_dead() {
     // No socket at all.
     std::fs::write(&socket, b"precious").unwrap();
     let refused = listen("b").spawn().err().unwrap();
-    assert!(refused.to_string().contains("no socket"), "{refused}");
+    assert!(refused.to_string().contains("not a socket"), "{refused}");
     assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
 }
 
