@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
+use rustix::process::Pid;
 
 use super::device::{loops_of, mounted_at, source_of};
 use super::memory;
@@ -49,20 +50,23 @@ impl LedgerEntry {
     }
 }
 
-/// Longest wait for the lock. A child that a killed study had just started holds the lock until the
-/// child runs its program.
-const LOCK_MOST: Duration = Duration::from_secs(2);
+/// Longest wait for the lock of a study that was killed.
+const LOCK_MOST: Duration = Duration::from_secs(30);
 
-/// Whether this process got the lock.
-fn locked(lock: &File) -> bool {
+/// Takes the lock, and writes the number of this process into its file. False if a study that runs
+/// has the lock. A program that a killed study was just starting shares the lock until the program
+/// is loaded: this may take seconds on a busy host.
+fn locked(path: &Path, lock: &File) -> std::io::Result<bool> {
     let begun = Instant::now();
     while rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if begun.elapsed() > LOCK_MOST {
-            return false;
+        let owner = std::fs::read_to_string(path)?.parse().ok().and_then(Pid::from_raw);
+        if owner.is_some_and(alive) || begun.elapsed() > LOCK_MOST {
+            return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    true
+    std::fs::write(path, std::process::id().to_string())?;
+    Ok(true)
 }
 
 /// The ledger of one study. One process at a time holds it.
@@ -90,7 +94,7 @@ impl Ledger {
         let lock_path = dir.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(HostError::io("open", &lock_path))?;
-        if !locked(&lock) {
+        if !locked(&lock_path, &lock).map_err(HostError::io("lock", &lock_path))? {
             let why = format!("another study is running in {}", dir.display());
             return Err(HostError::Refused(why));
         }
