@@ -144,9 +144,23 @@ impl Engine {
             && wanted.bytes().0 + 2 * PAGE_BYTES <= self.config.buffer_bytes.0
     }
 
-    /// Pages that a read at home may take along.
-    fn limits(&self) -> Range<u64> {
-        0..self.cache.grid.pages(Extent::new(0, self.config.capacity.0)).end
+    /// Pages that a read at home may take along: up to the next pages that are on their way already.
+    fn limits(&self, demanded: &Range<u64>) -> Range<u64> {
+        let end = self.cache.grid.pages(Extent::new(0, self.config.capacity.0)).end;
+        let mut limits = 0..end;
+        for io in &self.fills {
+            if let Some(Pending::Read(read)) = self.pending[io.0 as usize]
+                && read.from.is_none()
+            {
+                let pages = self.cache.grid.pages(read.io);
+                if pages.start >= demanded.end {
+                    limits.end = limits.end.min(pages.start);
+                } else if pages.end <= demanded.start {
+                    limits.start = limits.start.max(pages.end);
+                }
+            }
+        }
+        limits
     }
 
     /// Compares the ways to read what home and the trail both hold.
@@ -162,7 +176,7 @@ impl Engine {
             return found;
         }
         let demanded = self.cache.grid.pages(wanted);
-        let (limits, most) = (self.limits(), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
         let Some((ahead, seen)) = self.seen() else { return found };
         let copies = seen.copies.find_all(HomePage(homes.start));
         let copies = copies.filter(|&slot| seen.is_copy(slot)).map(|slot| slot.0).take(COPIES);
@@ -225,7 +239,7 @@ impl Engine {
     fn learned_window(&mut self, wanted: Extent) -> (Extent, WindowId) {
         let capacity = self.config.capacity.0;
         let demanded = self.cache.grid.pages(wanted);
-        let (limits, most) = (self.limits(), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
         let Some((ahead, seen)) = self.seen() else { return (wanted, WindowId::default()) };
         if ahead.weighed != demanded {
             ahead.policy.weigh_home(&demanded, limits, most, &seen);

@@ -205,10 +205,7 @@ impl Engine {
     /// A read in flight that will bring this sector to RAM, unless it is overtaken by a write.
     fn on_its_way(&self, sector: Lba, found: Found) -> Option<IoId> {
         let holds = |io: Extent, at: Lba| io.start <= at && at < io.end();
-        let slot = match found {
-            Found::Copy(slot) => Some(slot),
-            Found::Home | Found::Pieces | Found::Zeroes => None,
-        };
+        let page = HomePage(self.pages_of(Extent::new(sector.0, 1)).start);
         let reads = |f: &Read, slot: Slot| {
             f.from.is_some_and(|first| {
                 first <= slot && u64::from(slot - first) < f.io.len.0 / PAGE_SECTORS
@@ -218,7 +215,14 @@ impl Engine {
             Some(Pending::Read(f)) if f.from.is_none() => {
                 !matches!(found, Found::Pieces | Found::Zeroes) && holds(f.io, sector)
             }
-            Some(Pending::Read(f)) => slot.is_some_and(|slot| reads(&f, slot)),
+            Some(Pending::Read(f)) => match found {
+                Found::Copy(slot) if self.ahead.is_none() => reads(&f, slot),
+                // Another copy may be on its way than the one that was found.
+                Found::Copy(_) | Found::Home if self.ahead.is_some() => {
+                    self.copies.find_all(page).any(|slot| reads(&f, slot))
+                }
+                _ => false,
+            },
             _ => false,
         })
     }
