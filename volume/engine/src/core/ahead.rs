@@ -163,6 +163,17 @@ impl Engine {
         limits
     }
 
+    /// First slots of the reads of the trail that are under way, of eight at most.
+    fn trail_reads(&self) -> [u32; 8] {
+        let mut slots = [0; 8];
+        let reads = self.fills.iter().filter_map(|io| match self.pending[io.0 as usize] {
+            Some(Pending::Read(read)) => read.from,
+            _ => None,
+        });
+        slots.iter_mut().zip(reads).for_each(|(to, slot)| *to = slot.0);
+        slots
+    }
+
     /// Compares the ways to read what home and the trail both hold.
     pub(super) fn weigh(&mut self, found: Found, wanted: Extent) -> Found {
         let homes = self.pages_of(wanted);
@@ -177,13 +188,16 @@ impl Engine {
         }
         let demanded = self.cache.grid.pages(wanted);
         let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let in_flight = self.trail_reads();
         let Some((ahead, seen)) = self.seen() else { return found };
         let copies = seen.copies.find_all(HomePage(homes.start));
         let copies = copies.filter(|&slot| seen.is_copy(slot)).map(|slot| slot.0).take(COPIES);
         let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return Found::Home };
         let (slot, _, continues) = choice;
-        // What stands behind the head is about to be overwritten.
+        // The slots behind the head are overwritten next.
         let end = if slot < seen.head { seen.head } else { seen.slots };
+        let end =
+            in_flight.iter().filter(|&&first| first > slot).fold(end, |end, &first| end.min(first));
         let Some((must, scattered)) = seen.reach(slot, homes, end) else { return Found::Home };
         let slots = (must, end - slot);
         let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, slots, &seen);
