@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
+use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, SimTime};
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
@@ -264,6 +264,13 @@ impl Engine {
         (Extent::span(whole.start.0, whole.end().0.min(capacity)), window)
     }
 
+    /// Another read brings a part of the window.
+    pub(super) fn share_window(&mut self, window: WindowId) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.policy.share(window);
+        }
+    }
+
     /// A client reads a page of RAM.
     pub(super) fn note_hit(&mut self, slot: u32, page: u64) {
         if let Some((ahead, seen)) = self.seen() {
@@ -321,12 +328,16 @@ impl Engine {
         let Some(ahead) = &mut self.ahead else { return };
         let took = self.now.since(ahead.works_since).0 as f64 / 1e6;
         ahead.works_since = self.now;
-        let pages = |sectors: Sectors| sectors.0.div_ceil(PAGE_SECTORS);
         let work = match ended {
-            Pending::Read(read) if read.target == Target::Home => {
-                Work::HomeRead { pages: pages(read.io.len) }
+            Pending::Read(read) => {
+                let pages = read.io.len.0.div_ceil(PAGE_SECTORS);
+                match (read.target, read.wanted.is_empty()) {
+                    (Target::Home, false) => Work::HomeRead { pages },
+                    (Target::Home, true) => Work::HomeAlong { pages },
+                    (Target::Area, false) => Work::TrailRead { pages },
+                    (Target::Area, true) => Work::TrailAlong,
+                }
             }
-            Pending::Read(read) => Work::TrailRead { pages: pages(read.io.len) },
             Pending::Background(_) | Pending::SyncArea | Pending::Record(_) if writes_trail => {
                 Work::TrailWrite
             }

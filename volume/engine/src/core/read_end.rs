@@ -209,7 +209,7 @@ impl Engine {
                     let mut from = Sectors(u64::from(i) * PAGE_SECTORS);
                     for piece in self.cache.grid.pieces(home) {
                         let part = Extent::from(piece);
-                        self.fill_piece(read, part, index, from, i);
+                        self.fill_piece(read, part, index, from, i + read.window_at);
                         from += part.len;
                     }
                 }
@@ -228,7 +228,7 @@ impl Engine {
                     .pages_of(part)
                     .any(|p| self.copies.state_of(HomePage(p)) == Some(CopyState::Dirty));
             if !stale {
-                let at = (piece.page - first) as u32;
+                let at = (piece.page - first) as u32 + read.window_at;
                 self.fill_piece(read, part, buffer, part.start - home.start, at);
             }
         }
