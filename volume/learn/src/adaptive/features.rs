@@ -145,6 +145,25 @@ pub(super) fn relation(a: u32, b: u32) -> u32 {
     }
 }
 
+/// How many of the last used pages are within each of these distances, at most 2.
+pub(super) fn matches<const N: usize>(recent: &[u64; 8], page: u64, within: [u64; N]) -> [u32; N] {
+    let mut near = [0; N];
+    for &used in recent {
+        let apart = used.abs_diff(page);
+        for (near, within) in near.iter_mut().zip(within) {
+            *near += u32::from(apart <= within);
+        }
+    }
+    near.map(|near| near.min(2))
+}
+
+/// Class of odds, 0 to 15: two for each factor of e, as far as a power of two tells.
+pub(super) fn class_of_odds(odds: f32) -> u32 {
+    // The exponent and the first bit of the fraction: half powers of two.
+    let halves = (odds.max(f32::MIN_POSITIVE).to_bits() >> 22) as i32 - 2 * 127;
+    (halves * 2 / 3 + 8).clamp(0, 15) as u32
+}
+
 /// State of a candidate beside its trigger.
 pub(crate) fn state(trigger: &PageHistory, page: &PageHistory) -> u32 {
     if page.last == 0 {
@@ -159,8 +178,8 @@ pub(crate) fn state(trigger: &PageHistory, page: &PageHistory) -> u32 {
 }
 
 impl Features {
-    /// The features of a candidate. `log_odds` is what the count table says of its two cells.
-    pub(crate) fn new(t: &Trigger, p: &Place, log_odds: impl Fn((u16, u16)) -> f32) -> Self {
+    /// The features of a candidate. `odds` is what the count table says of its two cells.
+    pub(crate) fn new(t: &Trigger, p: &Place, odds: impl Fn((u16, u16)) -> f32) -> Self {
         let page = p.region[(p.page % REGION) as usize];
         let side = u32::from(t.forward);
         let d = distance(p.gap) + 16 * side;
@@ -172,11 +191,8 @@ impl Features {
         };
         let state = state(&t.history, &page);
         let (at, aq) = (age(t.now, t.history.last), age(t.now, page.last));
-        let matches = |within: u64| {
-            let near = t.recent.iter().filter(|&&r| r.abs_diff(p.page) <= within).count();
-            near.min(2) as u32
-        };
-        let near = u32::from(matches(512) > 0);
+        let [near_16, near_256, near, near_2048] = matches(&t.recent, p.page, [16, 256, 512, 2048]);
+        let near = near.min(1);
         let cells = {
             let large = u32::from(t.pages >= 4);
             let coarse = ((((t.run * 2 + large) * DISTANCES) + d) * 2 + near) * STATES + state;
@@ -215,12 +231,12 @@ impl Features {
             (beside(0) * 5 + beside(1)) * 2 + side,
             p.rate * 2 + side,
             t.rate * DISTANCES + d,
-            ((matches(16) * 3 + matches(256)) * 3 + matches(2048)) * 2 + side,
+            ((near_16 * 3 + near_256) * 3 + near_2048) * 2 + side,
             (age(t.now, page.written) / 3).min(7) * AGES + aq,
             (size * DISTANCES + d) * 8 + (p.page % 8) as u32,
             jump * DISTANCES + d,
             (used * 3 + beside_trigger) * DISTANCES + d,
-            ((log_odds(cells) * 2.0 + 8.0).clamp(0.0, 15.0)) as u32 * 2 + side,
+            class_of_odds(odds(cells)) * 2 + side,
             ((p_before * 8.0) as u32).min(8) * DISTANCES + d,
             (size * 3 + t.run) * AGES + aq,
             order * DISTANCES + d,

@@ -47,6 +47,8 @@ const CONTEXT: u32 = 16;
 const LATELY: u32 = 32;
 /// Pages in one direction that a miss looks at and does not read, and that are watched.
 const WATCHED: usize = 64;
+/// The clock is set back before it reaches this.
+const CLOCK_END: u32 = 1 << 31;
 /// No window, no slot.
 const NONE: u32 = u32::MAX;
 
@@ -393,7 +395,7 @@ impl Adaptive {
             let rate = self.rate(at);
             let place = Place { page: at, gap, region, rate, beside, beside_last, previous };
             let features =
-                Features::new(&trigger, &place, |cells| self.predictor.counts.log_odds(cells));
+                Features::new(&trigger, &place, |cells| self.predictor.counts.odds(cells));
             found.push(features);
             let p = match &self.foreseen {
                 Some(foreseen) => foreseen.probability(at),
@@ -481,8 +483,8 @@ impl Adaptive {
                         previous,
                         in_ram: held_before,
                     };
-                    let log_odds = |cells| trail.predictor.counts.log_odds(cells);
-                    features = Features::of_trail(&trigger, &place, log_odds);
+                    let odds = |cells| trail.predictor.counts.odds(cells);
+                    features = Features::of_trail(&trigger, &place, odds);
                     let p = match &self.foreseen {
                         Some(foreseen) => foreseen.probability(page),
                         None => trail.predictor.probability(&features),
@@ -542,6 +544,10 @@ impl Adaptive {
         let entry = self.history.entry(page, now);
         (entry.before, entry.last) = (entry.last, now);
         self.now += 1;
+        if self.now >= CLOCK_END {
+            self.history.rewind(CLOCK_END / 2);
+            self.now -= CLOCK_END / 2;
+        }
         self.recent[self.recent_at] = page;
         self.recent_at = (self.recent_at + 1) % self.recent.len();
         self.costs.used();
