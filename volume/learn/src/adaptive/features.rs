@@ -74,8 +74,26 @@ pub(crate) struct Trigger {
     pub(crate) used_beside: u32,
     /// Class of the hit rate around it.
     pub(crate) rate: u32,
-    /// The last used pages.
-    pub(crate) recent: [u64; 8],
+}
+
+/// What all pages of a region share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around<'a> {
+    pub(crate) region: &'a Region,
+    /// Pages that were ever used.
+    used: u32,
+    /// Class of the hit rate.
+    rate: u32,
+    /// How many of the last used pages are near: within 16, 256, 512 and 2,048 pages; at most 2.
+    near: [u32; 4],
+}
+
+impl<'a> Around<'a> {
+    pub(crate) fn new(region: &'a Region, number: u64, rate: u32, recent: &[u64; 8]) -> Self {
+        let used = region.iter().filter(|page| page.last > 0).count() as u32;
+        let middle = number * REGION + REGION / 2;
+        Self { region, used, rate, near: matches(recent, middle, [16, 256, 512, 2048]) }
+    }
 }
 
 /// What is known of the place of a candidate.
@@ -84,9 +102,7 @@ pub(crate) struct Place<'a> {
     pub(crate) page: u64,
     /// Pages between the trigger and the candidate.
     pub(crate) gap: u64,
-    pub(crate) region: &'a Region,
-    /// Class of the hit rate around it.
-    pub(crate) rate: u32,
+    pub(crate) around: Around<'a>,
     /// Whether the page below and the page above are in RAM.
     pub(crate) beside: [bool; 2],
     /// Last uses of the page below and of the page above.
@@ -180,7 +196,8 @@ pub(crate) fn state(trigger: &PageHistory, page: &PageHistory) -> u32 {
 impl Features {
     /// The features of a candidate. `odds` is what the count table says of its two cells.
     pub(crate) fn new(t: &Trigger, p: &Place, odds: impl Fn((u16, u16)) -> f32) -> Self {
-        let page = p.region[(p.page % REGION) as usize];
+        let Around { region, used, rate, near: [near_16, near_256, near, near_2048] } = p.around;
+        let page = region[(p.page % REGION) as usize];
         let side = u32::from(t.forward);
         let d = distance(p.gap) + 16 * side;
         let size = match t.pages {
@@ -191,7 +208,6 @@ impl Features {
         };
         let state = state(&t.history, &page);
         let (at, aq) = (age(t.now, t.history.last), age(t.now, page.last));
-        let [near_16, near_256, near, near_2048] = matches(&t.recent, p.page, [16, 256, 512, 2048]);
         let near = near.min(1);
         let cells = {
             let large = u32::from(t.pages >= 4);
@@ -212,7 +228,6 @@ impl Features {
             let apart = p.page.abs_diff(t.last_miss).min(u64::from(u32::MAX)) as u32;
             (log2(apart) / 3).min(9) + 10 * u32::from(p.page >= t.last_miss)
         };
-        let used = p.region.iter().filter(|h| h.last > 0).count() as u32;
         let beside_trigger = u32::from(t.used_beside > 0) + u32::from(t.used_beside > 3);
         let (p_before, last_before) = p.previous;
         let order = match (page.last, last_before) {
@@ -229,7 +244,7 @@ impl Features {
                 + side,
             at * AGES + aq,
             (beside(0) * 5 + beside(1)) * 2 + side,
-            p.rate * 2 + side,
+            rate * 2 + side,
             t.rate * DISTANCES + d,
             ((near_16 * 3 + near_256) * 3 + near_2048) * 2 + side,
             (age(t.now, page.written) / 3).min(7) * AGES + aq,

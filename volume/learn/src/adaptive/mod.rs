@@ -22,7 +22,7 @@ use costs::Costs;
 pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
 
-use features::{COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
+use features::{Around, COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
 use ghosts::Ghosts;
 use history::{History, Outcome, REGION};
 use predictor::Predictor;
@@ -355,7 +355,8 @@ impl Adaptive {
     ) -> (u64, f32) {
         let page = if forward { demanded.end - 1 } else { demanded.start };
         let mut region_at = page / REGION;
-        let mut region = self.history.region(region_at);
+        let mut around = self.around(region_at);
+        let region = around.region;
         let trigger = Trigger {
             history: region[(page % REGION) as usize],
             forward,
@@ -365,7 +366,6 @@ impl Adaptive {
             last_miss: self.last_miss.start,
             used_beside: region.iter().filter(|h| h.last > 0).count() as u32,
             rate: self.rate(page),
-            recent: self.recent,
         };
         let (access, transfer) = (self.costs.access, self.costs.transfer);
         let pollution = self.costs.pollution();
@@ -378,8 +378,9 @@ impl Adaptive {
             at = step(at, forward);
             if at / REGION != region_at {
                 region_at = at / REGION;
-                region = self.history.region(region_at);
+                around = self.around(region_at);
             }
+            let region = around.region;
             let next = step(at, forward);
             let last_of_next = match next / REGION == region_at {
                 true => region[(next % REGION) as usize].last,
@@ -392,8 +393,7 @@ impl Adaptive {
                 beside.reverse();
                 beside_last.reverse();
             }
-            let rate = self.rate(at);
-            let place = Place { page: at, gap, region, rate, beside, beside_last, previous };
+            let place = Place { page: at, gap, around, beside, beside_last, previous };
             let features =
                 Features::new(&trigger, &place, |cells| self.predictor.counts.odds(cells));
             found.push(features);
@@ -529,6 +529,11 @@ impl Adaptive {
         }
         self.missed(demanded, true);
         self.begin(true)
+    }
+
+    fn around(&self, region: u64) -> Around<'_> {
+        let rate = self.rate(region * REGION);
+        Around::new(self.history.region(region), region, rate, &self.recent)
     }
 
     fn rate(&self, page: u64) -> u32 {
