@@ -36,7 +36,7 @@ const BELOW: u64 = 64;
 /// Slots of the trail that one read may take.
 pub const TRAIL_WINDOW: u32 = 128;
 /// A window ends where the sum of its values is so much below its maximum, ms.
-const GIVE_UP: f32 = 4.0;
+const GIVE_UP: f32 = 2.0;
 /// Share of the expected saving that counts: at home, on the trail.
 const CAUTION: (f32, f32) = (0.8, 0.9);
 /// Worth of the use of a page that another prefetched page would have brought.
