@@ -101,7 +101,6 @@ fn root() -> Result<PathBuf> {
     Ok(PathBuf::from(manifest).parent().context("xtask has no parent folder")?.to_owned())
 }
 
-/// Writes the documents of the on-disk formats.
 fn format_doc() -> Result<()> {
     for (name, text) in rules::format::documents() {
         let path = root()?.join(name);
@@ -111,7 +110,6 @@ fn format_doc() -> Result<()> {
     Ok(())
 }
 
-/// Whether every rule holds.
 fn tidy(root: &Path) -> Result<bool> {
     let repo = repo::Repo::load(root)?;
     let mut broken = 0;

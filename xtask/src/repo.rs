@@ -118,7 +118,6 @@ impl Repo {
         self.files.keys().map(String::as_str)
     }
 
-    /// Path and text of every text file.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(p, t)| Some((p.as_str(), t.as_deref()?)))
     }

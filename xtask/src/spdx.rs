@@ -3,9 +3,6 @@
 
 /// Whether the expression can be met with allowed licences alone. An exception (`WITH`) only adds rights, so
 /// the licence before it decides.
-///
-/// # Errors
-/// Says which word was not understood.
 pub(crate) fn allows(expression: &str, allowed: &[&str]) -> Result<bool, String> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

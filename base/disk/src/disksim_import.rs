@@ -15,37 +15,14 @@ use crate::spec_check::RangeError;
 
 /// A description that cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum ImportError {
-    /// The text does not have DiskSim's syntax, or a value is not possible.
     #[error("{file}:{line}: {what}")]
-    Text {
-        /// File.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// The fault and the expected text.
-        what: String,
-    },
-    /// Another file, named in the text, cannot be read.
+    Text { file: String, line: usize, what: String },
     #[error("{file}:{line}: names the file '{wanted}', which cannot be read: {why}")]
-    Missing {
-        /// The file with the name.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// The file named.
-        wanted: String,
-        /// The reason.
-        why: String,
-    },
-    /// The description is complete, but a value is out of range.
+    Missing { file: String, line: usize, wanted: String, why: String },
     #[error("{file}: {fault}")]
-    Range {
-        /// File.
-        file: String,
-        /// The value.
-        fault: RangeError,
-    },
+    Range { file: String, fault: RangeError },
 }
 
 type Open<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
@@ -239,10 +216,6 @@ fn beside_bus_ms(file: &str, open: Open<'_>) -> Option<[f64; 2]> {
 /// Imports the first disk of a DiskSim file: `disksim_disk` (`.diskspecs`), `dm_disk` (`.model`),
 /// or the disk that a `.parv` contains or names. `open` returns the text of a named file, or the
 /// reason why it cannot be read.
-///
-/// # Errors
-/// A text does not have DiskSim's syntax, a needed parameter is missing, or a value is out of
-/// range.
 pub fn import_disksim(
     file: &str,
     text: &str,
@@ -300,7 +273,6 @@ pub fn import_disksim(
     Ok(spec)
 }
 
-/// The layout of a `dm_disk`, and the number of its data sectors.
 fn geometry(model: &Page<'_>, open: Open<'_>) -> Result<(GeometrySpec, u64), ImportError> {
     let heads = model.need_whole("Number of data surfaces")?;
     let (f, b) = child(model, "Layout Model", open)?;
@@ -470,7 +442,6 @@ fn read_ahead(disk: &Page<'_>, over_requested: bool) -> Result<ReadAhead, Import
     })
 }
 
-/// The writes that end in the buffer.
 fn write_back(disk: &Page<'_>) -> Result<WriteBack, ImportError> {
     let key = "Fast write level";
     Ok(match disk.whole(key)?.unwrap_or(0u32) {
@@ -486,7 +457,6 @@ fn unknown_number(disk: &Page<'_>, key: &str, found: u32, expected: &str) -> Imp
     disk.error(line, format!("{key}: {found} is not known; expected {expected}"))
 }
 
-/// The seek curve.
 fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, ImportError> {
     let (kind, line) = mech
         .words("Seek type")

@@ -24,13 +24,11 @@ impl Spindle {
 
     /// A spindle with `rpm` revolutions per minute, rounded to a hundredth. Values outside 60 to 30,000 become the nearer bound; specifications are checked
     /// before.
-    #[must_use]
     pub fn new(rpm: f64) -> Self {
         Self { crpm: (rpm.clamp(Self::RPM_MIN, Self::RPM_MAX) * 100.0).round() as u64 }
     }
 
     /// Duration of one revolution, rounded down to a nanosecond.
-    #[must_use]
     pub const fn revolution(self) -> Duration {
         Duration(REVOLUTION / self.crpm)
     }
@@ -41,7 +39,6 @@ impl Spindle {
         (at.0 % REVOLUTION) * self.crpm % REVOLUTION
     }
 
-    /// Ticks in `span`, without whole revolutions.
     pub(crate) const fn swept(self, span: Duration) -> u64 {
         let span = if span.0 < REVOLUTION { span.0 } else { span.0 % REVOLUTION };
         span * self.crpm % REVOLUTION

@@ -52,18 +52,12 @@ pub(crate) fn named(name: &str) -> Result<(), RangeError> {
 /// Maximum capacity in sectors: 562 TB. At 4 ms per sector over the interface, the longest request
 /// takes 2^62 ns.
 pub(crate) const CAPACITY_MAX: u64 = 1 << 40;
-/// Maximum time for one movement, in milliseconds.
 pub(crate) const MOVE_MS_MAX: f64 = 2_000.0;
-/// Maximum power in any state.
 const WATTS_MAX: f64 = 1_000.0;
-/// Maximum number of cylinders.
 pub(crate) const CYLINDERS_MAX: u32 = 1 << 22;
 
 impl DiskSpec {
     /// Checks every value against its range, and the zones against each other.
-    ///
-    /// # Errors
-    /// Returns the first value outside its range.
     pub fn validate(&self) -> Result<(), RangeError> {
         if !self.kind.is_mechanical() {
             return fault("kind", self.kind, "disk, dual_actuator or shingled here");

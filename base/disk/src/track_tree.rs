@@ -12,10 +12,8 @@ use crate::spec_check::{CYLINDERS_MAX, RangeError};
 /// Maximum number of bands, and of node instances, in an expanded tree.
 const BANDS_MAX: usize = 1 << 20;
 
-/// Maximum depth of nesting.
 const DEPTH_MAX: usize = 64;
 
-/// An expanded tree.
 #[derive(Clone, Debug)]
 pub(crate) struct TrackTree {
     bands: Vec<Band>,
@@ -81,7 +79,6 @@ struct NodeInstance {
 }
 
 impl TrackTree {
-    /// Expands a tree and checks it.
     pub(crate) fn new(tree: &TreeSpec, heads: u32, capacity: u64) -> Result<Self, RangeError> {
         let mut bands = Vec::new();
         let Some(root) = tree.nodes.len().checked_sub(1) else {
@@ -388,7 +385,6 @@ impl RunPosition {
         })
     }
 
-    /// Instance `k` of the run's elements, each with `len` addresses.
     fn instance(&self, k: u64, len: u64, depth: usize) -> NodeInstance {
         let turned = u128::from(k) * u128::from(self.angle_step) % u128::from(REVOLUTION);
         NodeInstance {

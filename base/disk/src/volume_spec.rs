@@ -88,7 +88,6 @@ pub enum OperationSpec {
 
 impl OperationSpec {
     /// KiB per operation.
-    #[must_use]
     pub const fn kib(&self) -> u32 {
         match self {
             Self::Commands { kib } | Self::Merged { kib, .. } | Self::Objects { kib } => *kib,
@@ -170,7 +169,6 @@ const MONTH_H: f64 = 730.0;
 
 impl VolumeSpec {
     /// Price of the device for a time, in US dollars, without operations.
-    #[must_use]
     pub fn holding_usd(&self, seconds: f64) -> f64 {
         let Some(p) = &self.price else { return 0.0 };
         let gib = self.capacity_sectors as f64 / f64::from(1 << 21);
@@ -185,7 +183,6 @@ impl VolumeSpec {
     }
 
     /// Price of operations, in US dollars.
-    #[must_use]
     pub fn operations_usd(&self, counted: &Operations) -> f64 {
         self.price.as_ref().map_or(0.0, |p| {
             (counted.reads as f64 * p.usd_per_million_reads
@@ -195,9 +192,6 @@ impl VolumeSpec {
     }
 
     /// Checks every value against its range.
-    ///
-    /// # Errors
-    /// Returns the first value outside its range.
     pub fn validate(&self) -> Result<(), RangeError> {
         if self.kind.is_mechanical() {
             return fault("kind", self.kind, "cloud_hdd, cloud_ssd, object_store or ssd here");

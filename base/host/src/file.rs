@@ -25,7 +25,6 @@ pub struct OpenFile {
 
 impl OpenFile {
     /// Takes over an open file.
-    #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
         let mut probe = [0; 1];
         let nowait = ReadWriteFlags::NOWAIT;
@@ -40,9 +39,7 @@ impl OpenFile {
     }
 
     /// Fills the buffer with the bytes from `at` on; waits for the disk where it must.
-    ///
-    /// # Errors
-    /// The host's error; `IO` past the end of the file.
+    /// Error `IO`: the file ends before.
     pub fn read(&self, mut at: u64, mut rest: &mut [u8]) -> Result<(), Errno> {
         while !rest.is_empty() {
             match rustix::io::pread(&self.fd, &mut *rest, at) {
@@ -61,7 +58,6 @@ impl OpenFile {
 
     /// Fills the buffer without waiting; `None` where the disk would have to be waited for.
     #[inline]
-    #[must_use]
     pub fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
         let len = buf.len();
         match rustix::io::preadv2(&self.fd, &mut [IoSliceMut::new(buf)], at, self.at_once?) {
@@ -71,9 +67,6 @@ impl OpenFile {
     }
 
     /// Writes all bytes from `at` on; `how` may ask for more than the page cache.
-    ///
-    /// # Errors
-    /// The host's error.
     pub fn write(&self, mut at: u64, mut rest: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
         while !rest.is_empty() {
             match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
@@ -90,26 +83,18 @@ impl OpenFile {
     }
 
     /// Makes durable all bytes that were written.
-    ///
-    /// # Errors
-    /// The host's error.
     pub fn sync(&self) -> Result<(), Errno> {
         retry(|| rustix::fs::fdatasync(&self.fd))
     }
 
     /// Gives space back to the file system; the bytes read as zeroes.
-    ///
-    /// # Errors
-    /// The host's error; `OPNOTSUPP` where the file system cannot.
+    /// Error `OPNOTSUPP`: the file system cannot do this.
     pub fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
         self.allocate(FallocateFlags::PUNCH_HOLE, at, len)
     }
 
     /// Zeroes bytes by the cheapest way that the file system knows, with a hole only where `hole` allows one. `false` where
     /// the zeroes have to be written.
-    ///
-    /// # Errors
-    /// The host's error.
     pub fn zero_fast(&self, at: u64, len: u64, hole: bool) -> Result<bool, Errno> {
         if hole && self.punch(at, len).is_ok() {
             return Ok(true);
@@ -122,9 +107,6 @@ impl OpenFile {
     }
 
     /// Calls `write` with zeroes for `len` bytes from `at` on, in pieces.
-    ///
-    /// # Errors
-    /// The first error of `write`.
     pub fn write_zeroes(
         at: u64,
         len: u64,
@@ -175,7 +157,6 @@ pub struct FileDevice {
 
 impl FileDevice {
     /// The whole of an opened file.
-    #[must_use]
     pub fn new(opened: Opened) -> Self {
         let capacity = Sectors(opened.bytes / SECTOR_BYTES);
         Self { file: OpenFile::new(opened.fd), capacity }

@@ -27,9 +27,6 @@ pub fn serve_under_memory_pressure() {
 }
 
 /// Mounts over the regular file `path`. Requests of the kernel are read from the descriptor.
-///
-/// # Errors
-/// The host or the helper refuses.
 pub fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     let options = format!("rootmode=100600,user_id={user},group_id={group}");
@@ -44,9 +41,6 @@ pub fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
 }
 
 /// Mounts by a system call, with the options of fuse(4); `rootmode` among them says whether `path` is a file or a directory.
-///
-/// # Errors
-/// The host refuses.
 pub fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).open(DEVICE)?;
     let options = CString::new(format!("fd={},{options}", device.as_raw_fd()))?;
@@ -56,7 +50,6 @@ pub fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<Owned
 
 /// True if `path` is a FUSE mount whose server has died. The kernel may still know its attributes, but it must ask the server
 /// for the free space.
-#[must_use]
 pub fn is_dead(path: &Path) -> bool {
     rustix::fs::statfs(path).is_err_and(|e| e == Errno::NOTCONN)
 }
@@ -94,9 +87,7 @@ fn ask_helper(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
 }
 
 /// Unmounts `path`. `lazily`: hides a mount that is in use, which then ends with its last user.
-///
-/// # Errors
-/// The host or the helper refuses; `BUSY` if the mount is in use.
+/// Error `BUSY`: the mount is in use.
 pub fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(path, flags) {

@@ -22,9 +22,6 @@ pub struct Manager(UnixDatagram);
 
 impl Manager {
     /// The manager at `NOTIFY_SOCKET`; `None` if the variable is not set.
-    ///
-    /// # Errors
-    /// Nobody listens there.
     pub fn from_env() -> Result<Option<Self>, HostError> {
         let name = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty());
         let manager = name.map(|name| Self::new(&name)).transpose();

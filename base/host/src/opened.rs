@@ -24,9 +24,6 @@ pub struct Opened {
 
 impl Opened {
     /// Opens and locks a file or block device. Readers share the lock.
-    ///
-    /// # Errors
-    /// The path cannot be opened, is in use, is neither a file nor a block device, or its size is no multiple of 512.
     pub fn path(path: &Path, read_only: bool) -> Result<Self, HostError> {
         let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
         let kind = path.metadata().map_err(fail("open it"))?.file_type();

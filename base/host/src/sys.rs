@@ -15,9 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Lets the kernel read the partition table of a block device again; does nothing for other files. Otherwise partitions of an
 /// old table stay usable until the next boot.
-///
-/// # Errors
-/// `BUSY` if a partition is in use.
+/// Error `BUSY`: a partition is in use.
 pub fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
     let stat = rustix::fs::fstat(device)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
@@ -46,9 +44,7 @@ pub const FSGETXATTR: u32 = 0x801c_581f;
 pub const FSSETXATTR: u32 = 0x401c_5820;
 
 /// The flags of an inode in the form of XFS, a `struct fsxattr`.
-///
-/// # Errors
-/// The error of the host; `NOTTY` or `OPNOTSUPP` if the file system has no such flags.
+/// Errors `NOTTY` and `OPNOTSUPP`: the file system has no such flags.
 pub fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
     let mut found = [0; FSXATTR_BYTES];
     let fd = file.as_fd().as_raw_fd();
@@ -58,9 +54,6 @@ pub fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
 }
 
 /// Changes these flags.
-///
-/// # Errors
-/// See [`fsxattr`].
 pub fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errno> {
     let fd = file.as_fd().as_raw_fd();
     // SAFETY: the request reads a structure of 28 bytes, without a pointer in it; `fd` is open as long as `file` is borrowed.
@@ -82,9 +75,7 @@ pub enum Others {
 
 /// Checks that nobody else has the file open: takes a lease and gives it back. A memory mapping counts as open. It outlives its
 /// descriptor, and with FUSE passthrough also the FUSE file.
-///
-/// # Errors
-/// `AGAIN` if the file is open elsewhere; or another error of the host.
+/// Error `AGAIN`: the file is open elsewhere.
 pub fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
     let fd = file.as_fd().as_raw_fd();
     let kind = match others {
@@ -116,9 +107,7 @@ struct FileHandle {
 }
 
 /// The kind and the bytes of the handle of an open file's inode. The handle is valid until the inode is removed.
-///
-/// # Errors
-/// `OPNOTSUPP` if the file system has no handles.
+/// Error `OPNOTSUPP`: the file system has no handles.
 pub fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
     let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, data: [0; HANDLE_BYTES] };
     let mut mount = 0;
@@ -141,9 +130,7 @@ pub fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
 }
 
 /// Opens the inode of a handle on the file system of `mount`.
-///
-/// # Errors
-/// `STALE` if the inode was removed.
+/// Error `STALE`: the inode was removed.
 pub fn open_handle(
     mount: BorrowedFd<'_>,
     kind: i32,

@@ -63,7 +63,6 @@ pub struct ReplyHeader {
 
 impl ReplyHeader {
     /// The bytes to send.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or_default()
     }
@@ -72,19 +71,15 @@ impl ReplyHeader {
 /// The part of the protocol that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerState {
-    /// The client's flags are expected.
     Flags,
-    /// An option is expected.
     Options,
     /// The rest of an option that is too long; the session ignores it.
     SkipOption(u32),
-    /// A request is expected.
     Requests,
     /// Payload of an accepted write is expected.
     Payload(u32),
     /// Payload of a refused write is expected; the session ignores it.
     SkipPayload(u32),
-    /// The session has ended.
     Closed,
 }
 
@@ -120,7 +115,6 @@ pub struct ServerSession {
 
 impl ServerSession {
     /// A session with a client that has just connected. Appends the greeting to `out`.
-    #[must_use]
     pub fn new(exports: Arc<[Export]>, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&wire::INIT_MAGIC.to_be_bytes());
         out.extend_from_slice(&wire::OPTION_MAGIC.to_be_bytes());
@@ -144,7 +138,6 @@ impl ServerSession {
     }
 
     /// Whether the handshake is complete and requests are exchanged.
-    #[must_use]
     pub const fn is_transmitting(&self) -> bool {
         matches!(
             self.state,
@@ -155,9 +148,6 @@ impl ServerSession {
     /// Takes bytes from the front of `input`. Returns the number of bytes taken and their meaning.
     /// Appends replies that need no help from the caller to `out`. Call again until the event is
     /// [`ServerEvent::More`].
-    ///
-    /// # Errors
-    /// The client broke the protocol, and no reply can repair that. Close the connection.
     #[inline]
     pub fn step(
         &mut self,
@@ -214,7 +204,6 @@ impl ServerSession {
         Violation { at: self.at, kind }
     }
 
-    /// Parses and checks a request's header.
     fn request(
         &mut self,
         input: &[u8],
@@ -318,7 +307,6 @@ impl ServerSession {
 
     /// The header of the reply to a successful read. The caller sends `len` bytes of data after it.
     #[inline]
-    #[must_use]
     pub fn read_header(&self, request: &Request) -> ReplyHeader {
         let mut bytes = [0; 28];
         if self.structured {
@@ -378,7 +366,6 @@ impl ServerSession {
         }
     }
 
-    /// Starts transmission for an export.
     fn start(&mut self, export: usize) -> ServerEvent {
         if let Some(e) = self.exports.get(export) {
             self.agreed = Agreed {

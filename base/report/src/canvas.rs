@@ -88,7 +88,6 @@ pub(crate) enum Key {
     Area,
 }
 
-/// A figure being drawn.
 pub(crate) struct Canvas {
     pub(crate) width: f64,
     /// Prefix of every id, unique on the page.

@@ -40,7 +40,6 @@ pub struct Axis {
 
 impl Axis {
     /// A linear axis.
-    #[must_use]
     pub fn new(label: impl Into<String>, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Linear }
     }
@@ -78,7 +77,6 @@ pub struct Values {
 
 impl Values {
     /// A named row of numbers.
-    #[must_use]
     pub fn new(name: impl Into<String>, values: impl Into<Vec<f64>>) -> Self {
         Self { name: name.into(), values: values.into() }
     }
@@ -99,7 +97,6 @@ pub enum Basis {
 
 impl Basis {
     /// The word shown.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Modelled => "modelled",
@@ -155,7 +152,6 @@ pub struct Figure {
 
 impl Figure {
     /// A figure with an empty caption.
-    #[must_use]
     pub fn new(title: impl Into<String>, basis: Basis, plot: impl Into<Plot>) -> Self {
         Self { title: title.into(), caption: String::new(), basis, plot: plot.into() }
     }
@@ -168,7 +164,6 @@ impl Figure {
     }
 
     /// The figure as an SVG file, with its title, and with styles for light and dark.
-    #[must_use]
     pub fn svg(&self) -> String {
         self.alone(&style::standalone())
     }
@@ -238,7 +233,6 @@ impl Figure {
     }
 
     /// All data of the figure as CSV, in base units.
-    #[must_use]
     pub fn csv(&self) -> String {
         self.csv_within(usize::MAX).0
     }

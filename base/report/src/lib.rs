@@ -45,7 +45,6 @@ pub use figure::{
     Axis, BarSeries, BarValue, Bars, Basis, Figure, HeadKind, HeadMove, HeadPath, HeadRun, HeatMap,
     Histogram, Lines, Plot, Points, Scatter, StackedBars, Values,
 };
-pub use figure_files::{Exported, PngError};
 pub use html_report::{Block, Provenance, Report, Section, Tile};
 pub use number_format::Unit;
 pub use table::{Align, Better, Cell, Column, Table};

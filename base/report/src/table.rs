@@ -45,13 +45,11 @@ pub struct Column {
 
 impl Column {
     /// A column of words.
-    #[must_use]
     pub fn text(name: impl Into<String>) -> Self {
         Self { name: name.into(), digits: 3, ..Self::default() }
     }
 
     /// A column of numbers, three significant digits.
-    #[must_use]
     pub fn number(name: impl Into<String>, unit: Unit) -> Self {
         Self { name: name.into(), unit, align: Align::Right, better: None, digits: 3 }
     }
@@ -143,7 +141,6 @@ pub struct Table {
 
 impl Table {
     /// A table with no rows.
-    #[must_use]
     pub fn new(title: impl Into<String>, columns: Vec<Column>) -> Self {
         Self { title: title.into(), columns, ..Self::default() }
     }
@@ -264,7 +261,6 @@ fn rounded(v: f64, places: usize) -> String {
     if v > 0.0 { format!("<{least}") } else { format!(">−{least}") }
 }
 
-/// Whether a change is an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Better,
@@ -285,14 +281,12 @@ fn judged(value: f64, base: f64, better: Better) -> (String, Verdict) {
     (text, verdict)
 }
 
-/// A cell as text.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     text: String,
     change: Option<(String, Verdict)>,
 }
 
-/// A column as text.
 #[derive(Clone, Debug)]
 struct ShownColumn {
     name: String,

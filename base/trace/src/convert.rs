@@ -41,9 +41,6 @@ impl Target {
     /// Parses the user's text: `PATH` or `FORMAT:PATH`, with `-` for standard output. Without a
     /// format, the end of the name decides: `.fio` or `.iolog`, `.csv`, `.oracleGeneral`; every
     /// other name means the native store. A further `.gz` or `.zst` compresses the file.
-    ///
-    /// # Errors
-    /// A message if the format cannot be written, or if standard output has no format.
     pub fn new(text: &str) -> Result<Self, String> {
         let names = || Self::FORMATS.map(Format::name).join(", ");
         let (named, path) = match text.split_once(':') {
@@ -120,10 +117,6 @@ pub struct Converted {
 /// Reads `source` and writes it to `target`. The output file is complete or absent: at the end it
 /// replaces a file with the same name. A pipe, a device or standard output is written directly.
 /// `progress` is called from time to time.
-///
-/// # Errors
-/// The source cannot be read, the target cannot be written, or the requested device is not in the
-/// trace.
 pub fn convert(
     source: &Source,
     options: &OpenOptions,

@@ -4,11 +4,9 @@ use std::fmt::Write as _;
 
 use crate::repo::{Finding, Repo};
 
-/// A crate of ours.
 pub(crate) struct Room {
     /// The group of rooms: a folder at the repository's root.
     pub(crate) group: &'static str,
-    /// The folder in the group.
     pub(crate) name: &'static str,
     /// Whether it may not touch a clock, a thread, a socket or a file.
     pub(crate) pure: bool,

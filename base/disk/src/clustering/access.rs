@@ -36,7 +36,6 @@ pub const PERFECT: [Bell; 4] = [
 
 impl Mixture {
     /// Probability that an access falls before `t`, 0 to 1.
-    #[must_use]
     pub fn below(&self, t: f64) -> f64 {
         let (sum, of) =
             self.0.iter().fold((0.0, 0.0), |(s, w), b| (s + b.weight * b.below(t), w + b.weight));
@@ -44,7 +43,6 @@ impl Mixture {
     }
 
     /// Share of the accesses that go to the hottest share `d` of the space: the continuous form of equation 3.
-    #[must_use]
     pub fn hottest(&self, d: f64) -> f64 {
         let d = d.clamp(0.0, 1.0);
         self.below(0.5 + d / 2.0) - self.below(0.5 - d / 2.0)
@@ -57,7 +55,6 @@ pub struct Access(Vec<f64>);
 
 impl Access {
     /// From weights of cylinders, in any unit; none where they are empty, negative, not finite or add up to nothing.
-    #[must_use]
     pub fn new(mut weights: Vec<f64>) -> Option<Self> {
         let sum: f64 = weights.iter().sum();
         if !sum.is_finite() || sum <= 0.0 || weights.iter().any(|w| *w < 0.0) {
@@ -68,13 +65,11 @@ impl Access {
     }
 
     /// Probabilities, cylinder by cylinder.
-    #[must_use]
     pub fn shares(&self) -> &[f64] {
         &self.0
     }
 
     /// Data placed at random, f_r: equation 2. At least one cylinder.
-    #[must_use]
     pub fn random(cylinders: u32) -> Self {
         let n = cylinders.max(1);
         Self(vec![1.0 / f64::from(n); n as usize])
@@ -82,13 +77,11 @@ impl Access {
 
     /// Data in order of temperature from the middle outwards, where temperatures are of one normal distribution, f_n:
     /// equation 4. `sigma` is a share of the disk; 0 is all in the middle.
-    #[must_use]
     pub fn normal(cylinders: u32, sigma: f64) -> Self {
         Self::mixture(cylinders, &Mixture(vec![Bell { weight: 1.0, sigma: sigma.max(1e-9) }]))
     }
 
     /// The same, of a mixture.
-    #[must_use]
     pub fn mixture(cylinders: u32, mixture: &Mixture) -> Self {
         let n = f64::from(cylinders.max(1));
         let edges = (0..=cylinders.max(1)).map(|i| mixture.below(f64::from(i) / n));
@@ -97,14 +90,12 @@ impl Access {
     }
 
     /// As the paper's traces are, perfectly in order of temperature, f_p: equation 5.
-    #[must_use]
     pub fn perfect(cylinders: u32) -> Self {
         Self::mixture(cylinders, &Mixture(PERFECT.to_vec()))
     }
 
     /// The same layout on the middle share `k` of the disk, the rest unused, f_c: equation 6. At least one cylinder is
     /// used.
-    #[must_use]
     pub fn concentrated(cylinders: u32, k: f64) -> Self {
         let n = cylinders.max(1);
         let (first, used) = middle(n, k);
@@ -116,7 +107,6 @@ impl Access {
 
     /// This layout where a share `delta` of the accesses goes to data that has drifted, and lies anywhere, f_d:
     /// equation 7. On buckets and on a lazy layout, the combinations the paper leaves out.
-    #[must_use]
     pub fn drifted(&self, delta: f64) -> Self {
         let (delta, even) = (delta.clamp(0.0, 1.0), 1.0 / self.0.len() as f64);
         Self(self.0.iter().map(|p| (1.0 - delta) * p + delta * even).collect())
@@ -125,7 +115,6 @@ impl Access {
     /// This layout where data is put anywhere in its bucket, f_b: equation 8. Bucket i, from 1 to `buckets`, has 2^i
     /// cylinders, half of them on each side of those before (section 5.2); one more holds the rest. Buckets that do not
     /// fit are left out.
-    #[must_use]
     pub fn in_buckets(&self, buckets: u32) -> Self {
         let n = self.0.len();
         let mut shares = self.0.clone();
@@ -152,7 +141,6 @@ impl Access {
     /// This layout for the hottest share `k` of the data, the rest anywhere in the rest of the disk, f_l: equation 9.
     /// As printed, that gives each of the other cylinders all of what is left; here they share it, or it would not add
     /// up to one.
-    #[must_use]
     pub fn lazily(&self, k: f64) -> Self {
         let n = self.0.len();
         // Nothing is organized: not even one cylinder.
@@ -168,7 +156,6 @@ impl Access {
     }
 
     /// Share of the accesses that go to the middle share `d` of the disk, G(d): equation 3.
-    #[must_use]
     pub fn hottest(&self, d: f64) -> f64 {
         let (n, d) = (self.0.len() as f64, d.clamp(0.0, 1.0));
         // The paper's sum begins at the next cylinder, counted from 1: the same one, counted from 0.
@@ -186,7 +173,6 @@ fn middle(n: u32, k: f64) -> (u32, u32) {
 /// Points (share of the space, share of the accesses), hottest first, of bytes moved and bytes stored of anything: the
 /// paper's Figure 1. At most about `points` of them, those of the hottest parts closest together. What stores nothing is
 /// left out.
-#[must_use]
 pub fn curve_of(parts: impl IntoIterator<Item = (f64, f64)>, points: usize) -> Vec<(f64, f64)> {
     let sound = |p: &(f64, f64)| p.0 >= 0.0 && p.0.is_finite() && p.1 > 0.0 && p.1.is_finite();
     let mut parts: Vec<(f64, f64)> = parts.into_iter().filter(sound).collect();

@@ -11,11 +11,9 @@ const DIRECT: usize = 4096;
 pub struct Arm {
     /// Milliseconds to move by so many cylinders; the first is 0.
     curve: Vec<f64>,
-    /// Tracks of a cylinder.
     tracks: u32,
     /// Sectors of a track: the mean over all tracks where zones differ.
     sectors: f64,
-    /// Milliseconds of a revolution.
     turn_ms: f64,
 }
 
@@ -38,7 +36,6 @@ pub struct Light {
 
 impl Arm {
     /// Of a disk whose seek curve is that of the paper, equation 14: 5 ms + 0.5 ms times the root of the distance.
-    #[must_use]
     pub fn paper(cylinders: u32, tracks: u32, sectors: u32, rpm: f64) -> Self {
         let ms = |d: u32| if d == 0 { 0.0 } else { 5.0 + 0.5 * f64::from(d).sqrt() };
         Self {
@@ -51,7 +48,6 @@ impl Arm {
 
     /// Of a modelled disk: its own curve, its spindle, its heads; of the sectors on a track, the mean. Head switches and
     /// skew are left out, as the paper does.
-    #[must_use]
     pub fn of(disk: &Disk) -> Self {
         let geometry = disk.geometry();
         let (cylinders, heads) = (geometry.cylinders().max(1), geometry.heads().max(1));
@@ -71,44 +67,37 @@ impl Arm {
     }
 
     /// Number of cylinders.
-    #[must_use]
     pub fn cylinders(&self) -> u32 {
         self.curve.len() as u32
     }
 
     /// Tracks of a cylinder.
-    #[must_use]
     pub const fn tracks(&self) -> u32 {
         self.tracks
     }
 
     /// Whole blocks of so many sectors that a track holds; at least one.
-    #[must_use]
     pub fn blocks_per_track(&self, block_sectors: u32) -> u32 {
         (self.sectors / f64::from(block_sectors.max(1))).floor().max(1.0) as u32
     }
 
     /// Milliseconds of a revolution.
-    #[must_use]
     pub const fn turn_ms(&self) -> f64 {
         self.turn_ms
     }
 
     /// Milliseconds to transfer a block of so many sectors.
-    #[must_use]
     pub fn transfer_ms(&self, block_sectors: u32) -> f64 {
         self.turn_ms * f64::from(block_sectors) / self.sectors
     }
 
     /// Milliseconds to move by so many cylinders, C(d).
-    #[must_use]
     pub fn seek_ms(&self, distance: u32) -> f64 {
         self.curve[(distance as usize).min(self.curve.len() - 1)]
     }
 
     /// Means over accesses of blocks of so many sectors, one at a time, as `access` says which cylinders. One of another
     /// number of cylinders is taken cylinder for cylinder, as far as both reach.
-    #[must_use]
     pub fn light(&self, access: &Access, block_sectors: u32) -> Light {
         let f = access.shares();
         let pairs = distances(&f[..f.len().min(self.curve.len())]);

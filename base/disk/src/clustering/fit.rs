@@ -22,7 +22,6 @@ pub struct Fit {
 
 /// Fits a mixture to points (share of the space, share of the accesses), hottest first, both rising to 1. None where
 /// there are fewer than two points.
-#[must_use]
 pub fn fit(curve: &[(f64, f64)]) -> Option<Fit> {
     let sound = |p: &&(f64, f64)| (0.0..=1.0).contains(&p.0) && (0.0..=1.0).contains(&p.1);
     let mut points: Vec<(f64, f64)> = curve.iter().filter(sound).copied().collect();

@@ -18,7 +18,6 @@ const MALFORMED: Refusal = (REP_ERR_INVALID, "the option's data is malformed");
 const NO_SUCH_EXPORT: Refusal = (REP_ERR_UNKNOWN, "no export of this name");
 
 impl ServerSession {
-    /// Parses the client's answer to the greeting.
     pub(super) fn client_flags(&mut self, input: &[u8]) -> Result<(usize, ServerEvent), Violation> {
         let Some(flags) = Fields(input).u32() else {
             return Ok((0, ServerEvent::More(4)));
@@ -202,7 +201,6 @@ impl ServerSession {
     }
 }
 
-/// Appends one piece of information about an export.
 fn push_info(out: &mut Vec<u8>, option: u32, export: &Export, kind: u16, structured: bool) {
     let mut reply = kind.to_be_bytes().to_vec();
     match kind {
@@ -221,7 +219,6 @@ fn push_info(out: &mut Vec<u8>, option: u32, export: &Export, kind: u16, structu
     push_reply(out, option, REP_INFO, &reply);
 }
 
-/// Appends one reply to an option.
 fn push_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     out.extend_from_slice(&wire::OPTION_REPLY_MAGIC.to_be_bytes());
     out.extend_from_slice(&option.to_be_bytes());

@@ -11,7 +11,6 @@ use crate::canvas::{Canvas, Frame, GLYPHS, Key, px};
 use crate::escape::csv_line;
 use crate::{Scale, Unit};
 
-/// Maximum number of runs drawn.
 const RUNS: usize = 4;
 /// A panel with more points than this is thinned.
 const POINTS: usize = 3_000;

@@ -86,7 +86,6 @@ impl HeatMap {
         f.bottom + 42.0
     }
 
-    /// Width and height of a cell in pixels.
     fn cell_size(&self, f: Frame) -> (f64, f64) {
         let rows = self.values.len() / self.columns.max(1);
         ((f.right - f.left) / self.columns as f64, (f.bottom - f.top) / rows as f64)

@@ -25,7 +25,6 @@ pub struct Points {
 
 impl Points {
     /// A named series.
-    #[must_use]
     pub fn new(name: impl Into<String>, points: impl Into<Vec<(f64, f64)>>) -> Self {
         Self { name: name.into(), points: points.into() }
     }
@@ -45,7 +44,6 @@ pub struct Lines {
 impl Lines {
     /// Cumulative distributions of samples, on a logarithmic axis: for each value the fraction of
     /// samples that are not larger. Samples that are not finite are left out.
-    #[must_use]
     pub fn cdf(
         label: &str,
         unit: Unit,
@@ -152,7 +150,6 @@ impl Scatter {
     }
 }
 
-/// Two drawn axes and their legend.
 struct Field {
     frame: Frame,
     x: Mapped,

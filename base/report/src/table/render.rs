@@ -19,7 +19,6 @@ impl Table {
     /// The table for a terminal of `width` columns, with ANSI colours if `colour`. If it is too
     /// wide, headings take several lines; then long words are shortened with `…`; finally each row
     /// becomes a list of its cells. Ends with a line end.
-    #[must_use]
     pub fn terminal(&self, width: usize, colour: bool) -> String {
         let ink = Ink { colour };
         let mut columns = self.shown();
@@ -85,7 +84,6 @@ impl Table {
     }
 
     /// The table as HTML: a `<table>` in a box that can scroll sideways.
-    #[must_use]
     pub fn html(&self) -> String {
         let columns = self.shown();
         // A table with a few columns too many extends into the right margin of a page; a wider one
@@ -156,7 +154,6 @@ impl Table {
 
     /// The table as CSV: every number with all its digits in its base unit, which the heading
     /// names.
-    #[must_use]
     pub fn csv(&self) -> String {
         let mut out = String::new();
         let heads = self.columns.iter().map(|c| {
@@ -183,7 +180,6 @@ impl Table {
     }
 
     /// The table in Markdown's pipe syntax.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let columns = self.shown();
         let mut out = String::new();
