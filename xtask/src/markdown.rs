@@ -1,5 +1,5 @@
-//! Markdown as the rules about prose see it: blocks of text with the line they begin at, and spans of code. A scanner for
-//! what this repository writes, not a parser of all of Markdown.
+//! Markdown as the rules about prose see it: blocks of text with the line they begin at, and spans
+//! of code. A scanner for what this repository writes, not a parser of all of Markdown.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

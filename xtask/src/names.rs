@@ -50,8 +50,8 @@ impl Code {
         self.files.iter().any(|(p, code)| below(p) && has_fn(code, name))
     }
 
-    /// Whether there is what `a::b::c` or `c` names: the last part is defined in a file in which the one before it stands,
-    /// as a type, module, crate or variant.
+    /// Whether there is what `a::b::c` or `c` names: the last part is defined in a file in which
+    /// the one before it stands, as a type, module, crate or variant.
     pub(crate) fn has_path(&self, path: &str) -> bool {
         let parts: Vec<&str> = path.split("::").collect();
         let Some((name, owners)) = parts.split_last() else { return false };

@@ -1,5 +1,5 @@
-//! The repository as the rules see it: paths, texts, and what cargo says of the packages. Rules never touch
-//! the disk; tests make a [`Repo`] of strings.
+//! The repository as the rules see it: paths, texts, and what cargo says of the packages. Rules
+//! never touch the disk; tests make a [`Repo`] of strings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,8 +1,8 @@
-//! The little of SPDX licence expressions that a list of allowed licences needs: identifiers, `OR`, `AND`,
-//! `WITH`, parentheses, and the slash that older packages write for `OR`.
+//! The little of SPDX licence expressions that a list of allowed licences needs: identifiers, `OR`,
+//! `AND`, `WITH`, parentheses, and the slash that older packages write for `OR`.
 
-/// Whether the expression can be met with allowed licences alone. An exception (`WITH`) only adds rights, so
-/// the licence before it decides.
+/// Whether the expression can be met with allowed licences alone. An exception (`WITH`) only adds
+/// rights, so the licence before it decides.
 pub(crate) fn allows(expression: &str, allowed: &[&str]) -> Result<bool, String> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

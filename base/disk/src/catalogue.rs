@@ -30,7 +30,7 @@ const ENTRIES: [(&str, &str); 20] = [
     ("object-store", include_str!("../catalogue/object-store.toml")),
 ];
 
-/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
+/// Minimum size of a modern disk, 80 GB. Smaller disks are in the catalogue for the papers.
 const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
 
 /// The catalogue has no such entry, or the entry cannot be used.
@@ -73,7 +73,9 @@ pub fn get(name: &str) -> Result<DiskSpec, CatalogueError> {
         other => Err(CatalogueError::NoDisk(name.to_owned(), other.kind())),
     }
 }
-/// The disk of the catalogue that stands for one of this size: the smallest that is no smaller, or the largest.
+
+/// A disk of the catalogue for a device of this size: the smallest that is large enough, otherwise
+/// the largest.
 pub fn stand_in(size: Bytes) -> Result<DeviceSpec, CatalogueError> {
     let mut modern: Vec<DiskSpec> = disks().map(get).collect::<Result<_, _>>()?;
     modern.retain(|d| d.capacity_sectors >= OLDEST.0);

@@ -1,6 +1,6 @@
 //! Meters a drive: time and energy in each state, and the stops of its platters. It has no queue.
-//! It is told of each command when the drive starts it, and computes the time between commands
-//! itself.
+//! The drive reports each command when the command starts. The meter computes the time between
+//! commands.
 
 use std::ops::AddAssign;
 

@@ -149,7 +149,7 @@ impl Shingled {
             let (first, last) = self.band_of(at);
             let to = end.min(last);
             if self.torn.is_some_and(|torn| torn != at) {
-                self.mend(pass);
+                self.repair(pass);
             }
             let long = self.run.0 <= first && at - self.run.0 >= self.sequential;
             if long || (at == first && to == last) {
@@ -255,7 +255,7 @@ impl Shingled {
     }
 
     /// Completes a band that a stream left half-written: reads the rest and writes it again.
-    fn mend(&mut self, pass: &mut AccessSeries<'_>) {
+    fn repair(&mut self, pass: &mut AccessSeries<'_>) {
         let Some(torn) = self.torn.take() else { return };
         let (_, last) = self.band_of(torn);
         pass.own(false, self.home(torn), last - torn);
@@ -269,7 +269,7 @@ impl Shingled {
         let mut pass = AccessSeries::new(m, from);
         while pass.now < at {
             if self.torn.is_some() {
-                self.mend(&mut pass);
+                self.repair(&mut pass);
             } else if let Some(oldest) = self.log.front().copied() {
                 self.clean(&mut pass, oldest.start);
             } else {

@@ -1,4 +1,4 @@
-//! What can go wrong when a file, a device or the host is asked for something, in words for the person who asked.
+//! The errors of files, devices and system calls.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Opening a file or a block device exclusively: a file against other servers of ours, a device against everybody.
+//! Opens a file or a block device exclusively: a file among our servers, a device among all
+//! programs.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,5 @@
-//! Signatures of file systems, partition tables and other formats near the beginning and the end of a disk.
+//! Signatures of file systems, partition tables and other formats at the beginning and the end of a
+//! disk.
 
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES};
 

@@ -9,7 +9,7 @@ use crate::wire::{
     self, ALLOCATION_CONTEXT, Command, CommandFlags, Errno, Fields, MAX_OPTION_BYTES,
     MAX_PAYLOAD_BYTES, OPT_EXPORT_NAME, OPT_GO, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY,
     OPTION_REPLY_BYTES, REP_ACK, REP_ERR, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REQUEST_MAGIC,
-    TransmissionFlags, push_option,
+    TransmissionFlags, push_option, put,
 };
 
 /// The choices of a client.
@@ -224,12 +224,7 @@ impl ClientSession {
                 None => self.pending.push(fresh),
             }
         }
-        out.extend_from_slice(&REQUEST_MAGIC.to_be_bytes());
-        out.extend_from_slice(&flags.0.to_be_bytes());
-        out.extend_from_slice(&(command as u16).to_be_bytes());
-        out.extend_from_slice(&cookie.to_be_bytes());
-        out.extend_from_slice(&offset.to_be_bytes());
-        out.extend_from_slice(&len.to_be_bytes());
+        put!(out, REQUEST_MAGIC, flags.0, command as u16, cookie, offset, len);
         Some(cookie)
     }
 
@@ -299,8 +294,7 @@ impl ClientSession {
         push_option(out, OPT_GO, name.len() as u32 + 8);
         out.extend_from_slice(&(name.len() as u32).to_be_bytes());
         out.extend_from_slice(name);
-        out.extend_from_slice(&1u16.to_be_bytes());
-        out.extend_from_slice(&wire::INFO_BLOCK_SIZE.to_be_bytes());
+        put!(out, 1u16, wire::INFO_BLOCK_SIZE);
         self.state = ClientState::Option(OPT_GO);
     }
 
@@ -311,8 +305,7 @@ impl ClientSession {
         push_option(out, OPT_SET_META_CONTEXT, (name.len() + query.len()) as u32 + 12);
         out.extend_from_slice(&(name.len() as u32).to_be_bytes());
         out.extend_from_slice(name);
-        out.extend_from_slice(&1u32.to_be_bytes());
-        out.extend_from_slice(&(query.len() as u32).to_be_bytes());
+        put!(out, 1u32, query.len() as u32);
         out.extend_from_slice(query);
         self.state = ClientState::Option(OPT_SET_META_CONTEXT);
     }
@@ -350,7 +343,7 @@ impl ClientSession {
         Ok((OPTION_REPLY_BYTES + data.len(), event))
     }
 
-    /// Acts on a complete reply of type `kind` to `option`. Returns `bad` if the reply does not fit.
+    /// Acts on a complete reply of type `kind` to `option`. Returns `bad` if it does not fit.
     fn answered(
         &mut self,
         option: u32,

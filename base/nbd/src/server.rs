@@ -11,7 +11,7 @@ use crate::export::Export;
 use crate::wire::{
     self, ALLOCATION_ID, CHUNK_BLOCK_STATUS, CHUNK_DATA, CHUNK_DONE, CHUNK_ERROR, Command,
     CommandFlags, Errno, Fields, MAX_PAYLOAD_BYTES, REQUEST_BYTES, REQUEST_MAGIC,
-    SIMPLE_REPLY_MAGIC, TransmissionFlags,
+    SIMPLE_REPLY_MAGIC, TransmissionFlags, put,
 };
 
 /// A client's request that passed all checks.
@@ -84,7 +84,7 @@ enum ServerState {
 }
 
 /// Client and server agreed on these values when transmission began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Agreed {
     size: u64,
     flags: TransmissionFlags,
@@ -116,9 +116,7 @@ pub struct ServerSession {
 impl ServerSession {
     /// A session with a client that has just connected. Appends the greeting to `out`.
     pub fn new(exports: Arc<[Export]>, out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(&wire::INIT_MAGIC.to_be_bytes());
-        out.extend_from_slice(&wire::OPTION_MAGIC.to_be_bytes());
-        out.extend_from_slice(&(wire::FIXED_NEWSTYLE | wire::NO_ZEROES).to_be_bytes());
+        put!(out, wire::INIT_MAGIC, wire::OPTION_MAGIC, wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
         Self {
             exports,
             state: ServerState::Flags,
@@ -127,13 +125,7 @@ impl ServerSession {
             no_zeroes: false,
             structured: false,
             allocation_of: None,
-            agreed: Agreed {
-                size: 0,
-                flags: TransmissionFlags::NONE,
-                mask: 0,
-                maximum: 0,
-                allocation: false,
-            },
+            agreed: Agreed::default(),
         }
     }
 
@@ -334,8 +326,7 @@ impl ServerSession {
     pub fn error(&self, cookie: u64, errno: Errno, out: &mut Vec<u8>) {
         if self.structured {
             wire::push_chunk(out, CHUNK_DONE, CHUNK_ERROR, cookie, 6);
-            out.extend_from_slice(&errno.to_wire().to_be_bytes());
-            out.extend_from_slice(&0u16.to_be_bytes());
+            put!(out, errno.to_wire(), 0u16);
         } else {
             push_simple(out, errno.to_wire(), cookie);
         }
@@ -355,8 +346,7 @@ impl ServerSession {
         for &(len, state) in runs.iter().chain([&(request.len, 0)]).take(most) {
             let len = len.min(left);
             if len > 0 {
-                out.extend_from_slice(&len.to_be_bytes());
-                out.extend_from_slice(&state.to_be_bytes());
+                put!(out, len, state);
                 left -= len;
             }
         }
@@ -386,9 +376,5 @@ const fn after_payload(left: u32) -> ServerState {
 }
 
 fn push_simple(out: &mut Vec<u8>, error: u32, cookie: u64) {
-    let mut reply = [0; wire::SIMPLE_REPLY_BYTES];
-    reply[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
-    reply[4..8].copy_from_slice(&error.to_be_bytes());
-    reply[8..].copy_from_slice(&cookie.to_be_bytes());
-    out.extend_from_slice(&reply);
+    put!(out, SIMPLE_REPLY_MAGIC, error, cookie);
 }

@@ -1,6 +1,14 @@
 //! Constants and layouts of the NBD messages, as in `doc/proto.md`, all big-endian. Parsing them
 //! never panics.
 
+/// Appends numbers to a message, big-endian.
+macro_rules! put {
+    ($out:expr, $($number:expr),+) => {
+        $($out.extend_from_slice(&$number.to_be_bytes());)+
+    };
+}
+pub(crate) use put;
+
 /// `NBDMAGIC`.
 pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// `IHAVEOPT`.
@@ -288,15 +296,9 @@ impl<'a> Fields<'a> {
 }
 
 pub(crate) fn push_chunk(out: &mut Vec<u8>, flags: u16, kind: u16, cookie: u64, len: u32) {
-    out.extend_from_slice(&CHUNK_MAGIC.to_be_bytes());
-    out.extend_from_slice(&flags.to_be_bytes());
-    out.extend_from_slice(&kind.to_be_bytes());
-    out.extend_from_slice(&cookie.to_be_bytes());
-    out.extend_from_slice(&len.to_be_bytes());
+    put!(out, CHUNK_MAGIC, flags, kind, cookie, len);
 }
 
 pub(crate) fn push_option(out: &mut Vec<u8>, option: u32, len: u32) {
-    out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
-    out.extend_from_slice(&option.to_be_bytes());
-    out.extend_from_slice(&len.to_be_bytes());
+    put!(out, OPTION_MAGIC, option, len);
 }

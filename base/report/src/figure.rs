@@ -61,8 +61,7 @@ impl Axis {
     }
 
     fn column(&self) -> String {
-        let base = self.unit.base();
-        if base.is_empty() { self.label.clone() } else { format!("{} [{base}]", self.label) }
+        self.unit.of(&self.label)
     }
 }
 

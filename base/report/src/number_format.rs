@@ -93,6 +93,12 @@ impl Unit {
         if name.is_empty() { text } else { format!("{text} {name}") }
     }
 
+    /// A name with the base unit, for CSV headers.
+    pub(crate) fn of(&self, name: &str) -> String {
+        let base = self.base();
+        if base.is_empty() { name.to_owned() } else { format!("{name} [{base}]") }
+    }
+
     /// The name of the base unit, for CSV headers and scripts.
     pub(crate) fn base(&self) -> &str {
         match self {

@@ -1,4 +1,5 @@
-//! One Rust file, measured: its lines with and without tests, its functions, its public items, its words.
+//! One Rust file, measured: its lines with and without tests, its functions, its public items, its
+//! words.
 
 use std::collections::BTreeSet;
 
@@ -68,8 +69,9 @@ fn tests(lines: &[&str]) -> Vec<bool> {
     all
 }
 
-/// The line in which the item ends that begins in this line, and whether it has a body: it ends with the closing brace, or
-/// with a semicolon before any. A semicolon within brackets, as of an array's type, ends nothing.
+/// The line in which the item ends that begins in this line, and whether it has a body: it ends
+/// with the closing brace, or with a semicolon before any. A semicolon within brackets, as of an
+/// array's type, ends nothing.
 fn item_end(lines: &[&str], from: usize) -> (usize, bool) {
     let (mut braces, mut brackets) = (0_usize, 0_usize);
     for (n, line) in lines.iter().enumerate().skip(from) {

@@ -1,5 +1,5 @@
-//! Every crate takes its lints, edition, licence and version of Rust from the workspace, and what was
-//! resolved is written down.
+//! Every crate takes its lints, edition, licence and version of Rust from the workspace, and what
+//! was resolved is written down.
 
 use crate::repo::{Finding, Repo};
 

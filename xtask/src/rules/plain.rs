@@ -1,5 +1,5 @@
-//! Plain words, as far as a program can check them: short lines, short sentences, and none of the words that
-//! CONTRIBUTING.md's table "instead of | write" tells to replace.
+//! Plain words, as far as a program can check them: short lines, short sentences, and none of the
+//! words that CONTRIBUTING.md's table "instead of | write" tells to replace.
 
 use crate::markdown::{Kind, blocks, plain, text_lines};
 use crate::repo::{Finding, Repo};
@@ -13,7 +13,7 @@ const LIST_HEADING: &str = "| instead of | write |";
 const COLUMNS_MAX: usize = 100;
 const SENTENCE_WORDS_MAX: usize = 45;
 const SENTENCE_WORDS_MEAN: usize = 22;
-/// Below so many sentences a mean says little.
+/// Minimum number of sentences for a useful mean.
 const SENTENCES_LEAST: usize = 5;
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {

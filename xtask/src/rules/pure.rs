@@ -1,5 +1,5 @@
-//! Pure rooms are held pure: the same clippy.toml, and no unsafe code. Elsewhere unsafe code lives in few
-//! named files.
+//! Pure rooms are held pure: the same clippy.toml, and no unsafe code. Elsewhere unsafe code lives
+//! in few named files.
 
 use super::arrows::ROOMS;
 use crate::code::{code_only, has_word};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{Align, Cell, Shown, ShownColumn, Table, Verdict};
-use crate::escape::{csv_field, csv_number, esc, markdown, plain};
+use crate::escape::{csv_line, csv_number, esc, markdown, plain};
 use crate::number_format::MISSING;
 
 const GAP: usize = 2;
@@ -156,25 +156,15 @@ impl Table {
     /// names.
     pub fn csv(&self) -> String {
         let mut out = String::new();
-        let heads = self.columns.iter().map(|c| {
-            let base = c.unit.base();
-            csv_field(&if base.is_empty() {
-                c.name.clone()
-            } else {
-                format!("{} [{base}]", c.name)
-            })
-        });
-        out.push_str(&heads.collect::<Vec<_>>().join(","));
-        out.push('\n');
+        csv_line(&mut out, self.columns.iter().map(|c| c.unit.of(&c.name)));
         for r in 0..self.rows.len() {
             let cells = (0..self.columns.len()).map(|c| match self.cell(r, c) {
                 Cell::Empty => String::new(),
-                Cell::Text(text) => csv_field(text),
+                Cell::Text(text) => text.clone(),
                 Cell::Number(v) | Cell::Quantity(v, _) => csv_number(*v),
                 Cell::Change { value, base, .. } => csv_number((value - base) / base.abs()),
             });
-            out.push_str(&cells.collect::<Vec<_>>().join(","));
-            out.push('\n');
+            csv_line(&mut out, cells);
         }
         out
     }
