@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Kind;
 use crate::spec::Source;
-use crate::spec_check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named};
+use crate::spec_check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named, whole};
 use crate::volume::Operations;
 
 /// A device that serves operations in lanes, as in its catalogue entry. MB are 10^6 bytes.
@@ -197,10 +197,7 @@ impl VolumeSpec {
             return fault("kind", self.kind, "cloud_hdd, cloud_ssd, object_store or ssd here");
         }
         named(&self.name)?;
-        if !(1..=CAPACITY_MAX).contains(&self.capacity_sectors) {
-            let allowed = format!("1 to {CAPACITY_MAX}");
-            return fault("capacity_sectors", self.capacity_sectors, allowed);
-        }
+        whole("capacity_sectors", self.capacity_sectors, 1, CAPACITY_MAX)?;
         self.validate_service()?;
         self.validate_operations()?;
         for (name, limit) in
@@ -238,9 +235,7 @@ impl VolumeSpec {
 
     fn validate_service(&self) -> Result<(), RangeError> {
         let s = &self.service;
-        if !(1..=4_096).contains(&s.lanes) {
-            return fault("service.lanes", s.lanes, "1 to 4096");
-        }
+        whole("service.lanes", s.lanes, 1, 4_096)?;
         between("service.read_ms", s.read_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("service.write_ms", s.write_ms, 0.0, MOVE_MS_MAX, "ms")?;
         if let Some(ms) = s.continued_ms {
@@ -256,14 +251,10 @@ impl VolumeSpec {
 
     fn validate_operations(&self) -> Result<(), RangeError> {
         let kib = self.operations.kib();
-        if !(4..=1 << 20).contains(&kib) {
-            return fault("operations.kib", kib, "4 to 1048576");
-        }
+        whole("operations.kib", kib, 4, 1 << 20)?;
         if let OperationSpec::Merged { window_ms, streams, .. } = &self.operations {
             between("operations.window_ms", *window_ms, 0.0, 60_000.0, "ms")?;
-            if !(1..=256).contains(streams) {
-                return fault("operations.streams", streams, "1 to 256");
-            }
+            whole("operations.streams", *streams, 1, 256)?;
         }
         Ok(())
     }
