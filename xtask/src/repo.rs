@@ -80,19 +80,11 @@ impl Repo {
     pub(crate) fn load(root: &Path) -> Result<Self> {
         let mut repo = Self::files_of(root)?;
         // Only what a Linux build brings in: cargo would fetch the rest merely to name it.
-        let metadata = run(
-            root,
-            &std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()),
-            &[
-                "metadata",
-                "--locked",
-                "--format-version",
-                "1",
-                "--filter-platform",
-                "x86_64-unknown-linux-gnu",
-            ],
-        )?;
-        repo.packages = packages(&metadata)?;
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let args =
+            "metadata --locked --format-version 1 --filter-platform x86_64-unknown-linux-gnu";
+        let args: Vec<&str> = args.split(' ').collect();
+        repo.packages = packages(&run(root, &cargo, &args)?)?;
         Ok(repo)
     }
 

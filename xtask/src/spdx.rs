@@ -50,11 +50,7 @@ impl<'a> Parser<'a> {
     fn one(&mut self) -> Result<bool, String> {
         if self.eat("(") {
             let met = self.any()?;
-            return if self.eat(")") {
-                Ok(met)
-            } else {
-                Err("a parenthesis is not closed".to_owned())
-            };
+            return self.eat(")").then_some(met).ok_or("a parenthesis is not closed".to_owned());
         }
         let id = self.peek().filter(|w| !matches!(*w, "OR" | "AND" | "WITH" | ")"));
         let id = id.ok_or("a licence was expected")?;

@@ -119,10 +119,8 @@ fn room_of(package: &str) -> Option<&str> {
 
 fn package(name: &str, dependencies: &[String]) -> Vec<Finding> {
     let Some(room) = room_of(name).and_then(|n| ROOMS.iter().find(|r| r.name == n)) else {
-        return vec![Finding::new(
-            name,
-            "is no room of the architecture; add it to the table in xtask/src/rules/arrows.rs",
-        )];
+        let text = "is not in the table of rooms in xtask/src/rules/arrows.rs; add it";
+        return vec![Finding::new(name, text)];
     };
     dependencies
         .iter()
