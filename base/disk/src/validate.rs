@@ -218,7 +218,7 @@ pub struct Measurement {
     pub measured_ms_mean: f64,
     /// Mean service time of the model.
     pub model_ms_mean: f64,
-    /// Demerit between the two, see [`demerit`].
+    /// Demerit between the two, after Ruemmler and Wilkes.
     pub demerit_ms: f64,
     /// Demerit divided by the measured mean.
     pub demerit_share: f64,
@@ -242,7 +242,7 @@ pub fn compare_measured(disk: Disk, requests: &[Measured]) -> Result<Measurement
 /// the horizontal distance between two distributions, in the unit of the samples. If the samples
 /// have different sizes, they are compared at evenly spaced quantiles, as many as the larger sample
 /// has values.
-pub fn demerit(a: &[f64], b: &[f64]) -> f64 {
+fn demerit(a: &[f64], b: &[f64]) -> f64 {
     let sorted = |x: &[f64]| {
         let mut x = x.to_vec();
         x.sort_by(f64::total_cmp);
@@ -365,5 +365,22 @@ pub fn compare(ours: &[Completion], reference: &[Recorded]) -> Comparison {
         model: means(&ours),
         response_demerit: share(|r| r.response),
         service_demerit: share(Recorded::service),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demerit_figure_by_hand() {
+        // Sorted: 1 2 3 4 against 1 2 3 8: one is off by 4, so the root mean square is 2.
+        assert_eq!(demerit(&[4.0, 1.0, 3.0, 2.0], &[8.0, 3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(demerit(&[5.0; 7], &[6.0; 3]), 1.0);
+        // All values shifted by 0.5.
+        let a: Vec<f64> = (0..100).map(f64::from).collect();
+        let b: Vec<f64> = (0..100).rev().map(|i| f64::from(i) + 0.5).collect();
+        assert!((demerit(&a, &b) - 0.5).abs() < 1e-12);
+        assert!(demerit(&[], &[1.0]).is_nan());
     }
 }

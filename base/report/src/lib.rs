@@ -46,4 +46,4 @@ pub use figure::{
 };
 pub use html_report::{Block, Provenance, Report, Section, Tile};
 pub use number_format::Unit;
-pub use table::{Align, Better, Cell, Column, Table};
+pub use table::{Better, Cell, Column, Table};

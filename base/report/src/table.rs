@@ -9,7 +9,7 @@ use crate::number_format::{MISSING, change, decimals, finite, grouped};
 
 /// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     /// Left, for words.
     #[default]
     Left,
@@ -35,7 +35,7 @@ pub struct Column {
     /// compared.
     pub unit: Unit,
     /// Its alignment.
-    pub align: Align,
+    pub(crate) align: Align,
     /// The direction that is better. If given, numbers show their change against the table's
     /// baseline row.
     pub better: Option<Better>,

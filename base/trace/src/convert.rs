@@ -185,3 +185,30 @@ fn copy(
     progress(reader.progress());
     Ok(Converted { records, left_out, skipped: reader.skipped().clone(), info })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_parsed_from_formats_endings_and_compression() {
+        let of = |text: &str| Target::new(text).map(|t| (t.format, t.packing));
+        assert_eq!(of("a.parquet"), Ok((Format::Native, Packing::None)));
+        assert_eq!(of("a"), Ok((Format::Native, Packing::None)));
+        assert_eq!(of("a.csv.zst"), Ok((Format::Csv, Packing::Zstd)));
+        assert_eq!(of("a.iolog.gz"), Ok((Format::Fio, Packing::Gzip)));
+        assert_eq!(of("a.oracleGeneral.bin.zst"), Ok((Format::Oracle, Packing::Zstd)));
+        assert_eq!(of("csv:-"), Ok((Format::Csv, Packing::None)));
+        assert_eq!(of("parquet:x.csv"), Ok((Format::Native, Packing::None)));
+        assert_eq!(of("./a:b.csv"), Ok((Format::Csv, Packing::None)));
+        for (bad, word) in [
+            ("-", "csv:-"),
+            ("msr:x", "written"),
+            ("a.parquet.gz", "compression"),
+            ("x.zst", "compression"),
+        ] {
+            let error = of(bad).unwrap_err();
+            assert!(error.contains(word), "{bad}: {error}");
+        }
+    }
+}

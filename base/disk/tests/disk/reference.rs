@@ -6,8 +6,7 @@ use std::process::Command as Process;
 
 use seekless_block::{Extent, Op};
 use seekless_disk::validate::{
-    Loop, compare, compare_measured, demerit, parse_arrivals, parse_measured, parse_recorded,
-    replay,
+    Loop, compare, compare_measured, parse_arrivals, parse_measured, parse_recorded, replay,
 };
 use seekless_disk::{Disk, DiskSpec, Scheduler, import_disksim};
 
@@ -185,18 +184,6 @@ fn measured_drives_agree_as_well_as_with_the_reference_simulator() {
         let again = DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap();
         assert_eq!(again, spec);
     }
-}
-
-#[test]
-fn the_demerit_figure_by_hand() {
-    // Sorted: 1 2 3 4 against 1 2 3 8: one is off by 4, so the root mean square is 2.
-    assert_eq!(demerit(&[4.0, 1.0, 3.0, 2.0], &[8.0, 3.0, 1.0, 2.0]), 2.0);
-    assert_eq!(demerit(&[5.0; 7], &[6.0; 3]), 1.0);
-    // All values shifted by 0.5.
-    let a: Vec<f64> = (0..100).map(f64::from).collect();
-    let b: Vec<f64> = (0..100).rev().map(|i| f64::from(i) + 0.5).collect();
-    assert!((demerit(&a, &b) - 0.5).abs() < 1e-12);
-    assert!(demerit(&[], &[1.0]).is_nan());
 }
 
 #[test]
