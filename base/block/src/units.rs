@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_whole_sectors_are_refused() {
+    fn bytes_are_rounded_up_to_sectors() {
         assert_eq!(Bytes(1000).sectors_ceil(), Sectors(2));
     }
 
