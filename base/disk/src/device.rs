@@ -174,12 +174,10 @@ impl DiskSpec {
 /// A device of any kind, ready to serve requests through a [`crate::Drive`].
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "only few values exist, and they are rarely moved")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Device {
-    /// A device with one arm.
     Disk(Disk),
-    /// A device with two arms, each with half of the addresses.
     Dual(Disk, Disk),
-    /// A device without an arm.
     Volume(Volume),
 }
 

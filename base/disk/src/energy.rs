@@ -50,12 +50,10 @@ pub struct IdleLevel {
 
 /// Standby with stopped platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Standby {
-    /// Power in standby.
     pub power: Power,
-    /// Transition to standby.
     pub down: Transition,
-    /// Transition from standby.
     pub up: Transition,
 }
 

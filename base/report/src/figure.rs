@@ -108,20 +108,14 @@ impl Basis {
 
 /// The content of a figure.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Plot {
-    /// The path of the head.
     HeadPath(HeadPath),
-    /// Totals with their parts, per policy.
     StackedBars(StackedBars),
-    /// Numbers side by side, with confidence intervals.
     Bars(Bars),
-    /// Curves, such as distributions.
     Lines(Lines),
-    /// Points.
     Scatter(Scatter),
-    /// Counts over ranges.
     Histogram(Histogram),
-    /// A number as a function of two others.
     HeatMap(HeatMap),
 }
 

@@ -30,12 +30,10 @@ impl Tile {
 
 /// A part of a section.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Block {
-    /// A paragraph.
     Text(String),
-    /// A table.
     Table(Table),
-    /// A figure.
     Figure(Figure),
 }
 

@@ -10,13 +10,11 @@ use crate::{Format, Info, OpenOptions, Progress, Reader, Skipped, Source, TraceE
 
 /// The compression of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Packing {
-    /// No compression.
     #[default]
     None,
-    /// gzip.
     Gzip,
-    /// Zstandard.
     Zstd,
 }
 

@@ -40,12 +40,10 @@ pub struct Device {
 
 /// The first skipped record of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Example {
-    /// The file.
     pub path: PathBuf,
-    /// Position in the file.
     pub place: TracePosition,
-    /// The fault, in words.
     pub what: String,
 }
 

@@ -26,12 +26,10 @@ const COLUMNS: usize = 3_200;
 
 /// The reason for a movement of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum HeadKind {
-    /// A client's read.
     Read,
-    /// A client's write.
     Write,
-    /// Background work.
     Background,
 }
 

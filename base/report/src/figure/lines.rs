@@ -32,12 +32,10 @@ impl Points {
 
 /// Curves. Points are connected in order of x.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Lines {
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
-    /// The curves.
     pub series: Vec<Points>,
 }
 
@@ -102,12 +100,10 @@ impl Lines {
 
 /// Points over two axes, such as logical seek distance against access time.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Scatter {
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
-    /// The point clouds, each with its own symbol.
     pub series: Vec<Points>,
 }
 
