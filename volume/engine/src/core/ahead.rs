@@ -46,10 +46,11 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    pub(super) fn new(geo: &Geometry, pages: u32, takes_plans: bool) -> Self {
+    pub(super) fn new(geo: &Geometry, pages: u32, takes_plans: bool, capacity: Sectors) -> Self {
         let trail = if takes_plans { geo.read_slots() } else { 0 };
+        let remembered = REMEMBERED.min(4 * capacity.0.div_ceil(PAGE_SECTORS));
         Self {
-            policy: Adaptive::new(pages, REMEMBERED, trail),
+            policy: Adaptive::new(pages, remembered, trail),
             weighed: 0..0,
             chosen: None,
             works_since: SimTime::ZERO,
@@ -84,7 +85,7 @@ impl Seen<'_> {
                 continue;
             }
             scattered = true;
-            if self.cache.slot_of(self.cache.grid.ram_page(page)).is_some() {
+            if self.cache.holds(self.cache.grid.ram_page(page)).is_some() {
                 continue;
             }
             let copies = self.copies.find_all(page).filter(|&copy| self.is_copy(copy));
@@ -129,6 +130,11 @@ impl Engine {
         self.ahead.as_mut().map(|ahead| &mut ahead.policy)
     }
 
+    /// Whether the area's read segments are the trail's alone: no plan is installed there.
+    pub(crate) fn has_trail(&self) -> bool {
+        self.ahead.is_some() && self.free.takes_plans()
+    }
+
     /// The policy, where it chooses, and what it sees.
     fn seen(&mut self) -> Option<(&mut Ahead, Seen<'_>)> {
         let ahead = self.ahead.as_deref_mut()?;
@@ -170,6 +176,7 @@ impl Engine {
         let (slot, _, continues) = choice;
         // What stands behind the head is about to be overwritten.
         let end = if slot < seen.head { seen.head } else { seen.slots };
+        let end = end.min(slot + most as u32);
         let Some((must, scattered)) = seen.reach(slot, homes, end) else { return Found::Home };
         let slots = (must, end - slot);
         let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, slots, &seen);

@@ -182,9 +182,10 @@ impl Engine {
         if config.mode == Mode::WriteBack {
             config.stage_bytes = config.stage_bytes.max(config.sweep_bytes);
         }
+        config.append_pages = config.append_pages.clamp(1, 64);
         let free = FreeSpace::new(&geo, &config);
         let ahead = (config.adaptive && pages > 0)
-            .then(|| Box::new(Ahead::new(&geo, pages, free.takes_plans())));
+            .then(|| Box::new(Ahead::new(&geo, pages, free.takes_plans(), config.capacity)));
         Self {
             cache: RamCache::new(pages, PageGrid::new(config.grid)),
             copies: Copies::new(&geo),
@@ -235,8 +236,7 @@ impl Engine {
                 self.request(id, &request);
             }
             Input::Done { io, result } => self.done(io, result.is_ok()),
-            // The trail has the area to itself.
-            Input::Install(_) if self.ahead.is_some() => self.stats.plans_refused += 1,
+            Input::Install(_) if self.has_trail() => self.stats.plans_refused += 1,
             Input::Install(plan) if self.geo.log_segments > 0 && self.free.takes_plans() => {
                 self.background.ask(plan);
             }

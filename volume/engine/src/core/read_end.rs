@@ -42,9 +42,8 @@ impl Engine {
             return (0, 0);
         }
         let pages = self.whole_pages_of(io);
-        let any = pages
-            .clone()
-            .any(|page| self.copies.state_of(HomePage(page)) == Some(CopyState::Suspect));
+        let in_doubt = |slot| self.copies.state(slot) == CopyState::Suspect;
+        let any = pages.clone().any(|page| self.copies.find_all(HomePage(page)).any(in_doubt));
         if any { (pages.start, (pages.end - pages.start) as u32) } else { (0, 0) }
     }
 
@@ -132,7 +131,8 @@ impl Engine {
 
     fn read_failed(&mut self, read: &Read) {
         if read.join == FILLS {
-            return; // who waits for it reads by himself
+            self.fill_failed(read);
+            return;
         }
         let asked = read.again();
         match read.from {
@@ -170,6 +170,17 @@ impl Engine {
                 } else {
                     self.finish_read(read, Err(Fault::Device(read.wanted)));
                 }
+            }
+        }
+    }
+
+    /// The reads that waited for these copies go elsewhere.
+    fn fill_failed(&mut self, read: &Read) {
+        let Some(first) = read.from else { return };
+        let wanted = self.pages_of(read.wanted);
+        for slot in slots(first.0..first.0 + (read.io.len.0 / PAGE_SECTORS) as u32) {
+            if self.copies.home(slot).is_some_and(|page| wanted.contains(&page.0)) {
+                self.drop_copy(slot);
             }
         }
     }
@@ -266,7 +277,11 @@ impl Engine {
         {
             if waits_for == fill {
                 self.waiting.remove(at);
+                let hits = self.stats.cache_hits;
                 self.read(id, extent, asked, waits);
+                if read.join == FILLS {
+                    self.stats.cache_hits = hits; // the area served it
+                }
             } else {
                 at += 1;
             }
