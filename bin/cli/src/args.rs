@@ -12,7 +12,7 @@ use seekless_trace::{Event, OpenOptions};
 
 use crate::output;
 
-/// Which event of a block trace counts as a request.
+/// The event of a block trace that counts as a request.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum EventArg {
     /// Queued.
@@ -26,13 +26,13 @@ pub enum EventArg {
     Complete,
 }
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ReadArgs {
-    /// Which event of a blktrace counts as a request: Q queued, D issued to the driver, C completed
+    /// Event of a blktrace that counts as a request: Q queued, D issued to the driver, C completed
     #[arg(long, value_enum, default_value = "Q", help_heading = "Reading the trace")]
     pub event: EventArg,
-    /// Pass over malformed records and count them, instead of stopping at the first
+    /// Skip and count malformed records, instead of stopping at the first
     #[arg(long, help_heading = "Reading the trace")]
     pub lenient: bool,
 }
@@ -50,39 +50,38 @@ impl ReadArgs {
     }
 }
 
-/// The system that serves a replayed trace, and how it is replayed.
+/// The system that serves a replayed trace, and its way of replay.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SystemArgs {
-    /// RAM for cached pages, the same for all that is compared
+    /// RAM for cached pages, the same for all compared systems
     #[arg(long, value_parser = ram, default_value = "16MiB")]
     pub cache: Bytes,
-    /// A read that misses RAM and goes home reads on to at least this length
+    /// Least length of a read from home that misses RAM
     #[arg(long, value_parser = size, default_value = "64KiB")]
     pub read_ahead: Bytes,
-    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
+    /// Cluster size for reads from copies: they read whole clusters; 0 = only the requested sectors
     #[arg(long, value_parser = size, default_value = "64KiB")]
     pub cluster: Bytes,
     /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs")]
     pub scheduler: Scheduler,
-    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    /// When the drive stops its platters: none, after SECONDS without work, or adaptive
     #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
     pub spin_down: SpinDown,
-    /// Where there is a write buffer: how long a write without FUA may stay in RAM, its client told at once, until it goes
-    /// down with others; a flush ends that [default: not at all]
+    /// With a write buffer: time for which an acknowledged write without FUA may stay in RAM, to be
+    /// written with others; a flush ends it [default: none]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     gather: Option<std::time::Duration>,
-    /// Closed loop: this many requests in flight, arrival times not used
+    /// Closed loop: this number of requests in flight; arrival times are not used
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     queue_depth: u32,
-    /// Open loop: requests come at their arrival times
+    /// Open loop: requests arrive at their recorded times
     #[arg(long)]
     open_loop: bool,
 }
 
 impl SystemArgs {
-    /// The system on this disk.
     fn host(&self, disk: DeviceSpec) -> Host {
         let Self { cache, read_ahead, cluster, scheduler, spin_down, gather, .. } = *self;
         let gather = gather.map_or(Duration::ZERO, |g| Duration::from_millis(g.as_millis() as u64));
@@ -96,7 +95,7 @@ impl SystemArgs {
     }
 }
 
-/// What a study of a trace on a modelled disk is told, whichever it is.
+/// Arguments of every study of a trace on a modelled disk.
 #[derive(Clone, Debug, Args)]
 pub struct StudyArgs {
     #[command(flatten)]
@@ -106,7 +105,7 @@ pub struct StudyArgs {
     pub device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
-    /// Where results go.
+    /// Outputs.
     #[command(flatten)]
     pub out: Out,
 }
@@ -118,7 +117,7 @@ impl StudyArgs {
         self.system.host(disk)
     }
 
-    /// The trace, cut so.
+    /// The settings for this trace and these cuts.
     #[must_use]
     pub fn rolling(&self, cutting: Cutting) -> RollingOptions {
         RollingOptions {
@@ -132,7 +131,7 @@ impl StudyArgs {
     }
 }
 
-/// Where results go. What the JSON is called its `schema` says.
+/// Outputs. The JSON names its `schema`.
 #[derive(Clone, Debug, Args)]
 pub struct Out {
     /// Write the numbers as JSON to FILE, or to standard output with -
@@ -147,7 +146,8 @@ pub struct Out {
 }
 
 impl Out {
-    /// Writes what is asked for; `report` is handed the command line. False where standard output is taken by that.
+    /// Writes the requested outputs. `report` gets the command line. False if the JSON goes to
+    /// standard output.
     pub fn write(
         &self,
         document: &impl serde::Serialize,
@@ -168,7 +168,7 @@ pub fn size(text: &str) -> Result<Bytes, String> {
     parse_size(text).map(Bytes).map_err(|e| e.to_string())
 }
 
-/// Largest modelled RAM. Each of its pages takes some 60 bytes of ours: a gigabyte in all.
+/// Largest modelled RAM. A modelled page takes about 60 bytes of real RAM: a gigabyte in all.
 const RAM_MAX: Bytes = Bytes(64 << 30);
 
 /// A size of modelled RAM.

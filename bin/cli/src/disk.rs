@@ -23,7 +23,7 @@ pub fn named(name: &str) -> anyhow::Result<DeviceSpec> {
     )
 }
 
-/// As [`named`], where only a disk with one arm and no media cache will do.
+/// As [`named`]; refuses everything but a disk with one arm and no media cache.
 pub fn plain(name: &str) -> anyhow::Result<DiskSpec> {
     let spec = named(name)?;
     let kind = spec.kind();

@@ -4,7 +4,7 @@ use seekless_disk::fit::Fit;
 use seekless_report::{Axis, Basis, Figure, HeadKind, HeadMove, Plot, Points, Scatter, Unit};
 use seekless_sim::{HeadPath, Kind};
 
-/// Most points drawn; more would only be ink.
+/// Most drawn points; more would not be visible.
 const DRAWN: usize = 6_000;
 
 /// Access time over logical seek distance, with the lower envelope.
@@ -31,7 +31,7 @@ pub fn access_figure(fit: &Fit, basis: Basis, from: &str) -> Figure {
     ))
 }
 
-/// Where the head went, to be drawn.
+/// The head's path as points of a figure.
 #[must_use]
 pub fn head_moves(path: &HeadPath) -> Vec<HeadMove> {
     let kind = |k| match k {

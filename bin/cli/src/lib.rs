@@ -1,5 +1,4 @@
-//! What the programs `seekless` and `seekless-lab` share: arguments, output for people and programs, devices by name, man
-//! pages, one question to a running server. It decides nothing about data.
+//! Parts of both programs: arguments, output, devices by name, man pages, signals.
 #![forbid(unsafe_code)]
 
 pub mod args;

@@ -26,14 +26,14 @@ Examples:
   seekless man /usr/local/share/man/man1
   man seekless-serve")]
 pub struct ManArgs {
-    /// The folder, made if it is not there; pages of the same names are replaced
+    /// The folder, made if absent; pages of the same names are replaced
     dir: PathBuf,
 }
 
 /// Prints completions of `command` for a shell.
 ///
 /// # Errors
-/// Where standard output cannot be written.
+/// Standard output cannot be written.
 pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow::Result<()> {
     let mut text = Vec::new();
     let name = command.get_name().to_owned();
@@ -44,7 +44,7 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow
 /// Writes the man pages of `command`.
 ///
 /// # Errors
-/// Where a page cannot be written.
+/// A page cannot be written.
 pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
     let dir = args.dir.display();
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {dir}"))?;

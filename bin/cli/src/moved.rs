@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::output::say;
 
-/// Refuses the command line where its first word is an earlier verb, and says the new one: exit status 2. `moved` has
-/// pairs of the earlier verb and its name today.
+/// Refuses an earlier verb, and names the new one: exit status 2. `moved` has pairs of the earlier
+/// verb and its present name.
 #[must_use]
 pub fn refuse(moved: &[(&str, &str)]) -> Option<ExitCode> {
     let verb = std::env::args().nth(1)?;

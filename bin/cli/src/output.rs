@@ -1,5 +1,5 @@
-//! Where words go: results to standard output or a file, everything else to standard error; progress bars
-//! only for people.
+//! Output: results to standard output or a file, everything else to standard error. Only terminals
+//! get progress bars.
 
 use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_report::Report;
 use tempfile::NamedTempFile;
 
-/// What a run's exit status says, at the end of `--help` and of the man page.
+/// The meaning of the exit status, at the end of `--help` and of the man page.
 pub const STATUS: &str = "\
 Exit status:
   0  done, or ended as asked
@@ -25,7 +25,7 @@ Results go to standard output, everything else to standard error. NO_COLOR turns
 pub fn exit(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // A reader that went away (`| head`) is no fault.
+        // The reader closed the pipe (`| head`): no fault.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let program = std::env::args_os().next().unwrap_or_default();
@@ -53,12 +53,12 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Text to a file, whole or not at all; `-` is standard output.
+/// Writes text to a file, whole or not at all; `-` is standard output.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if path.as_os_str() == "-" {
         return print(text);
     }
-    // A pipe or a device is written to, never replaced by a file.
+    // A pipe or a device is written, never replaced by a file.
     if path.metadata().is_ok_and(|m| !m.is_file()) {
         return fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
     }
@@ -72,7 +72,19 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A file without its name until [`keep`] gives it that, beside where it is to stand; gone when dropped.
+/// Refuses to replace a file, unless `force`. A dangling link counts as a file.
+pub fn ensure_new(path: &Path, force: bool) -> anyhow::Result<()> {
+    let exists = path.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink());
+    anyhow::ensure!(
+        force || !exists,
+        "{} exists; give --force to replace it, or another name",
+        path.display()
+    );
+    Ok(())
+}
+
+/// A temporary file in the folder of `path`; [`keep`] gives the file its name. If the file is
+/// dropped before that, it is removed.
 pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
@@ -81,7 +93,7 @@ pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
     builder.prefix(&prefix).suffix(".part").permissions(mode).tempfile_in(folder(path))
 }
 
-/// Gives a file its name, once its bytes are on stable storage; then the name is too.
+/// Makes a file durable, then gives the file its name, durably too.
 pub fn keep(file: NamedTempFile, path: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(path).map_err(|e| e.error)?;
@@ -92,13 +104,13 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A report as one HTML file, and its figures into a folder, where these are asked for.
+/// Writes a report as one HTML file, and its figures into a folder, each if it was asked for.
 pub fn report(report: &Report, html: Option<&Path>, folder: Option<&Path>) -> anyhow::Result<()> {
     html.map_or(Ok(()), |path| write(path, &report.html()))?;
     folder.map_or(Ok(()), |dir| figures(dir, report))
 }
 
-/// A document as JSON to a file; `-` is standard output.
+/// Writes a document as JSON to a file; `-` is standard output.
 pub fn json(path: &Path, document: &impl serde::Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
     write(path, &text)
@@ -109,7 +121,7 @@ pub fn is_stdout(path: Option<&Path>) -> bool {
     path.is_some_and(|p| p.as_os_str() == "-")
 }
 
-/// Every figure of a report into a folder, and a word about pictures that could not be drawn.
+/// Writes every figure of a report into a folder; a note names pictures that could not be drawn.
 pub fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
     let done = report.export(dir)?;
     if let Some(why) = done.no_png {
@@ -118,15 +130,15 @@ pub fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the error is a reader of ours that went away.
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+/// Whether the reader of our output has closed its end.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|e| e.downcast_ref::<io::Error>())
         .any(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Columns of the terminal on standard output, or a sensible width where there is none.
+/// Columns of the terminal on standard output; 120 if there is no terminal.
 pub fn width() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     asked.or_else(|| terminal_size::terminal_size().map(|(w, _)| w.0.into())).unwrap_or(120)
@@ -137,7 +149,7 @@ pub fn colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// A progress bar on standard error; silent where that is no terminal.
+/// A progress bar on standard error; silent if standard error is no terminal.
 pub fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8));
     if let Ok(style) = ProgressStyle::with_template("{msg:24} {bar:32} {percent:>3} %  {eta} left")
@@ -145,4 +157,16 @@ pub fn bar() -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+/// A line on standard error that is rewritten in place; silent if standard error is no terminal.
+pub fn status_line() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        line.set_style(style);
+    }
+    line
 }

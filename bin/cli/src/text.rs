@@ -1,4 +1,4 @@
-//! Text files as people keep them: plain, gzip or zstd, in UTF-8 or an older encoding. Knows no format.
+//! Text files: plain, gzip or zstd, in UTF-8 or an older encoding.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-/// The most text taken from one file once decompressed; a small file could unfold without end.
+/// Most text of one file after decompression: a small file may grow without limit.
 const TEXT_MAX: u64 = 1 << 30;
 
-/// The text of a file, decompressed where its first bytes say so. Bytes that are no UTF-8 become replacement
-/// characters: old descriptions carry Latin-1 in their comments.
+/// The text of a file, decompressed if its first bytes say so. Bytes that are not UTF-8 become
+/// replacement characters: old descriptions have Latin-1 in their comments.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let cannot = || format!("cannot read {}", path.display());
     let raw = fs::read(path).with_context(cannot)?;
@@ -33,8 +33,9 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
-/// The file a text beside it names: under that name, or its last part, in any case of letters; else the one called
-/// as the text itself is but for the ending (descriptions are passed on under new names).
+/// The file that a text names, in the folder of the text: by its name, or the last part of it, in
+/// any case of letters. Otherwise the file with the name of the text and the wanted ending, because
+/// descriptions are often renamed.
 pub fn beside(file: &Path, wanted: &str) -> anyhow::Result<PathBuf> {
     let folder = match file.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
@@ -58,7 +59,7 @@ pub fn beside(file: &Path, wanted: &str) -> anyhow::Result<PathBuf> {
     found.map(|n| folder.join(n)).with_context(|| format!("no such file in {}", folder.display()))
 }
 
-/// The names in a folder, sorted; names that are no UTF-8 are left out.
+/// The names in a folder, sorted, without names that are not UTF-8.
 pub fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     let cannot = || format!("cannot read folder {}", folder.display());
     let mut names = Vec::new();

@@ -1,7 +1,7 @@
 //! `seekless-lab synth`: a made-up week or day with the statistics that a paper prints of a real
 //! one, written as a trace.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_cli::output;
@@ -62,13 +62,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-fn refuse_to_replace(to: &Path, force: bool) -> anyhow::Result<()> {
-    if !force && to.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink()) {
-        bail!("{} exists; give --force to replace it, or another name", to.display());
-    }
-    Ok(())
-}
-
 /// A day of file requests, as text of strace. A file is written whole or not at all.
 fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
     if !(0.001..=1.0).contains(&args.scale) {
@@ -81,7 +74,7 @@ fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
     }
     let default = || PathBuf::from(format!("{}.strace", args.name));
     let to = args.output.clone().map_or_else(default, |t| t.path);
-    refuse_to_replace(&to, args.force)?;
+    output::ensure_new(&to, args.force)?;
     let write = |out: &mut dyn std::io::Write| write_strace(day, args.scale, args.seed, out);
     let written = if to.as_os_str() == "-" {
         write(&mut std::io::BufWriter::new(std::io::stdout().lock()))?
@@ -111,7 +104,7 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
     let target = args.output.clone().unwrap_or_else(default);
     let to = target.path.clone();
     let to_stdout = to.as_os_str() == "-";
-    refuse_to_replace(&to, args.force)?;
+    output::ensure_new(&to, args.force)?;
     if output::is_stdout(args.json.as_deref()) && to_stdout {
         bail!(
             "the trace and --json cannot both go to standard output: name a file for one of them"

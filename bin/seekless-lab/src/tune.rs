@@ -1,4 +1,5 @@
-//! `seekless-lab tune`: which interval, size and write buffer of the optimized area fit a trace, and how much each matters.
+//! `seekless-lab tune`: the interval, size and write buffer of the optimized area that fit a trace,
+//! and the effect of each.
 
 use indicatif::ProgressBar;
 use seekless_compare::{Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
@@ -12,11 +13,13 @@ use seekless_trace::{Progress, Source};
 use seekless_cli::args::StudyArgs;
 use seekless_cli::output;
 
-/// Find the interval, the size and the write buffer of the learned layout that fit a trace, and show how much each matters
+/// Find the interval, the size and the write buffer of the learned layout that fit a trace, and
+/// show the effect of each
 ///
-/// Cuts the trace into folds (days, where it counts them) and simulates a learned layout over them, planned anew every so
-/// many folds from those before. One parameter is varied after the other, interval, size, and the share of the area that takes in
-/// writes, until none moves. The choice is made on the earlier folds, moving counted, and checked on the last ones.
+/// Cuts the trace into folds: days, if it counts days. Simulates a learned layout over the folds,
+/// with a new plan from earlier folds at each interval. The parameters are varied one after the
+/// other: interval, size, and the share of the area for writes. This repeats until no parameter
+/// changes. The choice is made on the earlier folds, moving counted, and checked on the last ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless-lab tune trace.parquet --disk exos-x20
@@ -31,7 +34,7 @@ pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long)]
     disk: String,
-    /// Most folds the trace is cut into
+    /// Most folds of the trace
     #[arg(long, value_name = "N", default_value_t = 24,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
@@ -71,7 +74,7 @@ fn shown(tuned: &Tuned) -> impl Iterator<Item = &Panel> {
     Parameter::ALL.into_iter().filter_map(|p| tuned.panel(p))
 }
 
-/// An interval in days, where folds are of days, else in folds.
+/// An interval in days, if folds are days, otherwise in folds.
 fn interval(tuned: &Tuned, folds: u32) -> String {
     let days: u64 = tuned.fold_days.iter().sum();
     if days == 0 {
@@ -101,11 +104,11 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
     let fixed = &panel.points[panel.best];
     let every = interval(tuned, fixed.setting.interval_folds);
     let (varied, title) = match panel.parameter {
-        Parameter::Interval => ("planned anew after", format!("Interval, with {}", size(fixed))),
-        Parameter::Size => ("optimized area", format!("Size, planned anew after {every}")),
+        Parameter::Interval => ("new plan after", format!("Interval, with {}", size(fixed))),
+        Parameter::Size => ("optimized area", format!("Size, new plan after {every}")),
         Parameter::WriteBuffer => {
             let area = size(fixed);
-            ("write buffer", format!("Write buffer, {area}, planned anew after {every}"))
+            ("write buffer", format!("Write buffer, {area}, new plan after {every}"))
         }
     };
     let columns = vec![
@@ -138,12 +141,12 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
     )
 }
 
-/// What was found, in sentences.
+/// The finding in sentences.
 fn finding(tuned: &Tuned) -> String {
     let t = &tuned.chosen;
     let every = interval(tuned, t.setting.interval_folds);
     let best = format!(
-        "an area of {}, planned anew after {every}, {}, saves {} of the disk's time, moving counted",
+        "an area of {}, new plan after {every}, {}, saves {} of the disk's time, moving counted",
         size(t),
         match t.setting.write_buffer_percent {
             0 => "written through".to_owned(),
@@ -155,7 +158,7 @@ fn finding(tuned: &Tuned) -> String {
         format!("Best of {} settings tried: {best}", tuned.settings_tried)
     } else {
         format!(
-            "No setting saves anything. The least bad of {} tried: {best}",
+            "No setting saves anything. The smallest loss of {} tried: {best}",
             tuned.settings_tried
         )
     };
@@ -167,6 +170,37 @@ fn finding(tuned: &Tuned) -> String {
         "{text}; on the last {} folds, which the choice has not seen, {held_out}.",
         tuned.held_out_folds
     )
+}
+
+/// A parameter varied, the others fixed.
+fn section(tuned: &Tuned, panel: &Panel) -> Section {
+    let (name, axis) = match panel.parameter {
+        Parameter::Interval => ("Interval", Axis::new("folds from plan to plan", Unit::Count)),
+        Parameter::Size => ("Size", Axis::new("optimized area", Unit::Bytes)),
+        Parameter::WriteBuffer => {
+            ("Write buffer", Axis::new("share of the area for writes", Unit::Share))
+        }
+    };
+    let x = |t: &Tuning| match panel.parameter {
+        Parameter::Interval => f64::from(t.setting.interval_folds),
+        Parameter::Size => t.setting.optimized_bytes as f64,
+        Parameter::WriteBuffer => f64::from(t.setting.write_buffer_percent) / 100.0,
+    };
+    let line = |name: &str, y: fn(&Tuning) -> f64| {
+        Points::new(name, panel.points.iter().map(|t| (x(t), y(t))).collect::<Vec<_>>())
+    };
+    let lines = Lines {
+        x: if panel.parameter == Parameter::WriteBuffer { axis } else { axis.log() },
+        y: Axis::new("disk time saved", Unit::Share),
+        series: vec![
+            line("moving counted", |t| t.saves_busy.share),
+            line("moving not counted", |t| t.saves_foreground),
+            line("folds left out", |t| t.held_out_saves_busy),
+        ],
+    };
+    let figure = Figure::new(format!("{name}, and what is saved"), Basis::Modelled, lines)
+        .caption("As in BORG's Figure 12: one parameter varied, the others as they were.");
+    Section::new(name).table(table(tuned, panel)).figure(figure)
 }
 
 fn report(tuned: &Tuned, command: &str) -> Report {
@@ -183,33 +217,7 @@ fn report(tuned: &Tuned, command: &str) -> Report {
             "of the disk's time, moving counted",
         ));
     for panel in shown(tuned) {
-        let (name, axis) = match panel.parameter {
-            Parameter::Interval => ("Interval", Axis::new("folds from plan to plan", Unit::Count)),
-            Parameter::Size => ("Size", Axis::new("optimized area", Unit::Bytes)),
-            Parameter::WriteBuffer => {
-                ("Write buffer", Axis::new("share of the area for writes", Unit::Share))
-            }
-        };
-        let x = |t: &Tuning| match panel.parameter {
-            Parameter::Interval => f64::from(t.setting.interval_folds),
-            Parameter::Size => t.setting.optimized_bytes as f64,
-            Parameter::WriteBuffer => f64::from(t.setting.write_buffer_percent) / 100.0,
-        };
-        let line = |name: &str, y: fn(&Tuning) -> f64| {
-            Points::new(name, panel.points.iter().map(|t| (x(t), y(t))).collect::<Vec<_>>())
-        };
-        let lines = Lines {
-            x: if panel.parameter == Parameter::WriteBuffer { axis } else { axis.log() },
-            y: Axis::new("disk time saved", Unit::Share),
-            series: vec![
-                line("moving counted", |t| t.saves_busy.share),
-                line("moving not counted", |t| t.saves_foreground),
-                line("folds left out", |t| t.held_out_saves_busy),
-            ],
-        };
-        let figure = Figure::new(format!("{name}, and what is saved"), Basis::Modelled, lines)
-            .caption("As in BORG's Figure 12: one parameter varied, the others as they were.");
-        report = report.section(Section::new(name).table(table(tuned, panel)).figure(figure));
+        report = report.section(section(tuned, panel));
     }
     let fact = |name: &str, value: String| (name.to_owned(), value);
     report.provenance(Provenance {

@@ -161,7 +161,6 @@ fn show(name: &str) -> anyhow::Result<()> {
     output::print(&describe(&named(name)?))
 }
 
-/// The results of a run, as JSON.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,

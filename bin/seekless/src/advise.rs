@@ -1,4 +1,4 @@
-//! `seekless advise`: is there anything to gain on this disk, by what, how surely, and what would help instead?
+//! `seekless advise`: the gain of a learned layout on a disk, its certainty, and alternatives.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,12 @@ use tempfile::TempDir;
 use seekless_cli::args::{StudyArgs, size};
 use seekless_cli::output;
 
-/// Would a learned layout help, how much, how surely; and what would help instead
+/// Estimate whether a learned layout helps, how much, how surely, and which device helps instead
 ///
-/// Runs candidate systems side by side over the trace, in simulated time, with the same RAM, read-ahead and scheduler as the
-/// system as it is. The trace is cut into folds (days, where it counts them). Before each fold every candidate plans
-/// anew from the folds before. The choice is made on the earlier folds and checked on the last ones.
+/// Simulates candidate systems side by side over the trace. All have the RAM, the read-ahead and
+/// the scheduler of the present system. The trace is cut into folds: days, if it counts days.
+/// Before each fold every candidate makes a new plan from the folds before. The choice is made on
+/// the earlier folds and checked on the last ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless advise trace.parquet --disk exos-x20
@@ -33,20 +34,21 @@ use seekless_cli::output;
 
 Exit code: 0, whatever the advice; 2 for bad input.")]
 pub(crate) struct Args {
-    /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which is then recorded first
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which is then
+    /// recorded first
     #[arg(value_name = "TRACE|DEVICE")]
     trace: String,
-    /// The disk as it is: a name from `seekless disk list`, or the path of a TOML file [default: the smallest disk of the
-    /// catalogue that is no smaller than the device]
+    /// The present disk: a name from `seekless disk list`, or the path of a TOML file [default: the
+    /// smallest disk of the catalogue that holds the device]
     #[arg(long)]
     disk: Option<String>,
-    /// Size of the device the trace was taken from, where --disk is not given [default: that of DEVICE, else 20TB]
+    /// Size of the traced device, if --disk is not given [default: that of DEVICE, else 20TB]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "disk")]
     device_size: Option<Bytes>,
-    /// How long a block device is recorded: 90s, 10m, 1h, 1d; Ctrl-C ends it earlier
+    /// Time to record a block device: 90s, 10m, 1h, 1d; Ctrl-C ends the recording earlier
     #[arg(long = "for", value_name = "DURATION", value_parser = seekless_cli::args::duration, default_value = "10m")]
     record_for: Duration,
-    /// Most folds the trace is cut into
+    /// Most folds of the trace
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
@@ -58,8 +60,8 @@ pub(crate) struct Args {
         default_value = "borg,judged,oracle"
     )]
     policy: Vec<Policy>,
-    /// Other devices that could take the disk's place: names, or TOML files with prices of your own; left out where the
-    /// trace does not fit
+    /// Other devices that could replace the disk: names, or TOML files with your own prices; a
+    /// device that is too small for the trace is left out
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sata-ssd")]
     or: Vec<String>,
     #[command(flatten)]
@@ -95,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.study.out.write(&advice, report)? { print(&advice) } else { Ok(()) }
 }
 
-/// Records the block device into a file that goes when the folder does.
+/// Records the block device into a file in this folder.
 fn record(args: &Args) -> anyhow::Result<(TempDir, PathBuf)> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder for the recording")?;
     let trace = folder.path().join("recorded.parquet");
@@ -103,7 +105,7 @@ fn record(args: &Args) -> anyhow::Result<(TempDir, PathBuf)> {
     Ok((folder, trace))
 }
 
-/// The disk that is asked for, or the one of the catalogue that stands for the device.
+/// The named disk, or the disk of the catalogue that represents the device.
 fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
     if let Some(name) = &args.disk {
         return seekless_cli::disk::named(name);
@@ -127,7 +129,7 @@ fn print(advice: &Advice) -> anyhow::Result<()> {
     output::print(&advice.sentences.join("\n"))
 }
 
-/// Every system tried, and what it saves.
+/// Every tried system, and its savings.
 pub(crate) fn table(advice: &Advice) -> Table {
     let share = |name: &str| Column::number(name, Unit::Share);
     let mut table = Table::new(
@@ -161,7 +163,7 @@ pub(crate) fn table(advice: &Advice) -> Table {
     )
 }
 
-/// The range of what a system saves, in per cent.
+/// The range of a system's savings, in per cent.
 fn range(t: &Tried) -> Cell {
     let Gain { low, high, .. } = t.saves_busy;
     if !low.is_finite() || !high.is_finite() || t.change == Change::None {

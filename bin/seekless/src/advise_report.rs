@@ -1,4 +1,4 @@
-//! What an advice looks like as a page: the answer, what each system saves with its range, and the days one by one.
+//! An advice as a page: the answer, the savings of each system with their range, and each day.
 
 use seekless_compare::{Advice, Tried, Verdict};
 use seekless_report::{
@@ -6,7 +6,6 @@ use seekless_report::{
     Tile, Unit,
 };
 
-/// The whole report.
 pub(crate) fn report(advice: &Advice, command: &str) -> Report {
     let title = format!("Advice for {} on {}", advice.trace.path, advice.disk);
     let mut report = Report::new(title, advice.sentences.join(" "))

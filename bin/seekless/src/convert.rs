@@ -1,22 +1,22 @@
-//! `seekless convert`: a trace of any known format to one of those that can be written. Knows neither end's
-//! layout, only what a person should hear of it.
+//! `seekless convert`: converts a trace of any known format to a format that can be written.
 
 use std::path::PathBuf;
 
 use anyhow::bail;
 use seekless_report::Unit;
-use seekless_trace::{Converted, Source, Target};
+use seekless_trace::{Converted, Example, Skipped, Source, Target};
 use serde_json::json;
 
 use seekless_cli::args::ReadArgs;
 use seekless_cli::output;
 
-/// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or libCacheSim
+/// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or
+/// libCacheSim
 ///
-/// The store reads faster than text, keeps what the trace could tell (times or days, processes, devices,
-/// service times), and is read as it is by DuckDB, Polars, Spark and pyarrow. docs/changing/trace-store.md lists its
-/// columns, docs/using/trace-formats.md says what each other format keeps and loses. A file stands there whole or
-/// not at all.
+/// The store is faster to read than text. It keeps times or days, processes, devices and service
+/// times, if the trace has them. DuckDB, Polars, Spark and pyarrow can read the store.
+/// docs/changing/trace-store.md lists its columns, docs/using/trace-formats.md the losses of each
+/// other format. The output file is complete, or absent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
     #[arg(value_name = "IN")]
     from: String,
-    /// Where to: PATH or FORMAT:PATH; FORMAT:- for standard output
+    /// The output: PATH or FORMAT:PATH; FORMAT:- for standard output
     #[arg(value_name = "OUT", value_parser = Target::new)]
     to: Target,
     /// Replace OUT if it exists
@@ -50,18 +50,15 @@ pub(crate) struct Args {
     device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
-    /// Write what was converted and what was not as JSON (schema seekless.convert/1) to FILE, or to standard
-    /// output with -
+    /// Write the counts of converted and omitted records as JSON (schema seekless.convert/1) to
+    /// FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let to = args.to.path.as_path();
-    // A link to nowhere exists too: it would be replaced.
-    if !args.force && to.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink()) {
-        bail!("{} exists; give --force to replace it, or another name", to.display());
-    }
+    output::ensure_new(to, args.force)?;
     let json = args.json.as_deref();
     if output::is_stdout(json) && to.as_os_str() == "-" {
         bail!(
@@ -84,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     json.map_or(Ok(()), |path| output::json(path, &document(args, &done)))
 }
 
-/// The same, for programs.
+/// The counts, for programs.
 fn document(args: &Args, done: &Converted) -> serde_json::Value {
     let to = args.to.path.as_path();
     let size = to.metadata().ok().filter(std::fs::Metadata::is_file).map(|m| m.len());
@@ -113,82 +110,58 @@ fn document(args: &Args, done: &Converted) -> serde_json::Value {
     })
 }
 
-/// What was converted, and what was not, a line each.
+/// The converted and the omitted parts of the trace, a line each.
 fn told(args: &Args, done: &Converted) -> Vec<String> {
-    let count = |n: u64| Unit::Count.format(n as f64, 3);
     let to = args.to.path.as_path();
-    let size = to.metadata().map_or(String::new(), |m| {
-        if m.is_file() {
-            format!(", {}", Unit::Bytes.format(m.len() as f64, 3))
-        } else {
-            String::new()
-        }
-    });
+    let size = to.metadata().ok().filter(std::fs::Metadata::is_file);
     let format = done.info.format;
     let mut lines = vec![format!(
-        "{}: {} requests from {} ({format}){size}",
+        "{}: {} requests from {} ({format}){}",
         if to.as_os_str() == "-" { "standard output".into() } else { to.to_string_lossy() },
         count(done.records),
-        args.from
+        args.from,
+        size.map_or(String::new(), |m| format!(", {}", Unit::Bytes.format(m.len() as f64, 3)))
     )];
-    if let Some(caveat) = format.caveat() {
-        lines.push(format!("note: {caveat}"));
-    }
+    lines.extend(format.caveat().map(|caveat| format!("note: {caveat}")));
     if done.left_out > 0 {
+        let (n, format) = (count(done.left_out), args.to.format);
         lines.push(format!(
-            "left out: {} requests that {} has no word for (discards and flushes)",
-            count(done.left_out),
-            args.to.format
+            "left out: {n} requests that {format} cannot represent (discards and flushes)"
         ));
     }
-    let s = &done.skipped;
-    let first = |example: &Option<seekless_trace::Example>| {
-        example
-            .as_ref()
-            .map_or(String::new(), |e| format!("; the first at {}: {}", e.place, e.what))
+    lines.extend(skipped(&done.skipped));
+    lines
+}
+
+fn count(n: u64) -> String {
+    Unit::Count.format(n as f64, 3)
+}
+
+/// The records that the reader skipped, lost or could not sort, a line each.
+fn skipped(s: &Skipped) -> Vec<String> {
+    let first = |example: &Option<Example>| {
+        let first = example.as_ref().map(|e| format!("; the first at {}: {}", e.place, e.what));
+        first.unwrap_or_default()
     };
-    if s.malformed > 0 {
-        lines.push(format!(
-            "skipped: {} malformed records{}",
-            count(s.malformed),
-            first(&s.malformed_first)
-        ));
-    }
-    if s.zero_length > 0 {
-        lines.push(format!(
-            "skipped: {} requests of no sectors{}",
-            count(s.zero_length),
-            first(&s.zero_length_first)
-        ));
-    }
-    for (letter, &n) in ["Q", "D", "C"].iter().zip(&s.other_events) {
+    let mut lines = Vec::new();
+    let mut line = |n: u64, before: &str, after: &str| {
         if n > 0 {
-            lines.push(format!(
-                "left out: {} {letter} events; --event {letter} takes these",
-                count(n)
-            ));
+            lines.push(format!("{before}{}{after}", count(n)));
         }
+    };
+    let malformed = format!(" malformed records{}", first(&s.malformed_first));
+    line(s.malformed, "skipped: ", &malformed);
+    let empty = format!(" requests of no sectors{}", first(&s.zero_length_first));
+    line(s.zero_length, "skipped: ", &empty);
+    for (letter, &n) in ["Q", "D", "C"].iter().zip(&s.other_events) {
+        line(n, "left out: ", &format!(" {letter} events; --event {letter} selects these"));
     }
-    if s.lost_events > 0 {
-        lines.push(format!("the recorder had lost {} events", count(s.lost_events)));
-    }
-    if s.streams_lost > 0 {
-        lines.push(format!("{} requests came of processes past those kept", count(s.streams_lost)));
-    }
-    if s.without_op > 0 {
-        lines.push(format!(
-            "left out: {} requests whose kind the trace does not tell",
-            count(s.without_op)
-        ));
-    }
-    if s.unknown_files > 0 {
-        lines.push(format!(
-            "left out: {} calls on descriptors that were never seen opened, pipes and sockets among them; strace -y names them",
-            count(s.unknown_files)
-        ));
-    }
-    if s.late > 0 {
-        lines.push(format!("{} requests stand too far out of order to be sorted", count(s.late)));
-    }
+    line(s.lost_events, "the recorder lost ", " events");
+    line(s.streams_lost, "the processes of ", " requests are not recorded: too many processes");
+    line(s.without_op, "left out: ", " requests whose kind the trace does not name");
+    let unknown = " calls on descriptors whose opening the trace does not show, such as pipes and sockets; \
+                   strace -y names them";
+    line(s.unknown_files, "left out: ", unknown);
+    line(s.late, "", " requests are too far out of order to be sorted");
     lines
 }

@@ -1,5 +1,4 @@
-//! `seekless disk`: the catalogue, and disks named on a command line. Each verb that does more than show has a
-//! file of its own.
+//! `seekless disk`: the catalogue. Each verb that does more than show has its own file.
 
 mod emulate;
 mod fit;
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 Some(text) => output::print(text)?,
                 None => output::print(&spec.to_toml()?)?,
             }
-            // A comment: what is printed stays a description.
+            // As a comment, so that the output stays a valid description.
             break_even_s(&spec).map_or(Ok(()), |s| {
                 output::print(&format!(
                     "\n# Break-even: resting instead of idling saves energy from {s:.1} s on."
@@ -110,7 +109,7 @@ fn list(json: bool) -> anyhow::Result<()> {
     )
 }
 
-/// From how many seconds without work spinning down saves energy, where that is known.
+/// The idle seconds after which spinning down saves energy, if known.
 fn break_even_s(spec: &DeviceSpec) -> Option<f64> {
     let DeviceSpec::Disk(disk) = spec else { return None };
     PowerStates::new(&disk.power).break_even().map(seekless_block::Duration::as_secs_f64)

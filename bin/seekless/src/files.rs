@@ -1,4 +1,5 @@
-//! `seekless files`: a directory whose small files are kept in groups. This module parses arguments and calls the mount.
+//! `seekless files`: a directory whose small files are kept in groups. This module parses arguments
+//! and calls the mount.
 
 mod offline;
 mod running;
@@ -14,12 +15,11 @@ use seekless_host::notify::{self, Manager};
 use seekless_mount::{DiskSleep, GroupMount, MountOptions};
 use seekless_store::GroupConfig;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-use seekless_cli::args::duration;
-use seekless_cli::args::size;
+use seekless_cli::args::{duration, size};
 use seekless_cli::output;
+use seekless_cli::signals::on_signal;
 
 /// Interval at which the status of the mount is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -36,13 +36,16 @@ pub(crate) enum Args {
     Check(offline::CheckArgs),
 }
 
-/// Mount a directory again, with small files that are used together kept side by side in a group store
+/// Mount a directory again, with small files that are used together kept side by side in a group
+/// store
 ///
-/// DIR stays an ordinary directory of its file system. The mount learns from opened files which files are used together. These
-/// files move to the group store, a file or a device elsewhere, and back, while clients use them. Clients of MOUNTPOINT, which
-/// may be DIR itself, see all files unchanged. Without the mount, a grouped file looks empty in DIR: `seekless files unmount
-/// --return` moves every file back. Needs root, and a file system with file handles and trusted extended attributes, such as
-/// ext4, XFS or Btrfs. SIGINT or SIGTERM unmounts; see docs/believing/groups.md.
+/// DIR stays an ordinary directory of its file system. The mount learns from opened files which
+/// files are used together. These files move to the group store, a file or a device elsewhere, and
+/// back, while clients use them. Clients of MOUNTPOINT, which may be DIR itself, see all files
+/// unchanged. Without the mount, a grouped file looks empty in DIR: `seekless files unmount
+/// --return` moves every file back. Needs root, and a file system with file handles and trusted
+/// extended attributes, such as ext4, XFS or Btrfs. SIGINT or SIGTERM unmounts; see
+/// docs/believing/groups.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -66,20 +69,24 @@ pub(crate) struct MountArgs {
     /// Memory for cached groups, beside the page cache of the host
     #[arg(long, value_parser = size, default_value = "64MiB")]
     cache: Bytes,
-    /// Form groups anew after this number of requests; reads and writes that the kernel does by itself do not count
+    /// Form new groups after this number of requests; reads and writes that the kernel does by
+    /// itself do not count
     #[arg(long, value_name = "REQUESTS", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// Form groups anew also if no file was opened for this time; `none`: never for that reason
+    /// Form new groups also if no file was opened for this time; `none`: never for that reason
     #[arg(long, value_name = "DURATION|none", default_value = "10m", value_parser = idle)]
     idle: Idle,
-    /// The disk of DIR sleeps after this idle time, as set by `hdparm -S`. While the disk sleeps, shuffles and unsynced changes
-    /// wait, for ten minutes at most. While it turns, groups that are likely to be read next are read ahead
+    /// The disk of DIR sleeps after this idle time, as set by `hdparm -S`. While the disk sleeps,
+    /// shuffles and unsynced changes wait, for ten minutes at most. While it turns, groups that are
+    /// likely to be read next are read ahead
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Energy")]
     sleep: Option<Duration>,
-    /// The model of DIR's disk, for its energy in `seekless files status`: a name from `seekless disk list`, or a TOML file
+    /// The model of DIR's disk, for its energy in `seekless files status`: a name from `seekless
+    /// disk list`, or a TOML file
     #[arg(long, value_name = "NAME", requires = "sleep", help_heading = "Energy")]
     disk: Option<String>,
-    /// Serve every read and write in this process, also of files that the kernel could read and write by itself: slower
+    /// Serve every read and write in this process, also of files that the kernel could read and
+    /// write by itself: slower
     #[arg(long)]
     no_passthrough: bool,
     /// Number of latest successors of a file that count
@@ -104,7 +111,7 @@ fn idle(text: &str) -> Result<Idle, String> {
     if text == "none" { Ok(Idle(None)) } else { duration(text).map(|d| Idle(Some(d))) }
 }
 
-/// What the main thread waits for.
+/// An event for the main thread.
 enum Event {
     Stop,
     Unmounted,
@@ -128,12 +135,7 @@ fn sleep(after: Duration, disk: Option<&str>) -> anyhow::Result<DiskSleep> {
     Ok(DiskSleep { after: SimDuration(after.as_nanos() as u64), power })
 }
 
-fn mount(args: &MountArgs) -> anyhow::Result<()> {
-    ensure!(
-        args.mountpoint.is_dir() || !args.mountpoint.exists(),
-        "{}: not a directory",
-        args.mountpoint.display()
-    );
+fn options(args: &MountArgs) -> anyhow::Result<MountOptions> {
     let groups = GroupConfig {
         window: args.window,
         needed: args.needed,
@@ -143,7 +145,7 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
         ..GroupConfig::default()
     };
     groups.check()?;
-    let options = MountOptions {
+    Ok(MountOptions {
         store: args.store.clone(),
         create: args.create,
         cache: args.cache,
@@ -152,10 +154,20 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
         groups,
         sleep: args.sleep.map(|after| sleep(after, args.disk.as_deref())).transpose()?,
         passthrough: !args.no_passthrough,
-    };
+    })
+}
+
+fn mount(args: &MountArgs) -> anyhow::Result<()> {
+    ensure!(
+        args.mountpoint.is_dir() || !args.mountpoint.exists(),
+        "{}: not a directory",
+        args.mountpoint.display()
+    );
+    let options = options(args)?;
     let (send, events) = channel();
     let manager = Manager::from_env()?;
-    watch_signals(send.clone())?;
+    let signals = send.clone();
+    on_signal(&[SIGINT, SIGTERM, SIGHUP], move |_| signals.send(Event::Stop).is_ok())?;
     seekless_host::fuse_mount::serve_under_memory_pressure();
     let ended = move || drop(send.send(Event::Unmounted));
     let mut mounted = GroupMount::mount(&args.dir, &args.mountpoint, &options, ended)?;
@@ -172,8 +184,19 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
         state.grouped_files,
         state.groups
     ))?;
+    until_unmounted(&mut mounted, &events, manager.as_ref())?;
+    mounted.end().context("the mount is gone")?;
+    output::print("unmounted")
+}
+
+/// Serves until the directory is unmounted: on a signal, or by another program.
+fn until_unmounted(
+    mounted: &mut GroupMount,
+    events: &Receiver<Event>,
+    manager: Option<&Manager>,
+) -> anyhow::Result<()> {
     let tell = |what: &str, status: &str| {
-        if let Some(manager) = &manager {
+        if let Some(manager) = manager {
             manager.tell(what, status);
         }
     };
@@ -190,7 +213,7 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
                 if !mounted.unmount()? {
                     output::say(&format!(
                         "{} is in use: waiting for its users; a second signal unmounts at once",
-                        args.mountpoint.display()
+                        mounted.path().display()
                     ));
                 }
             }
@@ -209,22 +232,5 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
             tell(notify::ALIVE, &format!("{} files in groups", state.grouped_files));
         }
     }
-    mounted.end().context("the mount is gone")?;
-    output::print("unmounted")
-}
-
-fn watch_signals(events: Sender<Event>) -> anyhow::Result<()> {
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to signals")?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for _ in signals.forever() {
-                if events.send(Event::Stop).is_err() {
-                    break;
-                }
-            }
-        })
-        .context("cannot start a thread for signals")?;
     Ok(())
 }

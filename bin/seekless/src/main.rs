@@ -23,8 +23,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use seekless_cli::{manual, moved, output};
 
-/// Less seeking, less waiting, fewer joules: learns which data a disk is asked for together, and serves
-/// them from copies laid side by side
+/// Less seeking, less waiting, fewer joules: learns which data a disk is asked for together, and
+/// serves them from copies laid side by side
 #[derive(Debug, Parser)]
 #[command(name = "seekless", version, max_term_width = 100, after_help = output::STATUS)]
 struct Cli {
@@ -42,13 +42,14 @@ enum Command {
     Convert(convert::Args),
     Serve(Box<serve::Args>),
     Top(top::Args),
-    /// A volume and its area: make, look at, steer, check, repair, take apart
+    /// A volume and its area: make, inspect, control, check, repair, remove
     #[command(subcommand)]
     Volume(volume::Args),
-    /// A directory whose small files are kept in groups: mount, look at, unmount
+    /// A directory whose small files are kept in groups: mount, inspect, unmount
     #[command(subcommand)]
     Files(files::Args),
-    /// Disks and other devices: the catalogue, a disk from measurements, a disk emulated in real time
+    /// Disks and other devices: the catalogue, a disk from measurements, a disk emulated in real
+    /// time
     #[command(subcommand)]
     Disk(disk::Args),
     Policies(policies::Args),
@@ -56,7 +57,7 @@ enum Command {
     Man(manual::ManArgs),
 }
 
-/// Verbs of earlier versions, and where each is today.
+/// Verbs of earlier versions, and their present names.
 const MOVED: &[(&str, &str)] = &[
     ("format", "seekless volume format"),
     ("status", "seekless volume status"),

@@ -1,4 +1,4 @@
-//! `seekless policies`: the table of policies and their keys, as the learner has it.
+//! `seekless policies`: the learner's table of policies and their keys.
 
 use seekless_cli::output;
 use seekless_learn::{KEYS, POLICIES, Policy, PolicyEntry, PolicyKey};

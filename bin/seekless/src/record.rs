@@ -1,8 +1,8 @@
-//! `seekless record`: a device's requests, as the kernel sees them, into the native store. It knows when to
-//! stop and what to tell; how requests are seen and how they are stored is not its business.
+//! `seekless record`: records a device's requests, as the kernel sees them, in the native store.
+//! This module decides when to stop, and prints the counts.
 
 use std::fs::{File, Permissions};
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,42 +12,41 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::{Bytes, Op};
 use seekless_report::Unit;
 use seekless_serve::capture::{Config, Recorder, disks_below};
 use seekless_trace::{Record, StoreWriter};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use tempfile::NamedTempFile;
 
-use seekless_cli::args::duration;
-use seekless_cli::args::size;
+use seekless_cli::args::{duration, size};
 use seekless_cli::output;
+use seekless_cli::signals::on_signal;
 
 /// How often the kernel's buffer is emptied.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How often the status line moves: every so many looks.
+/// Number of looks between two renewals of the status line.
 const TELL_EVERY: u32 = 5;
-/// The smallest buffer: the kernel gives two pages a CPU in any case.
+/// The smallest buffer: the kernel takes at least two pages a CPU.
 const BUFFER_MIN: Bytes = Bytes(4 << 10);
-/// The largest buffer: it is the kernel's memory, which nothing can swap out.
+/// The largest buffer: memory of the kernel cannot be swapped out.
 const BUFFER_MAX: Bytes = Bytes(4 << 30);
-/// What a request takes in the store at most, and what its tables and footer take.
+/// Most bytes of a request in the store, and bytes of the store's tables and footer.
 const ROW_MAX: u64 = 48;
 const FOOTER: u64 = 16 << 10;
 
-/// Record what a block device is asked for, and by whom
+/// Record the requests of a block device, with the programs that issue them
 ///
-/// Reads the kernel's block events through a tracefs instance of its own: nothing is written to the device,
-/// other users of tracing are not disturbed, and everything set up is taken away at the end. Each request is
-/// a row of TRACE, a Parquet file, with time, operation, sectors, flags, thread and command. Needs root. Ends
-/// on SIGINT, SIGTERM or SIGHUP, or at a limit; TRACE stands there whole then, or not at all.
+/// Reads the kernel's block events through a tracefs instance of its own. Nothing is written to the
+/// device, and other users of tracing are not disturbed. The instance is removed at the end. TRACE
+/// is a Parquet file with a row for each request: time, operation, sectors, flags, thread and
+/// command. Needs root. Ends on SIGINT, SIGTERM or SIGHUP, or at a limit. TRACE is then complete,
+/// or absent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  # An hour of a disk, then what was asked for, and whether a better layout would help
+  # Record a disk for an hour, show its statistics, and test whether a better layout helps
   seekless record /dev/sda -o sda.parquet --duration 1h
   seekless stat sda.parquet
   seekless advise sda.parquet --disk exos-x20
@@ -58,7 +57,7 @@ Examples:
   # With the time that the disk took for each request, for `seekless disk fit`
   seekless record /dev/sdb --event D -o sdb.parquet --max-requests 100000
 
-docs/using/record.md says what is seen, what is not, and what it costs.")]
+docs/using/record.md says which requests are seen, and what recording costs.")]
 pub(crate) struct Args {
     /// The block device: a whole disk or a partition
     device: PathBuf,
@@ -68,8 +67,8 @@ pub(crate) struct Args {
     /// Replace TRACE if it exists
     #[arg(long)]
     force: bool,
-    /// What counts as a request: Q as it is queued, before merging; D as it is issued to the driver, with
-    /// the time until it completes
+    /// What counts as a request: Q as it is queued, before merging; D as it is issued to the
+    /// driver, with the time until it completes
     #[arg(long, value_enum, default_value = "Q")]
     event: Seen,
     /// Stop after this time: 90s, 10m, 1h, 1d
@@ -81,16 +80,17 @@ pub(crate) struct Args {
     /// Stop after this many requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     max_requests: Option<u64>,
-    /// The kernel's memory for events not taken yet, all CPUs together
+    /// The kernel's memory for events that are not read yet, all CPUs together
     #[arg(long, value_parser = buffer, default_value = "32MiB")]
     buffer: Bytes,
-    /// Write the final counts as JSON (schema seekless.record/1) to FILE, or to standard output with -
+    /// Write the final counts as JSON (schema seekless.record/1) to FILE, or to standard output
+    /// with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
 
 impl Args {
-    /// What `advise` asks for: the device's requests as they are queued, for a while.
+    /// The recording for `advise`: the device's requests as they are queued, for this time.
     pub(crate) fn of(device: &str, output: &Path, duration: Duration) -> Self {
         Self {
             device: device.into(),
@@ -125,7 +125,6 @@ fn buffer(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// Why it stopped.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Stopped {
@@ -180,12 +179,10 @@ impl Counts {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let to = &args.output;
     ensure!(to.as_os_str() != "-", "TRACE must be a file: a store cannot be written to '-'");
-    // A link to nowhere exists too: it would be replaced.
-    if !args.force && to.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink()) {
-        bail!("{} exists; give --force to replace it, or another name", to.display());
-    }
-    // Before anything is set up in the kernel: from here on it is taken down again.
-    let stop = watch_signals()?;
+    output::ensure_new(to, args.force)?;
+    // From here on a signal ends the recording in order: the kernel's instance is removed.
+    let (send, stop) = channel();
+    on_signal(&[SIGINT, SIGTERM, SIGHUP], move |_| send.send(()).is_ok())?;
     let config = Config::new(&args.device).issued(args.event == Seen::Issued).buffer(args.buffer);
     let out = Out::create(to)?;
     let mut recorder = Recorder::start(&config)?;
@@ -193,7 +190,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let shared = out.lies_on(recorder.device().disk);
     if shared {
         output::say(&format!(
-            "{} lies on the disk that is recorded: what is written to it is left out, but not what its file system adds; a file elsewhere gives a cleaner trace",
+            "{} lies on the disk that is recorded: the trace leaves out the writes of this program, but not those of the file system; a file on another disk gives a cleaner trace",
             to.display()
         ));
     }
@@ -240,20 +237,20 @@ impl Session {
         Ok(Self { writer, written, unwritten: 0, counts, start: Instant::now() })
     }
 
-    /// Records until it is time to stop; the store then stands where it should.
+    /// Records until a limit or a signal. The complete store then has its name.
     fn run(
         mut self,
         args: &Args,
         recorder: &mut Recorder,
         stop: &Receiver<()>,
     ) -> anyhow::Result<Counts> {
-        let line = status_line();
+        let line = output::status_line();
         let mut looks = 0u32;
         let why = loop {
             match stop.recv_timeout(LOOK_EVERY) {
                 Ok(()) => break Stopped::Signal,
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => bail!("nobody can tell it to stop any more"),
+                Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
             }
             recorder.poll()?;
             if let Some(why) = self.take(args, recorder)? {
@@ -269,14 +266,14 @@ impl Session {
         };
         recorder.stop()?;
         self.counts.duration_ns = self.start.elapsed().as_nanos() as u64;
-        // A limit that was met stays met; else what came last is part of it.
+        // The last requests are part of the trace, if no limit was met.
         let met = self.take(args, recorder)?;
         line.finish_and_clear();
         self.counts.stopped_by = Some(met.unwrap_or(why));
         self.finish(args, recorder)
     }
 
-    /// Stores what is ready, as far as the limits allow.
+    /// Stores the requests that are ready, up to the limits.
     fn take(&mut self, args: &Args, recorder: &mut Recorder) -> anyhow::Result<Option<Stopped>> {
         loop {
             if args.max_requests.is_some_and(|n| self.counts.requests >= n) {
@@ -323,7 +320,7 @@ impl Session {
     }
 }
 
-/// Where the store is written: a file without its name until it is whole, or something that is no file.
+/// The output: a file that gets its name when it is complete, or a pipe or a device.
 enum Out {
     Whole(NamedTempFile),
     Special(File),
@@ -335,7 +332,7 @@ impl Out {
         if path.metadata().is_ok_and(|m| !m.is_file()) {
             return Ok(Self::Special(File::options().write(true).open(path).with_context(cannot)?));
         }
-        // As any new file: the user's umask takes away from this.
+        // As for any new file: the user's umask applies.
         let mode = Permissions::from_mode(0o666);
         Ok(Self::Whole(output::part(path, mode).with_context(cannot)?))
     }
@@ -357,8 +354,8 @@ impl Out {
     }
 }
 
-/// Counts what is written. `durably`: waits until it is on the disk, so that it is this thread that writes
-/// it, which the recorder leaves out, and not the kernel's later on.
+/// Counts written bytes. `durably`: this thread waits until the bytes are on the disk. The recorder
+/// leaves out writes of this thread, but not later writes of the kernel.
 struct Meter {
     out: Out,
     written: Arc<AtomicU64>,
@@ -380,7 +377,7 @@ impl Write for Meter {
     }
 }
 
-/// The end of it, in words, and as JSON where asked for.
+/// Prints the final counts, and writes them as JSON if that was asked for.
 fn tell(args: &Args, counts: &Counts, recorder: &Recorder) -> anyhow::Result<()> {
     let seconds = Duration::from_nanos(counts.duration_ns).as_secs_f64();
     let per_second = counts.requests as f64 / seconds.max(1e-9);
@@ -408,7 +405,7 @@ fn tell(args: &Args, counts: &Counts, recorder: &Recorder) -> anyhow::Result<()>
     }
     if let (n @ 1.., example) = recorder.malformed() {
         output::say(&format!(
-            "left out {n} events that made no sense{}",
+            "left out {n} malformed events{}",
             example.map_or(String::new(), |e| format!("; the first: {e}"))
         ));
     }
@@ -422,27 +419,4 @@ fn count(n: u64) -> String {
 
 fn bytes(n: u64) -> String {
     Unit::Bytes.format(n as f64, 3)
-}
-
-fn watch_signals() -> anyhow::Result<Receiver<()>> {
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to signals")?;
-    let (send, stop) = channel();
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || while signals.forever().next().is_some_and(|_| send.send(()).is_ok()) {})
-        .context("cannot start a thread for signals")?;
-    Ok(stop)
-}
-
-/// A line that is rewritten in place; silent where nobody watches.
-fn status_line() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
-        line.set_style(style);
-    }
-    line
 }

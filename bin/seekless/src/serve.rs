@@ -1,19 +1,18 @@
-//! `seekless serve`: a volume set up from arguments, what is served and how it goes told to a person, a
-//! clean end on a signal. It decides nothing about data.
+//! `seekless serve`: sets up a volume from arguments, prints its status, and ends it in order on a
+//! signal.
 
 mod backing;
 mod disk;
 mod report;
 pub(crate) mod watching;
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_host::notify::{self, Manager};
@@ -24,16 +23,16 @@ use seekless_serve::{
     MountPoint, Say, ServeError, ServerHandle, Streams,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use signal_hook::iterator::Signals;
 
 use disk::Emulated;
 use seekless_cli::args::{duration, size};
 use seekless_cli::output;
+use seekless_cli::signals::on_signal;
 use watching::HttpArgs;
 
-/// How often the status line moves, and a server that failed is noticed.
+/// Interval at which the status line is renewed, and a failed server is noticed.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often a mount that is in use is tried again.
+/// Interval between attempts to unmount.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
 /// Serve a disk image or block device, learn from its use, and lay out copies while it runs
@@ -60,7 +59,7 @@ Examples:
 pub(crate) struct Args {
     /// The file or block device to serve
     backing: PathBuf,
-    /// Make the backing as a sparse file of this size if it is absent
+    /// Make the backing as a sparse file of this size, if it does not exist
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
     /// Refuse writes
@@ -78,7 +77,7 @@ pub(crate) struct Args {
         help_heading = "Front ends"
     )]
     name: String,
-    /// Mount the volume over this file, which is made if absent: for losetup
+    /// Mount the volume over this file, for losetup; the file is made if absent
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
     fuse: Option<PathBuf>,
     /// The area that `seekless volume format --at` made
@@ -215,7 +214,7 @@ impl Args {
 }
 
 impl Args {
-    /// A volume as it would be with its area attached, to be read; neither is written.
+    /// The volume with its area, read-only; backing and area stay unchanged.
     pub(crate) fn rescue(
         backing: PathBuf,
         area: Option<PathBuf>,
@@ -237,47 +236,57 @@ impl Args {
     }
 }
 
-/// What the main thread waits for.
+/// An event for the main thread.
 enum Event {
     Stop,
     Learn,
     Unmounted,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+/// Refuses options that have no effect together.
+fn check(args: &Args) -> anyhow::Result<()> {
     ensure!(
         !args.nbd.is_empty() || args.fuse.is_some(),
-        "nothing to serve it through: give --nbd ADDRESS, --fuse PATH, or both"
+        "no front end: give --nbd ADDRESS, --fuse PATH, or both"
+    );
+    let remembers = args.observe.is_some() || args.state.is_some();
+    ensure!(
+        args.optimized.0 > 0 || !remembers,
+        "--optimized 0 turns learning off: leave out --observe and --state, or give an optimized area"
     );
     ensure!(
-        args.optimized.0 > 0 || (args.observe.is_none() && args.state.is_none()),
-        "--optimized 0 leaves nothing to learn for: give --observe and --state an optimized area, or leave them out"
-    );
-    ensure!(
-        args.learns() || (args.observe.is_none() && args.state.is_none()),
-        "the policy vanilla learns nothing: give --observe and --state another policy, or leave them out"
+        args.learns() || !remembers,
+        "the policy vanilla learns nothing: leave out --observe and --state, or give another policy"
     );
     ensure!(
         args.model.is_none() || args.is_judged() || args.watching.http.is_some(),
-        "--model is of no use by itself: give --http ADDRESS to see what it says, or --policy judged to obey it"
+        "--model alone has no effect: add --http ADDRESS to see its numbers, or --policy judged to decide by them"
     );
     ensure!(
         args.quiet_hours.is_none() || args.is_judged(),
-        "--quiet-hours is for the policy judged: give --policy judged, or leave it out"
+        "--quiet-hours belongs to the policy judged: add --policy judged, or leave out --quiet-hours"
     );
+    Ok(())
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    check(args)?;
     let (send, events) = channel();
     let manager = Manager::from_env()?;
-    watch_signals(send.clone())?;
+    let signals = send.clone();
+    on_signal(&[SIGINT, SIGTERM, SIGHUP, SIGUSR1], move |signal| {
+        signals.send(if signal == SIGUSR1 { Event::Learn } else { Event::Stop }).is_ok()
+    })?;
     seekless_host::fuse_mount::serve_under_memory_pressure();
     let point = args.fuse.as_deref().map(MountPoint::new).transpose()?;
     let made = backing::prepare(&args.backing, args.size)?;
     let (builder, knows) = builder(args)?;
     let server = builder.spawn().map_err(|e| explain(e, args))?;
     if knows {
-        // What was known before is put to use at once.
+        // Use the remembered data at once.
         let _ = send.send(Event::Learn);
     }
-    // Named before the volume is mounted, over the backing perhaps.
+    // The control socket has the backing's name. The mount, made later, may cover the backing.
     let commands = send.clone();
     let control = control::start(&args.backing, &server, args.learns(), move |what| {
         commands
@@ -305,7 +314,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::say("saving the area");
     }
     let stats = server.stop().context("the server failed")?;
-    // Until here, who asks is told that it is served.
+    // Until here, the volume counts as served.
     drop(control);
     result?;
     if let Some(path) = &args.json {
@@ -314,7 +323,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     tell(args, &report::summary(&stats))
 }
 
-/// Words to standard output, unless the JSON goes there.
+/// Prints text to standard output, or to standard error if standard output has the JSON.
 fn tell(args: &Args, text: &str) -> anyhow::Result<()> {
     if args.json.as_deref().is_some_and(|p| p.as_os_str() == "-") {
         output::say(text);
@@ -323,7 +332,7 @@ fn tell(args: &Args, text: &str) -> anyhow::Result<()> {
     output::print(text)
 }
 
-/// Tells how it goes, learns when told to, until it is time to stop and the mount, if any, is gone.
+/// Shows the status and makes plans on request, until a stop is requested and the mount is gone.
 fn watch(
     args: &Args,
     server: &ServerHandle,
@@ -331,7 +340,7 @@ fn watch(
     events: &Receiver<Event>,
     mut told: Told,
 ) -> anyhow::Result<()> {
-    let line = status_line();
+    let line = output::status_line();
     told.manager(notify::READY, "serving");
     let mut stopping = false;
     let mut learning = false;
@@ -339,23 +348,14 @@ fn watch(
         let wait = if stopping || learning { TRY_EVERY } else { LOOK_EVERY };
         match events.recv_timeout(wait) {
             Ok(Event::Stop) if stopping => {
-                // Asked twice: whoever still uses the mount gets errors from now on.
+                // The second request: clients of the mount get errors from now on.
                 line.finish_and_clear();
                 return Ok(());
             }
             Ok(Event::Stop) => {
                 stopping = true;
                 told.manager(notify::STOPPING, "stopping");
-                if let Some(m) = &mut mount
-                    && !m.unmount()?
-                {
-                    let path = m.path().display();
-                    line.suspend(|| {
-                        output::say(&format!(
-                            "{path} is in use: waiting for its loop device to be detached (losetup -d); a second signal cuts it off"
-                        ));
-                    });
-                }
+                end_mount(mount.as_mut(), &line)?;
             }
             Ok(Event::Unmounted) if !stopping => {
                 mount = None;
@@ -371,31 +371,45 @@ fn watch(
                 learning = true;
             }
             Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => bail!("nobody can tell it to stop any more"),
+            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
         }
         if stopping && mount.as_mut().map_or(Ok(true), FuseMount::unmount)? {
             line.finish_and_clear();
             return Ok(());
         }
-        // The server's own words follow when it is stopped.
+        // A failed server reports its error when it is stopped.
         let Ok(stats) = server.stats() else { return Ok(()) };
         if learning && stats.progress.is_none() {
             learning = false;
             let copied = Bytes(stats.copied_sectors * 512);
             line.suspend(|| tell(args, &format!("learned: copies of {copied} stand")))?;
         }
-        if let Some(streams) = told.news(server) {
-            line.suspend(|| tell(args, &format!("streams: {streams}")))?;
-        }
-        let status = report::status(&stats);
-        if !stopping {
-            told.manager(notify::ALIVE, &status);
-        }
-        line.set_message(status);
+        told.status(
+            args,
+            server,
+            &line,
+            (!stopping).then_some(notify::ALIVE),
+            report::status(&stats),
+        )?;
     }
 }
 
-/// Who was told what.
+/// Unmounts. If clients use the mount, a message asks the user to detach its loop device.
+fn end_mount(mount: Option<&mut FuseMount>, line: &ProgressBar) -> anyhow::Result<()> {
+    if let Some(mount) = mount
+        && !mount.unmount()?
+    {
+        let path = mount.path().display();
+        line.suspend(|| {
+            output::say(&format!(
+                "{path} is in use: waiting for its loop device to be detached (losetup -d); a second signal cuts it off"
+            ));
+        });
+    }
+    Ok(())
+}
+
+/// The service manager, and the last reported source of the learner's requests.
 struct Told {
     manager: Option<Manager>,
     streams: Streams,
@@ -408,16 +422,29 @@ impl Told {
         }
     }
 
-    /// Where the learner's requests come from, if that has changed.
-    fn news(&mut self, server: &ServerHandle) -> Option<&Streams> {
+    /// Reports a changed source of the learner's requests, and the status.
+    fn status(
+        &mut self,
+        args: &Args,
+        server: &ServerHandle,
+        line: &ProgressBar,
+        state: Option<&str>,
+        status: String,
+    ) -> anyhow::Result<()> {
         let streams = server.streams();
-        let is_news = streams != self.streams;
-        self.streams = streams;
-        is_news.then_some(&self.streams)
+        if streams != self.streams {
+            line.suspend(|| tell(args, &format!("streams: {streams}")))?;
+            self.streams = streams;
+        }
+        if let Some(state) = state {
+            self.manager(state, &status);
+        }
+        line.set_message(status);
+        Ok(())
     }
 }
 
-/// The server to be, and whether it knows something from before.
+/// The server to start, and whether it has remembered data.
 fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     let learns = args.learns();
     let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
@@ -497,7 +524,7 @@ fn learning(args: &Args) -> anyhow::Result<Learning> {
     Ok(learning)
 }
 
-/// The server's word, with what the command line knows better.
+/// The server's error, with advice in terms of the command line.
 fn explain(error: ServeError, args: &Args) -> anyhow::Error {
     match (&error, &args.disk) {
         (ServeError::NoAreaDir, _) => anyhow::Error::new(error).context(format!(
@@ -510,36 +537,7 @@ fn explain(error: ServeError, args: &Args) -> anyhow::Error {
     }
 }
 
-fn watch_signals(events: Sender<Event>) -> anyhow::Result<()> {
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1]).context("cannot listen to signals")?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for signal in signals.forever() {
-                let event = if signal == SIGUSR1 { Event::Learn } else { Event::Stop };
-                if events.send(event).is_err() {
-                    break;
-                }
-            }
-        })
-        .context("cannot start a thread for signals")?;
-    Ok(())
-}
-
-/// A line that is rewritten in place; silent where nobody watches.
-fn status_line() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
-        line.set_style(style);
-    }
-    line
-}
-
-/// Hours of the day, from the first on, to before the second.
+/// Hours of the day: from the first to before the second.
 fn hours(text: &str) -> Result<(u64, u64), String> {
     let hour = |t: &str| t.trim().parse::<u64>().ok().filter(|&h| h <= 24);
     text.split_once('-')

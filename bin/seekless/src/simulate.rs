@@ -14,10 +14,10 @@ use seekless_cli::output;
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
-/// Every policy gets the same RAM, the same read-ahead and the same scheduler. `vanilla` leaves all data at home: it is the
-/// baseline. `borg` copies what the first part of the trace read together into an optimized area. `oracle` is the same
-/// planner, trained on the measured part: the most that foresight gains. `seekless policies` lists all policies and
-/// their settings.
+/// Every policy gets the same RAM, read-ahead and scheduler. `vanilla` leaves all data at home: it
+/// is the baseline. `borg` learns from the first part of the trace which data are read together,
+/// and copies them into an optimized area. `oracle` is the same planner, trained on the measured
+/// part: the upper bound of foresight. `seekless policies` lists all policies and their settings.
 ///
 /// Moving data is counted as background time and energy. All times and joules are modelled.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,8 @@ pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long)]
     disk: String,
-    /// Policies to compare, in order, as NAME[:key=value...], separated by commas; `seekless policies` lists them
+    /// Policies to compare, in order, as NAME[:key=value...], separated by commas; `seekless
+    /// policies` lists them
     #[arg(
         long,
         value_name = "POLICIES",
@@ -41,19 +42,21 @@ pub(crate) struct Args {
         default_value = "vanilla,adaptive"
     )]
     policy: Vec<Policy>,
-    /// Share to learn from: of the days, where the trace counts days, else of the requests
+    /// Share of the trace to learn from: of its days, if it counts days, otherwise of its requests
     #[arg(long, value_parser = share, default_value = "50%")]
     train: f64,
-    /// Size of the optimized area; with fs2, the most that replicas take [default: 2GiB for a trail, else 256MiB]
+    /// Size of the optimized area; with fs2, the limit of all replicas [default: 2GiB for a trail,
+    /// 256MiB for plans]
     #[arg(long, value_parser = size)]
     optimized: Option<Bytes>,
-    /// With fs2, the share of the device that is free, where the trace discards nothing: of what it never touches
+    /// With fs2, the share of the device that is free, if the trace has no discards; taken from
+    /// addresses that the trace never uses
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "40%")]
     free: f64,
-    /// Chooses which of that is free
+    /// Seed that chooses the free addresses
     #[arg(long, value_name = "N", default_value_t = 1)]
     free_seed: u64,
-    /// Share of the optimized area that takes in writes (write-back, as BORG does); 0 = write-through
+    /// Share of the optimized area for writes (write-back, as in BORG); 0 = write-through
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0")]
     write_buffer: f64,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What a comparison looks like: the table on the terminal, the finding in words, the HTML report.
+//! A comparison as a table for the terminal, a finding in words, and an HTML report.
 
 use seekless_block::{Extent, Sectors};
 use seekless_cli::figures::head_moves;
@@ -10,7 +10,7 @@ use seekless_report::{
 };
 use seekless_sim::Measured;
 
-/// The numbers of every run, side by side: for a terminal, those that fit.
+/// The numbers of every run side by side; a terminal shows the columns that fit.
 pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
     let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
     let mut columns = vec![
@@ -26,7 +26,7 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
         Column::number("in RAM", Unit::Share),
         Column::number("from copies", Unit::Share),
     ];
-    // A device without an arm has operations and perhaps a bill in place of seeks and rotation.
+    // A device without an arm has operations and a price in place of seeks and rotation.
     let armless = outcome.runs.iter().any(|r| r.operations.is_some());
     if armless {
         columns[2] = Column::number("operations", Unit::Count).better(Better::Lower);
@@ -67,7 +67,7 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
     }
 }
 
-/// Where the joules of every run went; states that no run was in are left out.
+/// The joules of every run by state; states without time are left out.
 pub(crate) fn energy_table(outcome: &Outcome) -> Table {
     let share = |r: &Run| {
         let e = &r.energy_j;
@@ -97,7 +97,7 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
     table
 }
 
-/// What a system that judges itself answers for: every day, against vanilla. None where there is none.
+/// The days of a system with a judge, against vanilla; `None` without such a system.
 pub(crate) fn days_table(outcome: &Outcome) -> Option<Table> {
     let run = outcome.runs.iter().find(|r| !r.days.is_empty())?;
     let seconds = |name: &str| Column::number(name, Unit::Seconds);
@@ -126,14 +126,14 @@ fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
     outcome.runs.iter().find(is_named)
 }
 
-/// Smaller gains are none: moving half the disk's data a little does as much.
+/// Smaller gains count as none: a small change for half the disk's data has the same effect.
 const NOTHING: f64 = 0.005;
 
 fn all_busy(run: &Run) -> f64 {
     run.busy_s + run.background_busy_s
 }
 
-/// The finding in one or two sentences, honest about losses and about the cost of moving.
+/// The finding in one or two sentences, with losses and the cost of moving.
 pub(crate) fn finding(outcome: &Outcome) -> String {
     let Some(vanilla) = named(outcome, "vanilla") else {
         return "No vanilla run to compare with.".to_owned();
@@ -173,50 +173,45 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
     text
 }
 
-/// The whole report.
+fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
+    let change = |new: f64, old: f64| {
+        let x = new / old - 1.0;
+        let sign = if x < 0.0 { "\u{2212}" } else { "+" };
+        format!("{sign}{}", Unit::Share.format(x.abs(), 3))
+    };
+    let both = |unit: Unit, v: f64, b: f64| {
+        format!("{} \u{2192} {}", unit.format(v, 3), unit.format(b, 3))
+    };
+    let energy = |r: &Run| r.energy_j.total / r.requests.max(1) as f64;
+    [
+        Tile::new(
+            "Disk busy time",
+            change(b.busy_s, v.busy_s),
+            both(Unit::Seconds, v.busy_s, b.busy_s) + ", moving data not counted",
+        ),
+        Tile::new(
+            "With background work",
+            change(all_busy(b), v.busy_s),
+            format!("{} moved", Unit::Bytes.format(b.moved_bytes as f64, 3)),
+        ),
+        Tile::new(
+            "Energy per request",
+            change(b.energy_j.total, v.energy_j.total),
+            both(Unit::Joules, energy(v), energy(b)) + ", moving data counted",
+        ),
+        Tile::new(
+            "Mean response time",
+            change(b.response_ms.mean, v.response_ms.mean),
+            both(Unit::Seconds, v.response_ms.mean / 1e3, b.response_ms.mean / 1e3),
+        ),
+    ]
+}
+
 pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Report {
     let title = format!("{} on {}", outcome.trace.path, spec.title());
     let mut report = Report::new(title, finding(outcome));
     if let (Some(v), Some(b)) = (named(outcome, "vanilla"), named(outcome, "borg")) {
-        let change = |new: f64, old: f64| {
-            let x = new / old - 1.0;
-            let sign = if x < 0.0 { "\u{2212}" } else { "+" };
-            format!("{sign}{}", Unit::Share.format(x.abs(), 3))
-        };
-        let per = |j: f64, n: u64| j / n.max(1) as f64;
-        report = report
-            .tile(Tile::new(
-                "Disk busy time",
-                change(b.busy_s, v.busy_s),
-                format!(
-                    "{} \u{2192} {}, moving data not counted",
-                    Unit::Seconds.format(v.busy_s, 3),
-                    Unit::Seconds.format(b.busy_s, 3)
-                ),
-            ))
-            .tile(Tile::new(
-                "With background work",
-                change(all_busy(b), v.busy_s),
-                format!("{} moved", Unit::Bytes.format(b.moved_bytes as f64, 3)),
-            ))
-            .tile(Tile::new(
-                "Energy per request",
-                change(b.energy_j.total, v.energy_j.total),
-                format!(
-                    "{} \u{2192} {}, moving data counted",
-                    Unit::Joules.format(per(v.energy_j.total, v.requests), 3),
-                    Unit::Joules.format(per(b.energy_j.total, b.requests), 3)
-                ),
-            ))
-            .tile(Tile::new(
-                "Mean response time",
-                change(b.response_ms.mean, v.response_ms.mean),
-                format!(
-                    "{} \u{2192} {}",
-                    Unit::Seconds.format(v.response_ms.mean / 1e3, 3),
-                    Unit::Seconds.format(b.response_ms.mean / 1e3, 3)
-                ),
-            ));
+        report = tiles(v, b).into_iter().fold(report, Report::tile);
     }
     let parts = StackedBars {
         axis: Axis::new("busy time", Unit::Seconds),
@@ -272,7 +267,7 @@ pub(crate) fn head_figure(outcome: &Outcome, spec: &DeviceSpec) -> Figure {
 }
 
 fn cdf(m: &Measured) -> Vec<(f64, f64)> {
-    // A logarithmic axis has no zero: answers from RAM stand at a microsecond.
+    // A logarithmic axis has no zero: answers from RAM are shown at a microsecond.
     let all: Vec<(f64, f64)> = m.response.cdf().map(|(ms, q)| ((ms / 1e3).max(1e-6), q)).collect();
     let step = all.len().div_ceil(600).max(1);
     let last = all.len().saturating_sub(1);
@@ -292,7 +287,7 @@ fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
         .zip(&outcome.measured)
         .map(|(r, m)| HeadRun { name: r.policy.clone(), moves: head_moves(&m.path), area: area(r) })
         .collect();
-    // The part of the disk that is used: the rest would only squeeze the picture.
+    // The used part of the disk: the rest would make the picture narrower.
     let highest = runs.iter().flat_map(|r| &r.moves).map(|m| m.lba.0 + 1).max().unwrap_or(1);
     let used = Sectors(highest.next_multiple_of(2048).min(spec.capacity().0));
     HeadPath { capacity: used, runs }

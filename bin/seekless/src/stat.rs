@@ -1,25 +1,25 @@
-//! `seekless stat`: what a trace is like. Arguments in, `seekless_trace::stats` called, tables and files out.
+//! `seekless stat`: statistics of a trace. This module parses arguments, calls
+//! `seekless_trace::stats`, and writes tables and files.
 
-use std::path::PathBuf;
-
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use seekless_block::{Bytes, Duration};
 use seekless_trace::stats::{StatOptions, Summary, characterize};
 use seekless_trace::{Reader, Source};
 use serde::Serialize;
 
 use crate::{output, stat_heat, stat_report, stat_tables};
-use seekless_cli::args::{ReadArgs, size};
+use seekless_cli::args::{Out, ReadArgs, duration, size};
 
-/// Memory below which estimates say little.
+/// With less memory, estimates are too coarse.
 const MEMORY_MIN: Bytes = Bytes(16 << 20);
 
-/// Say what a trace is like: what it touches, how often, in which order, at which times
+/// Show the statistics of a trace: addresses, frequency, order and times of its requests
 ///
-/// BORG's Table 1 and Figure 1 (top-20% share, partial determinism, rank and frequency, heat map, working sets by
-/// day), temperature, reuse distance and miss ratio, sizes, distances, bursts, alignment, processes. One pass over
-/// the trace. Every number is exact while what grows with the trace fits --memory; beyond, a sample of the pages
-/// stands for all of them, and each number says what it may be off by. docs/using/stat.md defines every number.
+/// BORG's Table 1 and Figure 1 (top-20% share, partial determinism, rank and frequency, heat map,
+/// working sets by day), temperature, reuse distance and miss ratio, sizes, distances, bursts,
+/// alignment, processes. The trace is read once. Numbers are exact if their data fit --memory.
+/// Otherwise they are estimated from a sample of the pages, and each number has its error.
+/// docs/using/stat.md defines every number.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,13 +31,14 @@ Examples:
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
     trace: String,
-    /// Memory for what grows with the trace; beyond, numbers are estimated from a sample and say so
+    /// Memory for data that grow with the trace; beyond it, numbers are estimates, with their
+    /// errors
     #[arg(long, value_parser = memory, default_value = "1GiB")]
     memory: Bytes,
-    /// Length of a day for working sets, where the trace has times and no day numbers: 24h, 90m, 30s
+    /// Length of a day for working sets, if the trace has times and no day numbers: 24h, 90m, 30s
     #[arg(long, value_name = "TIME", value_parser = day, default_value = "24h")]
     day: Duration,
-    /// Size of the file system or device: tells which share of it was accessed
+    /// Size of the file system or device, for the share of it that was accessed
     #[arg(long, value_parser = whole)]
     size: Option<Bytes>,
     /// Rows of the tables of processes and devices, and of days; the JSON has them all
@@ -51,18 +52,11 @@ pub(crate) struct Args {
     device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
-    /// Write the numbers as JSON (schema seekless.stat/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
-    json: Option<PathBuf>,
-    /// Write a report as one HTML file
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
-    /// Write every figure of the report into this folder, as SVG, PNG and CSV
-    #[arg(long, value_name = "DIR")]
-    figures: Option<PathBuf>,
+    #[command(flatten)]
+    out: Out,
 }
 
-/// What processes are ranked by.
+/// The order of processes.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum By {
     Requests,
@@ -70,7 +64,7 @@ pub(crate) enum By {
     Pages,
 }
 
-/// The JSON: the summary, and what it was made with.
+/// The JSON: the summary and its settings.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
@@ -116,26 +110,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for note in &summary.notes {
         output::say(&format!("note: {note}"));
     }
-    if args.report.is_some() || args.figures.is_some() {
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let report = stat_report::report(&summary, args.memory, args.top, args.by, &command);
-        output::report(&report, args.report.as_deref(), args.figures.as_deref())?;
+    let mixture = stat_heat::fit(&summary);
+    let heat = mixture.as_ref().map(stat_heat::table);
+    let document = Document {
+        schema: "seekless.stat/1",
+        memory_bytes: args.memory.0,
+        device: args.device.as_deref(),
+        mixture,
+        summary: &summary,
+    };
+    let report =
+        |command: &str| stat_report::report(&summary, args.memory, args.top, args.by, command);
+    if !args.out.write(&document, report)? {
+        return Ok(());
     }
-    if let Some(path) = &args.json {
-        let document = Document {
-            schema: "seekless.stat/1",
-            memory_bytes: args.memory.0,
-            device: args.device.as_deref(),
-            mixture: stat_heat::fit(&summary),
-            summary: &summary,
-        };
-        let json = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
-        output::write(path, &json)?;
-        if path.as_os_str() == "-" {
-            return Ok(());
-        }
-    }
-    let heat = stat_heat::fit(&summary).map(|fit| stat_heat::table(&fit));
     for table in stat_tables::all(&summary, args.top, args.by).into_iter().chain(heat) {
         output::print(&table.terminal(output::width(), output::colour()))?;
         output::print("")?;
@@ -143,13 +131,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     output::print(&stat_tables::finding(&summary))
 }
 
-/// What the trace itself makes a reader of its numbers know.
+/// Caveats of the format, and counts of skipped records.
 fn notes(reader: &Reader) -> Vec<String> {
     let mut notes: Vec<String> =
         reader.info().format.caveat().map(ToOwned::to_owned).into_iter().collect();
     let skipped = reader.skipped();
     for (count, what) in [
-        (skipped.malformed, "malformed records were passed over"),
+        (skipped.malformed, "malformed records were skipped"),
         (skipped.late, "records stay out of order: they come too late to be sorted"),
         (skipped.lost_events, "events were lost while the trace was recorded"),
     ] {
@@ -160,7 +148,7 @@ fn notes(reader: &Reader) -> Vec<String> {
     notes
 }
 
-/// The names of devices, as many as a message bears.
+/// The names of the first devices.
 fn some_of(names: &[String]) -> String {
     const SHOWN: usize = 20;
     let mut text = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(" ");
@@ -186,22 +174,10 @@ fn whole(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// A length of time: a number with s, m, h or d.
 fn day(text: &str) -> Result<Duration, String> {
+    let ns = duration(text).ok().and_then(|d| u64::try_from(d.as_nanos()).ok());
     let bad = || format!("'{text}' is no length of time: write 30s, 90m, 24h or 7d");
-    let unit = text.chars().next_back().ok_or_else(bad)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return Err(bad()),
-    };
-    let n: u64 = text[..text.len() - 1].parse().map_err(|_| bad())?;
-    match n.checked_mul(seconds).and_then(|s| s.checked_mul(1_000_000_000)) {
-        Some(ns) if ns > 0 => Ok(Duration(ns)),
-        _ => Err(bad()),
-    }
+    ns.map(Duration).ok_or_else(bad)
 }
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
-//! How skewed a trace's accesses are, as the clustering paper puts it: the mixture of normal distributions that comes closest to
-//! its temperature curve, and what a disk laid out so would gain.
+//! The skew of a trace's accesses by the clustering paper: the mixture of normal distributions that
+//! is closest to its temperature curve, and the gain of a disk with this layout.
 
 use seekless_disk::clustering::{Access, Arm, Mixture, MixtureFit, fit_mixture};
 use seekless_report::{Cell, Column, Points, Table, Unit};
 use seekless_trace::stats::Summary;
 use serde::Serialize;
 
-/// Cylinders of the disk that the gain is told for: the paper's of Figure 4.
+/// Cylinders of the disk for the gain: the paper's of Figure 4.
 const CYLINDERS: u32 = 1000;
 
-/// A mixture, and what follows from it.
+/// A mixture, its error and its gain.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Fit {
-    /// Weights and standard deviations, a share of the space touched.
+    /// Weights, and standard deviations as a share of the accessed space.
     bells: Vec<Bell>,
     /// Largest distance between the trace's curve and the mixture's, as a share of the accesses.
     off_most: f64,
-    /// How much shorter seeks would be on the paper's imaginary disk, if what was touched filled it and lay in order of
-    /// temperature, hottest in the middle, than at random. Modelled.
+    /// How much shorter seeks are on the paper's imaginary disk in order of temperature, hottest in
+    /// the middle, than in random order. The accessed data fill the disk. Modelled.
     seek_shorter: f64,
 }
 
@@ -34,7 +34,7 @@ impl Fit {
     }
 }
 
-/// The mixture that comes closest; none where the trace touches too little.
+/// The closest mixture; `None` if the trace accesses too little.
 pub(crate) fn fit(s: &Summary) -> Option<Fit> {
     let points: Vec<(f64, f64)> =
         s.temperature.iter().map(|p| (p.space, p.accesses.value)).collect();
@@ -49,7 +49,6 @@ pub(crate) fn fit(s: &Summary) -> Option<Fit> {
     })
 }
 
-/// The mixture as a table.
 pub(crate) fn table(fit: &Fit) -> Table {
     let columns = vec![
         Column::text("normal distribution"),

@@ -1,5 +1,5 @@
-//! What is known of a trace as one HTML report: figures of the rank and frequency of pages, heat over time and
-//! address, working sets, temperature, miss ratio and distributions. Knows figures, not statistics.
+//! A trace's statistics as one HTML report: figures of the rank and frequency of pages, heat over
+//! time and address, working sets, temperature, miss ratio and distributions.
 
 use seekless_block::Bytes;
 use seekless_report::{
@@ -10,10 +10,9 @@ use seekless_trace::stats::{Distribution, Heat, Summary};
 use crate::stat::By;
 use crate::stat_tables;
 
-/// Heat maps shown.
+/// Most heat maps.
 const HEATS: usize = 4;
 
-/// The whole report.
 pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &str) -> Report {
     let t = &s.table1;
     let mut report = Report::new(s.trace.path.clone(), stat_tables::finding(s));
@@ -24,7 +23,7 @@ pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &s
             "Partial determinism",
             t.determinism.share,
             Unit::Share,
-            "of non-sequential accesses come again",
+            "of non-sequential accesses repeat",
         ),
     ] {
         let note = format!("{note}; {}", stat_tables::trust(e, &unit));
@@ -48,6 +47,12 @@ pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &s
             Section::new("From day to day").figure(overlap(days)).figure(persistence(days)),
         );
     }
+    let shape = rest.iter().fold(shape(s), |section, table| section.table(table.clone()));
+    report.section(shape).provenance(provenance(s, memory, command))
+}
+
+/// Distributions of sizes, distances and times.
+fn shape(s: &Summary) -> Section {
     let mut shape = Section::new("Sizes, distances, times").figure(cdf(
         "Sizes of requests",
         "size",
@@ -84,12 +89,11 @@ pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &s
             "As the trace tells them.",
         ));
     }
-    let shape = rest.iter().fold(shape, |section, table| section.table(table.clone()));
-    report.section(shape).provenance(provenance(s, memory, command))
+    shape
 }
 
 fn line(x: Axis, y: Axis, series: Vec<Points>) -> Lines {
-    // A series of nothing would only take a colour.
+    // An empty series would only take a colour.
     Lines { x, y, series: series.into_iter().filter(|p| !p.points.is_empty()).collect() }
 }
 
@@ -207,7 +211,7 @@ fn cdf(
     least: f64,
     caption: &str,
 ) -> Figure {
-    // A logarithmic axis has no zero. Between two values the share stays what it was.
+    // A logarithmic axis has no zero. Between two values the share is constant.
     let curve = |d: &Distribution| {
         let mut before = 0.0;
         let step = |&(v, q): &(f64, f64)| {

@@ -1,17 +1,17 @@
-//! What is known of a trace as tables and a sentence. Knows how numbers read, not how they came about.
+//! A trace's statistics as tables and a sentence.
 
 use seekless_report::{Cell, Column, Table, Unit};
 use seekless_trace::stats::{Distribution, Estimate, ProcessRow, Summary};
 
 use crate::stat::By;
 
-/// The number with its unit, and what it may be off by where it is estimated.
+/// The number with its unit, and its error if it is an estimate.
 pub(crate) fn told(e: Estimate, unit: &Unit) -> String {
     let value = unit.format(e.value, 3);
     if e.is_exact() { value } else { format!("{value} {}", trust(e, unit)) }
 }
 
-/// `exact`, or `± 1.2 %` of the number; of a share, the points it may be off by.
+/// `exact`, or `± 1.2 %` of the number; for a share, percentage points.
 pub(crate) fn trust(e: Estimate, unit: &Unit) -> String {
     if e.is_exact() {
         return "exact".to_owned();
@@ -60,7 +60,7 @@ pub(crate) fn table1(s: &Summary) -> Table {
     let size = |b: u64| Unit::Bytes.format(b as f64, 3);
     let mut table = three("BORG's Table 1");
     if let Some(bytes) = t.size_bytes {
-        table = row(table, "size, as told", size(bytes), String::new());
+        table = row(table, "size, as given", size(bytes), String::new());
     }
     table = row(table, "reads", format!("{}, {}", count(t.reads), size(t.read_bytes)), exact());
     table =
@@ -175,7 +175,7 @@ fn reuse(s: &Summary) -> Table {
     let mut table = three("Misses of an LRU cache of so much RAM");
     let doubling = |p: &&seekless_trace::stats::MissPoint| p.pages.is_power_of_two();
     let points: Vec<_> = s.reuse.curve.iter().filter(doubling).collect();
-    // Every other doubling, counted from the largest, which leaves first accesses alone.
+    // Every other doubling, from the largest on; first accesses have their own row.
     for p in points.iter().rev().step_by(2).rev() {
         table =
             estimated(table, &Unit::Bytes.format(p.bytes as f64, 3), p.miss_ratio, &Unit::Share);

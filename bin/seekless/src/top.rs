@@ -1,5 +1,5 @@
-//! `seekless top`: a running volume in a terminal, as the live page shows it. It asks the page's server and
-//! knows nothing that it does not say.
+//! `seekless top`: the status of a running volume in a terminal. The data come from the server of
+//! the live page.
 
 mod screen;
 
@@ -24,10 +24,10 @@ use seekless_serve::control::ask;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Watch a running volume: where reads come from, what the disk is busy with, the plan, and why
+/// Watch a running volume: sources of reads, busy time of the disk, the plan, and decisions
 ///
-/// Shows in a terminal what `seekless serve --http ADDRESS` shows in a browser. Only looks. Ends on q, or on
-/// Ctrl-C. Where standard output is no terminal it says how things stand, once.
+/// Shows in a terminal the page that `seekless serve --http ADDRESS` shows in a browser. Changes
+/// nothing. Ends on q, or on Ctrl-C. If standard output is no terminal, prints the status once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,13 +35,13 @@ Examples:
   seekless top unix:/run/seekless.http
   SEEKLESS_HTTP_TOKEN=... seekless top server:9713 --json | jq .requests")]
 pub(crate) struct Args {
-    /// Where the volume is shown: HOST:PORT, PORT on this machine, or unix:PATH
+    /// Address of the page: HOST:PORT, PORT on this machine, or unix:PATH
     #[arg(default_value = "9713")]
     address: HttpAddress,
-    /// Say it once and end
+    /// Print the status once and end
     #[arg(long)]
     once: bool,
-    /// Say it once as JSON (schema seekless.status/1)
+    /// Print the status once as JSON (schema seekless.status/1)
     #[arg(long)]
     json: bool,
     /// The server's token [default: SEEKLESS_HTTP_TOKEN]
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.once || !std::io::stdout().is_terminal() {
         return output::print(&look((output::width().min(120), usize::MAX))?);
     }
-    // Before the screen is taken: who cannot be reached is said on the plain one.
+    // An unreachable server is reported on the normal screen.
     look((80, 24))?;
     let screen = Screen::take()?;
     while !screen.wants_to_end() {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The terminal's second screen, given back when this is dropped.
+/// The terminal's second screen, restored when dropped.
 struct Screen {
     before: Option<Termios>,
     end: Arc<AtomicBool>,
@@ -96,7 +96,7 @@ impl Screen {
             signal_hook::flag::register(signal, Arc::clone(&end))
                 .context("cannot listen to signals")?;
         }
-        // Keys as they are pressed; where standard input is no terminal there are none.
+        // Keys without waiting for a line; none if standard input is no terminal.
         let stdin = std::io::stdin();
         let before = tcgetattr(stdin.as_fd()).ok();
         if let Some(before) = &before {
@@ -116,12 +116,12 @@ impl Screen {
         self.quit.get() || self.end.load(Ordering::Relaxed)
     }
 
-    /// In one write, line by line over what was there, so that nothing flickers.
+    /// In one write, line by line over the old lines, so that nothing flickers.
     fn show(&self, text: &str) -> anyhow::Result<()> {
         write(&format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\r\n")))
     }
 
-    /// Until a key, a signal or the time.
+    /// Waits for a key, a signal or the time.
     fn wait(&self, at_most: Duration) {
         let stdin = std::io::stdin();
         if self.before.is_none() {
@@ -143,7 +143,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs no restoring.
+        // A closed terminal needs no restoring.
         let _ = write("\x1b[?25h\x1b[?1049l");
         if let Some(before) = &self.before {
             let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Now, before);

@@ -1,5 +1,5 @@
-//! `seekless volume`: a volume and its area in the hands of its administrator. Arguments in, `seekless_serve::control` and
-//! `seekless_serve::area` called, words out.
+//! `seekless volume`: administration of a volume and its area. This module parses arguments, calls
+//! `seekless_serve::control` and `seekless_serve::area`, and prints.
 
 mod control;
 mod format;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-/// What is to be done to a volume.
+/// A verb for a volume.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     Format(format::FormatArgs),
@@ -48,9 +48,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// A volume.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct VolumeArgs {
-    /// The file or block device that is served
+    /// The served file or block device
     pub(crate) backing: PathBuf,
-    /// Its area, where that is not within the backing
+    /// Its area, if it is not within the backing
     #[arg(long, value_name = "FILE-or-DEVICE")]
     pub(crate) area: Option<PathBuf>,
 }

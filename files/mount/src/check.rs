@@ -1,5 +1,6 @@
-//! A directory and its store compared with each other, while they are not mounted: every entry of the store with the inode
-//! that it names, every empty file of the directory with the store. Nothing is changed.
+//! A directory and its store compared with each other, while they are not mounted: every entry of
+//! the store with the inode that it names, every empty file of the directory with the store.
+//! Nothing is changed.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -29,7 +30,8 @@ pub struct Checked {
     pub grouped: u64,
     /// Number of files that a crash left between the two; the next mount settles them.
     pub unsettled: u64,
-    /// Entries without a marker: files that were removed, or are underlying. The next mount drops them as it meets them.
+    /// Entries without a marker: files that were removed, or are underlying. The next mount drops
+    /// them as it meets them.
     pub dead: u64,
     /// Files whose bytes are in a damaged group.
     pub damaged: Vec<PathBuf>,
@@ -86,10 +88,12 @@ fn failed(path: &Path, what: &'static str) -> impl FnOnce(Errno) -> HostError {
     move |e| HostError::Path { path, what, source: e.into() }
 }
 
-/// Files of the store by inode number, each with its number in the store; true if the file is settled.
+/// Files of the store by inode number, each with its number in the store; true if the file is
+/// settled.
 type Grouped = FxHashMap<u64, (FileNumber, bool)>;
 
-/// Compares every entry of the store with the inode that it names. Returns the entries whose inodes have the marker.
+/// Compares every entry of the store with the inode that it names. Returns the entries whose inodes
+/// have the marker.
 fn check_entries(
     underlying: &UnderlyingDir,
     group_store: &GroupStore,

@@ -1,5 +1,5 @@
-//! Status and commands of a mount: virtual extended attributes of its root. The kernel lets only an administrator use them,
-//! so that no socket is needed.
+//! Status and commands of a mount: virtual extended attributes of its root. The kernel lets only an
+//! administrator use them, so that no socket is needed.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,8 @@ use crate::mounted_dir::MountedDir;
 
 /// A read returns a [`MountStatus`] as JSON.
 pub const STATUS_XATTR: &str = "trusted.seekless.state";
-/// A write of [`SHUFFLE_COMMAND`] or [`RETURN_COMMAND`] runs the command, and returns after its end.
+/// A write of [`SHUFFLE_COMMAND`] or [`RETURN_COMMAND`] runs the command, and returns after its
+/// end.
 pub const COMMAND_XATTR: &str = "trusted.seekless.do";
 /// Forms groups anew now.
 pub const SHUFFLE_COMMAND: &[u8] = b"shuffle";
@@ -84,7 +85,8 @@ pub struct MountStatus {
     pub trouble: Option<String>,
 }
 
-/// The time of a directory's disk since the mount, by the counters of the kernel and the time after which the disk sleeps.
+/// The time of a directory's disk since the mount, by the counters of the kernel and the time after
+/// which the disk sleeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStatus {
     /// Assumed phase: `turning`, `drowsy` (about to sleep) or `asleep`.
@@ -97,11 +99,13 @@ pub struct DiskStatus {
     pub asleep_ms: u64,
     /// Number of times the disk fell asleep.
     pub sleeps: u64,
-    /// Number of ended idle times: below 1 s, 10 s, 1 min, 10 min, 1 h, and longer. The resolution is half a second.
+    /// Number of ended idle times: below 1 s, 10 s, 1 min, 10 min, 1 h, and longer. The resolution
+    /// is half a second.
     pub idle_times: [u64; 6],
     /// Groups read ahead while the platters turned.
     pub read_ahead: u64,
-    /// Millijoules busy, idle, asleep, and for spin-down and spin-up; only if the powers of the disk are known.
+    /// Millijoules busy, idle, asleep, and for spin-down and spin-up; only if the powers of the
+    /// disk are known.
     pub millijoules: Option<[u64; 4]>,
 }
 

@@ -1,5 +1,6 @@
-//! Requests for the contents of files. A file of the group store is read from there, and moves back to the directory before a
-//! write. All other files are read and written in the directory, by the kernel alone where it can.
+//! Requests for the contents of files. A file of the group store is read from there, and moves back
+//! to the directory before a write. All other files are read and written in the directory, by the
+//! kernel alone where it can.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -18,8 +19,8 @@ use crate::shuffle::Observed;
 /// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
 
-/// The flags of a client's open that hold for ours. The kernel keeps the position in the file, and direct I/O needs aligned
-/// buffers, which we do not have.
+/// The flags of a client's open that hold for ours. The kernel keeps the position in the file, and
+/// direct I/O needs aligned buffers, which we do not have.
 fn own_flags(flags: OFlags) -> OFlags {
     flags & (OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC | OFlags::NOATIME)
 }
@@ -34,7 +35,6 @@ impl MountedDir {
         self.shuffler.observe(Observed::Opened { stream, handle, size });
     }
 
-    /// Opens a file.
     pub(super) fn open(
         &self,
         request: &Request,
@@ -45,7 +45,8 @@ impl MountedDir {
         let handle = self.handle(ino)?;
         let truncates = flags.contains(OFlags::TRUNC);
         let writes = truncates || !(flags & OFlags::RWMODE).is_empty();
-        // The file must not move before it counts as open. A file opened for writing moves back first.
+        // The file must not move before it counts as open. A file opened for writing moves back
+        // first.
         let (_reading, _changing) = if writes {
             (None, Some(self.groups.changing(&handle)))
         } else {
@@ -140,7 +141,8 @@ impl MountedDir {
             let _lock = self.groups.reading(&open.handle);
             if let Some(kept) = self.groups.lookup_clean(&open.handle)? {
                 if offset == 0 {
-                    // A read of the empty inode updates the access time, if the file system keeps access times.
+                    // A read of the empty inode updates the access time, if the file system keeps
+                    // access times.
                     let _ = rustix::io::pread(&open.fd, &mut [0; 1], 0);
                 }
                 self.groups.set_cached(&open.handle, &kept);

@@ -1,5 +1,6 @@
-//! Whether the disk of the directory sleeps. The answer comes from the request counters of the kernel and the sleep timer of
-//! the disk; the disk itself is never asked. [`seekless_store::SleepClock`] decides which work waits.
+//! Whether the disk of the directory sleeps. The answer comes from the request counters of the
+//! kernel and the sleep timer of the disk; the disk itself is never asked.
+//! [`seekless_store::SleepClock`] decides which work waits.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,6 @@ pub struct DiskSleep {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DiskUsage {
     pub(super) sleep: SleepStats,
-    /// Time busy.
     pub(super) busy: Duration,
     /// Energy busy, idle with turning platters, asleep, and for spin-down and spin-up.
     pub(super) energy: Option<[Energy; 4]>,

@@ -1,4 +1,5 @@
-//! The requests of the kernel for a mounted directory, and their replies. This module decides nothing.
+//! The requests of the kernel for a mounted directory, and their replies. This module decides
+//! nothing.
 
 use std::ffi::OsStr;
 use std::io;
@@ -24,8 +25,8 @@ use crate::mounted_dir::{Admitted, MountedDir, ROOT, kind};
 use crate::name_requests::{Changes, NewInode};
 use seekless_host::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
 
-/// Time for which the kernel may cache replies. Nobody else changes the directory. Writes through a memory mapping appear in
-/// the times of a file with this delay.
+/// Time for which the kernel may cache replies. Nobody else changes the directory. Writes through a
+/// memory mapping appear in the times of a file with this delay.
 const CACHE_FOR: Duration = Duration::from_secs(1);
 /// Longest read and write.
 const REQUEST_BYTES: u32 = 1 << 20;
@@ -44,7 +45,6 @@ pub(super) struct FuseRequests {
 }
 
 impl FuseRequests {
-    /// Counts a request.
     fn request(&self) -> &MountedDir {
         self.mounted.shuffler.requests.fetch_add(1, Relaxed);
         &self.mounted
@@ -388,7 +388,8 @@ impl Filesystem for FuseRequests {
                         Generation(0),
                     );
                 }
-                // An entry that was removed meanwhile, or belongs to another file system, is not listed.
+                // An entry that was removed meanwhile, or belongs to another file system, is not
+                // listed.
                 let Ok((found, generation)) =
                     mounted.lookup_in(std::os::fd::AsFd::as_fd(&dir.fd), name)
                 else {

@@ -1,5 +1,5 @@
-//! The decoders of extended attributes and of names in a group store, for fuzz targets and for a test that replays their
-//! corpora. Each checks properties that hold for all bytes.
+//! The decoders of extended attributes and of names in a group store, for fuzz targets and for a
+//! test that replays their corpora. Each checks properties that hold for all bytes.
 
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::{InodeRow, InodeTable};

@@ -87,10 +87,12 @@ impl MountedDir {
     }
 }
 
-/// Makes a group store; `size`: first makes a sparse file of this size, if there is none. Returns the UUID of the store.
+/// Makes a group store; `size`: first makes a sparse file of this size, if there is none. Returns
+/// the UUID of the store.
 ///
 /// # Errors
-/// The file or device cannot be opened, is in use, is too small, or holds data and `force` is false.
+/// The file or device cannot be opened, is in use, is too small, or holds data and `force` is
+/// false.
 pub fn format(
     store: &Path,
     size: Option<Bytes>,
@@ -118,7 +120,8 @@ pub fn format(
     Ok(uuid)
 }
 
-/// Makes a sparse file, if there is none. Only its owner may read the file: it will hold bytes of private files.
+/// Makes a sparse file, if there is none. Only its owner may read the file: it will hold bytes of
+/// private files.
 fn make_file(path: &Path, size: Bytes) -> Result<bool, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
@@ -141,9 +144,9 @@ fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
         );
     }
     match (store.canonicalize(), dir.canonicalize()) {
-        (Ok(store), Ok(dir)) if store.starts_with(&dir) => refuse(
-            "the group store lies in the directory that is to be mounted: put the store elsewhere",
-        ),
+        (Ok(store), Ok(dir)) if store.starts_with(&dir) => {
+            refuse("the group store is in the directory to be mounted: put the store elsewhere")
+        }
         _ => Ok(()),
     }
 }
@@ -231,7 +234,8 @@ impl GroupMount {
         &self.point
     }
 
-    /// Unmounts the directory, unless that has happened already. False if the mount is in use: nothing is changed then.
+    /// Unmounts the directory, unless that has happened already. False if the mount is in use:
+    /// nothing is changed then.
     ///
     /// # Errors
     /// The host refuses.

@@ -1,8 +1,9 @@
-//! The group store and the directory as one: which files the store has, and every move of a file between the two. The orders
-//! of steps are those of the crate `seekless-store`; the marker of a file decides, always.
+//! The group store and the directory as one: which files the store has, and every move of a file
+//! between the two. The orders of steps are those of the crate `seekless-store`; the marker of a
+//! file decides, always.
 //!
-//! Each file has a lock. A change of its contents, or a move, holds the lock for writing; a read holds the lock for reading.
-//! This module knows no requests and no kernel.
+//! Each file has a lock. A change of its contents, or a move, holds the lock for writing; a read
+//! holds the lock for reading. This module knows no requests and no kernel.
 
 mod attach;
 mod marker_check;
@@ -30,7 +31,6 @@ use crate::underlying::{Marker, UnderlyingDir};
 
 /// Threads that wait for flushes at the same time.
 const SYNC_THREADS: usize = 32;
-/// Number of locks that all files share.
 const LOCKS: usize = 1024;
 
 /// What is known of the marker of a file with an entry in the store.
@@ -82,7 +82,6 @@ pub(crate) struct Counts {
     pub(crate) returned: AtomicU64,
     /// Moves to the store that were given up, because the file was used or written meanwhile.
     pub(crate) given_up: AtomicU64,
-    /// Reads of files in the store.
     pub(crate) reads: AtomicU64,
 }
 
@@ -103,7 +102,6 @@ pub(crate) struct GroupedFiles {
     uuid: [u8; 16],
     started: Instant,
     files: RwLock<InodeTable<GroupedFile>>,
-    /// Bytes of these files.
     bytes: AtomicU64,
     locks: Box<[RwLock<()>]>,
     /// Files on their way to the store; true if a file was written meanwhile.
@@ -117,7 +115,8 @@ fn held<T>(lock: Result<T, PoisonError<T>>) -> T {
     lock.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `act` for each item, several at the same time, so that their waits for a flush of the device coincide.
+/// Calls `act` for each item, several at the same time, so that their waits for a flush of the
+/// device coincide.
 fn in_parallel<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (act, part) = (&act, all.len().div_ceil(SYNC_THREADS).max(1));
     let each = move |part: &[T]| part.iter().map(act).collect::<Vec<R>>();
@@ -169,7 +168,6 @@ impl GroupedFiles {
         held(self.store.lock())
     }
 
-    /// Looks at the state of the store.
     pub(crate) fn group_store<T>(&self, look: impl FnOnce(&GroupStore) -> T) -> T {
         look(self.store().group_store())
     }
@@ -224,29 +222,28 @@ impl GroupedFiles {
         handle.id() as usize % LOCKS
     }
 
-    /// Locks a file for reading.
     pub(crate) fn reading(&self, handle: &InodeHandle) -> RwLockReadGuard<'_, ()> {
         held(self.locks[self.lock_of(handle)].read())
     }
 
-    /// Locks a file for a change of its contents, or for a move. One thread holds at most one of these locks.
+    /// Locks a file for a change of its contents, or for a move. One thread holds at most one of
+    /// these locks.
     pub(crate) fn changing(&self, handle: &InodeHandle) -> RwLockWriteGuard<'_, ()> {
         held(self.locks[self.lock_of(handle)].write())
     }
 
-    /// A client is about to write to this file, or can write from now on. The caller holds the lock of the file.
+    /// A client is about to write to this file, or can write from now on. The caller holds the lock
+    /// of the file.
     pub(crate) fn note_write(&self, handle: &InodeHandle) {
         if let Some(written) = held(self.watched.lock()).get_mut(handle) {
             *written = true;
         }
     }
 
-    /// Number of files in the store.
     pub(crate) fn len(&self) -> usize {
         held(self.files.read()).len()
     }
 
-    /// Bytes of the files in the store.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -282,8 +279,8 @@ impl GroupedFiles {
         held(self.files.read()).get(*handle).map(|(_, file)| file)
     }
 
-    /// True if the kernel's cache holds no bytes from before this stay in the store. A client that opened the file earlier made
-    /// the kernel drop its cache before the first read.
+    /// True if the kernel's cache holds no bytes from before this stay in the store. A client that
+    /// opened the file earlier made the kernel drop its cache before the first read.
     pub(crate) fn is_cached(&self, handle: &InodeHandle) -> bool {
         self.peek(handle).is_some_and(|k| k.cached)
     }
@@ -310,7 +307,8 @@ impl GroupedFiles {
         }
     }
 
-    /// Commits everything, for a clean end. `release`: a directory without files in the store is unbound from the store.
+    /// Commits everything, for a clean end. `release`: a directory without files in the store is
+    /// unbound from the store.
     ///
     /// # Errors
     /// The store cannot be saved; committed files are safe.

@@ -1,5 +1,6 @@
-//! Handles of inodes, independent of file names: the file handle of the kernel holds the inode number and its generation. The
-//! handle of a removed inode is stale, and never leads to another file.
+//! Handles of inodes, independent of file names: the file handle of the kernel holds the inode
+//! number and its generation. The handle of a removed inode is stale, and never leads to another
+//! file.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,7 +11,8 @@ use rustix::io::Errno;
 
 use seekless_host::sys;
 
-/// Length of the longest handle in bytes: ext2 to ext4 and F2FS have 8 bytes, XFS and tmpfs 12, Btrfs 20.
+/// Length of the longest handle in bytes: ext2 to ext4 and F2FS have 8 bytes, XFS and tmpfs 12,
+/// Btrfs 20.
 const BYTES_MAX: usize = 22;
 
 /// See the module.
@@ -86,7 +88,8 @@ impl InodeHandle {
         Self::new(*kind, bytes)
     }
 
-    /// A hash of the handle: the number of the file in the learner, and the generation of the inode for the kernel.
+    /// A hash of the handle: the number of the file in the learner, and the generation of the inode
+    /// for the kernel.
     pub(crate) fn id(&self) -> u64 {
         BuildHasherDefault::<FxHasher>::default().hash_one(self)
     }

@@ -1,5 +1,6 @@
-//! A table of inodes that uses little memory: there may be millions. All handles of one file system have the same form, so
-//! that the table keeps only their bytes, side by side. An index of row numbers finds a row, at about ten bytes a row.
+//! A table of inodes that uses little memory: there may be millions. All handles of one file system
+//! have the same form, so that the table keeps only their bytes, side by side. An index of row
+//! numbers finds a row, at about ten bytes a row.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash};
 
@@ -10,9 +11,7 @@ use crate::inode_handle::{InodeHandle, Shape};
 
 /// The data of an inode beside its handle.
 pub(crate) trait InodeRow: Copy {
-    /// The key of a row.
     type Key: Copy + Eq + Hash;
-    /// The key of this row.
     fn key(&self, handle: InodeHandle) -> Self::Key;
 }
 
@@ -71,8 +70,9 @@ impl<T: InodeRow> InodeTable<T> {
         self.rows.get_mut(place)
     }
 
-    /// Sets a row and returns the former row of its key. A handle of another shape belongs to another file system and is ignored;
-    /// [`crate::underlying::UnderlyingDir::handle_of`] refuses such handles.
+    /// Sets a row and returns the former row of its key. A handle of another shape belongs to
+    /// another file system and is ignored; [`crate::underlying::UnderlyingDir::handle_of`] refuses
+    /// such handles.
     pub(crate) fn insert(&mut self, handle: InodeHandle, row: T) -> Option<(InodeHandle, T)> {
         if handle.shape() != self.shape {
             return None;

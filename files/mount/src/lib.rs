@@ -1,10 +1,12 @@
-//! EEFS, live: a directory of an existing file system is mounted again, over itself or elsewhere. Small files that are used
-//! together move to a group store beside the directory. The mount learns from opened files which files these are. Clients see
-//! one file system, and each file is in exactly one of the two at any time. See docs/believing/groups.md.
+//! EEFS, live: a directory of an existing file system is mounted again, over itself or elsewhere.
+//! Small files that are used together move to a group store beside the directory. The mount learns
+//! from opened files which files these are. Clients see one file system, and each file is in
+//! exactly one of the two at any time. See docs/believing/groups.md.
 //!
-//! From the top down: [`fuse_requests`] takes the requests of the kernel. [`name_requests`] and [`data_requests`] carry them
-//! out on [`mounted_dir`], which knows inodes and open files. [`shuffle`] learns and decides which files move,
-//! [`grouped_files`] moves them. [`underlying`], [`inode_handle`] and [`inode_table`] are the directory and its inodes.
+//! From the top down: [`fuse_requests`] takes the requests of the kernel. [`name_requests`] and
+//! [`data_requests`] carry them out on [`mounted_dir`], which knows inodes and open files.
+//! [`shuffle`] learns and decides which files move, [`grouped_files`] moves them. [`underlying`],
+//! [`inode_handle`] and [`inode_table`] are the directory and its inodes.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -1,5 +1,6 @@
-//! A mounted directory: the inodes that the kernel knows, and the open files. Every inode belongs to the underlying
-//! directory and is found by its handle. Nothing is scanned, and an inode that the kernel forgets is forgotten.
+//! A mounted directory: the inodes that the kernel knows, and the open files. Every inode belongs
+//! to the underlying directory and is found by its handle. Nothing is scanned, and an inode that
+//! the kernel forgets is forgotten.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
@@ -28,7 +29,8 @@ pub(super) const ROOT: u64 = INodeNo::ROOT.0;
 #[repr(Rust, packed(4))]
 struct KnownInode {
     ino: u64,
-    /// Replies that named the inode, minus those that the kernel has forgotten. At the largest count the inode stays for good.
+    /// Replies that named the inode, minus those that the kernel has forgotten. At the largest
+    /// count the inode stays for good.
     lookups: u32,
 }
 
@@ -46,15 +48,16 @@ impl InodeRow for KnownInode {
 #[derive(Debug)]
 struct KnownInodes {
     table: InodeTable<KnownInode>,
-    /// Inodes without a name that are still in use: open, an `O_PATH` descriptor or a working directory.
+    /// Inodes without a name that are still in use: open, an `O_PATH` descriptor or a working
+    /// directory.
     nameless: FxHashMap<u64, OwnedFd>,
 }
 
-/// The opens of one inode.
 #[derive(Debug, Default)]
 pub(super) struct Opens {
     count: u64,
-    /// The kernel reads and writes the file without us. It must treat all opens of an inode like the first.
+    /// The kernel reads and writes the file without us. It must treat all opens of an inode like
+    /// the first.
     backing: Option<Arc<BackingId>>,
 }
 
@@ -63,7 +66,6 @@ pub(super) struct Opens {
 pub(super) struct Open {
     pub(super) handle: InodeHandle,
     pub(super) fd: OwnedFd,
-    /// Open for writing.
     pub(super) writes: bool,
     _backing: Option<Arc<BackingId>>,
 }
@@ -76,7 +78,6 @@ pub(super) struct OpenDir {
     pub(super) reading: Mutex<()>,
 }
 
-/// The reply to an open.
 pub(super) struct Admitted {
     pub(super) fh: u64,
     pub(super) backing: Option<Arc<BackingId>>,
@@ -193,7 +194,8 @@ impl MountedDir {
         let known = nodes.table.get(ino);
         let lookups = known.map_or(0, |(_, node)| node.lookups).saturating_add(1);
         if known.is_some_and(|(was, _)| was != handle) {
-            // The number belongs to a new inode. The kernel still forgets lookups of the old one: the count goes on.
+            // The number belongs to a new inode. The kernel still forgets lookups of the old one:
+            // the count goes on.
             nodes.nameless.remove(&ino);
         }
         nodes.table.insert(handle, KnownInode { ino, lookups });
@@ -211,7 +213,8 @@ impl MountedDir {
         }
         let gone = (nodes.table.remove(ino), nodes.nameless.remove(&ino));
         drop(nodes);
-        // No client can use the inode any more: the kernel keeps inodes that are open or have a descriptor.
+        // No client can use the inode any more: the kernel keeps inodes that are open or have a
+        // descriptor.
         if let (Some((handle, _)), Some(_)) = gone {
             self.drop_removed(&handle);
         }
@@ -277,8 +280,8 @@ impl MountedDir {
         held(&self.opens).contains_key(handle)
     }
 
-    /// A client has opened a file; the caller holds its lock. `grouped`: the group store has the file. `backing` registers the
-    /// file with the kernel for reads and writes without us.
+    /// A client has opened a file; the caller holds its lock. `grouped`: the group store has the
+    /// file. `backing` registers the file with the kernel for reads and writes without us.
     pub(super) fn add_open(
         &self,
         handle: InodeHandle,

@@ -1,5 +1,6 @@
-//! Requests for names, attributes and extended attributes, carried out in the underlying directory as the client would have
-//! done. The kernel has checked the permissions. A new inode belongs to the client that asked for it.
+//! Requests for names, attributes and extended attributes, carried out in the underlying directory
+//! as the client would have done. The kernel has checked the permissions. A new inode belongs to
+//! the client that asked for it.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -29,7 +30,6 @@ const MODE: u32 = 0o7777;
 /// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
 
-/// A new inode.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NewInode<'a> {
     Directory { mode: u32, umask: u32 },
@@ -37,7 +37,6 @@ pub(super) enum NewInode<'a> {
     Symlink(&'a Path),
 }
 
-/// Changes of attributes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changes {
     pub(super) mode: Option<u32>,
@@ -48,12 +47,10 @@ pub(super) struct Changes {
     pub(super) modified: Option<TimeOrNow>,
 }
 
-/// An entry of a directory.
 pub(super) struct Entry<'a> {
     pub(super) name: &'a CStr,
     pub(super) ino: u64,
     pub(super) kind: FileType,
-    /// Position of the next entry.
     pub(super) next: u64,
 }
 

@@ -1,6 +1,7 @@
-//! EEFS's group shuffle. The shuffler learns, stream by stream, which file is opened after which. After a number of requests,
-//! or when no file has been opened for a while, it forms groups anew: files that are used together move to the group store,
-//! all others move back. Clients never wait for this: their actions go into a list, which the shuffler reads.
+//! EEFS's group shuffle. The shuffler learns, stream by stream, which file is opened after which.
+//! After a number of requests, or when no file has been opened for a while, it forms groups anew:
+//! files that are used together move to the group store, all others move back. Clients never wait
+//! for this: their actions go into a list, which the shuffler reads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -20,13 +21,15 @@ use crate::mounted_dir::held;
 
 /// Client actions that wait to be learned, at most; further actions are not learned.
 const OBSERVED_MAX: usize = 1 << 16;
-/// Files that one shuffle moves to the store, at most, and files that it moves back, at most. The next shuffle goes on.
+/// Files that one shuffle moves to the store, at most, and files that it moves back, at most. The
+/// next shuffle goes on.
 const MOVES_MAX: usize = 1 << 13;
 /// Recently opened files whose successors are looked up together.
 const RECENT_MAX: usize = 64;
 /// Groups that are read ahead for them.
 const AHEAD_MAX: usize = 8;
-/// Groups that are formed together and share flushes. A client that opens one of their files meanwhile waits for the flushes.
+/// Groups that are formed together and share flushes. A client that opens one of their files
+/// meanwhile waits for the flushes.
 const TOGETHER: usize = 16;
 
 /// An action of a client.
@@ -43,7 +46,6 @@ pub(super) enum Observed {
 #[derive(Debug)]
 struct Learned {
     graph: Successors,
-    /// The remembered files.
     files: InodeTable<Size>,
     /// The files opened last, for reading ahead.
     recent: Vec<InodeHandle>,
@@ -83,7 +85,6 @@ pub(crate) struct Shuffler {
     pub(super) shuffles: AtomicU64,
     /// Actions that were not learned.
     pub(super) overlooked: AtomicU64,
-    /// Groups read ahead.
     pub(super) read_ahead: AtomicU64,
     every: u64,
     idle: Option<Duration>,
@@ -210,8 +211,8 @@ impl Shuffler {
         self.files.store(learned.files.len() as u64, Relaxed);
     }
 
-    /// Number of remembered files, and of groups that the last shuffle wanted. During a shuffle they are the numbers at its
-    /// beginning.
+    /// Number of remembered files, and of groups that the last shuffle wanted. During a shuffle
+    /// they are the numbers at its beginning.
     pub(super) fn remembered(&self) -> (u64, u64) {
         (self.files.load(Relaxed), self.wanted.load(Relaxed))
     }
@@ -221,8 +222,8 @@ impl Shuffler {
         self.stopped.load(Relaxed)
     }
 
-    /// Reads groups that are likely to be used next, while the platters turn. While the disk sleeps, opened files are kept for
-    /// later.
+    /// Reads groups that are likely to be used next, while the platters turn. While the disk
+    /// sleeps, opened files are kept for later.
     pub(super) fn read_ahead(&self, groups: &GroupedFiles, phase: DiskPhase) {
         if phase == DiskPhase::Asleep {
             return;
@@ -246,8 +247,8 @@ impl Shuffler {
         }
     }
 
-    /// True if it is time to shuffle: after enough requests; or if files were opened, but none for the idle time, or none until
-    /// the disk is about to sleep.
+    /// True if it is time to shuffle: after enough requests; or if files were opened, but none for
+    /// the idle time, or none until the disk is about to sleep.
     pub(super) fn is_due(&self, phase: DiskPhase) -> bool {
         if self.is_stopped() {
             return false;
@@ -314,7 +315,8 @@ impl Shuffler {
                         groups.note_trouble(format!("a group was not formed: {fault}"));
                         is_full |= fault == Fault::TableFull;
                     }
-                    // A file was removed meanwhile, or the store has already reported that it is broken.
+                    // A file was removed meanwhile, or the store has already reported that it is
+                    // broken.
                     Err(_) => {}
                 }
             }
@@ -322,7 +324,8 @@ impl Shuffler {
         removed
     }
 
-    /// Moves all files back, and stops the forming of groups. Returns the number of files that could not be moved.
+    /// Moves all files back, and stops the forming of groups. Returns the number of files that
+    /// could not be moved.
     pub(super) fn move_all_back(&self, groups: &GroupedFiles) -> usize {
         self.stopped.store(true, Relaxed);
         // A running shuffle sees the flag and ends.
@@ -348,7 +351,8 @@ impl Learned {
     }
 }
 
-/// The next wanted groups that differ from the groups of the store. Collects files that are removed.
+/// The next wanted groups that differ from the groups of the store. Collects files that are
+/// removed.
 fn next_groups(
     groups: &GroupedFiles,
     current: &CurrentGroups,

@@ -1,9 +1,11 @@
-//! The underlying directory: the *other module* of EEFS, part of an existing file system. A private mount reaches the directory
-//! below every mount over it or in it. This module sets markers, and changes inodes for moves between directory and store.
+//! The underlying directory: the *other module* of EEFS, part of an existing file system. A private
+//! mount reaches the directory below every mount over it or in it. This module sets markers, and
+//! changes inodes for moves between directory and store.
 //!
-//! A *marker* is the extended attribute [`MARKER`] of an empty inode: the UUID of the store, the number of the file, the number
-//! of the inode. The directory itself has the attribute [`BINDING`]: the UUID of the store and the handle of the directory. The
-//! binding tells the directory from other directories and from its copies.
+//! A *marker* is the extended attribute [`MARKER`] of an empty inode: the UUID of the store, the
+//! number of the file, the number of the inode. The directory itself has the attribute [`BINDING`]:
+//! the UUID of the store and the handle of the directory. The binding tells the directory from
+//! other directories and from its copies.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -23,17 +25,18 @@ use crate::inode_handle::InodeHandle;
 pub(crate) const MARKER: &str = "trusted.seekless.group";
 /// The extended attribute of the directory.
 pub(crate) const BINDING: &str = "trusted.seekless.store";
-/// Capabilities of a program. The kernel removes this attribute at every write or truncation, also by root.
+/// Capabilities of a program. The kernel removes this attribute at every write or truncation, also
+/// by root.
 pub(crate) const CAPABILITIES: &str = "security.capability";
 /// Length of a marker in bytes.
 const MARKER_BYTES: usize = 32;
 
-/// The contents of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) store: [u8; 16],
     pub(crate) file: FileNumber,
-    /// A copy of a file with its extended attributes has another inode number: the copied marker is invalid.
+    /// A copy of a file with its extended attributes has another inode number: the copied marker is
+    /// invalid.
     pub(crate) ino: u64,
 }
 
@@ -138,7 +141,8 @@ impl UnderlyingDir {
     /// The handle of an open file of this file system.
     ///
     /// # Errors
-    /// `OPNOTSUPP` if its shape differs from the directory's handle; in known file systems all handles have one shape.
+    /// `OPNOTSUPP` if its shape differs from the directory's handle; in known file systems all
+    /// handles have one shape.
     pub(crate) fn handle_of(&self, file: BorrowedFd<'_>) -> Result<InodeHandle, Errno> {
         InodeHandle::of(file).and_then(|h| self.of_same_shape(h).ok_or(Errno::OPNOTSUPP))
     }
@@ -206,7 +210,6 @@ impl UnderlyingDir {
         self.did(InodeStep::Marked, file.as_fd())
     }
 
-    /// Removes a marker.
     pub(crate) fn clear_marker(&self, file: impl AsFd) -> Result<(), Errno> {
         self.may()?;
         match rustix::fs::fremovexattr(&file, MARKER) {
@@ -238,7 +241,8 @@ impl UnderlyingDir {
         rustix::fs::fstatvfs(&self.root)
     }
 
-    /// The store of the directory; true if the binding was made for this directory, false in a copy of it.
+    /// The store of the directory; true if the binding was made for this directory, false in a copy
+    /// of it.
     ///
     /// # Errors
     /// The error of the host.

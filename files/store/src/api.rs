@@ -2,7 +2,8 @@
 
 use seekless_block::{Bytes, Duration, Extent, Op};
 
-/// Size of the largest file in the store, in bytes: larger files move back to the other module (EEFS).
+/// Size of the largest file in the store, in bytes: larger files move back to the other module
+/// (EEFS).
 pub const FILE_BYTES_MAX: u32 = 65_536;
 /// Files in a group, at most. `G_max` of EEFS is 8; a record has space for 64.
 pub const GROUP_FILES_MAX: usize = 64;
@@ -52,7 +53,8 @@ pub enum FileState {
     /// The file is in the store, and the other module has its marker.
     #[default]
     Settled = 0,
-    /// On its way into the store. After a crash without a marker, the bytes in the other module are the file.
+    /// On its way into the store. After a crash without a marker, the bytes in the other module are
+    /// the file.
     Arriving = 1,
     /// On its way back. After a crash without a marker, the bytes in the other module are the file.
     Leaving = 2,
@@ -86,78 +88,36 @@ pub enum Member {
     New(Arrival),
 }
 
-/// A request of the driver.
+/// A request of the driver. Times are in nanoseconds since 1970; offsets and sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
 pub enum Ask {
-    /// Reads up to `len` bytes from `offset` on; fewer at the end of the file. The store reads the whole group.
-    Read {
-        /// The file.
-        file: FileNumber,
-        /// First byte.
-        offset: u64,
-        /// Length in bytes.
-        len: u32,
-    },
-    /// Writes bytes. A write past the end lets the file grow, with zeroes in between.
-    Write {
-        /// The file.
-        file: FileNumber,
-        /// First byte.
-        offset: u64,
-        /// The bytes.
-        data: Vec<u8>,
-        /// The new `modified` and `changed`, in nanoseconds since 1970.
-        time: i64,
-    },
-    /// Truncates a file, or lets it grow with zeroes.
-    Resize {
-        /// The file.
-        file: FileNumber,
-        /// The new size in bytes.
-        size: u64,
-        /// The new `modified` and `changed`, in nanoseconds since 1970.
-        time: i64,
-    },
+    /// Reads up to `len` bytes from `offset` on; fewer at the end of the file. The store reads the
+    /// whole group.
+    Read { file: FileNumber, offset: u64, len: u32 },
+    /// Writes bytes. A write past the end lets the file grow, with zeroes in between. `time` is the
+    /// new `modified` and `changed`.
+    Write { file: FileNumber, offset: u64, data: Vec<u8>, time: i64 },
+    /// Truncates a file, or lets it grow with zeroes. `time` is the new `modified` and `changed`.
+    Resize { file: FileNumber, size: u64, time: i64 },
     /// Replaces the attributes of a file.
-    SetAttributes {
-        /// The file.
-        file: FileNumber,
-        /// The new attributes.
-        attributes: Attributes,
-    },
-    /// Replaces the name of a file: its marker has moved.
-    Rename {
-        /// The file.
-        file: FileNumber,
-        /// The new name; at most [`NAME_BYTES_MAX`] bytes.
-        name: Vec<u8>,
-    },
-    /// Removes a file whose marker is gone. The removal reaches stable storage only after the answer to [`Output::SyncOther`].
-    Remove {
-        /// The file.
-        file: FileNumber,
-    },
-    /// Makes a group. Ends with [`Reply::Numbers`] when the group is on stable storage; a new file is then
+    SetAttributes { file: FileNumber, attributes: Attributes },
+    /// Replaces the name of a file, of at most [`NAME_BYTES_MAX`] bytes: its marker has moved.
+    Rename { file: FileNumber, name: Vec<u8> },
+    /// Removes a file whose marker is gone. The removal reaches stable storage only after the
+    /// answer to [`Output::SyncOther`].
+    Remove { file: FileNumber },
+    /// Makes a group of 1 to [`GROUP_FILES_MAX`] different files, in any order. Ends with
+    /// [`Reply::Numbers`] when the group is on stable storage; a new file is then
     /// [`FileState::Arriving`].
-    Group {
-        /// 1 to [`GROUP_FILES_MAX`] different files, in any order.
-        members: Vec<Member>,
-    },
+    Group { members: Vec<Member> },
     /// The markers of these files are set, and their inodes are durably empty.
-    Settle {
-        /// The files.
-        files: Vec<FileNumber>,
-    },
+    Settle { files: Vec<FileNumber> },
     /// These files are about to move back. Ends when that is on stable storage.
-    Leave {
-        /// The files.
-        files: Vec<FileNumber>,
-    },
-    /// Ends when all earlier changes, of one file or of all files, are on stable storage.
-    Sync {
-        /// The file; `None` for all files, removals included.
-        file: Option<FileNumber>,
-    },
+    Leave { files: Vec<FileNumber> },
+    /// Ends when all earlier changes are on stable storage: of one file, or of all files, removals
+    /// included.
+    Sync { file: Option<FileNumber> },
     /// Writes a checkpoint now. Ends when the checkpoint is complete and deleted clusters are free.
     Checkpoint,
 }
@@ -175,57 +135,37 @@ pub enum Reply {
 
 /// Why an ask failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum Fault {
-    /// The file is not in this store, or was removed.
     #[error("file {:#x} is not in the group store", .0.0)]
     NoFile(FileNumber),
-    /// The file must move back before it grows so large.
     #[error("a file of more than {FILE_BYTES_MAX} bytes cannot be in a group")]
     TooLarge,
-    /// No file, too many files, the same file twice, or too long a name.
     #[error(
         "a group has 1 to {GROUP_FILES_MAX} different files, with names of at most {NAME_BYTES_MAX} bytes"
     )]
     NoGroup,
-    /// No free clusters.
     #[error("no space left in the group store")]
     NoSpace,
-    /// The file table is full.
     #[error("the file table of the group store is full")]
     TableFull,
-    /// A read failed.
     #[error("the device of the group store failed to read {0}")]
     Read(Extent),
-    /// A group has a wrong checksum.
     #[error("group {group} at {extent} is damaged: its checksum does not match")]
-    Damaged {
-        /// The group.
-        group: u32,
-        /// Its extent on the device.
-        extent: Extent,
-    },
-    /// A write failed. The store accepts no more changes; committed changes are whole.
+    Damaged { group: u32, extent: Extent },
     #[error("the device of the group store failed to write; the store accepts no more changes")]
     Broken,
 }
 
 /// An input of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
 pub enum Input {
-    /// An ask of the driver.
-    Ask {
-        /// The driver's identifier.
-        id: RequestId,
-        /// The ask.
-        ask: Ask,
-    },
-    /// An I/O has ended.
-    Done {
-        /// The I/O.
-        io: IoId,
-        /// The bytes of a read, no bytes of other I/Os; `None` if the I/O failed.
-        result: Option<Vec<u8>>,
-    },
+    /// An ask of the driver, with the driver's identifier.
+    Ask { id: RequestId, ask: Ask },
+    /// An I/O has ended. The result has the bytes of a read, and no bytes of other I/Os; `None` if
+    /// the I/O failed.
+    Done { io: IoId, result: Option<Vec<u8>> },
     /// [`Output::SyncOther`] has ended; false if it failed.
     OtherSynced(bool),
     /// The time of [`crate::GroupStore::wakeup`] has come.
@@ -262,18 +202,15 @@ pub enum IoPurpose {
 
 /// An output for the driver, to be carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
 pub enum Output {
     /// Start this I/O. Answer with [`Input::Done`]; I/Os may end in any order.
     Submit(Io),
-    /// Make all changes of the other module durable, above all removed markers. Answer with [`Input::OtherSynced`].
+    /// Make all changes of the other module durable, above all removed markers. Answer with
+    /// [`Input::OtherSynced`].
     SyncOther,
     /// An ask has ended.
-    Complete {
-        /// The driver's identifier.
-        id: RequestId,
-        /// The reply, or the fault.
-        result: Result<Reply, Fault>,
-    },
+    Complete { id: RequestId, result: Result<Reply, Fault> },
 }
 
 /// Settings of a store.

@@ -1,5 +1,5 @@
-//! Making a store, and recovering it after a clean end or a crash. A store that cannot be trusted is refused; nothing is
-//! written then.
+//! Making a store, and recovering it after a clean end or a crash. A store that cannot be trusted
+//! is refused; nothing is written then.
 
 mod reader;
 
@@ -17,56 +17,31 @@ use reader::{Newest, Reader};
 
 /// Why a store is not attached.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum AttachError {
-    /// The device failed.
     #[error("the group store's device failed")]
     Device(#[from] DeviceError),
-    /// The device is too small, or the sizes contradict each other.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// Neither superblock is whole.
     #[error("no group store: page 0: {first}; page 1: {second}")]
-    Superblock {
-        /// The error in page 0.
-        first: FormatError,
-        /// The error in page 1.
-        second: FormatError,
-    },
-    /// The superblocks belong to two stores.
+    Superblock { first: FormatError, second: FormatError },
     #[error("the two superblocks belong to different stores: a copy of the device was interrupted")]
     Twins,
-    /// The store is larger than the device.
     #[error(
         "the store needs {needed}, but the device has {found}: the end of the store is missing"
     )]
-    Cut {
-        /// Size in the superblock.
-        needed: Sectors,
-        /// Size of the device.
-        found: Sectors,
-    },
-    /// No usable checkpoint is whole.
+    Cut { needed: Sectors, found: Sectors },
     #[error(
         "the newest checkpoint is damaged, and the log does not reach back to the older one: {0}"
     )]
     Checkpoint(String),
-    /// A batch is missing before a later one.
     #[error("the log is damaged: batch {missing} cannot be read, but the later batch {found} can")]
-    Log {
-        /// The first missing batch.
-        missing: u64,
-        /// A later batch.
-        found: u64,
-    },
-    /// The records make no valid table.
+    Log { missing: u64, found: u64 },
     #[error("the tables contradict each other")]
     Table(#[from] TableError),
-    /// An invalid record on a page whose checksum is correct.
     #[error("page {page} has a correct checksum but an invalid record")]
     Record {
-        /// The page of the store.
         page: u64,
-        /// The error in the record.
         #[source]
         source: FormatError,
     },
@@ -78,7 +53,8 @@ fn read_page(device: &mut dyn Device, page: u64) -> Result<Page, DeviceError> {
     Ok(bytes)
 }
 
-/// Makes an empty store on a device and overwrites its former contents. `uuid` must be random. The label is cut to 64 bytes.
+/// Makes an empty store on a device and overwrites its former contents. `uuid` must be random. The
+/// label is cut to 64 bytes.
 ///
 /// # Errors
 /// The device is too small, or fails.
@@ -150,11 +126,12 @@ pub fn superblock(device: &mut dyn Device) -> Result<(Superblock, Geometry), Att
 }
 
 impl GroupStore {
-    /// Attaches a store: its newest whole checkpoint, and all batches of the log after it (EEFS, "Crash Recovery"). The driver
-    /// must then decide about [`GroupStore::unsettled`] files.
+    /// Attaches a store: its newest whole checkpoint, and all batches of the log after it (EEFS,
+    /// "Crash Recovery"). The driver must then decide about [`GroupStore::unsettled`] files.
     ///
     /// # Errors
-    /// The device holds no store, the store is damaged, or the device fails. Nothing was changed then.
+    /// The device holds no store, the store is damaged, or the device fails. Nothing was changed
+    /// then.
     pub fn attach(device: &mut dyn Device, config: Config) -> Result<Self, AttachError> {
         let (superblock, geometry) = superblock(device)?;
         // After a kill, the last writes may be only in the cache of the host.
@@ -170,8 +147,8 @@ impl GroupStore {
         tables.next_count = tables.next_count.max(header.next_count);
         tables.next_group = tables.next_group.max(header.next_group);
         let log = replay(&mut reader, &header, &mut tables, &mut clusters)?;
-        // A batch begins only after the one before it is on stable storage. The last batch may be torn, but no later one can
-        // exist.
+        // A batch begins only after the one before it is on stable storage. The last batch may be
+        // torn, but no later one can exist.
         if newest.sequence > log.sequence {
             return Err(AttachError::Log { missing: log.sequence, found: newest.sequence });
         }

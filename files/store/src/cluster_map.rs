@@ -1,5 +1,5 @@
-//! The cluster usage bitmap: which clusters are free, taken, or deleted since the last checkpoint. The map is derived from
-//! the group table, and exists only in memory.
+//! The cluster usage bitmap: which clusters are free, taken, or deleted since the last checkpoint.
+//! The map is derived from the group table, and exists only in memory.
 
 /// The clusters of a store.
 #[derive(Clone, Debug)]
@@ -53,7 +53,6 @@ impl ClusterMap {
         }
     }
 
-    /// Takes a run of clusters.
     pub(crate) fn take(&mut self, from: u32, count: u32) {
         self.set(from, count, true);
     }
@@ -72,8 +71,8 @@ impl ClusterMap {
         self.deleted_clusters = 0;
     }
 
-    /// Takes the next run of `count` free clusters from the pointer on, from the beginning after the end. The pointer moves behind
-    /// the run.
+    /// Takes the next run of `count` free clusters from the pointer on, from the beginning after
+    /// the end. The pointer moves behind the run.
     pub(crate) fn allocate(&mut self, count: u32) -> Option<u32> {
         if count > self.free {
             return None;

@@ -3,7 +3,8 @@
 //! - a **commit**: groups to free clusters, and a sync of the other module | one batch of the log |
 //! - a **checkpoint**: both tables, in the area that is not in use | its header |
 //!
-//! A bar is a flush. Committed bytes stay in place until a checkpoint does without them (EEFS, "Writes").
+//! A bar is a flush. Committed bytes stay in place until a checkpoint does without them (EEFS,
+//! "Writes").
 
 mod checkpoint;
 mod choose;
@@ -22,7 +23,6 @@ pub(crate) use checkpoint::Checkpoint;
 pub(crate) use log::Log;
 pub(crate) use wait::{WaitScope, Waiter};
 
-/// The current job.
 #[derive(Debug)]
 pub(crate) enum Job {
     Commit(Commit),
@@ -142,7 +142,8 @@ impl GroupStore {
         }
     }
 
-    /// Starts a commit, or the checkpoint that the commit needs first. False if neither is possible.
+    /// Starts a commit, or the checkpoint that the commit needs first. False if neither is
+    /// possible.
     fn start_commit(&mut self, all: bool) -> bool {
         let mut chosen = self.choose_groups(all);
         let pages = (chosen.record_bytes as u64 / Geometry::page_holds() as u64 + 1) as u32;

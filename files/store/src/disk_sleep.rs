@@ -1,15 +1,17 @@
-//! A disk that sleeps after an idle time, and background work that neither wakes the disk nor keeps it awake. The simulator
-//! and the mount both use this clock. The clock sees no disk: its driver reports each use.
+//! A disk that sleeps after an idle time, and background work that neither wakes the disk nor keeps
+//! it awake. The simulator and the mount both use this clock. The clock sees no disk: its driver
+//! reports each use.
 
 use crate::successors::Successors;
 use seekless_block::{Duration, SimTime};
 
 use crate::{FileNumber, GroupStore};
 
-/// Time after which waiting background work wakes a sleeping disk. Only changes without a sync wait.
+/// Time after which waiting background work wakes a sleeping disk. Only changes without a sync
+/// wait.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(600_000);
 /// Upper limits of the classes of idle times, in seconds; longer idle times form the last class.
-pub const IDLE_CLASSES: [u64; 5] = [1, 10, 60, 600, 3600];
+const IDLE_CLASSES: [u64; 5] = [1, 10, 60, 600, 3600];
 
 /// The assumed phase of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub struct SleepStats {
     pub asleep: Duration,
     /// Number of times the disk fell asleep.
     pub sleeps: u64,
-    /// Number of ended idle times by class: below each of [`IDLE_CLASSES`], and longer than the last.
+    /// Number of ended idle times by class: below 1 s, 10 s, 1 min, 10 min, 1 h, and longer.
     pub idle: [u64; 6],
 }
 
@@ -95,7 +97,8 @@ impl SleepClock {
         self.phase(now) != DiskPhase::Asleep || due + PATIENCE <= now
     }
 
-    /// The time of the disk until `now`. The current idle time counts in `awake` and `asleep`, but in no class.
+    /// The time of the disk until `now`. The current idle time counts in `awake` and `asleep`, but
+    /// in no class.
     #[must_use]
     pub fn stats(&self, now: SimTime) -> SleepStats {
         let now = now.max(self.last);
@@ -110,8 +113,9 @@ impl SleepClock {
     }
 }
 
-/// Groups that are likely to be read next, after a use of `file`: for each group that is not in memory and has a predicted
-/// successor of `file`, one of its files. `number` maps files of the learner to files of the store.
+/// Groups that are likely to be read next, after a use of `file`: for each group that is not in
+/// memory and has a predicted successor of `file`, one of its files. `number` maps files of the
+/// learner to files of the store.
 pub fn groups_to_read_ahead(
     group_store: &GroupStore,
     graph: &Successors,

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// Length of the longest name without its own allocation: a file handle of ext4, XFS, F2FS or tmpfs, with its kind.
+/// Length of the longest name without its own allocation: a file handle of ext4, XFS, F2FS or
+/// tmpfs, with its kind.
 const SHORT: usize = 14;
 
 /// The name of a file: any bytes.

@@ -1,5 +1,5 @@
-//! The group cache: whole groups in memory. The group that was unused for longest is evicted first. A group that is newer
-//! than on the device stays.
+//! The group cache: whole groups in memory. The group that was unused for longest is evicted first.
+//! A group that is newer than on the device stays.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,6 @@ use rustc_hash::FxHashMap;
 
 use crate::FileNumber;
 
-/// A cached group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cached {
     pub(crate) files: BTreeMap<FileNumber, Vec<u8>>,
@@ -17,7 +16,6 @@ pub(crate) struct Cached {
     pub(crate) held: bool,
 }
 
-/// The cached groups.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
     groups: FxHashMap<u32, Cached>,
@@ -43,7 +41,6 @@ impl Cache {
         self.groups.get(&group)
     }
 
-    /// Uses a group.
     pub(crate) fn get(&mut self, group: u32) -> Option<&Cached> {
         self.clock += 1;
         let cached = self.groups.get_mut(&group)?;

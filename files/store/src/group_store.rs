@@ -1,7 +1,8 @@
-//! The group store as a state machine: asks and ended I/Os in, I/Os and replies out. The store uses no device and no clock.
+//! The group store as a state machine: asks and ended I/Os in, I/Os and replies out. The store uses
+//! no device and no clock.
 //!
-//! [`mod@asks`] answers asks and reads groups, [`mod@changes`] changes entries and contents in memory, [`crate::commit`] writes
-//! changes to the device.
+//! [`mod@asks`] answers asks and reads groups, [`mod@changes`] changes entries and contents in
+//! memory, [`crate::commit`] writes changes to the device.
 
 mod asks;
 mod changes;
@@ -38,7 +39,6 @@ pub(crate) struct Changed {
 pub(crate) struct Dirty {
     /// Number of its first change that no commit carries yet.
     pub(crate) since: u64,
-    /// Time of that change.
     pub(crate) time: SimTime,
     /// File contents changed, not only entries.
     pub(crate) data: bool,
@@ -51,7 +51,6 @@ pub(crate) struct Dirty {
 /// The purpose of an I/O in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flight {
-    /// Reads this group.
     Load(u32),
     /// Belongs to the current job.
     Job,
@@ -165,8 +164,8 @@ impl GroupStore {
         self.oldest_change().map(|t| t + self.commit_after())
     }
 
-    /// Sets the assumed phase of the disk. Unsynced changes wait for a sleeping disk, and are written before a drowsy disk falls
-    /// asleep. The time of [`GroupStore::wakeup`] may change.
+    /// Sets the assumed phase of the disk. Unsynced changes wait for a sleeping disk, and are
+    /// written before a drowsy disk falls asleep. The time of [`GroupStore::wakeup`] may change.
     pub const fn set_disk_phase(&mut self, phase: DiskPhase) {
         self.disk = phase;
     }
@@ -206,8 +205,8 @@ impl GroupStore {
         unchanged.chain(self.changed.iter().filter_map(|(n, c)| c.file.as_ref().map(|f| (*n, f))))
     }
 
-    /// Files that are arriving or leaving. After attaching, the driver must look for the marker of each in the other module; see the
-    /// documentation of the crate.
+    /// Files that are arriving or leaving. After attaching, the driver must look for the marker of
+    /// each in the other module; see the documentation of the crate.
     #[must_use]
     pub fn unsettled(&self) -> Vec<FileNumber> {
         let mut found: Vec<FileNumber> =

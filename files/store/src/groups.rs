@@ -1,5 +1,6 @@
-//! Groups of files, as EEFS forms them: the strongly connected components of the file-relation graph. Small components are left
-//! out, large ones are divided by a depth-first search. No file is in two groups. The time is linear in files and predictions.
+//! Groups of files, as EEFS forms them: the strongly connected components of the file-relation
+//! graph. Small components are left out, large ones are divided by a depth-first search. No file is
+//! in two groups. The time is linear in files and predictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +9,8 @@ use crate::successors::Successors;
 /// Files that are used together, in the order in which one leads to the next.
 pub type Group = Vec<u64>;
 
-/// The graph with dense numbers: the predicted successors of each file, most popular first. All are in one list, because there
-/// may be a million files.
+/// The graph with dense numbers: the predicted successors of each file, most popular first. All are
+/// in one list, because there may be a million files.
 struct Edges {
     /// End of the successors of each file in `to`.
     ends: Vec<u32>,
@@ -24,7 +25,8 @@ impl Edges {
 }
 
 impl Successors {
-    /// The groups of the files for which `keep` is true, in order of their first file. Other files are ignored.
+    /// The groups of the files for which `keep` is true, in order of their first file. Other files
+    /// are ignored.
     #[must_use]
     pub fn groups(&self, keep: impl Fn(u64) -> bool) -> Vec<Group> {
         let files: Vec<u64> = self.all().into_iter().filter(|&f| keep(f)).collect();
@@ -107,8 +109,8 @@ fn components(edges: &Edges) -> Vec<Vec<u32>> {
     found
 }
 
-/// The files of one component in the order of a depth-first search, most popular successor first. The search begins at the
-/// lowest number, so that the same files are always divided the same way.
+/// The files of one component in the order of a depth-first search, most popular successor first.
+/// The search begins at the lowest number, so that the same files are always divided the same way.
 fn walk(edges: &Edges, part: &[u32], inside: impl Fn(u32) -> bool) -> Vec<u32> {
     let mut seen = BTreeSet::new();
     let mut order = Vec::with_capacity(part.len());
@@ -129,8 +131,8 @@ pub struct Stability {
     pub before: usize,
     /// Groups at the second.
     pub after: usize,
-    /// Groups of the second shuffle that "see little changes": at most a quarter of the files in the group or in its predecessor
-    /// are in only one of them. The paper gives no limit.
+    /// Groups of the second shuffle that "see little changes": at most a quarter of the files in
+    /// the group or in its predecessor are in only one of them. The paper gives no limit.
     pub stable: usize,
     /// Mean number of files in a group at the second shuffle.
     pub mean_size: f64,

@@ -1,5 +1,5 @@
-//! A group store on a device, for callers that can wait: each call ends after all of its I/O. Other callers drive
-//! [`GroupStore`] themselves.
+//! A group store on a device, for callers that can wait: each call ends after all of its I/O. Other
+//! callers drive [`GroupStore`] themselves.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::{Config, DiskPhase, GroupStore};
 
 /// The other module, as the store needs it.
 pub trait OtherModule {
-    /// Makes all changes durable: set and removed markers, and files that moved back. False if that failed.
+    /// Makes all changes durable: set and removed markers, and files that moved back. False if that
+    /// failed.
     fn sync(&mut self) -> bool;
 }
 

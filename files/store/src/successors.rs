@@ -1,6 +1,7 @@
-//! Which file follows which, as EEFS learns it: the learner remembers the latest successors of each file, and predicts those that
-//! are frequent enough among them (Recent Popularity; Amer and others, IPCCC 2002). One pass, bounded memory. A file is a
-//! number; the learner knows no name, no size and no time.
+//! Which file follows which, as EEFS learns it: the learner remembers the latest successors of each
+//! file, and predicts those that are frequent enough among them (Recent Popularity; Amer and
+//! others, IPCCC 2002). One pass, bounded memory. A file is a number; the learner knows no name, no
+//! size and no time.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault};
 
@@ -8,19 +9,21 @@ use hashbrown::HashTable;
 use rustc_hash::{FxHashMap, FxHasher};
 use seekless_block::StreamId;
 
-/// Largest window.
 const WINDOW_MAX: u8 = 32;
 
 /// How files are grouped. The defaults are those of EEFS, where the paper gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
-    /// k of Recent Popularity: number of latest successors of a file that count, 1 to 32. The example of EEFS has 10.
+    /// k of Recent Popularity: number of latest successors of a file that count, 1 to 32. The
+    /// example of EEFS has 10.
     pub window: u8,
-    /// j of Recent Popularity: number of these that must be the same file to predict that file. The example of EEFS has 3.
+    /// j of Recent Popularity: number of these that must be the same file to predict that file. The
+    /// example of EEFS has 3.
     pub needed: u8,
     /// `G_min` of EEFS: fewest files of a group.
     pub least: u32,
-    /// `G_max` of EEFS: most files of a group. At least twice `least` minus one, so that no part of a divided group is too small.
+    /// `G_max` of EEFS: most files of a group. At least twice `least` minus one, so that no part of
+    /// a divided group is too small.
     pub most: u32,
     /// Remembered files, at most; then the quarter not seen for longest is forgotten.
     pub files_max: usize,
@@ -36,35 +39,18 @@ impl Default for GroupConfig {
 
 /// A configuration that contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum GroupConfigError {
-    /// The two numbers of Recent Popularity.
     #[error(
         "{needed} of the last {window} successors: expected a window of 1 to {WINDOW_MAX}, and 1 to all of its successors"
     )]
-    Popularity {
-        /// k.
-        window: u8,
-        /// j.
-        needed: u8,
-    },
-    /// The limits of the group size.
+    Popularity { window: u8, needed: u8 },
     #[error("groups of {least} to {most} files: expected at least 1 file, and a maximum of at least {}", 2 * least.max(&1) - 1)]
-    Size {
-        /// `G_min`.
-        least: u32,
-        /// `G_max`.
-        most: u32,
-    },
-    /// Too few files or streams.
+    Size { least: u32, most: u32 },
     #[error(
         "{files} remembered files and {streams} remembered streams: expected at least 4 of each"
     )]
-    Room {
-        /// Files.
-        files: usize,
-        /// Streams.
-        streams: usize,
-    },
+    Room { files: usize, streams: usize },
 }
 
 impl GroupConfig {
@@ -104,7 +90,8 @@ struct Node {
     gone: bool,
 }
 
-/// The file-relation graph of EEFS. A file takes 24 bytes, 4 more for each successor in its window, and about 10 in the index.
+/// The file-relation graph of EEFS. A file takes 24 bytes, 4 more for each successor in its window,
+/// and about 10 in the index.
 #[derive(Clone, Debug)]
 pub struct Successors {
     config: GroupConfig,
@@ -153,8 +140,9 @@ impl Successors {
         &self.config
     }
 
-    /// A stream asks for a file. A successor is another file that the same stream asks for next; requests of two processes at the
-    /// same time make no relation between their files. Stream 0 of unknown origin is a stream like the others.
+    /// A stream asks for a file. A successor is another file that the same stream asks for next;
+    /// requests of two processes at the same time make no relation between their files. Stream 0 of
+    /// unknown origin is a stream like the others.
     pub fn observe(&mut self, stream: StreamId, file: u64) {
         self.clock += 1;
         let clock = self.clock;
@@ -236,7 +224,8 @@ impl Successors {
         }
     }
 
-    /// Forgets a file that was removed: nothing leads to it or from it any more, even if its number comes back.
+    /// Forgets a file that was removed: nothing leads to it or from it any more, even if its number
+    /// comes back.
     pub fn forget(&mut self, file: u64) {
         let nodes = &mut self.nodes;
         let found = self.index.find_entry(hash(file), |&i| nodes[i as usize].file == file);
@@ -266,8 +255,7 @@ impl Successors {
     }
 
     /// The predicted successors of a file, each with its count in the window, most frequent first.
-    #[must_use]
-    pub fn predictions(&self, file: u64) -> Vec<(u64, u8)> {
+    pub(crate) fn predictions(&self, file: u64) -> Vec<(u64, u8)> {
         let Some(at) = self.index_of(file) else { return Vec::new() };
         let from = at * usize::from(self.config.window);
         let mut latest = self.latest[from..from + usize::from(self.nodes[at].len)].to_vec();
@@ -292,7 +280,8 @@ impl Successors {
     }
 }
 
-/// Forgets the quarter of a table that was not seen for longest. The mean cost per request is constant.
+/// Forgets the quarter of a table that was not seen for longest. The mean cost per request is
+/// constant.
 fn forget_oldest<K, V>(table: &mut FxHashMap<K, V>, seen: impl Fn(&V) -> u64) {
     let mut times: Vec<u64> = table.values().map(&seen).collect();
     let at = times.len() / 4;

@@ -1,5 +1,6 @@
-//! The file table and the group table as the log and the checkpoints hold them: the state after a crash. The number of
-//! a file contains its index in the table, so that no search is needed. The tables know no I/O and no contents.
+//! The file table and the group table as the log and the checkpoints hold them: the state after a
+//! crash. The number of a file contains its index in the table, so that no search is needed. The
+//! tables know no I/O and no contents.
 
 use rustc_hash::FxHashMap;
 
@@ -69,7 +70,6 @@ impl FileEntry {
 /// The bytes of a file within its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// The file.
     pub(crate) number: FileNumber,
     /// First byte.
     pub(crate) offset: u32,
@@ -77,12 +77,9 @@ pub(crate) struct Slot {
     pub(crate) bytes: u32,
 }
 
-/// An entry of the group table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupEntry {
-    /// First cluster.
     pub(crate) cluster: u32,
-    /// Number of contiguous clusters.
     pub(crate) clusters: u32,
     /// Length in bytes.
     pub(crate) bytes: u32,
@@ -99,50 +96,22 @@ const _: () = assert!(size_of::<Option<FileEntry>>() == 64);
 
 /// Why records make no valid table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum TableError {
-    /// A group reaches past the last cluster, or past its own clusters.
     #[error(
         "group {group} has {bytes} bytes in clusters {cluster} to {end}; the store has {clusters} clusters"
     )]
-    Group {
-        /// The group.
-        group: u32,
-        /// Its first cluster.
-        cluster: u32,
-        /// The cluster after its last.
-        end: u64,
-        /// Clusters of the store.
-        clusters: u32,
-        /// Length of the group.
-        bytes: u32,
-    },
-    /// A file number past the end of the table.
+    Group { group: u32, cluster: u32, end: u64, clusters: u32, bytes: u32 },
     #[error("file number {0:#x} is too large for this store")]
     Number(u64),
-    /// Two groups in one cluster.
     #[error("cluster {cluster} belongs to group {group} and to another group")]
-    Overlap {
-        /// The cluster.
-        cluster: u32,
-        /// One of the two.
-        group: u32,
-    },
-    /// A file that is missing in its group.
+    Overlap { cluster: u32, group: u32 },
     #[error("file {number:#x} of {size} bytes is missing in group {group}")]
-    Lost {
-        /// The file.
-        number: u64,
-        /// The group that its entry names.
-        group: u32,
-        /// The size in its entry.
-        size: u32,
-    },
+    Lost { number: u64, group: u32, size: u32 },
 }
 
-/// Both tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
-    /// The entry at each index.
     entries: Vec<Option<FileEntry>>,
     /// The count of the latest file at each index.
     counts: Vec<u32>,
@@ -245,7 +214,8 @@ impl Tables {
                 Change::Gone(number) => {
                     let number = FileNumber(*number);
                     self.remove_file(number, &mut touched);
-                    // A file that was removed before its first commit has had its index since it arrived.
+                    // A file that was removed before its first commit has had its index since it
+                    // arrived.
                     if number.index() < self.entries.len() {
                         self.empty.push(number.index() as u32);
                     }

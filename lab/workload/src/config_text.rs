@@ -1,6 +1,10 @@
 //! Positions of faults in texts that people write, and sizes with units.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Deserializer, de};
+use toml::Spanned;
 
 /// A text that cannot be used, with the position of the fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,9 +20,7 @@ pub struct TextError {
     pub what: String,
 }
 
-/// The error at a byte of a text.
-#[must_use]
-pub fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
+pub(crate) fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
         offset -= 1;
@@ -33,6 +35,69 @@ pub fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> Tex
     }
 }
 
+/// A text with its name. Errors of its fields have a position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConfigText<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+}
+
+impl ConfigText<'_> {
+    pub(crate) fn error(self, offset: usize, what: impl Into<String>) -> TextError {
+        at(self.file, self.text, offset, what)
+    }
+
+    /// The value of a field, which must be in this range.
+    pub(crate) fn within<T: PartialOrd + Display>(
+        self,
+        field: &str,
+        value: Spanned<T>,
+        allowed: RangeInclusive<T>,
+    ) -> Result<T, TextError> {
+        let (offset, value) = (value.span().start, value.into_inner());
+        if allowed.contains(&value) {
+            return Ok(value);
+        }
+        let (low, high) = allowed.into_inner();
+        let what = format!("{field} = {value} is out of range; allowed: {low} to {high}");
+        Err(self.error(offset, what))
+    }
+
+    /// The same for an optional field.
+    pub(crate) fn within_or<T: PartialOrd + Display>(
+        self,
+        field: &str,
+        value: Option<Spanned<T>>,
+        default: T,
+        allowed: RangeInclusive<T>,
+    ) -> Result<T, TextError> {
+        value.map_or(Ok(default), |value| self.within(field, value, allowed))
+    }
+
+    /// Refuses missing and unknown fields. `common` lists fields that every such table has.
+    pub(crate) fn check_fields(
+        self,
+        offset: usize,
+        table: &str,
+        given: &[(&str, bool)],
+        (must, may): (&[&str], &[&str]),
+        common: &str,
+    ) -> Result<(), TextError> {
+        let all = || must.iter().chain(may).copied().collect::<Vec<_>>().join(", ");
+        for (field, is_given) in given {
+            let what = if *is_given && !must.contains(field) && !may.contains(field) {
+                format!("{table} has no field '{field}'; allowed: {common}, {}", all())
+            } else if !is_given && must.contains(field) {
+                format!("{table} needs '{field}'; its fields: {common}, {}", all())
+            } else {
+                continue;
+            };
+            return Err(self.error(offset, what));
+        }
+        Ok(())
+    }
+}
+
 /// Parses TOML; errors give the position. `field` can add the name of the field.
 pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T, TextError> {
     toml::from_str(text).map_err(|e| {
@@ -44,14 +109,10 @@ pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T,
 /// A number of bytes: a whole number, or a text such as `16KiB`, `1m`, `10 MiB`; k, m, g, t are
 /// powers of 1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Amount(pub u64);
+pub(crate) struct Amount(pub u64);
 
 impl Amount {
-    /// Parses a size.
-    ///
-    /// # Errors
-    /// The expected form.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let clean = text.trim();
         let bad = || {
             format!(

@@ -105,7 +105,7 @@ impl Grower<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preset;
+    use crate::personality::preset;
     use crate::seeded_random::gamma_cdf;
 
     /// Mean and shape of the sizes in the paper's sets, checked by the Kolmogorov-Smirnov test

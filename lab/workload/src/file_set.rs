@@ -25,7 +25,6 @@ const EXISTS: u32 = 1 << 31;
 /// A thread is opening, creating, deleting or examining the file.
 const BUSY: u32 = 1 << 30;
 
-/// One file set.
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) spec: FileSetSpec,
@@ -111,10 +110,11 @@ impl FileSet {
 
     /// The file sets as [`Self::fill`] created them with the same seed, after they were mounted
     /// again.
-    ///
-    /// # Errors
-    /// The directory of a set does not exist.
-    pub fn reopen(dir: &Path, personality: &Personality, seed: u64) -> Result<Self, WorkloadError> {
+    pub(crate) fn reopen(
+        dir: &Path,
+        personality: &Personality,
+        seed: u64,
+    ) -> Result<Self, WorkloadError> {
         let mut files = Self::planned(seed);
         for (spec, purpose) in personality.sets.iter().zip(0..) {
             files.sets.push(Set::open_root(dir, spec, Tree::grow(spec, seed, purpose))?);
@@ -319,7 +319,7 @@ impl Set {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preset;
+    use crate::personality::preset;
 
     fn laid(prealloc: f64) -> (tempfile::TempDir, FileSet) {
         let dir = tempfile::tempdir().unwrap();

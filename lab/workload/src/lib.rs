@@ -25,18 +25,14 @@ mod seeded_random;
 pub mod study;
 mod wml;
 
-pub use config_text::{Amount, TextError, at};
+pub use config_text::TextError;
 pub use error::WorkloadError;
 pub use file_set::{FileSet, Filled};
 pub use listing::{Listed, describe, list};
 pub use named::{NamedError, named};
-pub use personality::{
-    FileSetSpec, FileSlot, Flow, FlowStep, PaceUnit, Personality, Preset, SizeSpec, StepAction,
-    preset, presets,
-};
+pub use personality::{Personality, Preset, presets};
 pub use run::{Load, RunOptions, run};
 pub use run_counts::{CpuUse, Latency, OpCount, Outcome};
-pub use seeded_random::SeededRandom;
 
 /// Entry points for fuzzing: any bytes are parsed as a personality.
 pub mod fuzzing {

@@ -3,7 +3,8 @@
 use seekless_report::Unit;
 use serde::Serialize;
 
-use crate::{NamedError, Personality, SizeSpec, named, presets};
+use crate::personality::SizeSpec;
+use crate::{NamedError, Personality, named, presets};
 
 /// A built-in workload in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]

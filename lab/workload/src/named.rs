@@ -3,32 +3,20 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{Personality, TextError, preset, presets};
+use crate::personality::preset;
+use crate::{Personality, TextError, presets};
 
 /// Why there is no workload of a name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum NamedError {
-    /// Neither a built-in workload nor a file.
     #[error("'{name}' is neither a file nor a workload; there are: {known}")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The built-in workloads.
-        known: String,
-    },
-    /// The file cannot be read.
+    Unknown { name: String, known: String },
     #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The host's error.
-        source: io::Error,
-    },
-    /// The file is no text.
+    Read { path: PathBuf, source: io::Error },
     #[error("{} is no text", .0.display())]
     NoText(PathBuf),
-    /// The text is no workload.
     #[error(transparent)]
     Text(#[from] TextError),
 }

@@ -94,7 +94,6 @@ pub struct Outcome {
     pub cpu: CpuUse,
 }
 
-/// The counts of one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) count: u64,

@@ -7,22 +7,21 @@ use rand_pcg::rand_core::{RngCore as _, SeedableRng as _};
 /// A random generator. Each purpose has its own, so that one more number for one purpose changes
 /// nothing for the others.
 #[derive(Clone, Debug)]
-pub struct SeededRandom(Pcg64Mcg);
+pub(crate) struct SeededRandom(Pcg64Mcg);
 
 impl SeededRandom {
     /// The generator for purpose number `purpose` of a seed.
-    #[must_use]
-    pub fn new(seed: u64, purpose: u64) -> Self {
+    pub(crate) fn new(seed: u64, purpose: u64) -> Self {
         Self(Pcg64Mcg::seed_from_u64(seed ^ purpose.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
     /// A number from 0 to less than 1, evenly distributed.
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A number from 0 to less than `n`, evenly distributed; 0 if `n` is 0.
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(n) * u128::from(self.0.next_u64())) >> 64) as u64
     }
 
@@ -34,7 +33,7 @@ impl SeededRandom {
 
     /// A gamma-distributed number with this mean and shape, both above 0 (Marsaglia and Tsang,
     /// 2000).
-    pub fn gamma(&mut self, mean: f64, shape: f64) -> f64 {
+    pub(crate) fn gamma(&mut self, mean: f64, shape: f64) -> f64 {
         if shape < 1.0 {
             // Gamma(a) is Gamma(a + 1) times U^(1/a); the means are a and a + 1.
             let lifted = self.gamma(shape + 1.0, shape + 1.0);
@@ -56,7 +55,7 @@ impl SeededRandom {
     }
 
     /// Fills `bytes` with data that cannot be compressed.
-    pub fn fill(&mut self, bytes: &mut [u8]) {
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
 }

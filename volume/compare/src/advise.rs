@@ -1,11 +1,12 @@
-//! Is there anything to gain, by what, how surely, and what would help instead? Tries systems fold by fold
-//! (`rolling`), chooses among them by the earlier folds alone, and checks the choice on the later ones.
+//! Does a learned layout pay, which one, how certain is the gain, and which other change would
+//! help? Tries systems fold by fold (`rolling`), chooses among them by the earlier folds only, and
+//! checks the choice on the later folds.
 
 use std::ops::Range;
 
 use seekless_disk::DeviceSpec;
 use seekless_learn::Policy;
-use seekless_sim::{DayCosts, Replay};
+use seekless_sim::DayCosts;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
@@ -14,13 +15,13 @@ use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
 use crate::lap::Lap;
 use crate::outcome::{Day, TraceFacts};
-use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
+use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, System};
 
 /// A gain below this is not worth a change: two per cent of disk time.
 pub const WORTH: f64 = 0.02;
 
-/// What is asked.
+/// The question.
 #[derive(Clone, Debug)]
 pub struct AdviseOptions {
     /// How the trace is read and cut.
@@ -33,17 +34,17 @@ pub struct AdviseOptions {
     pub others: Vec<DeviceSpec>,
 }
 
-/// What kind of change a system is.
+/// Kind of change that a system is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// None: the system as it is.
+    /// None: the current system.
     None,
     /// A learned layout.
     Layout,
-    /// A learned layout that knows the future: no real choice.
+    /// A layout from perfect foresight: no real choice.
     Foresight,
-    /// More RAM, read-ahead, another scheduler: no layout learned.
+    /// More RAM, more read-ahead, or another scheduler; no layout.
     Setting,
     /// Another device in the disk's place.
     Device,
@@ -51,7 +52,7 @@ pub enum Change {
     DeviceLayout,
 }
 
-/// A system tried, and what came of it.
+/// A system that was tried, and its results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tried {
     /// Its name.
@@ -68,11 +69,14 @@ pub struct Tried {
     pub scheduler: String,
     /// Size of the optimized area; none without a learned layout.
     pub optimized_bytes: Option<u64>,
-    /// Folds from one plan to the next; none without a learned layout, and none where it judges itself.
+    /// Folds from one plan to the next; none without a learned layout, and none if the system
+    /// judges itself.
     pub replan_folds: Option<u32>,
-    /// Disk time saved over the folds that choose, moving counted, with the range for the held-out ones.
+    /// Disk time saved over the folds that choose, with moving counted, and its range for the
+    /// held-out folds.
     pub saves_busy: Gain,
-    /// Joules saved over the folds that choose, moving counted, with the range for the held-out ones.
+    /// Joules saved over the folds that choose, with moving counted, and its range for the held-out
+    /// folds.
     pub saves_energy: Gain,
     /// Disk time saved over the held-out folds.
     pub held_out_saves_busy: f64,
@@ -82,7 +86,7 @@ pub struct Tried {
     pub total: Lap,
     /// Fold by fold, the first included.
     pub laps: Vec<Lap>,
-    /// Day by day, where it judges itself.
+    /// Day by day, if the system judges itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Day>,
 }
@@ -91,15 +95,17 @@ pub struct Tried {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// A learned layout pays: the whole range lies above what a change is worth, and the held-out folds agree.
+    /// A learned layout pays: the whole range is above the least useful gain, and the held-out
+    /// folds agree.
     Worth,
-    /// It pays on the whole, but the range reaches below what a change is worth, or the held-out folds disagree.
+    /// It pays on average, but the range reaches below the least useful gain, or the held-out folds
+    /// disagree.
     Unsure,
     /// It does not pay.
     NoGain,
 }
 
-/// The whole answer: schema `seekless.advise/1`.
+/// The answer: schema `seekless.advise/1`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// `seekless.advise/1`.
@@ -114,30 +120,27 @@ pub struct Advice {
     pub queue_depth: Option<u32>,
     /// Requests of each fold.
     pub fold_requests: Vec<u64>,
-    /// Days of each fold; zeroes where the trace is cut by requests.
+    /// Days of each fold; zeroes if the trace is cut by requests.
     pub fold_days: Vec<u64>,
-    /// Last folds that no choice has seen.
+    /// Last folds, which no choice has seen.
     pub held_out_folds: usize,
-    /// Share of the disk's time that goes into moving the arm and waiting for the platter; the rest is transfer.
+    /// Share of disk time in seeks and rotational waits; the rest is transfer.
     pub positioning_share: f64,
-    /// Share that the planner would save if it knew each fold beforehand, the moving of data not counted.
+    /// Share that the planner would save if it knew each fold in advance; moving is not counted.
     pub foresight_share: f64,
     /// The answer in a word.
     pub verdict: Verdict,
-    /// Index in `tried` of the learned layout chosen; none where none saves anything.
+    /// Index in `tried` of the chosen learned layout; none if no layout saves anything.
     pub choice: Option<usize>,
     /// The answer in sentences.
     pub sentences: Vec<String>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Every system tried; the first is the system as it is.
+    /// All systems that were tried; the first is the current system.
     pub tried: Vec<Tried>,
 }
 
-/// Tries everything on the trace, and says what it comes to.
-///
-/// # Errors
-/// Where the trace cannot be read, is empty or too short to be cut, or does not fit the disk.
+/// Tries all systems on the trace, and judges the results.
 pub fn advise(
     source: &Source,
     options: &AdviseOptions,
@@ -145,7 +148,7 @@ pub fn advise(
 ) -> Result<Advice, StudyError> {
     options.policies.iter().try_for_each(check)?;
     let mut changes = Vec::new();
-    let (systems, rolled) = rolling(
+    let (systems, rolled) = roll(
         source,
         &options.rolling,
         |facts, capacity| {
@@ -158,15 +161,15 @@ pub fn advise(
     Ok(judge(options, &changes, &systems, rolled))
 }
 
-/// Of so many folds, those that choose, and how many behind them are left out. The first is nobody's: there was nothing
-/// to learn from.
+/// The folds that choose, of `folds`, and the number of held-out folds after them. The first fold
+/// counts for nothing: no system has learned before it.
 pub(crate) fn chooses(folds: usize) -> (Range<usize>, usize) {
     let judged = folds.saturating_sub(1);
     let held_out = if judged >= 3 { (judged / 4).max(1) } else { 0 };
     (1..1 + judged - held_out, held_out)
 }
 
-/// What a system saves against the first one, over the folds that choose and over those left out.
+/// Savings against the first system, over the folds that choose and over the held-out folds.
 struct Scale<'a> {
     base: &'a [Lap],
     chooses: Range<usize>,
@@ -174,13 +177,13 @@ struct Scale<'a> {
 }
 
 impl Scale<'_> {
-    /// A cost saved over the folds that choose, with the range for those left out.
+    /// Savings over the folds that choose, with the range for the held-out folds.
     fn estimate(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> Gain {
         let cost = |laps: &[Lap]| laps[self.chooses.clone()].iter().map(of).collect::<Vec<f64>>();
         Gain::estimate(&cost(self.base), &cost(laps), self.held_out.max(1))
     }
 
-    /// A cost saved over the folds left out.
+    /// Savings over the held-out folds.
     fn left_out(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> f64 {
         let sum = |laps: &[Lap]| laps[self.chooses.end..].iter().map(of).sum();
         saved(sum(self.base), sum(laps))
@@ -209,7 +212,7 @@ impl Scale<'_> {
     }
 }
 
-/// The learned layout that saves most, where one saves anything, and what that comes to.
+/// The learned layout that saves most, if any saves, and the verdict.
 fn choose(tried: &[Tried], held_out: usize) -> (Option<usize>, Verdict) {
     let choice = (0..tried.len())
         .filter(|&i| tried[i].change == Change::Layout && tried[i].saves_busy.share > 0.0)
@@ -224,33 +227,32 @@ fn choose(tried: &[Tried], held_out: usize) -> (Option<usize>, Verdict) {
     (choice, verdict)
 }
 
-/// Chooses by the earlier folds, checks on the later ones.
+/// Chooses by the earlier folds, and checks on the later folds.
 fn judge(
     options: &AdviseOptions,
     changes: &[Change],
     systems: &[System],
-    rolled: Rolling,
+    rolled: Rolled,
 ) -> Advice {
     let (chooses, held_out) = chooses(rolled.folds.len());
-    let scale = Scale { base: &rolled.laps[0], chooses, held_out };
-    let results = rolled.laps.iter().zip(&rolled.days);
+    let laps = rolled.laps();
+    let scale = Scale { base: &laps[0], chooses, held_out };
+    let results = laps.iter().zip(&rolled.runs);
     let tried: Vec<Tried> = systems
         .iter()
         .zip(changes)
         .zip(results)
-        .map(|((system, change), (laps, days))| scale.tried(system, *change, laps, days))
+        .map(|((system, change), (laps, run))| scale.tried(system, *change, laps, &run.days()))
         .collect();
     let (choice, verdict) = choose(&tried, held_out);
     let now = &tried[0].total;
     let foresight = tried.iter().find(|t| t.change == Change::Foresight);
+    let (replay, queue_depth) = rolled.replay_words();
     let mut advice = Advice {
         schema: "seekless.advise/1",
         disk: options.host.disk.name().to_owned(),
-        replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
-        queue_depth: match rolled.replay {
-            Replay::Closed { depth } => Some(depth),
-            Replay::Open => None,
-        },
+        replay,
+        queue_depth,
         fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: held_out,

@@ -1,4 +1,4 @@
-//! An advice in plain sentences. Decides nothing.
+//! Advice in plain sentences.
 
 use crate::advise::{Advice, Change, Tried, Verdict, WORTH};
 use crate::estimate::Gain;
@@ -21,18 +21,18 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     let now = &advice.tried[0].total;
     if now.busy_s <= 0.0 {
         out.push(
-            "The disk has next to nothing to do: RAM answers everything. Don't bother.".into(),
+            "The disk is almost idle, because RAM answers everything: nothing can be gained."
+                .into(),
         );
         return out;
     }
     out.push(format!(
-        "Of the disk's time, {} goes into moving the arm and waiting for the platter; the rest is transfer, of what was \
-         read ahead too.",
+        "Seeks and rotational waits take {} of the disk's time; the rest is transfer, with read-ahead.",
         percent(advice.positioning_share)
     ));
     out.push(format!(
-        "A layout that knew each fold beforehand, beside those before it, would save {}, the moving of data not \
-         counted: what is there for this planner to find.",
+        "A layout with perfect foresight of each fold would save {}, moving not counted: the most that this planner \
+         can find.",
         percent(advice.foresight_share)
     ));
     let days: u64 = advice.fold_days.iter().rev().take(advice.held_out_folds).sum();
@@ -45,8 +45,8 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     let chosen = advice.choice.map(|i| &advice.tried[i]);
     if !advice.tried.iter().any(|t| t.change == Change::Layout) {
         out.push(format!(
-            "No layout was tried: beside what the trace reaches, {} has no room for an optimized area. Name a larger \
-             disk to see what one would save.",
+            "No layout was tried, because {} has no room for an optimized area beside the trace. Name a larger disk to \
+             see the savings of a layout.",
             advice.disk
         ));
         out.extend(instead(advice));
@@ -70,8 +70,7 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
                 )
             });
             out.push(format!(
-                "No gain here: with the moving of data counted, no learned layout saves {} of the disk's \
-                 time. Don't bother.{best}",
+                "No gain here: with moving counted, no learned layout saves {} of the disk's time.{best}",
                 percent(WORTH)
             ));
         }
@@ -87,18 +86,18 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
             ));
             if advice.held_out_folds > 0 {
                 out.push(format!(
-                    "On {folds}, which the choice has not seen, it saved {}.",
+                    "On {folds}, which the choice did not see, it saved {}.",
                     percent(t.held_out_saves_busy)
                 ));
             } else {
-                out.push("The trace is too short to check this on days left out.".to_owned());
+                out.push("The trace is too short to check this on held-out days.".to_owned());
             }
         }
     }
     out
 }
 
-/// What else helps, best first.
+/// Other changes that help, best first.
 fn instead(advice: &Advice) -> Vec<String> {
     let mut others: Vec<&Tried> = advice
         .tried
@@ -121,7 +120,7 @@ fn instead(advice: &Advice) -> Vec<String> {
     for t in advice.tried.iter().filter(|t| t.change == Change::Setting) {
         if t.saves_busy.share < WORTH && t.saves_energy.share >= WORTH {
             out.push(format!(
-                "{} saves {} of the joules; a request then takes {:.1} ms in the mean instead of {:.1}.",
+                "{} saves {} of the joules; the mean response time is then {:.1} ms instead of {:.1}.",
                 t.system,
                 percent(t.saves_energy.share),
                 t.total.response_ms,
@@ -138,8 +137,8 @@ fn instead(advice: &Advice) -> Vec<String> {
     let moved = advice.trace.reads + advice.trace.writes;
     if moved > 0 && advice.trace.writes * 2 > moved {
         out.push(format!(
-            "{} of the requests are writes, which copies do not help: look at what writes (noatime, a longer commit \
-             interval, a larger journal, fewer fsyncs).",
+            "{} of the requests are writes, which copies do not help. Reduce the writes: noatime, a longer commit \
+             interval, a larger journal, fewer fsyncs.",
             percent(advice.trace.writes as f64 / moved as f64)
         ));
     }

@@ -1,4 +1,5 @@
-//! The systems that `advise` tries on a trace: the system as it is, learned layouts, more of what it has, other devices.
+//! The systems that `advise` tries on a trace: the current system, learned layouts, other settings,
+//! and other devices.
 
 use seekless_block::{Bytes, Duration, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
@@ -13,21 +14,23 @@ use crate::system::{Learning, System};
 /// Sizes are rounded up to a multiple of this.
 pub(crate) const STEP: u64 = 16 << 20;
 
-/// Whether a policy plans when it sees fit, or before every fold.
+/// True if a policy plans by itself or before every fold.
 fn plans_by_itself(policy: &Policy) -> bool {
     matches!(policy.name(), PolicyName::Judged | PolicyName::Oracle)
 }
 
-/// Whether a policy has an area of a size to choose, in a place that the first fold tells: others cannot be tried fold by fold.
+/// Refuses policies that cannot be tried fold by fold: their area has no size to choose, or the
+/// first fold decides its place.
 pub(crate) fn check(policy: &Policy) -> Result<(), StudyError> {
     if policy.has_area() && policy.name() != PolicyName::OuterZone {
         return Ok(());
     }
-    let why = "is for `simulate` alone: the policies that can be planned fold by fold are borg, judged, oracle, organ-pipe, buckets, lazy, cylinder-shuffle and block-shuffle";
+    let why = "works only in `simulate`: the policies that can plan fold by fold are borg, judged, oracle, organ-pipe, buckets, lazy, cylinder-shuffle and block-shuffle";
     Err(StudyError::Policy { policy: *policy, why })
 }
 
-/// The systems to be tried on a trace with this footprint, on this many sectors; the first is the system as it is.
+/// The systems to try on a trace with this footprint, on `capacity` sectors; the first is the
+/// current system.
 pub(crate) fn systems(
     options: &AdviseOptions,
     facts: &TraceFacts,
@@ -52,7 +55,6 @@ pub(crate) fn systems(
 fn layout(vanilla: &System, size: u64, policy: Policy, every: u32) -> System {
     let optimized = Bytes(size);
     let text = policy.to_string();
-    // No real choice: it knows the future.
     let name = text.strip_prefix("oracle").map(|rest| format!("foresight{rest}"));
     let name = format!("{} {optimized}", name.unwrap_or(text));
     let name = if every > 1 { format!("{name}, every {every}") } else { name };
@@ -60,7 +62,8 @@ fn layout(vanilla: &System, size: u64, policy: Policy, every: u32) -> System {
     System { name, learning: Some(learning), ..vanilla.clone() }
 }
 
-/// Learned layouts: of each size by policies that are told when to plan, of the largest by the others.
+/// Learned layouts: of each size for policies with a fixed interval, of the largest size for the
+/// others.
 fn layouts(options: &AdviseOptions, vanilla: &System, sizes: &[u64]) -> Vec<(Change, System)> {
     let (by_themselves, told): (Vec<Policy>, Vec<Policy>) =
         options.policies.iter().partition(|p| plans_by_itself(p));
@@ -81,7 +84,7 @@ fn layouts(options: &AdviseOptions, vanilla: &System, sizes: &[u64]) -> Vec<(Cha
     all
 }
 
-/// More RAM, more read-ahead, another scheduler, platters that stop.
+/// More RAM, more read-ahead, another scheduler, spin-down.
 fn settings(options: &AdviseOptions, vanilla: &System) -> Vec<System> {
     let host = &options.host;
     let more = Bytes(host.cache.0.max(STEP) * 4);
@@ -107,7 +110,7 @@ fn settings(options: &AdviseOptions, vanilla: &System) -> Vec<System> {
     all
 }
 
-/// Other devices in the disk's place; with a layout where one pays by the operation.
+/// Other devices instead of the disk; also with a layout if operations have a price.
 fn devices(
     options: &AdviseOptions,
     vanilla: &System,
@@ -123,7 +126,7 @@ fn devices(
             ..vanilla.clone()
         };
         let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
-        // What one pays for by the operation may be worth a layout even where time is not.
+        // Fewer priced operations may be worth a layout, even if the time saved is not.
         let size = sizes.last().filter(|&&s| s <= room && disk.priced().is_some());
         let policy = options.policies.iter().find(|p| !plans_by_itself(p));
         if let (Some(&size), Some(policy)) = (size, policy) {

@@ -1,4 +1,4 @@
-//! Why a comparison failed, in words for the person who asked for it.
+//! Errors of a comparison, for the user.
 
 use seekless_block::Bytes;
 use seekless_disk::RangeError;
@@ -14,7 +14,7 @@ pub enum StudyError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// There is nothing in the trace.
+    /// The trace has no requests.
     #[error("{path} holds no requests")]
     Empty {
         /// The trace.
@@ -25,12 +25,12 @@ pub enum StudyError {
     NoSuchDevice {
         /// The trace.
         path: String,
-        /// What was asked.
+        /// The name asked for.
         device: String,
-        /// What there is.
+        /// The devices in the trace.
         names: String,
     },
-    /// Training takes everything.
+    /// Training takes all requests.
     #[error(
         "training takes all {requests} requests: nothing is left to measure; lower the share to train"
     )]
@@ -38,7 +38,7 @@ pub enum StudyError {
         /// Requests in the trace.
         requests: u64,
     },
-    /// There is nothing to cut into folds.
+    /// The trace has too few requests for folds.
     #[error("{path} holds too few requests ({requests}) to learn from some and judge by others")]
     TooShort {
         /// The trace.
@@ -51,25 +51,25 @@ pub enum StudyError {
     Disk(#[from] RangeError),
     /// The disk is too small for the trace.
     #[error(
-        "{path} reaches sector {end} with its devices ({devices}) end to end, and with an optimized area of {area} that needs {need}; disk {disk} has {has}. Choose a larger disk, one device of the trace, or a smaller area"
+        "{path} ends at sector {end}, with its devices ({devices}) end to end. With an optimized area of {area} it needs {need}; disk {disk} has {has}. Choose a larger disk, one device of the trace, or a smaller area"
     )]
     DiskTooSmall {
         /// The trace.
         path: String,
         /// Its highest sector.
         end: u64,
-        /// Its devices.
+        /// Number of its devices.
         devices: u64,
         /// The area.
         area: Bytes,
-        /// What both need.
+        /// Size of the trace and the area.
         need: Bytes,
         /// The disk's name.
         disk: String,
         /// Its size.
         has: Bytes,
     },
-    /// The disk has no room beside the trace.
+    /// The disk has no space beside the trace.
     #[error(
         "{path} fills disk {disk}: no room for an optimized area, and nothing to tune; choose a larger disk or one device of the trace"
     )]
@@ -84,15 +84,15 @@ pub enum StudyError {
     Policy {
         /// The policy.
         policy: Policy,
-        /// Why not, and what can be tried.
+        /// Reason, and the policies that can be tried.
         why: &'static str,
     },
-    /// The simulation could not go on.
+    /// The simulation failed.
     #[error("policy {policy}")]
     Run {
-        /// Under which policy.
+        /// The policy.
         policy: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: SimError,
     },

@@ -1,12 +1,12 @@
-//! How far a gain seen over some days can be trusted for other days: the ratio estimator, with its spread from
-//! leaving each day out in turn (the jackknife; Quenouille 1956, Tukey 1958), and Student's t for the range.
+//! The range of a gain on other days than those measured: a ratio estimator, its spread from the
+//! jackknife (each day left out in turn; Quenouille 1956, Tukey 1958), and Student's t.
 
 use serde::Serialize;
 
-/// A share saved, and between which bounds it may lie over as many folds as `ahead` says.
+/// A share saved, and its bounds for a number of further folds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gain {
-    /// Share of the baseline's cost that is saved; negative where it costs more.
+    /// Share of the baseline's cost that is saved; negative if the cost is higher.
     pub share: f64,
     /// Lower bound of the range.
     pub low: f64,
@@ -14,8 +14,8 @@ pub struct Gain {
     pub high: f64,
 }
 
-/// Student's t that 95% of values do not exceed, by degrees of freedom from 1 on: the range between minus and plus
-/// this holds 90%.
+/// 95% quantiles of Student's t, by degrees of freedom from 1 on. Between minus and plus this value
+/// lie 90%.
 const T95: [f64; 30] = [
     6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771,
     1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706,
@@ -23,12 +23,11 @@ const T95: [f64; 30] = [
 ];
 
 impl Gain {
-    /// What `cost` saves against `base`, fold by fold, and the 90% range for `ahead` further folds. With fewer than two
-    /// folds nothing is known of the spread: the range is everything.
+    /// The savings of `cost` against `base`, fold by fold, and the 90% range for `ahead` further
+    /// folds. With fewer than two folds the spread is unknown, and the range is unlimited.
     ///
     /// # Panics
-    /// Where the slices differ in length: a bug of the caller.
-    #[must_use]
+    /// The slices differ in length: a bug of the caller.
     pub fn estimate(base: &[f64], cost: &[f64], ahead: usize) -> Self {
         assert_eq!(base.len(), cost.len());
         let (all_base, all_cost): (f64, f64) = (base.iter().sum(), cost.iter().sum());
@@ -41,7 +40,7 @@ impl Gain {
             base.iter().zip(cost).map(|(b, c)| saved(all_base - b, all_cost - c)).collect();
         let mean = without.iter().sum::<f64>() / k as f64;
         let squares: f64 = without.iter().map(|g| (g - mean).powi(2)).sum();
-        // Variance of the estimate, and from it that of one fold.
+        // Variance of the estimate, and of one fold.
         let of_estimate = squares * (k - 1) as f64 / k as f64;
         let of_fold = of_estimate * k as f64;
         let t = T95.get(k - 2).copied().unwrap_or(1.645);
@@ -50,7 +49,7 @@ impl Gain {
     }
 }
 
-/// Share of `base` that `cost` saves; 0 where there is no base.
+/// Share of `base` that `cost` saves; 0 without a base.
 pub(crate) fn saved(base: f64, cost: f64) -> f64 {
     if base > 0.0 { 1.0 - cost / base } else { 0.0 }
 }
@@ -82,7 +81,8 @@ mod tests {
         assert_eq!((g.share, g.low, g.high), (0.5, f64::NEG_INFINITY, 1.0));
     }
 
-    /// Nine of ten ranges hold what comes: drawn from a known distribution, seed printed on failure.
+    /// Nine of ten ranges hold the later values: drawn from a known distribution, seed printed on
+    /// failure.
     #[test]
     fn nine_ranges_of_ten_hold_what_comes() {
         for seed in 1..=3u64 {

@@ -1,5 +1,5 @@
-//! Where a trace is cut: into folds of days, where it has enough of them, else of requests; or in two, a part to learn from and
-//! a part that is measured.
+//! Cuts a trace into folds of days, or of requests if there are too few days; or into two parts:
+//! one for training, one that is measured.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,27 @@ use seekless_trace::Record;
 
 use crate::outcome::{Split, TraceFacts};
 
-/// Fewer days than this tell too little of one another: the trace is cut by requests.
+/// With fewer days, one day tells too little about the next: the trace is cut by requests.
 const DAYS_MIN: usize = 4;
-/// Of a measured part with fewer days, so many parts are judged as if they were days.
+/// A measured part with fewer days is judged in this number of parts, as if they were days.
 const JUDGED_PARTS: u64 = 12;
 
-/// How a trace is to be cut.
+/// How to cut a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cutting {
-    /// Into so many folds at most, at least 2; every system serves all of them.
+    /// Into at most this number of folds, at least 2; every system serves all of them.
     Folds(u32),
-    /// In two: this share of the days, or of the requests, is learned from and not served; the rest is measured.
+    /// Into two: this share of the days, or of the requests, trains the policies and is not served.
+    /// The rest is measured.
     Train(f64),
 }
 
-/// A stretch of the trace.
+/// A part of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fold {
-    /// Requests in it.
+    /// Number of requests.
     pub(crate) requests: u64,
-    /// Days in it; 0 where the trace is cut by requests.
+    /// Days; 0 if the trace is cut by requests.
     pub(crate) days: u64,
 }
 
@@ -56,9 +57,9 @@ impl Days {
 pub(crate) struct Cut {
     pub(crate) folds: Vec<Fold>,
     by: By,
-    /// The first fold is learned from and not served.
+    /// The first fold trains the policies, and is not served.
     pub(crate) trains: bool,
-    /// Whether what is judged is judged by days.
+    /// Judging goes by days, not by parts.
     judged_by_days: bool,
 }
 
@@ -71,8 +72,8 @@ enum By {
 }
 
 impl Cut {
-    /// At most `most` folds of whole days with nearly equally many days each, where there are enough; else of
-    /// nearly equally many requests.
+    /// At most `most` folds of nearly equal length: of whole days if there are enough days, else of
+    /// requests.
     pub(crate) fn folds(facts: &TraceFacts, days: &Days, most: u32) -> Self {
         let most = most.max(2) as usize;
         if days.0.len() >= DAYS_MIN {
@@ -101,7 +102,8 @@ impl Cut {
         Self { folds, by: By::Index(starts), trains: false, judged_by_days: false }
     }
 
-    /// Two folds: the first is `share` of the days, where the trace counts at least two, else of the requests.
+    /// Two folds: the first has `share` of the days if the trace has at least two days, else of the
+    /// requests.
     pub(crate) fn train(facts: &TraceFacts, days: &Days, share: f64) -> (Self, Split) {
         let (total, counted) = (facts.requests, facts.days as usize);
         let by_days = counted > 1 && share > 0.0 && share < 1.0;
@@ -136,7 +138,7 @@ impl Cut {
         self.folds.len().saturating_sub(1)
     }
 
-    /// The fold of the `index`-th request, which is of `day`.
+    /// The fold of request `index`, on `day`.
     pub(crate) fn fold(&self, index: u64, day: u64) -> usize {
         let (starts, at) = match &self.by {
             By::Day(starts) => (starts, day),
@@ -145,8 +147,8 @@ impl Cut {
         starts.partition_point(|&s| s <= at).saturating_sub(1)
     }
 
-    /// The day, or the part, that the `index`-th request is judged with, which is of `day` and of `fold`. Where the first fold
-    /// trains, they count from one: a plan is made before the first of them.
+    /// The day or part with which request `index`, of `day` and `fold`, is judged. If the first
+    /// fold trains, they count from one: the policy plans before the first of them.
     pub(crate) fn judged_day(&self, index: u64, day: u64, fold: usize) -> u64 {
         if !self.trains {
             return if self.judged_by_days { day } else { fold as u64 };

@@ -1,4 +1,4 @@
-//! The pass ahead of the run: where areas lie, the plans of an oracle, and free space are known before the first request.
+//! The pass before the run: finds places of areas, the plans of an oracle, and free space.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,22 +12,22 @@ use crate::replicas::Touched;
 use crate::rolling::{AssumedFree, Learners, RollingStage, Stop, Tell, Trip, area_of, plan_of};
 use crate::system::System;
 
-/// What is known before the first request is served.
+/// Facts known before the first request is served.
 #[derive(Debug, Default)]
 pub(crate) struct Foreseen {
     /// An oracle's plans, by system and fold.
     pub(crate) plans: BTreeMap<(usize, usize), Plan>,
-    /// By system, the first sector of its area, where that is learned.
+    /// By system, the first sector of its area, if that is learned.
     pub(crate) area_at: Vec<Option<Lba>>,
-    /// All reads, where a policy is told of them.
+    /// All reads, if a policy knows them.
     pub(crate) reads: seekless_learn::Foreseen,
-    /// What is free, for systems with replicas.
+    /// Free space, for systems with replicas.
     pub(crate) free: Vec<Extent>,
-    /// What a reader should know of it.
+    /// A note for the reader.
     pub(crate) note: Option<String>,
 }
 
-/// Whether the area of a policy lies where its reads are learned to be.
+/// True if the policy learns the place of its area from reads.
 fn learns_place(policy: &Policy) -> bool {
     policy.name() == PolicyName::OuterZone
         || policy.has_area()
@@ -36,7 +36,7 @@ fn learns_place(policy: &Policy) -> bool {
             && policy.area_at == AreaAt::Median
 }
 
-/// Goes through the trace once, as far as anything is to be known of it.
+/// Reads the trace once, as far as any system needs it.
 pub(crate) fn foresee(
     trip: &Trip<'_>,
     systems: &[System],
@@ -63,13 +63,13 @@ pub(crate) fn foresee(
                 return Ok(ControlFlow::Break(()));
             }
             if trip.cut.trains {
-                // Systems that foresee know the measured part alone.
+                // Systems with foresight know only the measured part.
                 learners.restart(trip);
             }
             (fold, began) = (stop.fold, stop.now);
         }
         if oracles || stop.fold == 0 {
-            // The measured part is foreseen as a whole: nothing of it is forgotten.
+            // The measured part is foreseen as a whole: the learner forgets nothing of it.
             let now = if trip.cut.trains && fold > 0 { began } else { stop.now };
             learners.observe(&Stop { now, ..stop });
         }
@@ -93,7 +93,7 @@ pub(crate) fn foresee(
         let (free, had) = touched.assumed_free(share, seed);
         foreseen.free = free;
         foreseen.note = Some(format!(
-            "the trace discards nothing: {:.0}% of the device is assumed to be free, of what the trace never touches (seed {seed}); asked for were {:.0}%",
+            "the trace discards nothing: {:.0}% of the device, which the trace never touches, is assumed to be free (seed {seed}); {:.0}% were requested",
             had * 100.0,
             share * 100.0
         ));
@@ -112,7 +112,8 @@ impl Foreseen {
                 let plan = plan_of(system, learner, &trip.scan);
                 self.plans.extend(plan.map(|plan| ((i, fold), plan)));
             }
-            // Where it lies is learned from the first fold; by an oracle of the measured part alone, from that.
+            // The place is learned from the first fold; an oracle of the measured part learns it
+            // from that part.
             let its_fold = usize::from(oracle && trip.cut.trains);
             if learns_place(&policy) && fold == its_fold {
                 self.area_at[i] = area_of(system, learner, &trip.scan);

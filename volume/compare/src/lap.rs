@@ -1,10 +1,10 @@
-//! What a system's run over one fold cost.
+//! Costs of a system over one fold.
 
 use seekless_disk::DeviceSpec;
 use seekless_sim::Measured;
 use serde::Serialize;
 
-/// What a system's run over one fold cost.
+/// Costs of a system over one fold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Lap {
     /// Client requests.
@@ -13,9 +13,9 @@ pub struct Lap {
     pub device_ios: u64,
     /// Foreground busy time.
     pub busy_s: f64,
-    /// Of it, moving the arm and waiting for the platter.
+    /// Of this time, seeks and rotational waits.
     pub positioning_s: f64,
-    /// Busy time of moving data before the fold, and of writing home what the write buffer held.
+    /// Busy time of moving data before the fold, and of the destage of the write buffer.
     pub background_busy_s: f64,
     /// Bytes moved.
     pub moved_bytes: u64,
@@ -29,9 +29,9 @@ pub struct Lap {
     pub cache_hits: u64,
     /// Reads answered from a copy.
     pub copy_hits: u64,
-    /// Operations as the provider counts them, those of moving data included; 0 for disks.
+    /// Operations as the provider counts them, with those of moving data; 0 for disks.
     pub operations: u64,
-    /// What they cost, in US dollars; 0 where nobody sends a bill.
+    /// Price of the operations in US dollars; 0 for disks.
     pub operations_usd: f64,
 }
 
@@ -58,7 +58,7 @@ impl Lap {
         }
     }
 
-    /// Laps together; the response time is the mean over all their requests.
+    /// The sum of laps; the response time is the mean over all their requests.
     pub(crate) fn sum(laps: &[Self]) -> Self {
         let mut all = laps.iter().fold(Self::default(), |sum, lap| Self {
             requests: sum.requests + lap.requests,
@@ -79,8 +79,7 @@ impl Lap {
         all
     }
 
-    /// Busy time, moving counted.
-    #[must_use]
+    /// Busy time with moving.
     pub fn all_busy_s(&self) -> f64 {
         self.busy_s + self.background_busy_s
     }

@@ -1,5 +1,5 @@
-//! Systems side by side over the folds of a trace: the same requests under several policies, each trained only on what came
-//! before, each with the same RAM, read-ahead and scheduler, with the movement of data counted.
+//! Systems side by side over the folds of a trace. All serve the same requests, with the same RAM,
+//! read-ahead and scheduler. Each policy learns only from earlier requests. Moved data is counted.
 #![forbid(unsafe_code)]
 
 mod advise;

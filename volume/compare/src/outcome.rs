@@ -1,5 +1,5 @@
-//! What a comparison found, as plain data: the JSON of schema `seekless.simulate/1`. Units stand in the
-//! keys; numbers are raw.
+//! The results of a comparison as plain data: the JSON of schema `seekless.simulate/1`. Units are
+//! in the keys; numbers are not rounded.
 
 use seekless_block::PAGE_BYTES;
 use seekless_disk::{ByState, Operations, VolumeSpec};
@@ -7,10 +7,10 @@ use seekless_learn::{Guard, Ledger};
 use seekless_sim::{DayCosts, Measured};
 use serde::Serialize;
 
-/// What is in a trace.
+/// Facts about a trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TraceFacts {
-    /// As the user named it.
+    /// Its path, as given by the user.
     pub path: String,
     /// Name of its format.
     pub format: String,
@@ -18,13 +18,13 @@ pub struct TraceFacts {
     pub requests: u64,
     /// Reads.
     pub reads: u64,
-    /// Writes, of zeroes too.
+    /// Writes and zeroing writes.
     pub writes: u64,
     /// Bytes read and written.
     pub bytes: u64,
     /// Bytes read or written at least once.
     pub footprint_bytes: u64,
-    /// From the first arrival to the last; none where the trace has no times.
+    /// From the first arrival to the last; none if the trace has no times.
     pub span_s: Option<f64>,
     /// Whether it has arrival times.
     pub has_times: bool,
@@ -32,29 +32,29 @@ pub struct TraceFacts {
     pub has_processes: bool,
     /// Devices, laid end to end on the simulated disk.
     pub devices: u64,
-    /// Days with requests; 0 where the trace does not count days.
+    /// Days with requests; 0 if the trace does not count days.
     pub days: u64,
-    /// Malformed records passed over.
+    /// Malformed records, skipped.
     pub skipped: u64,
 }
 
-/// What was learned from, and what was measured.
+/// The trained part and the measured part.
 #[derive(Clone, Debug, Serialize)]
 pub struct Split {
     /// `days` or `requests`.
     pub by: String,
-    /// Days in the trace; 0 where it has none.
+    /// Days in the trace; 0 if it has none.
     pub days: u64,
-    /// Days learned from.
+    /// Days of training.
     pub train_days: u64,
-    /// Requests learned from.
+    /// Requests of training.
     pub train_requests: u64,
     /// Requests measured.
     pub measured_requests: u64,
 }
 
 impl Split {
-    /// All of a trace is measured.
+    /// The whole trace is measured.
     pub(crate) fn all(facts: &TraceFacts) -> Self {
         Self {
             by: "requests".to_owned(),
@@ -84,47 +84,47 @@ pub struct ResponseMs {
 /// Energy in joules, modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct EnergyJoules {
-    /// Everything: the others together.
+    /// The sum of all others.
     pub total: f64,
     /// Moving the arm for clients.
     pub seek: f64,
     /// Waiting for the platter and transferring, for clients.
     pub rotation_transfer: f64,
-    /// Nothing to do, from the first request to the last completion.
+    /// Without work, from the first request to the last completion.
     pub idle: f64,
-    /// Nothing to do, at a lower level of idling, platters turning.
+    /// Without work, at a lower level of idling; the platters turn.
     pub low_idle: f64,
     /// Stopping the platters.
     pub spin_down: f64,
-    /// Platters at rest.
+    /// Platters stopped.
     pub standby: f64,
-    /// Bringing the platters up to speed, and leaving lower levels of idling, for clients.
+    /// Platters speeding up, and leaving lower levels of idling, for clients.
     pub spin_up: f64,
     /// Reconfiguration.
     pub background: f64,
 }
 
-/// A number for each state a drive can be in.
+/// A number for each state of a drive.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct States {
     /// Moving the arm.
     pub seek: f64,
-    /// Waiting for the platter, transferring, and what the controller takes.
+    /// Waiting for the platter, transferring, and controller overhead.
     pub rotation_transfer: f64,
-    /// Nothing to do.
+    /// Without work.
     pub idle: f64,
-    /// Nothing to do, at a lower level of idling, platters turning.
+    /// Without work, at a lower level of idling; the platters turn.
     pub low_idle: f64,
     /// Stopping the platters.
     pub spin_down: f64,
-    /// Platters at rest.
+    /// Platters stopped.
     pub standby: f64,
-    /// Bringing the platters up to speed, and leaving lower levels of idling.
+    /// Platters speeding up, and leaving lower levels of idling.
     pub spin_up: f64,
 }
 
 impl States {
-    /// Each as `number` has it.
+    /// Makes each number from the state's value.
     pub fn new<T: Copy>(by: &ByState<T>, number: impl Fn(T) -> f64) -> Self {
         Self {
             seek: number(by.seek),
@@ -138,7 +138,7 @@ impl States {
     }
 }
 
-/// Operations as the provider counts them, of the measured requests and of moving data.
+/// Operations as the provider counts them, for the measured requests and for moving data.
 #[derive(Clone, Debug, Serialize)]
 pub struct OperationCount {
     /// Those that read.
@@ -149,16 +149,16 @@ pub struct OperationCount {
     pub background: u64,
 }
 
-/// What a priced device costs, in US dollars.
+/// The price of a device, in US dollars.
 #[derive(Clone, Debug, Serialize)]
 pub struct CostUsd {
     /// Its operations.
     pub operations: f64,
-    /// Holding it for `span_s`: capacity, and rates paid for.
+    /// Holding it for `span_s`: capacity and provisioned rates.
     pub holding: f64,
     /// Both.
     pub total: f64,
-    /// Both, over the client requests, times a million.
+    /// The sum per million client requests.
     pub per_million_requests: f64,
 }
 
@@ -172,16 +172,16 @@ impl CostUsd {
     }
 }
 
-/// Disk busy time of one day: what a system that judges itself answers for.
+/// Disk busy time of one day, for a system that judges itself.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Day {
-    /// The trace's number of it, or which 24 hours of its time; where these are fewer than four, which fold.
+    /// Day number of the trace, or period of 24 hours; with fewer than four days, the fold.
     pub day: u64,
-    /// What vanilla would have taken.
+    /// Busy time that vanilla would have taken.
     pub vanilla_s: f64,
-    /// What clients took.
+    /// Busy time for clients.
     pub busy_s: f64,
-    /// What moving data took.
+    /// Busy time of moving data.
     pub background_busy_s: f64,
 }
 
@@ -196,8 +196,7 @@ impl Day {
         }
     }
 
-    /// Busy time against vanilla's, moving counted; negative where it was more.
-    #[must_use]
+    /// Share of vanilla's busy time that is saved, with moving counted; negative if it took more.
     pub fn saves(&self) -> f64 {
         crate::estimate::saved(self.vanilla_s, self.busy_s + self.background_busy_s)
     }
@@ -263,27 +262,27 @@ pub struct Run {
     pub response_ms: ResponseMs,
     /// Energy.
     pub energy_j: EnergyJoules,
-    /// All of it over the client requests.
+    /// Total energy per client request.
     pub j_per_op: f64,
-    /// Time by state, background work included; together `span_s`, or twice that where two actuators are counted.
+    /// Time by state, with background work; the sum is `span_s`, or twice that for two actuators.
     pub state_s: States,
-    /// How often the platters were stopped.
+    /// Number of times the platters were stopped.
     pub spin_downs: u64,
     /// Operations counted; absent for disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations: Option<OperationCount>,
-    /// What it cost; absent where nobody sends a bill.
+    /// Price; absent for disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<CostUsd>,
-    /// Share of foreground disk I/Os that did not start where the I/O before ended.
+    /// Share of foreground disk I/Os that did not start at the end of the previous I/O.
     pub nonsequential_share: f64,
-    /// Mean distance between the end of an I/O and the start of the next foreground one.
+    /// Mean distance from the end of an I/O to the start of the next foreground I/O.
     pub seek_distance_mean_sectors: f64,
     /// Requests answered from RAM alone.
     pub cache_hits: u64,
     /// Reads answered from a copy.
     pub copy_hits: u64,
-    /// Day by day, where it judges itself; absent for others.
+    /// Day by day, if the policy judges itself; absent for others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Day>,
     /// Under the adaptive policy alone.
@@ -291,9 +290,9 @@ pub struct Run {
     pub adaptive: Option<Adaptive>,
     /// Time from the first request to the last completion, simulated.
     pub span_s: f64,
-    /// Time this computer took.
+    /// Real time of the simulation.
     pub wall_s: f64,
-    /// Requests simulated a second of that.
+    /// Requests simulated per second of real time.
     pub requests_per_wall_s: f64,
 }
 
@@ -361,7 +360,7 @@ impl Run {
     }
 }
 
-/// A comparison, whole. Serializes as `seekless.simulate/1`.
+/// A whole comparison. Serializes as `seekless.simulate/1`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// `seekless.simulate/1`.
@@ -376,25 +375,25 @@ pub struct Outcome {
     pub spin_down: String,
     /// `closed` or `open`.
     pub replay: &'static str,
-    /// Requests in flight of a closed loop; none for an open one.
+    /// Requests in flight of a closed loop; none for an open loop.
     pub queue_depth: Option<u32>,
     /// RAM, the same for every policy.
     pub cache_bytes: u64,
     /// Read-ahead, the same for every policy.
     pub read_ahead_bytes: u64,
-    /// What a read of a copy fetches at least.
+    /// Least length of a read of a copy.
     pub cluster_bytes: u64,
     /// Size of the optimized area.
     pub optimized_bytes: u64,
-    /// Share asked to be learned from.
+    /// Share asked for training.
     pub train: f64,
-    /// What that came to.
+    /// The resulting split.
     pub split: Split,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// One a policy, in the order asked.
+    /// One per policy, in the order asked.
     pub runs: Vec<Run>,
-    /// What the figures are drawn from, in the same order; no part of the JSON.
+    /// The measurements behind the figures, in the same order; not part of the JSON.
     #[serde(skip)]
     pub measured: Vec<Measured>,
 }

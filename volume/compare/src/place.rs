@@ -1,23 +1,23 @@
-//! Where on a disk an optimized area is cheapest, by the disk's own curve: near the outer edge tracks are longer, in the
-//! middle of what else is asked for the arm travels less. Which of the two counts more, the disk says.
+//! The cheapest place on a disk for an optimized area, by the disk's own seek curve. Near the outer
+//! edge tracks are longer; in the middle of other accesses the arm travels less.
 
 use seekless_block::{Lba, Sectors};
 use seekless_disk::{DeviceSpec, Disk};
 use seekless_learn::AccessGraph;
 
-/// Places that are tried, evenly over the disk, and stretches that the reads of home are counted in.
+/// Places that are tried, evenly over the disk, and parts of home for which reads are counted.
 const TRIED: u64 = 64;
-/// Length of a read that is priced, in sectors: 64 KiB.
+/// Length in sectors of a read that is priced: 64 KiB.
 const READ: u64 = 128;
 
-/// Reads that an area takes in, and those of each stretch of home that it does not.
+/// Reads that an area answers, and the other reads by part of home.
 struct Reads {
     inside: f64,
     home: Vec<f64>,
 }
 
 impl Reads {
-    /// Of the extents that `graph` saw, the hottest that fit the area go there.
+    /// The hottest extents of `graph` that fit go to the area.
     fn of(graph: &AccessGraph, area: Sectors, stretch: u64) -> Self {
         let vertices = graph.snapshot().0;
         let mut by_heat: Vec<(u32, u64, u64)> =
@@ -37,8 +37,9 @@ impl Reads {
     }
 }
 
-/// Where the area of `area` sectors costs the accesses that `graph` saw least, between client addresses of `capacity`:
-/// expected seek (equation 10 over stretches) and transfer. None where the device has no single arm.
+/// The place of an area of `area` sectors, between client addresses of `capacity`, at which the
+/// accesses of `graph` cost least: expected seek (equation 10 over parts) and transfer. None if the
+/// device has no single arm.
 pub(crate) fn cheapest(
     spec: &DeviceSpec,
     graph: &AccessGraph,
@@ -67,14 +68,14 @@ pub(crate) fn cheapest(
         disk.spindle().revolution().as_millis_f64() * READ as f64 / f64::from(per_track.max(1))
     };
     let cost = |at: u64| {
-        // Home behind the area lies further on.
+        // Home behind the area is shifted by the area's length.
         let shifted = |i: usize| {
             let sector = i as u64 * stretch + stretch / 2;
             if sector < at { sector } else { sector + area.0 }
         };
         let middle = at + area.0 / 2;
         let hot = inside / all;
-        // Within the area: a third of it, as anywhere.
+        // A seek within the area crosses a third of it on average.
         let mut sum = hot * (hot * seek(middle, middle + area.0 / 3) + transfer(at));
         for (i, reads) in home.iter().enumerate().filter(|h| *h.1 > 0.0) {
             let share = reads / all;
@@ -114,16 +115,16 @@ mod tests {
     fn the_disk_decides_between_its_edge_and_its_middle() {
         let spec = catalogue::device("wd800jb").unwrap();
         let capacity = spec.capacity().0 - 8192;
-        // All that is hot fits: nothing is left at home, and the outermost zone is fastest.
+        // All hot data fits: home has no reads left, and the outermost zone is fastest.
         let hot = graph(capacity, &[(capacity / 2 / 8 * 8, 100)]);
         assert_eq!(cheapest(&spec, &hot, Sectors(4096), Sectors(capacity)), Some(Lba(0)));
-        // Most goes on being asked of the middle: the area lies there.
+        // Most requests stay in the middle: so the area is there.
         let middle = capacity / 2 / 8 * 8;
         let warm: Vec<(u64, u32)> = (0..200).map(|i| (middle + i * 256, 10)).collect();
         let at =
             cheapest(&spec, &graph(capacity, &warm), Sectors(4096), Sectors(capacity)).unwrap();
         assert!(at.0.abs_diff(middle) < capacity / 20, "{at}");
-        // The paper's disk has one zone: nothing is faster outside.
+        // The paper's disk has one zone: the outside is not faster.
         let rz55 = catalogue::device("rz55").unwrap();
         let n = rz55.capacity().0 - 4096;
         // Every third is hot enough for the area.

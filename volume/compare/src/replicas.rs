@@ -1,16 +1,16 @@
-//! FS2 (SOSP'05) over a trace: what is free, what is learned before the measured part, and replicas that are added while
-//! it is served. A trace says what is free by its discards; where it has none, a share of what it never touches is
-//! assumed to be, and said to be assumed.
+//! FS2 (SOSP'05) over a trace: free space, training before the measured part, and replicas added
+//! while the trace is served. Discards in the trace tell the free space. Without discards, a share
+//! of the untouched space is assumed to be free, and a note says so.
 
 use seekless_block::{Extent, Op, Request, Sectors, SimTime};
 use seekless_disk::Device;
 use seekless_learn::{Act, Learner, Plan, Policy, VolumeState};
 use seekless_sim::{EngineSpace, SimConfig, SimError, Simulation, shape_of};
 
-/// What the trace touches is known by pieces of this length: 1 MiB.
+/// Unit in which touched space is known: 1 MiB.
 const PIECE: u64 = 2048;
 
-/// Which parts of a device a trace touches.
+/// The parts of a device that a trace touches.
 #[derive(Clone, Debug)]
 pub(crate) struct Touched {
     pieces: Vec<bool>,
@@ -35,13 +35,13 @@ impl Touched {
         }
     }
 
-    /// What is free before the trace begins: nothing where it discards by itself; else so large a share of the device,
-    /// of pieces that it never touches, chosen by `seed`; and how much of it could be had.
+    /// Free space before the trace begins, and its share of the device. None if the trace discards.
+    /// Else `share` of the device, among pieces that are never touched, chosen by `seed`.
     pub(crate) fn assumed_free(&self, share: f64, seed: u64) -> (Vec<Extent>, f64) {
         let mut never: Vec<u64> =
             (0..self.pieces.len() as u64).filter(|&p| !self.pieces[p as usize]).collect();
         let want = (self.pieces.len() as f64 * share).round() as usize;
-        // Runs of 64 pieces, as block groups leave free, in an order that the seed chooses.
+        // Runs of 64 pieces, like free block groups, in an order chosen by the seed.
         never.sort_by_key(|&piece| (mix((piece / 64) ^ seed.rotate_left(32)), piece));
         never.truncate(want);
         never.sort_unstable();
@@ -61,7 +61,7 @@ const fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// In order, neighbours and overlapping ones as one.
+/// In order; adjacent and overlapping extents become one.
 fn merged(mut extents: Vec<Extent>) -> Vec<Extent> {
     extents.sort_unstable();
     let mut all: Vec<Extent> = Vec::new();
@@ -76,17 +76,17 @@ fn merged(mut extents: Vec<Extent>) -> Vec<Extent> {
     all
 }
 
-/// A disk with replicas in its free space, as requests come.
+/// A disk with replicas in its free space.
 #[derive(Debug)]
 pub(crate) struct Replicating {
     pub(crate) simulation: Simulation,
     learner: Learner,
-    /// Reads of the part to learn from: home answered them.
+    /// Reads of the training part, all answered by home.
     learned: u64,
 }
 
 impl Replicating {
-    /// A disk of which `free` is free.
+    /// A disk with free space `free`.
     pub(crate) fn new(
         disk: Device,
         config: SimConfig,
@@ -99,13 +99,13 @@ impl Replicating {
         Ok(Self { simulation, learner, learned: 0 })
     }
 
-    /// A request of the part to learn from.
+    /// A request of the training part.
     pub(crate) fn learn(&mut self, now: SimTime, request: &Request) {
         self.learner.observe(now, request);
         self.learned += u64::from(request.op == Op::Read);
     }
 
-    /// What was learned is replicated, before the first measured request.
+    /// Replicates the learned data, before the first measured request.
     pub(crate) fn begin(&mut self, now: SimTime) -> Result<(), SimError> {
         replicate(&mut self.simulation, &mut self.learner, now, self.learned)?;
         self.simulation.settle_replicas()
@@ -122,11 +122,8 @@ impl Replicating {
     }
 }
 
-/// Has `learner` plan replicas for a simulated volume, and carries the plan out. Home has answered so many reads `before` the
-/// simulation began.
-///
-/// # Errors
-/// Where the disk refuses an I/O.
+/// Has `learner` plan replicas for a simulated volume, and executes the plan. Home answered
+/// `before` reads before the simulation began.
 pub fn replicate(
     simulation: &mut Simulation,
     learner: &mut Learner,

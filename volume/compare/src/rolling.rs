@@ -1,16 +1,17 @@
-//! Many systems, one trace, as time goes by: the trace is cut into folds ([`Cutting`]); every system serves every fold, and
-//! before each one it plans anew from the folds before. Training and measurement are apart in time at every step, as they
-//! are for a system that runs. Where the trace is cut in two, the first fold is learned from and not served.
+//! Many systems, one trace. The trace is cut into folds ([`Cutting`]). Every system serves every
+//! fold, and before each fold plans again from the folds before. So training always precedes
+//! measurement, as in a live system. If the trace is cut in two, the first fold trains and is not
+//! served.
 //!
-//! All systems are stepped side by side over one reading of the trace, in batches, so that memory does not
-//! grow with its length. What several systems would learn alike is learned once.
+//! All systems step side by side over one reading of the trace, in batches: memory does not grow
+//! with the trace. Systems with the same learning share one learner.
 
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
 use seekless_block::{Bytes, Lba, Request, Sectors, SimTime};
 use seekless_learn::{DAY, Learner, Plan, Policy, PolicyName, Streams, Training, VolumeShape};
-use seekless_sim::{Clock, DayCosts, Replay};
+use seekless_sim::{Clock, Replay};
 use seekless_trace::{OpenOptions, Progress, Reader, Source};
 
 use crate::error::StudyError;
@@ -22,10 +23,10 @@ use crate::scan::Scan;
 use crate::system::System;
 use crate::worlds::{Begin, Running, Timed};
 
-/// Requests handed to all systems at a time.
+/// Requests that all systems get at a time.
 const BATCH: usize = 1 << 15;
 
-/// Fewer requests than this say nothing of what comes after them.
+/// Fewer requests tell nothing about the following ones.
 const REQUESTS_MIN: u64 = 100;
 
 /// How the trace is read and cut.
@@ -39,18 +40,18 @@ pub struct RollingOptions {
     pub replay: Replay,
     /// Where the trace is cut.
     pub cutting: Cutting,
-    /// RAM of the systems that learn: reads that it answers are not learned from.
+    /// RAM of the systems that learn: reads answered by RAM are not learned.
     pub ram: Bytes,
-    /// What is taken to be free, for replicas.
+    /// Space assumed to be free, for replicas.
     pub free: AssumedFree,
 }
 
-/// What is free before a trace without discards: chosen among what the trace never touches.
+/// Free space before a trace without discards, chosen among untouched space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AssumedFree {
     /// Share of the device, 0 to 1.
     pub share: f64,
-    /// Chooses which part of it.
+    /// Chooses the part.
     pub seed: u64,
 }
 
@@ -61,69 +62,50 @@ impl Default for AssumedFree {
     }
 }
 
-/// Every system's laps.
-#[derive(Clone, Debug)]
-pub(crate) struct Rolling {
-    /// The trace.
-    pub(crate) trace: TraceFacts,
-    /// What it was cut into.
-    pub(crate) folds: Vec<Fold>,
-    /// The replay that was possible: closed where the trace has no times.
-    pub(crate) replay: Replay,
-    /// What a reader should know.
-    pub(crate) notes: Vec<String>,
-    /// By system, in the order given, then by fold. The first fold is served without a plan by those that learn.
-    pub(crate) laps: Vec<Vec<Lap>>,
-    /// By system, the days' accounts of those that judge themselves; empty for others.
-    pub(crate) days: Vec<Vec<DayCosts>>,
-}
-
-/// What is going on, for a progress bar.
+/// The stage, for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RollingStage {
     /// Counting the trace.
     Scan,
-    /// Learning what is to be known beforehand.
+    /// Learning in advance: oracles, places of areas, free space.
     Foresee,
     /// Running all systems.
     Run,
 }
 
-/// How far a comparison has come.
+/// Reports the progress of a comparison.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(RollingStage, Progress);
 
-/// Runs every system over every fold. `systems` may depend on what the trace is like.
-///
-/// # Errors
-/// Where the trace cannot be read, is empty, has fewer than a hundred requests, or does not fit a system's disk.
-pub(crate) fn rolling(
-    source: &Source,
-    options: &RollingOptions,
-    systems: impl FnOnce(&TraceFacts, Sectors) -> Vec<System>,
-    progress: Tell<'_>,
-) -> Result<(Vec<System>, Rolling), StudyError> {
-    let (systems, rolled) = roll(source, options, systems, progress)?;
-    let days = rolled.runs.iter().map(Running::days).collect();
-    let laps = |(run, system): (&Running, &System)| {
-        run.laps.iter().map(|m| Lap::new(m, &system.disk)).collect()
-    };
-    let laps = rolled.runs.iter().zip(&systems).map(laps).collect();
-    let Rolled { trace, folds, replay, notes, .. } = rolled;
-    Ok((systems, Rolling { trace, folds, replay, notes, laps, days }))
-}
-
-/// Systems that have served all they were to serve.
+/// Systems after the whole run.
 pub(crate) struct Rolled {
     pub(crate) trace: TraceFacts,
     pub(crate) folds: Vec<Fold>,
-    /// What was learned from and what was measured, where the trace was cut in two.
+    /// Training and measured part, if the trace was cut in two.
     pub(crate) split: Option<Split>,
+    /// The actual replay: closed if the trace has no times.
     pub(crate) replay: Replay,
+    /// Notes for the reader.
     pub(crate) notes: Vec<String>,
+    /// By system, in the order given.
     pub(crate) runs: Vec<Running>,
 }
 
-/// As [`rolling`], with all that was measured.
+impl Rolled {
+    /// By system, then by fold. Learning systems serve the first fold without a plan.
+    pub(crate) fn laps(&self) -> Vec<Vec<Lap>> {
+        self.runs.iter().map(Running::costs).collect()
+    }
+
+    /// `closed` or `open`, and the requests in flight of a closed loop.
+    pub(crate) const fn replay_words(&self) -> (&'static str, Option<u32>) {
+        match self.replay {
+            Replay::Closed { depth } => ("closed", Some(depth)),
+            Replay::Open => ("open", None),
+        }
+    }
+}
+
+/// Runs every system over every fold. `systems` may depend on the trace's facts.
 pub(crate) fn roll(
     source: &Source,
     options: &RollingOptions,
@@ -189,7 +171,7 @@ fn scan(
     Ok((scan, days))
 }
 
-/// The replay asked for, or a closed loop where the trace has no times for an open one.
+/// The replay asked for, or a closed loop if the trace has no times.
 fn possible(asked: Replay, scan: &Scan, notes: &mut Vec<String>) -> Replay {
     if asked == Replay::Open && !scan.facts.has_times {
         notes
@@ -199,7 +181,7 @@ fn possible(asked: Replay, scan: &Scan, notes: &mut Vec<String>) -> Replay {
     asked
 }
 
-/// A trace, and how it is gone through.
+/// A trace, and how to read it.
 pub(crate) struct Trip<'a> {
     source: &'a Source,
     pub(crate) options: &'a RollingOptions,
@@ -208,19 +190,19 @@ pub(crate) struct Trip<'a> {
     first_day: u64,
 }
 
-/// A request on the way.
+/// One request of the trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stop {
     pub(crate) index: u64,
     pub(crate) fold: usize,
     pub(crate) day: u64,
-    /// The learner's time. Days alone count: a trace may have no other times.
+    /// The learner's time. Only days count: a trace may have no other times.
     pub(crate) now: SimTime,
     pub(crate) request: Request,
 }
 
 impl Trip<'_> {
-    /// Calls `each` for every wanted request of the trace, in order, until it breaks off.
+    /// Calls `each` for every wanted request of the trace, in order, until `each` breaks.
     pub(crate) fn each(
         &self,
         mut each: impl FnMut(&Reader, Stop) -> Result<ControlFlow<()>, StudyError>,
@@ -229,7 +211,7 @@ impl Trip<'_> {
         let (mut index, mut fold, mut day) = (0, 0, 0);
         while let Some(record) = reader.next_record()? {
             let Some(request) = self.scan.place(&record) else { continue };
-            // A record out of order stays in the fold and the day that are open.
+            // A record out of order stays in the current fold and day.
             day = day_of(&record).max(day);
             fold = self.cut.fold(index, day).max(fold);
             let now = SimTime((day.saturating_sub(self.first_day)).saturating_mul(DAY.0));
@@ -242,12 +224,12 @@ impl Trip<'_> {
     }
 }
 
-/// Learners that several systems plan from: one for each way of learning.
+/// Learners for plans of several systems: one for each way of learning.
 #[derive(Debug)]
 pub(crate) struct Learners(Vec<((Training, Streams), Learner)>);
 
 impl Learners {
-    /// For the systems of which the policy is told plans from what was seen before.
+    /// For the systems whose policy plans from earlier requests.
     pub(crate) fn of(trip: &Trip<'_>, systems: &[System], which: impl Fn(&Policy) -> bool) -> Self {
         let mut all = Self(Vec::new());
         for policy in systems.iter().filter_map(System::policy) {
@@ -266,7 +248,7 @@ impl Learners {
             capacity: trip.scan.capacity,
             grid: trip.scan.grid,
             ram: trip.options.ram,
-            // Each system plans with its own.
+            // Each system plans with its own values.
             read_ahead: Bytes(0),
             cluster: Bytes(0),
             room: Sectors(0),
@@ -275,7 +257,7 @@ impl Learners {
         Learner::new(policy, shape)
     }
 
-    /// Begins anew.
+    /// Begins again without memory.
     pub(crate) fn restart(&mut self, trip: &Trip<'_>) {
         for (_, learner) in &mut self.0 {
             *learner = Self::new_learner(trip, *learner.policy());
@@ -286,14 +268,14 @@ impl Learners {
         self.0.iter_mut().for_each(|(_, learner)| learner.observe(stop.now, &stop.request));
     }
 
-    /// The learner that a policy plans from.
+    /// The learner from which a policy plans.
     pub(crate) fn by(&self, policy: &Policy) -> Option<&Learner> {
         let way = (policy.training, policy.streams);
         self.0.iter().find(|(of, _)| *of == way).map(|(_, learner)| learner)
     }
 }
 
-/// All systems, going through the trace.
+/// All systems on their way through the trace.
 struct March<'a, 'b> {
     trip: &'a Trip<'b>,
     foreseen: &'a Foreseen,
@@ -313,7 +295,7 @@ impl March<'_, '_> {
                 self.end_fold()?;
                 self.begin_fold(&stop)?;
             }
-            // Nobody plans after the last fold has begun.
+            // No system plans after the last fold has begun.
             if stop.fold < last {
                 self.learners.observe(&stop);
             }
@@ -337,7 +319,7 @@ impl March<'_, '_> {
         Ok(self.runs)
     }
 
-    /// Every system serves the batch, on as many threads as there are processors.
+    /// Every system serves the batch, with one thread per processor.
     fn serve(&mut self) -> Result<(), StudyError> {
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let share = self.runs.len().div_ceil(threads).max(1);
@@ -346,7 +328,7 @@ impl March<'_, '_> {
         let results: Vec<Result<(), StudyError>> = std::thread::scope(|scope| {
             let handles: Vec<_> =
                 self.runs.chunks_mut(share).map(|chunk| scope.spawn(|| serve(chunk))).collect();
-            // A panic of ours goes on as one.
+            // A panic in a thread goes on in the caller.
             handles
                 .into_iter()
                 .map(|h| h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -364,7 +346,7 @@ impl March<'_, '_> {
         self.runs.iter_mut().try_for_each(Running::lap)
     }
 
-    /// Systems whose turn it is plan again.
+    /// Systems with a plan due plan again.
     fn begin_fold(&mut self, stop: &Stop) -> Result<(), StudyError> {
         let was_first = self.fold == 0;
         self.fold = stop.fold;
@@ -395,7 +377,7 @@ impl March<'_, '_> {
     }
 }
 
-/// The first sector of the area of a system, as learned by then.
+/// The first sector of a system's area, as learned so far.
 pub(crate) fn area_of(system: &System, learner: &Learner, scan: &Scan) -> Option<Lba> {
     let graph = learner.accesses()?;
     match system.policy()?.name() {
@@ -407,7 +389,7 @@ pub(crate) fn area_of(system: &System, learner: &Learner, scan: &Scan) -> Option
     }
 }
 
-/// The plan that a system with foresight makes of what `learner` saw.
+/// The plan of a system with foresight, from the observations of `learner`.
 pub(crate) fn plan_of(system: &System, learner: &Learner, scan: &Scan) -> Option<Plan> {
     let room = system.engine(scan.capacity, scan.grid).room();
     let config = system.policy()?.plan_config(room, system.read_ahead, system.cluster);

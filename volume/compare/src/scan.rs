@@ -1,4 +1,4 @@
-//! The first pass over a trace: what is in it, and how its devices are laid out on one disk.
+//! The first pass over a trace: its facts, and the layout of its devices on one disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use crate::outcome::TraceFacts;
 /// Devices of a trace start on the simulated disk at multiples of this many sectors (1 MiB).
 const ALIGN: u64 = 2048;
 
-/// More sectors than any disk has. Readers let no sector number past 2^55 through, but any number of devices.
+/// More sectors than any disk has. Readers limit sector numbers to 2^55, but not the number of
+/// devices.
 const CAPACITY_MAX: u64 = 1 << 60;
 
 /// A set of sectors, as disjoint ranges that do not touch.
@@ -40,25 +41,23 @@ impl RangeSet {
         self.0.insert(start, end);
     }
 
-    /// What is in the set, in order, neighbours as one.
+    /// The extents of the set, in order; adjacent extents are one.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.0.iter().map(|(&start, &end)| Extent::span(start, end))
     }
 
-    /// How many sectors are in the set.
-    #[must_use]
+    /// Number of sectors in the set.
     pub fn len(&self) -> Sectors {
         Sectors(self.0.iter().map(|(s, e)| e - s).sum())
     }
 
-    /// Whether it holds none.
-    #[must_use]
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// What the first pass found.
+/// Results of the first pass.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     pub(crate) facts: TraceFacts,
@@ -66,19 +65,19 @@ pub(crate) struct Scan {
     offsets: Vec<Option<u64>>,
     /// Client addresses: all devices, end to end.
     pub(crate) capacity: Sectors,
-    /// First sector of the first page that copies are made of. It is that of most reads of the whole trace: how the devices
-    /// are partitioned, not what will be asked for.
+    /// First sector of the first page that may be copied. Most reads of the whole trace begin on
+    /// this grid: it tells the partitions of the devices, not future requests.
     pub(crate) grid: Sectors,
-    /// What a reader of any result from this trace should know.
+    /// Notes for the reader of any result.
     pub(crate) notes: Vec<String>,
 }
 
-/// What is counted, record by record.
+/// Counts over the records.
 struct Count {
     facts: TraceFacts,
-    /// By device, the first sector behind all that was asked for.
+    /// By device, the end of the last request.
     ends: Vec<u64>,
-    /// By device, what was read or written.
+    /// By device, the sectors read or written.
     footprint: Vec<RangeSet>,
     days: BTreeSet<u32>,
     grid: GridCount,
@@ -101,7 +100,7 @@ impl Default for Count {
 }
 
 impl Count {
-    /// There is a device of this number.
+    /// Makes room for device `at`.
     fn know_of(&mut self, at: usize) {
         if self.ends.len() <= at {
             self.ends.resize(at + 1, 0);
@@ -131,8 +130,8 @@ impl Count {
 }
 
 impl Scan {
-    /// Counts a trace. Where `device` names one, only that device's requests count. `each(reader, record, how many
-    /// so far)` sees every one that counts.
+    /// Counts a trace; only requests of `device`, if it is given. `each(reader, record, count so
+    /// far)` sees every counted request.
     pub(crate) fn new(
         reader: &mut Reader,
         device: Option<&str>,
@@ -168,7 +167,7 @@ impl Scan {
             offsets.push((end > 0).then_some(start));
             facts.devices += u64::from(end > 0);
             if end > 0 {
-                // What passes this fits no disk, and is refused before anything is placed.
+                // More than this fits no disk, and is refused before any request is placed.
                 capacity = (start + end).min(CAPACITY_MAX);
             }
         }
@@ -202,7 +201,7 @@ fn notes(reader: &Reader, facts: &TraceFacts) -> Vec<String> {
     }
     let skipped = reader.skipped();
     if skipped.malformed > 0 {
-        notes.push(format!("{} malformed records were passed over", skipped.malformed));
+        notes.push(format!("{} malformed records were skipped", skipped.malformed));
     }
     if skipped.late > 0 {
         notes.push(format!(

@@ -1,6 +1,7 @@
-//! Data that changes places over the whole disk, hottest in the middle: cylinder and block shuffling as the literature has
-//! them (Vongsathorn and Carson; Ruemmler and Wilkes), and the placement the clustering paper analyses. No copies, no
-//! engine: requests go where the data went. Only for comparison: nothing that serves moves data itself.
+//! Data that changes places over the whole disk, hottest in the middle: cylinder and block
+//! shuffling as in the literature (Vongsathorn and Carson; Ruemmler and Wilkes), and the placement
+//! analysed by the clustering paper. No copies and no engine: requests follow the data. Only for
+//! comparison: no server moves data in this way.
 
 use std::cmp::Reverse;
 
@@ -12,10 +13,10 @@ use seekless_sim::Measured;
 
 /// Unit of block shuffling: 8 KiB.
 pub(crate) const BLOCK: u64 = 16;
-/// Moves are made in runs of at most so many sectors: what a driver may hold in RAM.
+/// Longest run of a move in sectors: the RAM of a driver.
 const PIECE: u64 = 2048;
 
-/// Sectors of a cylinder; of a device without any, a megabyte's.
+/// Sectors of a cylinder; a mebibyte for a device without cylinders.
 pub(crate) fn cylinder(spec: &DeviceSpec) -> u64 {
     let heads = spec.plain_disk().map(|d| u64::from(d.geometry.heads));
     let per_track = spec.plain_disk().and_then(|d| {
@@ -25,19 +26,19 @@ pub(crate) fn cylinder(spec: &DeviceSpec) -> u64 {
     heads.zip(per_track).map_or(2048, |(h, s)| (h * s).max(BLOCK))
 }
 
-/// Which unit stands where.
+/// Place of each unit.
 #[derive(Clone, Debug)]
 pub(crate) struct Shuffle {
     unit: u64,
-    /// Units of the disk; what is behind the last whole one stays.
+    /// Units of the disk; sectors behind the last whole unit stay.
     units: u64,
-    /// From a unit's home to its place, of those that moved.
+    /// Home and place of each moved unit.
     places: FxHashMap<u64, u64>,
 }
 
 impl Shuffle {
-    /// The units that `graph` saw read change places with those in the middle of the disk: the hottest to the middle, the
-    /// others outwards, on either side in turn.
+    /// Units that `graph` saw read change places with units in the middle of the disk: the hottest
+    /// in the middle, the others outwards on alternating sides.
     pub(crate) fn new(graph: &AccessGraph, unit: u64, capacity: Sectors) -> Self {
         let units = capacity.0 / unit;
         let mut heat: Vec<(u64, u64)> = Vec::new();
@@ -62,7 +63,7 @@ impl Shuffle {
         for (i, &(home, _)) in heat.iter().enumerate() {
             let out = (i as u64).div_ceil(2);
             let place = if i % 2 == 0 { middle + out } else { middle - out };
-            // What stands there goes where this one stood.
+            // The unit at that place moves to where this unit stood.
             let from = places.get(&home).copied().unwrap_or(home);
             let other = homes.get(&place).copied().unwrap_or(place);
             places.insert(home, place);
@@ -86,7 +87,7 @@ impl Shuffle {
         self.places.len()
     }
 
-    /// Where an extent's sectors are, in as few runs as hold them.
+    /// The places of an extent's sectors, in as few runs as possible.
     pub(crate) fn parts(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
         let mut runs: Vec<Extent> = Vec::new();
         let (mut at, end) = (extent.start.0, extent.end().0);
@@ -107,8 +108,8 @@ impl Shuffle {
         runs.into_iter()
     }
 
-    /// Adds to what was measured what moving took: every unit that moved read once in order of home and written once in
-    /// order of place, in runs, from rest.
+    /// Adds the cost of moving to the measurement: every moved unit is read once in order of home,
+    /// and written once in order of place, in runs, on an idle disk.
     pub(crate) fn price(&self, disk: &Device, measured: &mut Measured) -> Result<(), DiskError> {
         let mut drive = Drive::new(disk.clone(), Scheduler::Fcfs);
         let mut now = SimTime::ZERO;
@@ -179,7 +180,7 @@ mod tests {
                 let place = s.parts(Extent::new(home * 16, 16)).next().unwrap().start.0 / 16;
                 assert_eq!(place, [50, 49, 51, 48][i], "{reads:?}");
             }
-            // A permutation of all sectors, the last odd ones included.
+            // A permutation of all sectors, with the last incomplete unit.
             let all = (0..1605).flat_map(|at| s.parts(Extent::new(at, 1)));
             let mut places: Vec<u64> = all.map(|e| e.start.0).collect();
             places.sort_unstable();

@@ -1,10 +1,10 @@
-//! Policies compared on a trace and a modelled disk: each learns from the first part of the trace, and serves the rest. It is
-//! the rolling comparison with two folds, of which the first is not served.
+//! Compares policies on a trace and a modelled disk: each learns from the first part of the trace,
+//! and serves the rest. This is the rolling comparison with two folds, of which the first is not
+//! served.
 
 use seekless_block::{Bytes, Sectors};
 use seekless_disk::DeviceSpec;
 use seekless_learn::{Policy, PolicyName};
-use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 
 use crate::error::StudyError;
@@ -12,20 +12,20 @@ use crate::outcome::{Adaptive, Day, Outcome, Run, Split};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, Learning, System};
 
-/// How policies are compared.
+/// Options of a comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How the trace is read and cut: [`crate::Cutting::Train`].
     pub rolling: RollingOptions,
     /// The disk and its surroundings.
     pub host: Host,
-    /// Which policies, in which order.
+    /// The policies, in order.
     pub policies: Vec<Policy>,
-    /// Share of the days, or of the requests, that is learned from, as it is reported.
+    /// Share of the days, or of the requests, for training, as it is reported.
     pub train: f64,
-    /// Size of the optimized area, or the most that replicas take; none is the policy's own choice.
+    /// Size of the optimized area, or the limit for replicas; without it the policy chooses.
     pub optimized: Option<Bytes>,
-    /// Share of the area that takes in writes, in percent; 0 writes through.
+    /// Share of the write buffer in the area, in percent; 0 writes through.
     pub write_buffer: u8,
 }
 
@@ -47,10 +47,7 @@ impl Options {
     }
 }
 
-/// Compares policies on a trace. `progress` is called now and then.
-///
-/// # Errors
-/// Where the trace cannot be read, is empty, or does not fit the disk.
+/// Compares policies on a trace. Calls `progress` from time to time.
 pub fn simulate(
     source: &Source,
     options: &Options,
@@ -59,14 +56,15 @@ pub fn simulate(
     let systems = |_: &_, _| options.policies.iter().map(|p| options.system(*p)).collect();
     let (systems, rolled) = roll(source, &options.rolling, systems, progress)?;
     let area = systems.iter().map(System::area).max().unwrap_or(Sectors(0));
-    let Rolled { trace, split, replay, mut notes, runs: ran, .. } = rolled;
+    let (replay, queue_depth) = rolled.replay_words();
+    let Rolled { trace, split, mut notes, runs: ran, .. } = rolled;
     if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
     }
     let (mut runs, mut measured) = (Vec::new(), Vec::new());
     for mut run in ran {
         let days = run.days();
-        // The fold that was learned from has no lap. Judged days count from one.
+        // The training fold has no lap. Judged days count from one.
         let Some(m) = run.laps.pop() else { continue };
         let start = run.area_at.map(|at| at.0);
         let wall_s = run.wall.as_secs_f64();
@@ -81,11 +79,8 @@ pub fn simulate(
         disk: options.host.disk.name().to_owned(),
         scheduler: options.host.scheduler.to_string(),
         spin_down: options.host.spin_down.to_string(),
-        replay: if replay == Replay::Open { "open" } else { "closed" },
-        queue_depth: match replay {
-            Replay::Closed { depth } => Some(depth),
-            Replay::Open => None,
-        },
+        replay,
+        queue_depth,
         cache_bytes: options.host.cache.0,
         read_ahead_bytes: options.host.read_ahead.0,
         cluster_bytes: options.host.cluster.0,

@@ -1,4 +1,4 @@
-//! The systems that are compared: a device, what surrounds it, and how it learns.
+//! The systems that are compared: a device, its host, and its learning.
 
 use seekless_block::{Bytes, Duration, Sectors};
 use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
@@ -9,21 +9,21 @@ use seekless_learn::{Policy, PolicyName};
 /// How a system learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Learning {
-    /// By which policy.
+    /// The policy.
     pub(crate) policy: Policy,
-    /// Size of the optimized area, or the most that replicas take.
+    /// Size of the optimized area, or the limit for replicas.
     pub(crate) optimized: Bytes,
-    /// Share of the area that takes in writes, in percent; 0 writes through.
+    /// Share of the write buffer in the area, in percent; 0 writes through.
     pub(crate) write_buffer: u8,
-    /// How long such writes may stay in RAM.
+    /// Longest time of such writes in RAM.
     pub(crate) gather: Duration,
-    /// Folds from one plan to the next, at least 1. Not for policies that plan before each fold (`oracle`) or when they
-    /// see fit (`judged`, `fs2`).
+    /// Folds from one plan to the next, at least 1. Not used by policies that plan before each fold
+    /// (`oracle`) or by themselves (`judged`, `fs2`).
     pub(crate) every: u32,
 }
 
 impl Learning {
-    /// Folds from one plan to the next, where that is fixed.
+    /// Folds from one plan to the next, if that is fixed.
     pub(crate) const fn plan_folds(&self) -> Option<u32> {
         match self.policy.name() {
             PolicyName::Adaptive | PolicyName::Clairvoyant | PolicyName::Judged => None,
@@ -33,7 +33,7 @@ impl Learning {
     }
 }
 
-/// A system to be tried.
+/// A system to try.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     /// Its name, for tables.
@@ -48,19 +48,19 @@ pub(crate) struct System {
     pub(crate) cache: Bytes,
     /// Read-ahead.
     pub(crate) read_ahead: Bytes,
-    /// What a read of a copy fetches at least.
+    /// Least length of a read of a copy.
     pub(crate) cluster: Bytes,
     /// `None` is vanilla.
     pub(crate) learning: Option<Learning>,
 }
 
 impl System {
-    /// The policy that it learns by.
+    /// Its policy.
     pub(crate) fn policy(&self) -> Option<Policy> {
         self.learning.map(|l| l.policy)
     }
 
-    /// Size of its optimized area, that of an area beside replicas included.
+    /// Size of its optimized area, or of the area beside replicas.
     pub(crate) fn area(&self) -> Sectors {
         self.learning.map_or(Sectors(0), |l| {
             let optimized = l.optimized.sectors_ceil();
@@ -72,7 +72,8 @@ impl System {
         })
     }
 
-    /// The engine's configuration for client addresses of `capacity`, with pages from sector `grid` on.
+    /// The engine's configuration for client addresses of `capacity`, with pages from sector `grid`
+    /// on.
     pub(crate) fn engine(&self, capacity: Sectors, grid: Sectors) -> Config {
         let config = Config {
             area: self.area(),
@@ -84,10 +85,11 @@ impl System {
         };
         let Some(learning) = self.learning else { return config };
         if learning.policy.adapts() {
-            return Config { adaptive: true, ..config };
+            let config = Config { adaptive: true, ..config };
+            return config.with_write_buffer(learning.write_buffer, learning.gather);
         }
         let config = match learning.policy.name() {
-            // Writes are no matter of the judge's.
+            // The judge does not use a write buffer.
             PolicyName::Judged => config,
             _ => config.with_write_buffer(learning.write_buffer, learning.gather),
         };
@@ -99,7 +101,7 @@ impl System {
     }
 }
 
-/// What serves a trace, layouts aside.
+/// The device and its host, without layout.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The device.
@@ -112,14 +114,14 @@ pub struct Host {
     pub cache: Bytes,
     /// Read-ahead.
     pub read_ahead: Bytes,
-    /// What a read of a copy fetches at least.
+    /// Least length of a read of a copy.
     pub cluster: Bytes,
-    /// How long writes may stay in RAM, where there is a write buffer.
+    /// Longest time of writes in RAM, with a write buffer.
     pub gather: Duration,
 }
 
 impl Host {
-    /// A system on it to be tried.
+    /// A system on this host.
     pub(crate) fn system(&self, name: String, learning: Option<Learning>) -> System {
         let Self { disk, scheduler, spin_down, cache, read_ahead, cluster, .. } = self.clone();
         System { name, disk, scheduler, spin_down, cache, read_ahead, cluster, learning }

@@ -1,11 +1,11 @@
-//! Which interval of reconfiguration, which size of the optimized area and which share of it for writes fit a trace: BORG's sensitivity analysis
-//! (FAST'09, 6.5, Figure 12), and the iterative search that the paper leaves open. Coordinate descent on geometric
-//! grids: one parameter after the other, in the paper's order, until none moves. Chosen by the earlier folds alone;
-//! the last ones say what the choice is worth.
+//! Finds the interval between plans, the size of the optimized area and its share for writes that
+//! fit a trace: BORG's sensitivity analysis (FAST'09, 6.5, Figure 12), and the iterative search
+//! that the paper leaves open. Coordinate descent on geometric grids: one parameter after the
+//! other, in the paper's order, until none changes. Only earlier folds choose; the last folds
+//! measure the choice.
 
 use seekless_block::{Bytes, Sectors};
 use seekless_learn::Policy;
-use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
@@ -16,29 +16,29 @@ use crate::estimate::{Gain, saved};
 use crate::folds::Cutting;
 use crate::lap::Lap;
 use crate::outcome::TraceFacts;
-use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
+use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, Learning, System};
 
-/// Times that all parameters are gone through, at most.
+/// Most rounds over all parameters.
 const ROUNDS: u32 = 3;
-/// Sizes tried: all that is touched, and halves of it, so often.
+/// Sizes to try: the footprint, and this number of halvings.
 const SIZES: u32 = 6;
 
-/// Shares of the area that are a write buffer, in per cent: those of the paper.
+/// Shares of the write buffer in the area, in percent: those of the paper.
 const WRITE_BUFFERS: [u8; 5] = [0, 25, 50, 75, 100];
 
-/// What is asked.
+/// The question.
 #[derive(Clone, Debug)]
 pub struct TuneOptions {
     /// How the trace is read and cut.
     pub rolling: RollingOptions,
     /// The disk and its surroundings.
     pub host: Host,
-    /// By which policy it learns: `borg`, or one by temperature.
+    /// The learning policy: `borg`, or one by temperature.
     pub policy: Policy,
 }
 
-/// What is varied.
+/// A parameter of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parameter {
@@ -46,7 +46,7 @@ pub enum Parameter {
     Interval,
     /// Size of the optimized area.
     Size,
-    /// Share of it that takes in writes.
+    /// Share of the area for writes.
     WriteBuffer,
 }
 
@@ -55,36 +55,38 @@ impl Parameter {
     pub const ALL: [Self; 3] = [Self::Interval, Self::Size, Self::WriteBuffer];
 }
 
-/// A setting of all that is varied.
+/// A value for each parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// Folds from one plan to the next.
     pub interval_folds: u32,
     /// Size of the optimized area.
     pub optimized_bytes: u64,
-    /// Share of it that takes in writes; 0 writes through.
+    /// Share of the area for writes; 0 writes through.
     pub write_buffer_percent: u8,
 }
 
-/// A setting, and what it saves against no layout.
+/// A setting, and its savings against no layout.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tuning {
-    /// Which.
+    /// The setting.
     pub setting: Setting,
-    /// Disk time over the folds that choose, moving counted, with the 90% range for those left out.
+    /// Disk time over the folds that choose, with moving counted, and the 90% range for held-out
+    /// folds.
     pub saves_busy: Gain,
-    /// The same, moving not counted: the paper's measure, "improvement in disk busy time throughput" (6.5).
+    /// The same without moving: the paper's measure, "improvement in disk busy time throughput"
+    /// (6.5).
     pub saves_foreground: f64,
-    /// Disk time over the folds left out, moving counted.
+    /// Disk time over the held-out folds, with moving counted.
     pub held_out_saves_busy: f64,
     /// Over all folds but the first.
     pub total: Lap,
 }
 
-/// One parameter varied, the other fixed: a panel of Figure 12.
+/// One parameter varied, the others fixed: a panel of Figure 12.
 #[derive(Clone, Debug, Serialize)]
 pub struct Panel {
-    /// What is varied.
+    /// The parameter.
     pub parameter: Parameter,
     /// Which time the parameters are gone through, from 1.
     pub round: u32,
@@ -107,41 +109,37 @@ pub struct Tuned {
     pub replay: &'static str,
     /// Requests of each fold.
     pub fold_requests: Vec<u64>,
-    /// Days of each fold; zeroes where the trace is cut by requests.
+    /// Days of each fold; zeroes if the trace is cut by requests.
     pub fold_days: Vec<u64>,
-    /// Last folds that no choice has seen.
+    /// Last folds, which no choice has seen.
     pub held_out_folds: usize,
-    /// In the order they were made; the search ends with the first round that changes nothing.
+    /// In order; the search ends with the first round that changes nothing.
     pub panels: Vec<Panel>,
     /// Settings simulated.
     pub settings_tried: usize,
-    /// What was found best.
+    /// The best setting.
     pub chosen: Tuning,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 impl Tuned {
     /// The last panel of a parameter: the curve to show.
-    #[must_use]
     pub fn panel(&self, parameter: Parameter) -> Option<&Panel> {
         self.panels.iter().rev().find(|p| p.parameter == parameter)
     }
 }
 
-/// The search, as far as it has come.
+/// The state of the search.
 struct Search<'a> {
     source: &'a Source,
     options: &'a TuneOptions,
-    /// Settings that were tried.
+    /// Settings that were simulated.
     known: Vec<Tuning>,
-    last: Option<Rolling>,
+    last: Option<Rolled>,
 }
 
-/// Finds interval, size and share by simulation. `progress` is called now and then.
-///
-/// # Errors
-/// Where the trace cannot be read, is empty or too short to be cut, or leaves no room for an optimized area.
+/// Finds interval, size and share by simulation. Calls `progress` from time to time.
 pub fn tune(
     source: &Source,
     options: &TuneOptions,
@@ -159,7 +157,7 @@ pub fn tune(
             if parameter == Parameter::WriteBuffer
                 && search.last.as_ref().is_some_and(|rolled| rolled.trace.writes == 0)
             {
-                continue; // what nobody writes is not buffered
+                continue; // no writes, no buffer
             }
             let tunings =
                 search.panel(parameter, &mut at, (&mut intervals, &mut sizes), progress)?;
@@ -179,7 +177,7 @@ pub fn tune(
     Ok(Tuned {
         schema: "seekless.tune/1",
         disk: options.host.disk.name().to_owned(),
-        replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
+        replay: rolled.replay_words().0,
         fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: held_out,
@@ -191,15 +189,15 @@ pub fn tune(
     })
 }
 
-/// The first of those that save most.
+/// The first of the best settings.
 fn best_of(tunings: &[Tuning]) -> usize {
     let saves = |i: usize| tunings[i].saves_busy.share;
     (0..tunings.len()).rev().max_by(|&a, &b| saves(a).total_cmp(&saves(b))).unwrap_or(0)
 }
 
 impl Search<'_> {
-    /// Every value of the parameter, the other as in `at`; what is known is not simulated again. The grids are made
-    /// where they are empty.
+    /// Every value of the parameter, the others as in `at`. Known settings are not simulated again.
+    /// Empty grids are filled.
     fn panel(
         &mut self,
         parameter: Parameter,
@@ -216,14 +214,14 @@ impl Search<'_> {
         if !ready || wanted.iter().any(|s| !is_known(&self.known, s)) {
             let (options, known) = (self.options, &self.known);
             let mut tried = Vec::new();
-            let (_, rolled) = rolling(
+            let (_, rolled) = roll(
                 self.source,
                 &options.rolling,
                 |facts, capacity| {
                     if !ready {
                         *sizes = size_grid(options, facts, capacity);
                         *intervals = interval_grid(options.rolling.cutting);
-                        // As the paper does: a size that is neither small nor large to begin with.
+                        // The paper also begins with a medium size.
                         at.optimized_bytes = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
                         wanted = settings(parameter, *at, intervals, sizes);
                     }
@@ -239,10 +237,11 @@ impl Search<'_> {
                     disk: options.host.disk.name().to_owned(),
                 });
             }
-            let base = &rolled.laps[0];
-            let new = tried.iter().zip(&rolled.laps[1..]).map(|(&s, laps)| tuning(s, base, laps));
+            let laps = rolled.laps();
+            let base = &laps[0];
+            let new = tried.iter().zip(&laps[1..]).map(|(&s, laps)| tuning(s, base, laps));
             self.known.extend(new);
-            self.last = Some(rolled);
+            self.last = Some(Rolled { runs: Vec::new(), ..rolled });
         }
         let of = |s: &Setting| self.known.iter().find(|t| t.setting == *s).cloned();
         Ok(wanted.iter().filter_map(of).collect())
@@ -273,7 +272,7 @@ fn interval_grid(cutting: Cutting) -> Vec<u32> {
     doubles.take_while(|&n| n < folds.max(2)).collect()
 }
 
-/// All that is touched, and halves of it, as far as there is room; in whole steps, ascending.
+/// The footprint, and halvings of it, as far as there is room; in whole steps, ascending.
 fn size_grid(options: &TuneOptions, facts: &TraceFacts, capacity: Sectors) -> Vec<u64> {
     let room = Sectors(options.host.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
     let mut sizes: Vec<u64> = (0..SIZES)

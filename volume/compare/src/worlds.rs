@@ -1,4 +1,4 @@
-//! One system at work: the simulation that serves it, and how it comes by its copies.
+//! One system at work: the simulation that serves it, and the origin of its copies.
 
 use std::time::{Duration as WallTime, Instant};
 
@@ -12,22 +12,24 @@ use seekless_sim::{
 };
 
 use crate::error::StudyError;
+use crate::lap::Lap;
 use crate::replicas::Replicating;
 use crate::scan::Scan;
 use crate::shuffle::{self, Shuffle};
 use crate::system::System;
 
-/// In an open loop, data is moved where no request has come for this long: a tenth of a second, some ten requests of a disk.
+/// In an open loop, data is moved if no request has come for this long: a tenth of a second, about
+/// ten requests of a disk.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// What serves a system's requests.
+/// The simulation of a system.
 #[derive(Debug)]
 enum World {
-    /// It is told its plans.
+    /// It receives plans.
     Told(Box<Simulation>),
     /// It chooses at each request, and a guard keeps it close to vanilla.
     Guarded(Box<Guarded>),
-    /// It judges its own.
+    /// It judges its own plans.
     Judged(Box<Judged>),
     /// It has replicas in free space.
     Replicating(Box<Replicating>),
@@ -43,44 +45,44 @@ pub(crate) struct Running {
     spec: DeviceSpec,
     pub(crate) name: String,
     pub(crate) policy: Option<Policy>,
-    /// Folds from one plan to the next, where they are fixed.
+    /// Folds from one plan to the next, if they are fixed.
     pub(crate) plan_folds: Option<u32>,
-    /// What its planner may use.
+    /// Limits of its planner.
     pub(crate) plan_config: Option<PlanConfig>,
-    /// The plan that it follows.
+    /// Its current plan.
     pub(crate) plan: Plan,
-    /// First sector of its area, where it has one.
+    /// First sector of its area, if it has one.
     pub(crate) area_at: Option<Lba>,
-    /// What it cost, fold by fold.
+    /// Measurements, fold by fold.
     pub(crate) laps: Vec<Measured>,
-    /// How long this computer took.
+    /// Real time of its simulation.
     pub(crate) wall: WallTime,
 }
 
-/// A request, and when it comes.
+/// A request and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
     pub(crate) request: Request,
     pub(crate) clock: Clock,
-    /// It is learned from, and not served.
+    /// Only for training: it is not served.
     pub(crate) trains: bool,
 }
 
-/// What a system finds when it begins.
+/// Input of a system's start.
 #[derive(Debug)]
 pub(crate) struct Begin<'a> {
     pub(crate) scan: &'a Scan,
     pub(crate) replay: Replay,
-    /// First sector of its area, where that was learned.
+    /// First sector of its area, if that was learned.
     pub(crate) area_at: Option<Lba>,
-    /// What is free.
+    /// Free space.
     pub(crate) free: Vec<Extent>,
     /// All reads of the trace, for policies that know the future.
     pub(crate) reads: &'a Foreseen,
 }
 
 impl System {
-    /// Whether the trace and the area fit the disk.
+    /// Checks that the trace and the area fit the disk.
     pub(crate) fn check_fits(&self, scan: &Scan, path: &str) -> Result<(), StudyError> {
         let (area, has) = (self.area(), Device::new(&self.disk)?.capacity());
         let need = scan.capacity + area;
@@ -98,7 +100,7 @@ impl System {
         })
     }
 
-    /// The system at work.
+    /// Starts the system.
     pub(crate) fn begin(&self, at: Begin<'_>) -> Result<Running, StudyError> {
         let disk = Device::new(&self.disk)?;
         let engine = self.engine(at.scan.capacity, at.scan.grid);
@@ -162,12 +164,20 @@ impl System {
 }
 
 impl Running {
-    /// Serves requests, or learns from them.
-    pub(crate) fn serve(&mut self, batch: &[Timed]) -> Result<(), StudyError> {
+    /// Does a part of the simulation, and counts the real time.
+    fn timed<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, SimError>,
+    ) -> Result<T, StudyError> {
         let began = Instant::now();
-        let result = batch.iter().try_for_each(|timed| self.take(timed));
+        let result = work(self);
         self.wall += began.elapsed();
         result.map_err(|e| StudyError::run(&self.name, e))
+    }
+
+    /// Serves requests, or learns from them.
+    pub(crate) fn serve(&mut self, batch: &[Timed]) -> Result<(), StudyError> {
+        self.timed(|this| batch.iter().try_for_each(|timed| this.take(timed)))
     }
 
     fn take(&mut self, timed: &Timed) -> Result<(), SimError> {
@@ -190,31 +200,28 @@ impl Running {
         Ok(())
     }
 
-    /// Whether it learns from requests that it does not serve.
+    /// True if it also learns from requests that it does not serve.
     pub(crate) const fn learns_alone(&self) -> bool {
         matches!(self.world, World::Guarded(_) | World::Judged(_) | World::Replicating(_))
     }
 
-    /// Whether its data is about to change places.
+    /// True if its data has not changed places yet.
     pub(crate) const fn is_to_shuffle(&self) -> bool {
         matches!(self.world, World::Shuffled(_, None))
     }
 
     /// Moves to a plan.
     pub(crate) fn install(&mut self, plan: Plan) -> Result<(), StudyError> {
-        let began = Instant::now();
         self.plan.clone_from(&plan);
-        let result = match &mut self.world {
+        self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.install(plan),
             World::Guarded(_) | World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => {
                 Ok(())
             }
-        };
-        self.wall += began.elapsed();
-        result.map_err(|e| StudyError::run(&self.name, e))
+        })
     }
 
-    /// Has data change places by what `graph` saw.
+    /// Lets data change places by the reads of `graph`.
     pub(crate) fn shuffle(&mut self, graph: &seekless_learn::AccessGraph) {
         if let World::Shuffled(_, shuffle) = &mut self.world {
             let unit = match self.policy.map(|p| p.name()) {
@@ -225,51 +232,50 @@ impl Running {
         }
     }
 
-    /// What was learned from has ended: what it cost is not measured, and replicas are made of it.
+    /// The training has ended: its costs are not measured, and replicas of the learned data are made.
     pub(crate) fn replicate(&mut self, now: SimTime) -> Result<(), StudyError> {
-        let began = Instant::now();
-        let result = match &mut self.world {
+        self.timed(|this| match &mut this.world {
             World::Replicating(r) => r.begin(now),
             World::Guarded(guarded) => guarded.lap().map(drop),
             World::Told(_) | World::Judged(_) | World::Shuffled(..) => Ok(()),
-        };
-        self.wall += began.elapsed();
-        result.map_err(|e| StudyError::run(&self.name, e))
+        })
     }
 
-    /// What a write buffer still holds goes home, at the cost of the system that put it there.
+    /// Destages the write buffer, at the cost of the system that filled it.
     pub(crate) fn drain(&mut self) -> Result<(), StudyError> {
-        match &mut self.world {
-            World::Told(simulation) => {
-                simulation.drain().map_err(|e| StudyError::run(&self.name, e))
-            }
+        self.timed(|this| match &mut this.world {
+            World::Told(simulation) => simulation.drain(),
             World::Guarded(_) | World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => {
                 Ok(())
             }
-        }
+        })
     }
 
-    /// A fold has ended.
+    /// Ends a fold.
     pub(crate) fn lap(&mut self) -> Result<(), StudyError> {
-        let began = Instant::now();
-        let measured = match &mut self.world {
+        let measured = self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.lap(),
             World::Guarded(guarded) => guarded.lap(),
             World::Judged(judged) => judged.lap(),
             World::Replicating(r) => r.simulation.lap(),
-            World::Shuffled(simulation, shuffle) => simulation.lap().and_then(|mut m| {
+            World::Shuffled(simulation, shuffle) => {
+                let mut measured = simulation.lap()?;
                 if let Some(shuffle) = shuffle {
-                    shuffle.price(&self.disk, &mut m)?;
+                    shuffle.price(&this.disk, &mut measured)?;
                 }
-                Ok(m)
-            }),
-        };
-        self.wall += began.elapsed();
-        self.laps.push(measured.map_err(|e| StudyError::run(&self.name, e))?);
+                Ok(measured)
+            }
+        })?;
+        self.laps.push(measured);
         Ok(())
     }
 
-    /// The days' accounts, where it judges itself.
+    /// Its costs, fold by fold.
+    pub(crate) fn costs(&self) -> Vec<Lap> {
+        self.laps.iter().map(|m| Lap::new(m, &self.spec)).collect()
+    }
+
+    /// The accounts by day, if it judges itself.
     pub(crate) fn days(&self) -> Vec<DayCosts> {
         match &self.world {
             World::Judged(judged) => judged.days(),
@@ -285,11 +291,11 @@ impl Running {
         }
     }
 
-    /// What a reader should know of it.
+    /// A note for the reader.
     pub(crate) fn note(&self) -> Option<String> {
         let World::Shuffled(_, Some(shuffle)) = &self.world else { return None };
         Some(format!(
-            "{}: {} units of {} sectors changed places; a request that reaches over several that do not lie together counts once for each",
+            "{}: {} units of {} sectors changed places; a request counts once for each separate place that it reaches",
             self.name,
             shuffle.moved(),
             shuffle.unit()

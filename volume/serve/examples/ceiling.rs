@@ -1,8 +1,9 @@
-//! The least that a server of the protocol can do, for measurements: `ceiling FILE SOCKET [static]`, until its standard input
-//! ends. What it is ahead of another server by is what any server could be that reads and writes files, with this kernel and
-//! these clients. One thread looks at all sockets in turn and never sleeps while anybody asks; a read is one `pread`, a write
-//! one `pwrite` once all of it has come; nothing is checked, learned, mapped or bounded, so it is fit for nothing else. With
-//! `static` it touches no file either: what is left then is the sockets and the client.
+//! The least that a server of the protocol can do, for measurements: `ceiling FILE SOCKET
+//! [static]`, until its standard input ends. Its lead over another server is the most that any
+//! server of files could gain with this kernel and these clients. One thread polls all sockets and
+//! sleeps only without requests. A read is one `pread`, a write one `pwrite` after its whole
+//! payload. Nothing is checked, learned, mapped or bounded, so it is fit for nothing else. With
+//! `static` it uses no file: only the sockets and the client remain.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use std::fs::File;
@@ -17,26 +18,26 @@ use seekless_nbd::{Command, Export, Request, ServerEvent, ServerSession};
 
 type Error = Box<dyn std::error::Error>;
 
-/// Replies are sent when so much was read or written for them: the first of a turn where one client asks, all others then,
-/// and where several do. The server does the same.
+/// Replies are sent once this number of bytes was read or written for them: the first value for the
+/// first replies of a client without company, the second otherwise. The server does the same.
 const FLUSH_BYTES: [usize; 3] = [8 << 10, 64 << 10, 128 << 10];
-/// The longest input taken at once: more than the longest request of the bench.
+/// The longest input received at once: more than the longest request of the bench.
 const INPUT_BYTES: usize = 2 << 20;
-/// An input as short as this is looked at, and taken once its reply is sent.
+/// An input of at most this length is peeked at, and taken after its reply.
 const LONE_BYTES: usize = 8192;
 
 struct Conn<'a> {
     stream: UnixStream,
-    /// `None` where no file is touched.
+    /// `None` with `static`.
     file: Option<&'a File>,
     session: ServerSession,
     input: Vec<u8>,
-    /// Bytes of it that have come.
+    /// Bytes received.
     end: usize,
     out: Vec<u8>,
-    /// Bytes of it that wait.
+    /// Pending bytes.
     filled: usize,
-    /// What the session says by itself.
+    /// Bytes from the session itself.
     replies: Vec<u8>,
     /// The latest input was one request: this client waits for each reply.
     lone: bool,
@@ -55,7 +56,7 @@ impl<'a> Conn<'a> {
         Ok(conn)
     }
 
-    /// Takes what waits in the socket, or looks at it; how much that is.
+    /// Receives from the socket, or peeks at it; returns the length.
     fn recv(&mut self, to: std::ops::Range<usize>, how: RecvFlags) -> Result<usize, Errno> {
         let room = self.input.get_mut(to).unwrap_or_default();
         match recv(&self.stream, room, how) {
@@ -79,7 +80,7 @@ impl<'a> Conn<'a> {
         Ok(())
     }
 
-    /// One look at the socket, and all that was in it. Whether there was anything.
+    /// Polls the socket once, and handles its input. True if there was any.
     fn turn(&mut self, alone: bool) -> Result<bool, Error> {
         let look = self.lone && self.end == 0;
         let (most, how) =
@@ -94,7 +95,7 @@ impl<'a> Conn<'a> {
         let (mut at, mut requests, mut written) = (0, 0, 0);
         loop {
             let input = self.input.get(at..self.end).unwrap_or_default();
-            // A write is taken when all of its payload is here.
+            // A write starts once its payload is complete.
             if self.session.is_transmitting() && input.len() < whole(input) {
                 break;
             }
@@ -118,7 +119,7 @@ impl<'a> Conn<'a> {
             }
         }
         self.send()?;
-        // Taken only now, so that the client is not woken before its reply is there.
+        // Taken only now, so that the client does not wake before its reply.
         let mut left = if look { got } else { 0 };
         while left > 0 {
             left -= self.recv(INPUT_BYTES..INPUT_BYTES + left, RecvFlags::empty())?;
@@ -129,7 +130,7 @@ impl<'a> Conn<'a> {
         Ok(true)
     }
 
-    /// Carries a request out; how many bytes of payload it had.
+    /// Executes a request; returns the length of its payload.
     fn answer(&mut self, r: &Request, at: usize) -> Result<usize, Errno> {
         let len = r.len as usize;
         match (r.command, self.file) {
@@ -174,7 +175,7 @@ impl<'a> Conn<'a> {
     }
 }
 
-/// Bytes of the request at the front, its payload included.
+/// Bytes of the first request with its payload.
 fn whole(input: &[u8]) -> usize {
     let number = |at: std::ops::Range<usize>| {
         let bytes = input.get(at).unwrap_or_default();
@@ -194,7 +195,7 @@ fn main() -> Result<(), Error> {
     let listener = UnixListener::bind(socket)?;
     listener.set_nonblocking(true)?;
     std::thread::spawn(|| {
-        // Nothing comes in; the end of it is the signal.
+        // There is no input; its end is the signal.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(0);
     });
@@ -215,7 +216,7 @@ fn main() -> Result<(), Error> {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e.into()),
             }
-            // Others have the core when nobody asks.
+            // Other processes get the core while there are no requests.
             if latest.elapsed() > Duration::from_millis(20) {
                 std::thread::sleep(Duration::from_millis(1));
             }

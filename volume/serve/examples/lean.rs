@@ -1,9 +1,11 @@
-//! A lean NBD client for measurements: `lean SOCKET read|write|seqread|seqwrite DEPTH SECONDS [sleep|poll]
-//! [EXPORT] [CONNECTIONS] [MIB]`. Keeps DEPTH requests in flight on each connection, of 4 KiB at random places or of
-//! 1 MiB one after another (`seq`), of the first MIB of the device, sends all that a round allows in one call, takes all replies that wait in
-//! one call, copies no data; prints requests per second. Waiting for replies it sleeps, as most clients do,
-//! or polls, so that its own waking up is not measured. Connections have a thread each and begin together; what all of
-//! them had done is counted over the time from the first's beginning to the last's end, as threads may keep each other waiting.
+//! A lean NBD client for measurements: `lean SOCKET read|write|seqread|seqwrite DEPTH SECONDS
+//! [sleep|poll] [EXPORT] [CONNECTIONS] [MIB]`. Keeps DEPTH requests in flight on each connection: 4
+//! KiB at random places, or 1 MiB in sequence (`seq`), in the first MIB of the device. Sends all
+//! requests of a round in one call, receives all waiting replies in one call, and copies no data.
+//! Prints requests per second. It sleeps while it waits for replies, like most clients, or polls,
+//! so that its own wake-up is not measured. Each connection has a thread; all begin together. The
+//! total counts over the time from the first start to the last end, because threads may delay each
+//! other.
 #![allow(clippy::print_stdout, reason = "a program")]
 #![allow(clippy::print_stderr, reason = "a program")]
 
@@ -16,7 +18,7 @@ use seekless_nbd::{ClientEvent, ClientSession, Command, CommandFlags, Options};
 
 type Error = Box<dyn std::error::Error>;
 
-/// xorshift64*: a fixed stream of addresses for a seed.
+/// xorshift64*: a fixed sequence of addresses for a seed.
 struct Random(u64);
 
 impl Random {
@@ -28,15 +30,15 @@ impl Random {
     }
 }
 
-/// What every connection does.
+/// The work of each connection.
 struct Load {
     socket: String,
     command: Command,
     sequential: bool,
-    /// Of each request.
+    /// Length of a request.
     bytes: u32,
     depth: usize,
-    /// How much of the device is asked for, in bytes.
+    /// Bytes of the device in use.
     span: u64,
     time: Duration,
     poll: bool,
@@ -44,7 +46,7 @@ struct Load {
     begin: Barrier,
 }
 
-/// Sends all, polling where the socket is full.
+/// Sends everything; polls if the socket is full.
 fn send(stream: &mut UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
@@ -95,7 +97,7 @@ fn ask(
 /// One connection, the `index`th: requests done, and from when to when.
 fn run(load: &Load, index: u64) -> Result<(u64, Instant, Instant), Error> {
     let Load { command, sequential, bytes, depth, time, .. } = *load;
-    // Each connection asks in an order of its own.
+    // Each connection has its own order.
     let mut random = Random(0x5EED + index);
     let mut next = random.below(1 << 16);
     let mut stream = UnixStream::connect(&load.socket)?;
@@ -125,7 +127,7 @@ fn run(load: &Load, index: u64) -> Result<(u64, Instant, Instant), Error> {
             }
             ClientEvent::More(_) => {
                 if begun.is_some_and(|b| b.elapsed() >= time) {
-                    // No more; the rest comes in, then goodbye.
+                    // No more requests: receives the rest, then ends the session.
                     wanted = 0;
                     counted.get_or_insert((done, Instant::now()));
                     if session.in_flight() == 0 {
@@ -186,14 +188,14 @@ fn main() -> Result<(), Error> {
             .map(|index| {
                 scope.spawn(move || {
                     run(load, index).unwrap_or_else(|e| {
-                        // The others would wait for it to begin.
+                        // The others would wait for its start.
                         eprintln!("connection {index}: {e}");
                         std::process::exit(1)
                     })
                 })
             })
             .collect();
-        // One that panicked has said so.
+        // A thread that panicked has reported it.
         runs.into_iter().filter_map(|run| run.join().ok()).collect()
     });
     let done: u64 = ran.iter().map(|r| r.0).sum();

@@ -1,8 +1,9 @@
-//! Serves a file over a unix socket until its standard input ends, for measurements: `serve FILE SOCKET
-//! [learn|area|free|replicas]`. With `learn` every request is observed, and every other 64 KiB of the device has a copy, as
-//! many as such a map can hold, before it says ready. With `area` there is an area beside the file, and nothing in it. With
-//! `free` a copy of the file is served, whose last quarter is discarded and may have replicas; with `replicas` it is full of
-//! them. Says at the end how many reads copies answered, and what the learner missed.
+//! Serves a file over a unix socket until its standard input ends, for measurements: `serve FILE
+//! SOCKET [learn|area|free|replicas]`. `learn`: every request is observed, and every other 64 KiB
+//! of the device has a copy, up to the size of such a map, before it reports ready. `area`: there
+//! is an empty area beside the file. `free`: serves a copy of the file whose last quarter is
+//! discarded and may have replicas. `replicas`: it is full of them. At the end it prints the reads
+//! from copies, and the requests that the learner missed.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use std::fs::File;
@@ -28,7 +29,7 @@ fn full_map(size: Bytes) -> Plan {
     Plan { copies }
 }
 
-/// A copy of a file beside it, page by page, so that the host's cache holds it as it does what random access brings in.
+/// Copies a file page by page, so that the host's cache holds it as after random access.
 fn twin(file: &Path) -> std::io::Result<PathBuf> {
     let path = file.with_extension("twin");
     let (mut from, mut to) = (File::open(file)?, File::create(&path)?);
@@ -43,7 +44,7 @@ fn twin(file: &Path) -> std::io::Result<PathBuf> {
 /// Makes an area for a file, beside it.
 fn area(file: &Path, replicas: bool) -> Result<PathBuf, Error> {
     let path = file.with_extension("area");
-    // One from the last time belonged to what the file was then.
+    // An area from the last run belonged to an older state of the file.
     if path.exists() {
         std::fs::remove_file(&path)?;
     }
@@ -61,7 +62,7 @@ fn area(file: &Path, replicas: bool) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Discards the last quarter of the device, and lets it have replicas of every fourth of its 64 KiB.
+/// Discards the last quarter of the device, and allows replicas of every fourth of its 64 KiB.
 fn spread(server: &ServerHandle, fill: bool) -> Result<(), Error> {
     const RUN: u64 = 128;
     let runs = server.size().0 / 512 / RUN;
@@ -71,7 +72,7 @@ fn spread(server: &ServerHandle, fill: bool) -> Result<(), Error> {
     if !fill {
         return Ok(());
     }
-    // A fifth of the device stays free, as is asked for.
+    // A fifth of the device stays free, as required.
     let homes: Vec<Extent> = (0..runs / 16).map(|i| Extent::new(i * 12 * RUN, RUN)).collect();
     let sectors = homes.len() as u64 * RUN;
     way_in.replicate(vec![Replica { place: free.start, homes }])?;
@@ -99,7 +100,7 @@ fn main() -> Result<(), Error> {
     if learn {
         // Half the device, and its metadata.
         let area = Sectors(size / 1024 * 5 / 4);
-        // The learner that the server ships; nobody tells it to plan.
+        // The learner of the server; nobody asks it to plan.
         builder = builder.area(area.bytes()).learning(Learning::default());
     } else if !how.is_empty() {
         builder = builder.area_path(area(&file, replicas)?);
@@ -114,7 +115,7 @@ fn main() -> Result<(), Error> {
         if copied != sectors {
             return Err(format!("only {copied} of {sectors} sectors were copied").into());
         }
-        // A read through the server brings its part of the area into the page cache.
+        // A read through the server loads its part of the area into the page cache.
         let way_in = server.injector();
         for at in (0..size / 512).step_by(128) {
             let room = vec![0; 65_536];
@@ -124,7 +125,7 @@ fn main() -> Result<(), Error> {
         spread(&server, how == "replicas")?;
     }
     println!("ready, {} sectors copied", server.stats()?.copied_sectors);
-    // Nothing comes in; the end of it is the signal.
+    // There is no input; its end is the signal.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     let stats = server.stop()?;
     let engine = stats.engine;

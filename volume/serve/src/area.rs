@@ -1,11 +1,12 @@
-//! Areas that outlast a server: making one, on the device it serves or elsewhere, and finding it again. Where
-//! which byte stands is decided here; what the bytes mean is the engine's to know.
+//! Lasting areas, which outlive a server: how to make one on the served device or elsewhere, and
+//! how to find it again. This module knows the place of every byte; the engine knows the meaning.
 //!
-//! An area within its device takes a part of it, and the volume is that much smaller. At the device's start it
-//! begins with its own superblock. In the middle or at the end it leaves the first [`HEAD`] to a locator: a
-//! copy of the superblock as it was made, which says where the area begins. Either way the bare device starts
-//! with a page of ours, and nothing can take it for a file system. Behind an area elsewhere stands the guard region,
-//! which has room for the two ends of a disk that must not be mounted by itself.
+//! An area inside its device takes part of the device, and the volume is smaller by that part. At
+//! the device's start the area begins with its own superblock. In the middle or at the end, the
+//! first [`HEAD`] of the device is for a locator: a copy of the first superblock, which says where
+//! the area begins. In both cases the bare device starts with a page of seekless, so no program
+//! sees a file system there. An area elsewhere is followed by the guard region, which can hold both
+//! ends of a disk that must not be mounted bare.
 
 mod lasting;
 mod resize;
@@ -36,58 +37,59 @@ pub(crate) use lasting::Store;
 pub use lasting::{Lasting, open};
 pub use resize::resize;
 
-/// Of a device whose area lies in its middle or at its end: the locator, and room so that what begins on a MiB
-/// of the volume does so on the device.
-pub const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
-/// Areas begin on a MiB where they can.
+/// Head of a device with the area in its middle or at its end: the locator, and padding, so that a
+/// MiB boundary of the volume is one of the device.
+const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
+/// Areas begin on a MiB boundary if possible.
 const ALIGN: u64 = HEAD.0;
 const MAGIC: &[u8] = b"SEEKLESS";
-/// Why an area that may hold the only copy of something is not served.
+/// Why a server refuses an area that may hold the only copy of some data.
 pub(crate) const NO_ROOM: &str = "was made without room for a guard, and nothing would keep the bare disk from being mounted while this holds its newest data: run `seekless volume drain`, then `seekless volume resize`, which makes room, then `seekless volume mode writeback`";
 
-/// Where an area goes.
+/// Place of an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum At {
     /// The device's beginning.
     Start,
-    /// Its middle: from anywhere on the device it is not far.
+    /// Its middle, which is not far from any other place.
     Middle,
     /// Its end.
     End,
-    /// Another file or device; of the backing not one byte changes.
+    /// Another file or device; the backing stays unchanged.
     Beside(PathBuf),
 }
 
-/// How large.
+/// Size of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// So much.
+    /// In bytes.
     Bytes(Bytes),
     /// Percent of the backing.
     Percent(u8),
 }
 
-/// What an area is made with.
+/// Options for a new area.
 #[derive(Clone, Debug)]
 pub struct MakeOptions {
-    /// Where.
+    /// Its place.
     pub at: At,
-    /// How large; by default all of an area's device that is there already, else a twentieth of the backing.
+    /// Its size; by default the whole of an existing area device, else a twentieth of the backing.
     pub size: Option<Share>,
     /// Share of the write buffer in percent.
     pub write_buffer_percent: u8,
-    /// How much replicas may take of the volume's discarded pages (FS2); `None` for copies in the area itself. With replicas,
-    /// all of the area that they leave is the write buffer, and its default size follows theirs.
+    /// Limit for replicas in the volume's discarded pages (FS2); `None` for copies in the area
+    /// itself. With replicas, the rest of the area is the write buffer, and the default size of the
+    /// area follows from the replicas.
     pub replicas: Option<Share>,
-    /// Where writes go.
+    /// Write-through or write-back.
     pub mode: Mode,
-    /// First sector of the first whole page; by default what the backing's partitions suggest.
+    /// First sector of the first whole page; by default it follows the backing's partitions.
     pub grid: Option<u8>,
-    /// Overwrite what looks in use.
+    /// Overwrite a device that looks used.
     pub force: bool,
 }
 
-/// An area as it was made.
+/// A new area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
     /// Its name.
@@ -96,19 +98,26 @@ pub struct Made {
     pub volume: Sectors,
     /// Size of the area.
     pub area: Sectors,
-    /// Where it begins on the backing, if there.
+    /// Its first sector on the backing, if it is there.
     pub at: Option<Lba>,
-    /// How it is divided.
+    /// Its division.
     pub geometry: Geometry,
     /// First sector of the first whole page.
     pub grid: u8,
 }
 
+impl Made {
+    fn new(format: &FormatOptions, area: Sectors, geometry: Geometry) -> Self {
+        let (uuid, grid) = (AreaId(format.uuid), format.grid.0 as u8);
+        Self { uuid, volume: format.capacity, area, at: format.inside, geometry, grid }
+    }
+}
+
 /// Makes an area for `backing`.
 ///
 /// # Errors
-/// Where the backing or the area's device is in use, or looks so and `force` is not given; where there is no room;
-/// where either cannot be opened or written.
+/// The backing or the area's device is in use, or looks used without `force`; there is no room; one
+/// of them cannot be opened or written.
 pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
     unused(backing)?;
     let mut uuid = [0; 16];
@@ -128,7 +137,7 @@ fn failed(path: &Path) -> impl FnOnce(AttachError) -> ServeError {
     move |source| ServeError::Area { path: path.to_owned(), source: Box::new(source) }
 }
 
-/// A regular file under a loop device cannot be claimed as a device can.
+/// Refuses a regular file under a loop device, which cannot be claimed as a device can.
 fn unused(path: &Path) -> Result<(), ServeError> {
     match loop_device::loop_device(path) {
         Some(device) => Err(HostError::InUse {
@@ -162,7 +171,7 @@ fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> Form
     }
 }
 
-/// Of a device of `home` sectors, how much replicas may take, and how large the area beside them is.
+/// For a device of `home` sectors, the limit for replicas, and the size of the area.
 fn sizes(options: &MakeOptions, home: u64) -> (Sectors, u64) {
     let replicas = Sectors(options.replicas.map_or(0, |size| share(size, home)));
     let otherwise = match replicas.0 {
@@ -172,16 +181,25 @@ fn sizes(options: &MakeOptions, home: u64) -> (Sectors, u64) {
     (replicas, share(options.size.unwrap_or(otherwise), home))
 }
 
-/// The whole of an opened file as a device.
+/// A whole opened file as a device.
 fn whole(opened: &Opened) -> Result<Disk, ServeError> {
     part(&opened.fd, &[(0, opened.bytes)])
+}
+
+/// The first page of a device; zeroes if the device is smaller.
+fn first_page(disk: &mut Disk, path: &Path) -> Result<Page, ServeError> {
+    let mut first: Page = [0; PAGE_BYTES as usize];
+    if disk.capacity().0 >= PAGE_SECTORS {
+        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(path)(e.into()))?;
+    }
+    Ok(first)
 }
 
 fn part(fd: &OwnedFd, runs: &[(u64, u64)]) -> Result<Disk, ServeError> {
     Ok(Disk::new(fd.try_clone().map_err(cannot("duplicate a descriptor"))?, Runs::new(runs)))
 }
 
-/// Refuses what looks in use.
+/// Refuses a device that looks used.
 fn blank(
     disk: &mut Disk,
     path: &Path,
@@ -193,7 +211,7 @@ fn blank(
         Some(what) if !options.force => Err(refused(
             path,
             format!(
-                "holds {what}; nothing was changed. {hint}--force overwrites it, and what it held is lost"
+                "holds {what}; nothing was changed. {hint}--force overwrites it, and its contents are lost"
             ),
         )),
         _ => Ok(()),
@@ -205,10 +223,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     let device = opened.bytes / SECTOR_BYTES;
     let mut disk = whole(&opened)?;
     let hint = "To keep it, put the area elsewhere: --at FILE-or-DEVICE. ";
-    let mut first: Page = [0; PAGE_BYTES as usize];
-    if device >= PAGE_SECTORS {
-        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
-    }
+    let first = first_page(&mut disk, backing)?;
     if let Some(page) = guard::of_page(&first).filter(|_| !options.force) {
         return Err(guarded_by(backing, &page));
     }
@@ -231,7 +246,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
         At::End => (device - len) / PAGE_SECTORS * PAGE_SECTORS,
         _ => (head + room / 2) / ALIGN * ALIGN,
     };
-    // At the end, what is left of a page belongs to the area.
+    // At the end, the rest of a page belongs to the area.
     let len = if options.at == At::End { device - at } else { len };
     let volume = Sectors(device - head - len);
     let mut format = format_options(options, uuid, backing);
@@ -240,14 +255,14 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     let geometry = divided(&area, &format).map_err(failed(backing))?;
 
     let mut work = || -> Result<(), AttachError> {
-        // Marks of what was there go first, at both ends, where programs look for them.
+        // First, the signatures of earlier contents, at both ends, where programs look for them.
         let look = HEAD.0.min(device);
         disk.write_zeroes(Extent::new(0, look))?;
         disk.write_zeroes(Extent::new(device - look, look))?;
         disk.flush()?;
         format_area(&mut area, &format)?;
         if at > 0 {
-            // Last: what it points to is whole.
+            // The last write: the locator points to a complete area.
             let superblock = read_superblock(&mut disk, Lba(at))?.superblock;
             let mut page: Page = [0; PAGE_BYTES as usize];
             superblock.encode(&mut page);
@@ -257,11 +272,10 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
         Ok(())
     };
     work().map_err(failed(backing))?;
-    let (at, grid, area) = (Some(Lba(at)), format.grid.0 as u8, Sectors(len));
-    Ok(Made { uuid: AreaId(uuid), volume, area, at, geometry, grid })
+    Ok(Made::new(&format, Sectors(len), geometry))
 }
 
-/// Whether the area can be divided, before anything is overwritten.
+/// Checks that the area can be divided, before anything is overwritten.
 fn divided(area: &Disk, format: &FormatOptions) -> Result<Geometry, AttachError> {
     Ok(format.geometry(area.capacity())?)
 }
@@ -272,25 +286,12 @@ fn beside(
     uuid: [u8; 16],
     options: &MakeOptions,
 ) -> Result<Made, ServeError> {
-    // Only looked at; a writer's lock keeps others away meanwhile.
+    // Only read; the lock keeps other writers away.
     let home = Opened::path(backing, false)?;
-    let volume = Sectors(home.bytes / SECTOR_BYTES);
     let mut disk = whole(&home)?;
-    let mut first: Page = [0; PAGE_BYTES as usize];
-    if volume.0 >= PAGE_SECTORS {
-        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
-    }
-    if let Some(page) = guard::of_page(&first) {
-        return Err(guarded_by(backing, &page));
-    }
-    if first.starts_with(MAGIC) {
-        let why = "begins with a page of seekless: it has an area already, or is one; nothing was changed";
-        return Err(refused(backing, why));
-    }
+    let volume = disk.capacity();
     let (replicas, size) = sizes(options, volume.0);
-    if (options.mode == Mode::WriteBack || replicas.0 > 0) && volume.0 < guard::HOME_MIN {
-        return Err(refused(backing, too_small_to_guard(volume)));
-    }
+    check_home(backing, &mut disk, options.mode == Mode::WriteBack || replicas.0 > 0)?;
     let is_same = || {
         let (a, b) = (backing.metadata().ok()?, path.metadata().ok()?);
         Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
@@ -335,11 +336,31 @@ fn beside(
     if let Some(made) = made {
         made.keep(&opened)?;
     }
-    let (grid, area) = (format.grid.0 as u8, Sectors(len));
-    Ok(Made { uuid: AreaId(uuid), volume, area, at: None, geometry, grid })
+    Ok(Made::new(&format, Sectors(len), geometry))
 }
 
-/// Room for the guard of a home, behind an area of `len` sectors.
+/// Refuses a home that has an area already, or is too small for a guard that it needs.
+fn check_home(backing: &Path, disk: &mut Disk, needs_guard: bool) -> Result<(), ServeError> {
+    let first = first_page(disk, backing)?;
+    if let Some(page) = guard::of_page(&first) {
+        return Err(guarded_by(backing, &page));
+    }
+    if first.starts_with(MAGIC) {
+        let why = "begins with a page of seekless: it has an area already, or is one; nothing was changed";
+        return Err(refused(backing, why));
+    }
+    if needs_guard && disk.capacity().0 < guard::HOME_MIN {
+        let why = format!(
+            "has {}; a disk with its area elsewhere needs {} for the guard that keeps it from being mounted by itself in write-back and with replicas",
+            disk.capacity().bytes(),
+            Sectors(guard::HOME_MIN).bytes()
+        );
+        return Err(refused(backing, why));
+    }
+    Ok(())
+}
+
+/// Makes room for the guard of a home, behind an area of `len` sectors.
 fn make_region(fd: &OwnedFd, len: u64, uuid: AreaId, home: Sectors) -> Result<(), AttachError> {
     let fd = rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(|e| DeviceError::Io {
         op: "opening",
@@ -359,20 +380,12 @@ fn guarded_by(backing: &Path, page: &GuardPage) -> ServeError {
     refused(backing, why)
 }
 
-fn too_small_to_guard(volume: Sectors) -> String {
-    format!(
-        "has {}; a disk with its area elsewhere needs {} for the guard that keeps it from being mounted by itself in write-back and with replicas",
-        volume.bytes(),
-        Sectors(guard::HOME_MIN).bytes()
-    )
-}
-
-/// A file made for an area; removed where that comes to nothing.
+/// A new file for an area; removed if the area is not finished.
 struct MadeFile(Option<PathBuf>);
 
 impl MadeFile {
-    /// Makes it, unless something is there. All its space is taken at once: an area that finds no room later
-    /// could not keep what it has promised.
+    /// Makes the file, unless something is there. Reserves all its space: an area without space
+    /// later could not keep its promises.
     fn new(path: &Path, bytes: impl FnOnce() -> u64) -> Result<Option<Self>, ServeError> {
         let fail = |what, source| HostError::Path { path: path.to_owned(), what, source };
         let file = match File::create_new(path) {
@@ -389,7 +402,7 @@ impl MadeFile {
         }
     }
 
-    /// The file stays, and its directory knows it for good.
+    /// Keeps the file, and makes its directory entry durable.
     fn keep(mut self, opened: &Opened) -> Result<(), ServeError> {
         if let Some(dir) = &opened.dir {
             let sync = || File::open(dir)?.sync_all();

@@ -1,11 +1,10 @@
-//! Buffers that are used again: after warming up, no request allocates. It refuses to know what is in
-//! them.
+//! Reusable buffers: after warm-up, no request allocates.
 
 /// The smallest class; classes double up to [`LARGEST`].
 const SMALLEST: usize = 4096;
 /// The largest class: the longest payload of a request.
 const LARGEST: usize = 32 << 20;
-/// Bytes kept for later, at most, per class.
+/// Most bytes kept per class.
 const KEPT_BYTES: usize = 16 << 20;
 
 /// Free buffers by size.
@@ -20,7 +19,7 @@ impl Buffers {
         Self { classes: (0..classes).map(|c| Vec::with_capacity(kept(c))).collect() }
     }
 
-    /// A buffer of at least `len` bytes, of any content.
+    /// A buffer of at least `len` bytes; its content is undefined.
     pub(crate) fn take(&mut self, len: usize) -> Vec<u8> {
         let class = class_of(len);
         self.classes
@@ -29,7 +28,7 @@ impl Buffers {
             .unwrap_or_else(|| vec![0; if len > LARGEST { len } else { SMALLEST << class }])
     }
 
-    /// Keeps a buffer for later.
+    /// Keeps a buffer for reuse.
     pub(crate) fn give(&mut self, buf: Vec<u8>) {
         let class = class_of(buf.len());
         if buf.len() == SMALLEST << class
@@ -46,7 +45,7 @@ fn class_of(len: usize) -> usize {
     (len.max(SMALLEST).next_power_of_two() / SMALLEST).trailing_zeros() as usize
 }
 
-/// How many buffers of a class are kept.
+/// Number of buffers kept in a class.
 fn kept(class: usize) -> usize {
     (KEPT_BYTES / (SMALLEST << class)).clamp(1, 256)
 }

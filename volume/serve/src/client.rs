@@ -1,5 +1,5 @@
-//! A small NBD client: blocking calls, and requests in flight for those who want several. For tests, the
-//! demo and measurements. It refuses to know what it talks to.
+//! A small NBD client with blocking calls, and with several requests in flight on demand. For
+//! tests, the demo and measurements.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use seekless_nbd::{
 
 use crate::listen::Address;
 
-/// Why a call failed.
+/// A call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The connection failed.
@@ -36,20 +36,20 @@ pub enum ClientError {
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A request that ended.
+/// A finished request.
 #[derive(Debug)]
 pub struct Ended {
-    /// What [`Client::submit`] called it.
+    /// The number from [`Client::submit`].
     pub cookie: u64,
-    /// How.
+    /// The result.
     pub result: Result<(), Errno>,
-    /// What was read; else empty.
+    /// The data of a read; else empty.
     pub data: Vec<u8>,
     /// Runs of block status: bytes and state.
     pub runs: Vec<(u32, u32)>,
 }
 
-/// A request in flight, and what came of it so far.
+/// A request in flight, and its data so far.
 struct Pending {
     cookie: u64,
     data: Vec<u8>,
@@ -70,9 +70,6 @@ pub struct Client {
 
 impl Client {
     /// Connects to a server and its default export.
-    ///
-    /// # Errors
-    /// Where it cannot be reached, or refuses.
     pub fn connect(address: &Address) -> Result<Self, ClientError> {
         let stream: Box<dyn Stream> = match address {
             Address::Unix(path) => Box::new(UnixStream::connect(path)?),
@@ -85,10 +82,7 @@ impl Client {
         Self::new(stream, Options::default())
     }
 
-    /// Shakes hands over a stream.
-    ///
-    /// # Errors
-    /// Where the server hangs up, breaks the protocol, or refuses.
+    /// Starts a session over a stream.
     pub fn new(stream: Box<dyn Stream>, options: Options) -> Result<Self, ClientError> {
         let mut client = Self {
             stream,
@@ -110,21 +104,16 @@ impl Client {
     }
 
     /// Size of the export in bytes.
-    #[must_use]
     pub const fn size(&self) -> u64 {
         self.session.size()
     }
 
-    /// What the server offers.
-    #[must_use]
+    /// The server's flags.
     pub const fn flags(&self) -> TransmissionFlags {
         self.session.flags()
     }
 
-    /// Sends a request; `payload` is a write's data, else empty.
-    ///
-    /// # Errors
-    /// Where the connection fails.
+    /// Sends a request; `payload` is the data of a write, else empty.
     pub fn submit(
         &mut self,
         command: Command,
@@ -144,9 +133,6 @@ impl Client {
     }
 
     /// Waits for the next request to end.
-    ///
-    /// # Errors
-    /// Where the connection fails.
     pub fn next_end(&mut self) -> Result<Ended, ClientError> {
         loop {
             if let Some(ended) = self.ended.pop_front() {
@@ -180,51 +166,33 @@ impl Client {
     }
 
     /// Reads.
-    ///
-    /// # Errors
-    /// Where the request or the connection fails.
     pub fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, ClientError> {
         Ok(self.call(Command::Read, CommandFlags::NONE, offset, len, &[])?.data)
     }
 
     /// Writes.
-    ///
-    /// # Errors
-    /// Where the request or the connection fails.
     pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), ClientError> {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.call(Command::Write, CommandFlags::NONE, offset, len, data).map(drop)
     }
 
-    /// Writes, and makes it durable.
-    ///
-    /// # Errors
-    /// Where the request or the connection fails.
+    /// Writes durably.
     pub fn write_fua(&mut self, offset: u64, data: &[u8]) -> Result<(), ClientError> {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.call(Command::Write, CommandFlags::FUA, offset, len, data).map(drop)
     }
 
     /// Makes completed writes durable.
-    ///
-    /// # Errors
-    /// Where the request or the connection fails.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         self.call(Command::Flush, CommandFlags::NONE, 0, 0, &[]).map(drop)
     }
 
-    /// Says that bytes are no longer needed.
-    ///
-    /// # Errors
-    /// Where the request or the connection fails.
+    /// Discards bytes.
     pub fn trim(&mut self, offset: u64, len: u32) -> Result<(), ClientError> {
         self.call(Command::Trim, CommandFlags::NONE, offset, len, &[]).map(drop)
     }
 
     /// Writes zeroes.
-    ///
-    /// # Errors
-    /// Where the request or the connection fails.
     pub fn write_zeroes(
         &mut self,
         offset: u64,
@@ -234,25 +202,19 @@ impl Client {
         self.call(Command::WriteZeroes, flags, offset, len, &[]).map(drop)
     }
 
-    /// Which runs are holes: bytes, and [`seekless_nbd::STATE_HOLE`] | [`seekless_nbd::STATE_ZERO`].
-    ///
-    /// # Errors
-    /// Where the request or the connection fails.
+    /// Holes, as bytes and [`seekless_nbd::STATE_HOLE`] and [`seekless_nbd::STATE_ZERO`].
     pub fn block_status(&mut self, offset: u64, len: u32) -> Result<Vec<(u32, u32)>, ClientError> {
         Ok(self.call(Command::BlockStatus, CommandFlags::NONE, offset, len, &[])?.runs)
     }
 
-    /// Says goodbye.
-    ///
-    /// # Errors
-    /// Where the connection fails.
+    /// Ends the session in order.
     pub fn disconnect(mut self) -> Result<(), ClientError> {
         let none = CommandFlags::NONE;
         self.session.request(Command::Disconnect, 0, 0, none, &mut self.out);
         Ok(self.stream.write_all(&self.out)?)
     }
 
-    /// One event of the session, after receiving more where it needs more.
+    /// One event of the session; receives more bytes if necessary.
     fn step(&mut self) -> Result<ClientEvent, ClientError> {
         loop {
             let input = self.received.get(self.start..self.end).unwrap_or_default();

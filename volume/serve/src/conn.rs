@@ -1,5 +1,5 @@
-//! One NBD client: its receive buffer, its session, what waits to be sent to it, and what it has in
-//! flight. It refuses to know other clients, and waits for nobody.
+//! One NBD client: its receive buffer, its session, its pending replies, and its requests in
+//! flight.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,45 +8,49 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno as HostErrno;
 use rustix::net::RecvFlags;
 use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
+use seekless_engine::Target;
 use seekless_nbd::{Command, CommandFlags, Errno, Export, Request, ServerEvent, ServerSession};
 
 use crate::backend::FAST_ZERO;
+use crate::backend::workers::Work;
 use crate::memory::Data;
 use crate::out::Out;
 use crate::volume::{Finished, Volume};
 
-/// Bytes taken from the socket at once.
+/// Most bytes received in one call.
 const RECEIVE_BYTES: usize = 256 << 10;
-/// After a write of this length another is expected, whose payload is taken to where it stays rather than
-/// to where headers are.
+/// After a write of this length another is likely: its payload is received into its own buffer, not
+/// behind the header.
 const BULK_BYTES: usize = 128 << 10;
-/// Bytes taken from the socket where no more than headers should be.
+/// Most bytes received if only headers are wanted.
 const HEADERS_BYTES: usize = 4096;
-/// Reads up to this length are answered in place where the page cache has them.
+/// Reads up to this length are answered in the send buffer if the page cache has the data.
 const INLINE_BYTES: usize = 128 << 10;
-/// Replies are sent when so many bytes were read or written for them, so that the client can begin with them; not before, as
-/// every call may have to wake it up.
+/// Replies are sent once this number of bytes was read or written for them. Earlier calls would not
+/// help: each may wake the client.
 const FLUSH_BYTES: usize = 64 << 10;
-/// A client that is alone gets the first replies of a turn after so much: waking up takes it as long as a few more take us.
+/// A client without company gets the first replies of a turn after this number of bytes: its
+/// wake-up takes as long as a few more replies.
 const FIRST_BYTES: usize = 8 << 10;
-/// Where others ask, too, nothing is gained by having this one ask again early. It fits into a socket.
+/// With other clients, earlier replies gain nothing. This size fits into a socket.
 const SHARED_BYTES: usize = 128 << 10;
-/// A client with so many requests in flight is not read from.
+/// A client with this number of requests in flight is not read.
 const REQUESTS_MAX: usize = 256;
-/// Nor one with so many bytes in flight or not taken. One request more may come on top.
+/// A client with this number of bytes in flight or unsent is not read. One more request may exceed
+/// it.
 const BYTES_MAX: usize = 8 << 20;
-/// Bytes of payload asked for in one turn; then other clients have theirs.
+/// Payload of one turn; then other clients follow.
 const TURN_BYTES: usize = 1 << 20;
-/// What a request without payload, or with little, counts for in a turn.
+/// The least cost of a request in a turn.
 const REQUEST_COST_BYTES: usize = 4096;
-/// Bytes looked at of a client that waits for each reply: a write of a page and its header fit.
+/// Bytes peeked at for a client that waits for each reply: a write of a page with its header fits.
 const LONE_BYTES: usize = 8192;
-/// So many requests taken in one call come from a client that does not wait for each reply.
+/// A client with this number of requests in one call does not wait for each reply.
 const SEVERAL: usize = 2;
-/// Data up to this length is copied behind its header rather than sent from its own buffer.
+/// Data up to this length is copied behind its header; longer data is sent from its own buffer.
 const COPY_BYTES: usize = 16 << 10;
 
-/// Who asked for something that a volume does.
+/// The origin of a request to a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner {
     /// A client's request.
@@ -55,11 +59,10 @@ pub(crate) enum Owner {
     Injected(usize),
 }
 
-/// The connection is over.
+/// The connection has ended.
 #[derive(Debug)]
 pub(crate) struct Over;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Conn {
     fd: OwnedFd,
@@ -69,27 +72,27 @@ pub(crate) struct Conn {
     start: usize,
     end: usize,
     pub(crate) out: Out,
-    /// What the session says by itself.
+    /// Bytes from the session itself.
     replies: Vec<u8>,
-    /// A write whose payload is not all here yet, and how much of it is.
+    /// A write with incomplete payload, and the length received.
     write: Option<(Request, Vec<u8>, usize)>,
     in_flight: usize,
     in_flight_bytes: usize,
-    /// The client has said goodbye or hung up: nothing more is read.
+    /// The client disconnects or has closed the connection: nothing more is read.
     leaving: bool,
-    /// The socket takes no more for now.
+    /// The socket is full.
     blocked: bool,
     /// Unread input waits for room.
     waiting: bool,
-    /// The latest write was long: what comes next is best not taken further than its header.
+    /// The latest write was long: receive the next header alone.
     bulk: bool,
     /// The latest input was one short request: this client waits for each reply.
     lone: bool,
-    /// Bytes that were received and still stand in the socket.
+    /// Bytes received by peeking, still in the socket.
     looked_at: usize,
-    /// What the loop watches the socket for.
+    /// Events that the loop watches for.
     pub(crate) watched: EventFlags,
-    /// The loop has it on its list.
+    /// The loop has it in its list.
     pub(crate) marked: bool,
 }
 
@@ -130,34 +133,34 @@ impl Conn {
         self.token
     }
 
-    /// Whether the socket should be watched for input, and for room.
+    /// Whether to watch the socket for input, and for room.
     pub(crate) const fn interest(&self) -> (bool, bool) {
         (!self.leaving && !self.waiting, self.blocked)
     }
 
-    /// Whether nothing keeps the connection open.
+    /// True if nothing keeps the connection open.
     pub(crate) const fn is_over(&self) -> bool {
         self.leaving && self.in_flight == 0 && self.out.pending() == 0
     }
 
-    /// No more requests are taken.
+    /// Takes no more requests.
     pub(crate) const fn leave(&mut self) {
         self.leaving = true;
     }
 
-    /// Whether the client has so much under way that it must wait.
+    /// True if the client must wait because it has too much in flight.
     fn is_full(&self) -> bool {
         self.in_flight >= REQUESTS_MAX
             || self.in_flight_bytes + self.out.pending() >= BYTES_MAX
             || (self.blocked && self.out.pending() >= FLUSH_BYTES)
     }
 
-    /// Input waits: takes what there is, once, and acts on it.
+    /// Receives waiting input once, and acts on it.
     pub(crate) fn receive(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
         if self.take()? { self.act(volume, alone) } else { Ok(()) }
     }
 
-    /// Looks whether a client that waits for each reply has asked for something, to be acted on in the next turn.
+    /// True if a client that waits for each reply has sent something, for the next turn.
     pub(crate) fn look(&mut self) -> bool {
         if !self.lone || self.waiting || !matches!(self.take(), Ok(true)) {
             return false;
@@ -166,7 +169,7 @@ impl Conn {
         true
     }
 
-    /// Takes what waits in the socket. Whether there was anything, the client's hanging up included.
+    /// Receives from the socket. True if there was anything, also the end of the connection.
     fn take(&mut self) -> Result<bool, Over> {
         self.let_go()?;
         if self.leaving {
@@ -211,24 +214,24 @@ impl Conn {
         }
     }
 
-    /// Takes out of the socket what was only looked at. That makes room, and a client that sleeps until its reply is
-    /// there would be woken for it: better after the reply than before.
+    /// Removes peeked bytes from the socket. This may wake a client that waits for its reply: so
+    /// the reply is sent first.
     pub(crate) fn let_go(&mut self) -> Result<(), Over> {
         while self.looked_at > 0 {
-            // What was looked at stands further in front.
+            // The peeked bytes are in front.
             let past = self.received.get_mut(LONE_BYTES..LONE_BYTES + self.looked_at);
             match rustix::net::recv(&self.fd, past.unwrap_or_default(), RecvFlags::DONTWAIT) {
                 Ok((_, n @ 1..)) => self.looked_at -= n,
                 Err(HostErrno::INTR) => {}
-                // What was there cannot have gone.
+                // Peeked bytes cannot disappear.
                 _ => return Err(Over),
             }
         }
         Ok(())
     }
 
-    /// Acts on what has been received, as far as there is room for more under way and the turn lasts. `alone` where no other
-    /// client has something to say.
+    /// Acts on received bytes, as long as there is room in flight and in the turn. `alone`: no
+    /// other client has input.
     pub(crate) fn act(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
         self.waiting = false;
         self.finish_write(volume);
@@ -246,12 +249,7 @@ impl Conn {
             }
             let input = self.received.get(self.start..self.end).unwrap_or_default();
             let Ok((taken, event)) = self.session.step(input, &mut self.replies) else {
-                // What was said until then may still help the client's user.
-                self.say();
-                let _ = self.flush(volume);
-                // What is left in a socket that is closed may cost the client what was said.
-                let _ = self.let_go();
-                return Err(Over);
+                return Err(self.refuse(volume));
             };
             if !self.replies.is_empty() {
                 self.say();
@@ -259,8 +257,8 @@ impl Conn {
             match event {
                 ServerEvent::More(need) => {
                     self.make_room(need);
-                    // Who asks for several things at once may have asked for more meanwhile; one call then
-                    // sends the replies to all. Who waits for each reply has not.
+                    // A client with several requests in flight may have sent more: one call then
+                    // sends all replies. A client that waits for each reply has not.
                     if requests < SEVERAL || !self.take()? {
                         break;
                     }
@@ -279,15 +277,7 @@ impl Conn {
                     continue;
                 }
                 ServerEvent::Payload { .. } => {
-                    let part = self.start..self.start + taken;
-                    if let Some((_, buf, have)) = &mut self.write
-                        && let (Some(dst), Some(src)) =
-                            (buf.get_mut(*have..*have + taken), self.received.get(part))
-                    {
-                        dst.copy_from_slice(src);
-                        *have += taken;
-                    }
-                    self.start += taken;
+                    self.payload(taken);
                     self.finish_write(volume);
                     continue;
                 }
@@ -303,25 +293,48 @@ impl Conn {
         Ok(())
     }
 
-    /// Sends what waits.
+    /// Ends the connection after a violation of the protocol.
+    fn refuse(&mut self, volume: &mut Volume<Owner>) -> Over {
+        // Earlier replies may still help the user of the client.
+        self.say();
+        let _ = self.flush(volume);
+        // Unread bytes in a closed socket may cost the client these replies.
+        let _ = self.let_go();
+        Over
+    }
+
+    /// Takes received bytes as payload of the incomplete write.
+    fn payload(&mut self, len: usize) {
+        let part = self.start..self.start + len;
+        if let Some((_, buf, have)) = &mut self.write
+            && let (Some(dst), Some(src)) =
+                (buf.get_mut(*have..*have + len), self.received.get(part))
+        {
+            dst.copy_from_slice(src);
+            *have += len;
+        }
+        self.start += len;
+    }
+
+    /// Sends pending replies.
     pub(crate) fn flush(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
         let done = self.out.flush(self.fd.as_fd(), &mut volume.memories.buffers);
         self.blocked = !done.map_err(|_| Over)?;
         Ok(())
     }
 
-    /// Whether unread input waits, and there is room for it.
+    /// True if unread input waits and there is room for it.
     pub(crate) fn can_resume(&self) -> bool {
         self.waiting && !self.is_full()
     }
 
-    /// Moves the session's own words to the stream.
+    /// Moves the session's bytes to the stream.
     fn say(&mut self) {
         self.out.push(&self.replies);
         self.replies.clear();
     }
 
-    /// Makes room for `need` bytes from the first that was not taken.
+    /// Makes room for `need` bytes from the first unread byte.
     fn make_room(&mut self, need: usize) {
         if self.start == self.end {
             self.start = 0;
@@ -333,7 +346,7 @@ impl Conn {
         }
     }
 
-    /// The payload of a write that came in several parts may be whole now.
+    /// Starts a write whose payload is now complete.
     fn finish_write(&mut self, volume: &mut Volume<Owner>) {
         if self.write.as_ref().is_some_and(|(r, _, have)| *have == r.len as usize)
             && let Some((r, buf, _)) = self.write.take()
@@ -352,11 +365,11 @@ impl Conn {
             Command::WriteZeroes => self.begin(&r, Op::WriteZeroes, Data::None, volume),
             Command::Cache => {
                 self.in_flight += 1;
-                volume.ask_will_need(owner, r.offset, r.len);
+                volume.ask(owner, Work::WillNeed(Target::Home), r.offset, r.len);
             }
             Command::BlockStatus => {
                 self.in_flight += 1;
-                volume.ask_status(owner, r.offset, r.len);
+                volume.ask(owner, Work::Status, r.offset, r.len);
             }
             Command::Disconnect => {}
         }
@@ -400,7 +413,7 @@ impl Conn {
         self.begun(&r, result);
     }
 
-    /// Starts a request whose data, if any, is not the receive buffer's.
+    /// Starts a request whose data is not in the receive buffer.
     fn begin(&mut self, r: &Request, op: Op, data: Data<'_>, volume: &mut Volume<Owner>) {
         let owner = Owner::Client { token: self.token, request: *r };
         let result = volume.start(owner, op, extent_of(r), flags_of(r), data);
@@ -463,7 +476,7 @@ impl Conn {
     }
 }
 
-/// Bytes of memory that a request in flight holds.
+/// Buffer bytes of a request in flight.
 const fn payload_of(r: &Request) -> usize {
     match r.command {
         Command::Read | Command::Write => r.len as usize,
@@ -471,7 +484,7 @@ const fn payload_of(r: &Request) -> usize {
     }
 }
 
-/// The session hands out requests of whole sectors only.
+/// The session accepts only whole sectors.
 const fn extent_of(r: &Request) -> Extent {
     Extent::new(r.offset / SECTOR_BYTES, r.len as u64 / SECTOR_BYTES)
 }
@@ -481,7 +494,7 @@ fn flags_of(r: &Request) -> Flags {
     if r.flags == CommandFlags::NONE {
         return flags;
     }
-    // FUA on a read is allowed and means nothing.
+    // FUA on a read is allowed, and has no effect.
     if r.flags.contains(CommandFlags::FUA) && r.command.is_write_like() {
         flags = flags.union(Flags::FUA);
     }

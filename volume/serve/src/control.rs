@@ -1,8 +1,8 @@
-//! Steering a volume from outside its server: the commands a running volume takes, the state it shows, the socket that
-//! carries both, and the administration of a volume whether a server runs or not.
+//! Control of a volume: the commands of a running volume, its state, the socket for both, and
+//! administration with or without a server.
 //!
-//! A server answers on a unix socket in a directory of its user alone. A volume that nobody serves is opened by the
-//! administrator's own process.
+//! A server answers on a unix socket in a directory of its user alone. Without a server, the
+//! administrator's own process opens the volume.
 
 mod administer;
 mod ask;
@@ -21,13 +21,13 @@ pub use administer::{
 pub use ask::{AskError, TOKEN, ask};
 pub use listen::{MainThread, start};
 pub use replicate::{Placed, extents_of_file};
-pub use socket::socket_of;
-pub use state::{ReplicaState, VOLUME_SCHEMA, VolumeState, mode_name, mode_of};
+pub use state::{ReplicaState, VolumeState, mode_name, mode_of};
 
-/// A command to a running server: one type from the command line through the control socket to the server.
+/// A command to a running server: one type from the command line through the control socket to the
+/// server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum VolumeCommand {
+pub(crate) enum VolumeCommand {
     /// Make a new plan of everything learned, and move to it.
     Replan,
     /// Write replicas of the pages of `homes` side by side in free space, close to `near`.

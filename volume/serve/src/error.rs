@@ -1,4 +1,4 @@
-//! What can go wrong when a server is set up, in words for the person who set it up.
+//! Errors of setting up a server, for the user.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use seekless_host::HostError;
 
 use crate::capture::CaptureError;
 
-/// Why a server could not be started.
+/// A server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A file, a device or the host.
@@ -16,32 +16,32 @@ pub enum ServeError {
     /// An area that cannot be made or attached.
     #[error("{}", path.display())]
     Area {
-        /// Where it stands.
+        /// Its place.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Box<seekless_engine::AttachError>,
     },
-    /// The area could not be put to rest.
+    /// The area could not be saved.
     #[error(
         "{}: the area could not be marked as detached within {waited:?}; nothing is lost: the next attach recovers it from its log",
         path.display()
     )]
     NotDetached {
-        /// Where it stands.
+        /// Its place.
         path: PathBuf,
-        /// For so long.
+        /// Time waited.
         waited: std::time::Duration,
     },
-    /// Something is at the path of a socket to be.
+    /// Something is at the path of a new socket.
     #[error("{}: {why}", path.display())]
     Socket {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// Its kind.
         why: &'static str,
     },
-    /// A volume cannot be mounted over what is there.
+    /// The mount point is not a regular file.
     #[error("{}: not a regular file; name a file, new or old, for the volume to be mounted over", .0.display())]
     MountPoint(PathBuf),
     /// An address could not be listened on.
@@ -49,27 +49,27 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: String,
-        /// The host's word.
+        /// The host's error.
         #[source]
         source: io::Error,
     },
-    /// The volume cannot be learned from so.
+    /// Learning is impossible with these settings.
     #[error("{0}")]
     Learning(String),
-    /// The model of a disk beside the volume cannot be had.
+    /// No model of a disk for the volume.
     #[error("the modelled disk: {0}")]
     Model(String),
-    /// A page would be open to the network.
+    /// The page would be open to the network.
     #[error(
         "{0} can be reached from other machines: give a token (--http-token, or SEEKLESS_HTTP_TOKEN in the environment), or listen on 127.0.0.1"
     )]
     HttpOpen(String),
-    /// A token that can be guessed, or cannot be sent.
+    /// The token is too short, or cannot be sent.
     #[error(
         "the token must be at least 16 visible ASCII characters; `openssl rand -hex 16` makes one"
     )]
     HttpToken,
-    /// An address that is no address.
+    /// The address is malformed.
     #[error("'{0}' is no address: write unix:PATH or tcp:HOST:PORT")]
     Address(String),
     /// The emulated disk is smaller than what it must hold.
@@ -77,32 +77,32 @@ pub enum ServeError {
         "the disk holds {disk_sectors} sectors; the backing and the optimized area need {needed_sectors}"
     )]
     DiskTooSmall {
-        /// What it holds.
+        /// Its capacity.
         disk_sectors: u64,
-        /// What it should hold.
+        /// The needed capacity.
         needed_sectors: u64,
     },
     /// The emulated disk cannot spin down as asked.
     #[error("the emulated disk cannot spin down")]
     SpinDown(#[from] seekless_disk::SpinDownError),
     /// The emulated disk's speed is no factor.
-    #[error("{0} is no speed for an emulated disk: give a factor above 0, 1 being real time")]
+    #[error("{0} is no speed for an emulated disk: give a factor above 0; 1 is real time")]
     Speed(f64),
-    /// There is no directory beside the backing to put the optimized area in.
+    /// No directory for the optimized area.
     #[error("a block device has no directory beside it; name one for the optimized area's file")]
     NoAreaDir,
-    /// The kernel's trace of a device cannot be had.
+    /// The kernel's trace of a device is not available.
     #[error("cannot take streams from {}", device.display())]
     Observe {
         /// The device.
         device: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: CaptureError,
     },
-    /// The device to observe is the server's, not its clients'.
+    /// The device to observe belongs to the server, not to its clients.
     #[error(
-        "{}: what is served lies on it, so that it shows the server's own reads; name the device that clients use: /dev/loopN over the mount, or /dev/nbdN",
+        "{}: it holds the served data, so its trace has the server's own reads; name the device that clients use: /dev/loopN over the mount, or /dev/nbdN",
         .0.display()
     )]
     ObserveBacking(PathBuf),

@@ -1,18 +1,18 @@
-//! What is free in an ext2, ext3 or ext4 file system that was unmounted cleanly, read from its block bitmaps. The bytes
-//! are somebody else's: whatever does not fit together, was not unmounted, or is of a kind that is not known here is
-//! refused, since what counts as free will be written to. Nothing is written here.
+//! Free space of an ext2, ext3 or ext4 file system that was unmounted cleanly, from its block
+//! bitmaps. The bytes are untrusted: free space will be written, so this code refuses inconsistent,
+//! mounted or unknown file systems. Writes nothing.
 //!
 //! The layout is that of the kernel's `Documentation/filesystems/ext4` and `fs/ext4/ext4.h`.
 
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
 
-/// Why nothing can be said to be free.
+/// Free space is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// It is none, or none that may be trusted.
+    /// No file system, or one that cannot be trusted.
     #[error("{0}")]
     Refused(String),
 }
@@ -24,16 +24,18 @@ const INCOMPAT_META_BG: u64 = 0x10;
 const INCOMPAT_64BIT: u64 = 0x80;
 const INCOMPAT_MMP: u64 = 0x100;
 const INCOMPAT_CSUM_SEED: u64 = 0x2000;
-/// FILETYPE, META_BG, EXTENTS, 64BIT, FLEX_BG, EA_INODE, CSUM_SEED, LARGEDIR, INLINE_DATA, ENCRYPT, CASEFOLD.
+/// FILETYPE, META_BG, EXTENTS, 64BIT, FLEX_BG, EA_INODE, CSUM_SEED, LARGEDIR, INLINE_DATA, ENCRYPT,
+/// CASEFOLD.
 const INCOMPAT_KNOWN: u64 = 0x2 | 0x10 | 0x40 | 0x80 | 0x200 | 0x400 | 0x3E000;
 const RO_SPARSE_SUPER: u64 = 0x1;
 const RO_GDT_CSUM: u64 = 0x10;
 const RO_BIGALLOC: u64 = 0x200;
 const RO_METADATA_CSUM: u64 = 0x400;
 const RO_ORPHAN_PRESENT: u64 = 0x10000;
-/// These and LARGE_FILE, BTREE_DIR, HUGE_FILE, DIR_NLINK, EXTRA_ISIZE, QUOTA, READONLY, PROJECT, VERITY.
+/// These and LARGE_FILE, BTREE_DIR, HUGE_FILE, DIR_NLINK, EXTRA_ISIZE, QUOTA, READONLY, PROJECT,
+/// VERITY.
 const RO_KNOWN: u64 = 0x7F | 0x100 | 0x200 | 0x400 | 0x1000 | 0x2000 | 0x8000;
-/// The group's bitmap was never written: all but metadata is free.
+/// The group's bitmap was never written: everything except metadata is free.
 const BLOCK_UNINIT: u64 = 0x2;
 
 fn refuse<T>(why: impl Into<String>) -> Result<T, ExtError> {
@@ -46,7 +48,7 @@ fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
     part.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b))
 }
 
-/// CRC-32C as ext4 has it: from this state on, not inverted at the end.
+/// CRC-32C of ext4: from this state on, not inverted at the end.
 fn crc32c(seed: u32, parts: &[&[u8]]) -> u32 {
     let algorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
     let mut digest = crc_fast::Digest::new_with_init_state(algorithm, seed.into());
@@ -54,7 +56,8 @@ fn crc32c(seed: u32, parts: &[&[u8]]) -> u32 {
     !(digest.finalize() as u32)
 }
 
-/// CRC-16 as ext4's uninit_bg has it (polynomial 0x8005, reflected): from this state on, not inverted at the end.
+/// CRC-16 of ext4's uninit_bg (polynomial 0x8005, reflected): from this state on, not inverted at
+/// the end.
 fn crc16(seed: u16, parts: &[&[u8]]) -> u16 {
     let step = |crc: u16, _| if crc & 1 == 1 { crc >> 1 ^ 0xA001 } else { crc >> 1 };
     let byte = |crc: u16, &b: &u8| (0..8).fold(crc ^ u16::from(b), step);
@@ -67,7 +70,7 @@ struct Shape {
     blocks: u64,
     first: u64,
     per_group: u64,
-    /// Blocks that a bit of a bitmap stands for.
+    /// Blocks per bit of a bitmap.
     cluster: u64,
     groups: u64,
     descriptor: u64,
@@ -79,14 +82,14 @@ struct Shape {
     incompat: u64,
     ro: u64,
     backups: [u64; 2],
-    /// What checksums begin with, where there are any.
+    /// Start value of CRC-32C checksums, if there are any.
     seed: Option<u32>,
-    /// What those of uninit_bg begin with, which only descriptors have.
+    /// Start value of uninit_bg's checksums, which only descriptors have.
     seed16: Option<u16>,
     free: u64,
 }
 
-/// Of a group's descriptor.
+/// Numbers of a group's descriptor.
 struct Group {
     bitmap: u64,
     inode_bitmap: u64,
@@ -94,15 +97,15 @@ struct Group {
     free: u64,
     uninit: bool,
     sum: u64,
-    /// Bits of the bitmap's checksum that are kept.
+    /// Stored bits of the bitmap's checksum.
     sum_bits: u32,
 }
 
-/// Where the file system that fills `device` from its start has free blocks, in order.
+/// Free extents, in order, of the file system that fills `device` from its start.
 ///
 /// # Errors
-/// Where there is none, it was not unmounted cleanly, has a feature that is not known here, or does not add up; where the
-/// device fails.
+/// There is no file system, it was not unmounted cleanly, has an unknown feature, or is
+/// inconsistent; the device fails.
 pub fn free(device: &mut dyn Device) -> Result<Vec<Extent>, ExtError> {
     if device.capacity().bytes().0 < 4096 {
         return refuse("too small for ext2, ext3 or ext4");
@@ -123,37 +126,60 @@ pub fn free(device: &mut dyn Device) -> Result<Vec<Extent>, ExtError> {
     Ok(free.runs.iter().map(|r| Extent::span(r.0 * sectors, r.1 * sectors)).collect())
 }
 
+/// The sets of features compat, incompat and ro_compat, of a sound superblock without unknown ones.
+fn features(sb: &[u8; 1024]) -> Result<(u64, u64, u64), ExtError> {
+    let n = |at, len| number(sb, at, len);
+    if n(0x38, 2) != MAGIC {
+        return refuse("no ext2, ext3 or ext4 file system begins here");
+    }
+    let (compat, incompat, ro) = match n(0x4C, 4) {
+        0 => (0, 0, 0),
+        1 => (n(0x5C, 4), n(0x60, 4), n(0x64, 4)),
+        v => return refuse(format!("revision {v} of ext2 is not known")),
+    };
+    if n(0x3A, 2) != 1 || incompat & INCOMPAT_RECOVER != 0 || ro & RO_ORPHAN_PRESENT != 0 {
+        return refuse(
+            "it is mounted, was not unmounted cleanly, or has errors: unmount it, or run e2fsck",
+        );
+    }
+    if incompat & INCOMPAT_MMP != 0 {
+        return refuse(
+            "it is protected against use by several hosts (mmp), and another host may use it",
+        );
+    }
+    let unknown = (incompat & !INCOMPAT_KNOWN, ro & !RO_KNOWN);
+    if unknown != (0, 0) {
+        return refuse(format!(
+            "it has features that are not known here: incompat {:#x}, ro_compat {:#x}",
+            unknown.0, unknown.1
+        ));
+    }
+    if ro & RO_METADATA_CSUM != 0
+        && u64::from(crc32c(u32::MAX, &[sb.get(..0x3FC).unwrap_or_default()])) != n(0x3FC, 4)
+    {
+        return refuse("the superblock does not match its checksum");
+    }
+    Ok((compat, incompat, ro))
+}
+
+/// Start values of the checksums: of CRC-32C, and of uninit_bg's CRC-16.
+fn seeds(sb: &[u8; 1024], incompat: u64, ro: u64) -> (Option<u32>, Option<u16>) {
+    let n = |at, len| number(sb, at, len);
+    let uuid: &[u8] = sb.get(0x68..0x78).unwrap_or_default();
+    let plain = ro & (RO_GDT_CSUM | RO_METADATA_CSUM) == RO_GDT_CSUM;
+    let seed16 = plain.then(|| crc16(u16::MAX, &[uuid]));
+    let seed = match (ro & RO_METADATA_CSUM != 0, incompat & INCOMPAT_CSUM_SEED != 0) {
+        (false, _) => None,
+        (true, true) => Some(n(0x270, 4) as u32),
+        (true, false) => Some(crc32c(u32::MAX, &[uuid])),
+    };
+    (seed, seed16)
+}
+
 impl Shape {
     fn new(sb: &[u8; 1024], capacity: Sectors) -> Result<Self, ExtError> {
         let n = |at, len| number(sb, at, len);
-        if n(0x38, 2) != MAGIC {
-            return refuse("no ext2, ext3 or ext4 file system begins here");
-        }
-        let (compat, incompat, ro) = match n(0x4C, 4) {
-            0 => (0, 0, 0),
-            1 => (n(0x5C, 4), n(0x60, 4), n(0x64, 4)),
-            v => return refuse(format!("revision {v} of ext2 is not known")),
-        };
-        if n(0x3A, 2) != 1 || incompat & INCOMPAT_RECOVER != 0 || ro & RO_ORPHAN_PRESENT != 0 {
-            return refuse(
-                "it is mounted, was not unmounted cleanly, or has errors: unmount it, or run e2fsck",
-            );
-        }
-        if incompat & INCOMPAT_MMP != 0 {
-            return refuse("it is protected against several hosts (mmp), of which one may have it");
-        }
-        let unknown = (incompat & !INCOMPAT_KNOWN, ro & !RO_KNOWN);
-        if unknown != (0, 0) {
-            return refuse(format!(
-                "it has features that are not known here: incompat {:#x}, ro_compat {:#x}",
-                unknown.0, unknown.1
-            ));
-        }
-        if ro & RO_METADATA_CSUM != 0
-            && u64::from(crc32c(u32::MAX, &[sb.get(..0x3FC).unwrap_or_default()])) != n(0x3FC, 4)
-        {
-            return refuse("the superblock does not match its checksum");
-        }
+        let (compat, incompat, ro) = features(sb)?;
         let wide = incompat & INCOMPAT_64BIT != 0;
         let wide = |low: u64, high: usize| low | if wide { n(high, 4) << 32 } else { 0 };
         let (log_block, log_cluster) = (n(0x18, 4), n(0x1C, 4));
@@ -186,14 +212,7 @@ impl Shape {
                 capacity.bytes()
             ));
         }
-        let uuid: &[u8] = sb.get(0x68..0x78).unwrap_or_default();
-        let plain = ro & (RO_GDT_CSUM | RO_METADATA_CSUM) == RO_GDT_CSUM;
-        let seed16 = plain.then(|| crc16(u16::MAX, &[uuid]));
-        let seed = match (ro & RO_METADATA_CSUM != 0, incompat & INCOMPAT_CSUM_SEED != 0) {
-            (false, _) => None,
-            (true, true) => Some(n(0x270, 4) as u32),
-            (true, false) => Some(crc32c(u32::MAX, &[uuid])),
-        };
+        let (seed, seed16) = seeds(sb, incompat, ro);
         Ok(Self {
             block,
             blocks,
@@ -223,7 +242,7 @@ impl Shape {
         (self.start_of(group) + self.per_group).min(self.blocks)
     }
 
-    /// Whether a group begins with a copy of the superblock.
+    /// True if a group begins with a copy of the superblock.
     fn has_super(&self, group: u64) -> bool {
         let power = |of: u64| {
             let mut n = of;
@@ -245,30 +264,30 @@ impl Shape {
         self.block / self.descriptor
     }
 
-    /// Whether the descriptors of this block of theirs stand in the groups that they are of.
+    /// True if this block of descriptors is in the groups that it describes.
     fn is_meta(&self, number: u64) -> bool {
         self.incompat & INCOMPAT_META_BG != 0 && number >= self.first_meta_bg
     }
 
-    /// Where a block of descriptors stands.
+    /// Place of a block of descriptors.
     fn descriptors_at(&self, number: u64) -> u64 {
         let of_superblock = u64::from(self.block == 1024);
         if !self.is_meta(number) {
             return of_superblock + 1 + number;
         }
         let group = number * self.descriptors_per_block();
-        // With blocks of 1 KiB group 0's superblock stands in the second of them.
+        // With blocks of 1 KiB, the superblock of group 0 is in its second block.
         let shifted = u64::from(self.block == 1024 && number == 0 && self.first == 0);
         self.start_of(group) + u64::from(self.has_super(group)) + shifted
     }
 
-    /// How many blocks a group begins with that copies of superblock and descriptors may take.
+    /// Number of blocks at the start of a group that copies of superblock and descriptors may take.
     fn base(&self, group: u64) -> u64 {
         let superblock = u64::from(self.has_super(group));
         let shifted = u64::from(self.block == 1024 && self.first == 0 && group == 0);
         let per = self.descriptors_per_block();
         let table = if self.is_meta(group / per) {
-            // The first, second and last of those that a block of descriptors is of have a copy of it.
+            // The first, second and last group of a block of descriptors have a copy of it.
             u64::from([0, 1, per - 1].contains(&(group % per)))
         } else {
             let plain = match self.incompat & INCOMPAT_META_BG {
@@ -280,7 +299,7 @@ impl Shape {
         self.whole(self.start_of(group), superblock + shifted + table).1 - self.start_of(group)
     }
 
-    /// So many blocks from one on, with the rest of their clusters.
+    /// `len` blocks from `from` on, extended to whole clusters.
     const fn whole(&self, from: u64, len: u64) -> (u64, u64) {
         let start = (from - self.first) / self.cluster * self.cluster;
         (
@@ -297,7 +316,7 @@ impl Shape {
         };
         let at = (number as u32).to_le_bytes();
         let (head, tail) = (d.get(..0x1E).unwrap_or_default(), d.get(0x20..).unwrap_or_default());
-        // One takes its own field for zeroes, the other leaves it out.
+        // CRC-32C counts its own field as zeroes, CRC-16 skips the field.
         let crc32c = self.seed.map(|seed| crc32c(seed, &[&at, head, &[0; 2], tail]) & 0xFFFF);
         let sum = crc32c.or(self.seed16.map(|seed| crc16(seed, &[&at, head, tail]).into()));
         if sum.is_some_and(|sum| u64::from(sum) != self::number(d, 0x1E, 2)) {
@@ -328,7 +347,7 @@ impl Shape {
     }
 }
 
-/// Free blocks as they are found: first, and one past the last.
+/// Free runs found so far: first block, and end.
 struct Free {
     runs: Vec<(u64, u64)>,
     shape: Shape,
@@ -369,7 +388,7 @@ impl Free {
         Ok(())
     }
 
-    /// Reads all bitmaps; how many blocks they and the descriptors call free.
+    /// Reads all bitmaps. Returns the number of free blocks by the descriptors.
     fn read(&mut self, device: &mut dyn Device) -> Result<u64, ExtError> {
         let mut bitmap = vec![0; self.shape.block as usize];
         let mut total = 0u64;
@@ -378,7 +397,7 @@ impl Free {
                 (this.shape.start_of(number), this.shape.end_of(number), this.shape.cluster);
             total = total.saturating_add(group.free * cluster);
             if group.uninit {
-                // Its count tells how much metadata of all groups it has, which is taken out below.
+                // The count includes metadata of other groups, which is removed later.
                 this.add((start + this.shape.base(number)).min(end), end);
                 return Ok(());
             }
@@ -414,7 +433,7 @@ impl Free {
         Ok(total)
     }
 
-    /// Takes out what is metadata of any group, wherever it stands: a group without a bitmap does not tell.
+    /// Removes metadata of any group, wherever it is: a group without a bitmap does not show it.
     fn without_metadata(&mut self, device: &mut dyn Device) -> Result<(), ExtError> {
         let mut used: Vec<(u64, u64)> = Vec::new();
         let table = self.shape.inode_table;
@@ -442,10 +461,10 @@ impl Free {
     }
 }
 
-/// What the fuzz target calls: any bytes as a disk.
+/// The body of the fuzz target: any bytes as a disk.
 ///
 /// # Panics
-/// Where what is said to be free lies past its end, or is out of order.
+/// The free extents pass the end, or are out of order.
 pub fn fuzz(data: &[u8]) {
     let mut device = seekless_block::MemDevice::new(Sectors(data.len() as u64 / SECTOR_BYTES));
     let whole = data.len() as u64 / SECTOR_BYTES;

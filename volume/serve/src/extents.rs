@@ -1,4 +1,4 @@
-//! Where files lie on their device, and moving them there: the calls that `seekless-lab cluster` is made of. Knows no policy.
+//! Places of files on their device, and moves of file blocks: calls for `seekless-lab cluster`.
 
 #[allow(unsafe_code)]
 mod sys;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-/// A run of a file's bytes and where it lies.
+/// A run of a file's bytes, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// First byte within the file.
@@ -16,23 +16,24 @@ pub struct Run {
     pub physical: u64,
     /// Bytes.
     pub len: u64,
-    /// Allocated, and nothing was written there yet: reads as zeroes.
+    /// Allocated but not written: reads as zeroes.
     pub unwritten: bool,
-    /// Not a run of blocks of its own whose place is known: inline data, a packed tail, not allocated yet, encoded or shared.
+    /// Without a known place of its own: inline data, a packed tail, not allocated yet, encoded or
+    /// shared.
     pub odd: bool,
 }
 
-/// FIEMAP_FLAG_SYNC: what waits to be written is written first.
+/// FIEMAP_FLAG_SYNC: write pending data first.
 const SYNC: u32 = 1;
 const LAST: u32 = 0x1;
 const UNWRITTEN: u32 = 0x800;
 /// UNKNOWN, DELALLOC, ENCODED, DATA_ENCRYPTED, NOT_ALIGNED, DATA_INLINE, DATA_TAIL, SHARED.
 const ODD: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | 0x2000;
 
-/// Where the file lies, in order of its bytes; holes are left out. `sync` writes what waits to be written first.
+/// The runs of a file in order; holes are left out. `sync` writes pending data first.
 ///
 /// # Errors
-/// As the kernel says, such as where the file system does not tell.
+/// The kernel's error; some file systems do not tell.
 pub fn map(file: &File, sync: bool) -> io::Result<Vec<Run>> {
     let mut runs = Vec::new();
     let mut at = 0;
@@ -51,7 +52,7 @@ pub fn map(file: &File, sync: bool) -> io::Result<Vec<Run>> {
             });
             ended |= e.flags & LAST != 0;
             let next = e.logical.saturating_add(e.length);
-            // A file system that goes backwards would never end.
+            // Guards against a file system that goes backwards.
             ended |= next <= at && e.length == 0;
             at = at.max(next);
         }
@@ -61,26 +62,27 @@ pub fn map(file: &File, sync: bool) -> io::Result<Vec<Run>> {
     }
 }
 
-/// Exchanges `len` blocks of `file` from block `from` on with those of `donor` from block `to` on, and what is written
-/// there stays the file's. ext4 does it page by page, each in a transaction of its own: whenever it ends, every byte of the file
-/// is as it was. Returns how many blocks were exchanged, which may be fewer.
+/// Exchanges `len` blocks of `file` from block `from` on with those of `donor` from block `to` on.
+/// The contents of the file stay. ext4 exchanges page by page, each in its own transaction: after
+/// an interruption every byte of the file is unchanged. Returns the number of exchanged blocks,
+/// which may be smaller.
 ///
 /// # Errors
-/// As the kernel says: it refuses files it would not be safe for.
+/// The kernel's error; it refuses unsafe files.
 pub fn exchange(file: &File, donor: &File, from: u64, to: u64, len: u64) -> io::Result<u64> {
     let mut raw = sys::RawMove::new(donor.as_raw_fd() as u32, from, to, len);
     match sys::move_extent(file, &mut raw) {
         Ok(()) => Ok(raw.moved),
-        // Some was: the rest is asked for again, and refused again where it must be.
+        // Some were exchanged: the caller asks for the rest, and gets the error then.
         Err(_) if raw.moved > 0 => Ok(raw.moved),
         Err(error) => Err(error),
     }
 }
 
-/// Whether nobody has the file open for writing; `file` must be open for reading alone.
+/// True if nobody has the file open for writing; `file` must be open only for reading.
 ///
 /// # Errors
-/// Where the file system knows no leases, or the file is not ours to ask for.
+/// The file system has no leases, or the file belongs to another user.
 pub fn nobody_writes(file: &File) -> io::Result<bool> {
     match seekless_host::sys::lease(file, seekless_host::sys::Others::Writing) {
         Ok(()) => Ok(true),

@@ -1,8 +1,7 @@
-//! A volume as one file, for hosts whose kernel has no NBD: mounted over a regular file through FUSE, it
-//! can be read, written, flushed, punched, and loop-mounted. The kernel caches nothing of it.
+//! A volume as one file, for hosts without NBD in the kernel: mounted over a regular file through
+//! FUSE, it can be read, written, flushed, punched, and loop-mounted. The kernel does not cache it.
 //!
-//! Requests go to the volume's thread as they come; replies are sent when they end, in any order. It
-//! refuses to know what the file holds.
+//! Requests go to the volume's thread at once; replies are sent as requests end, in any order.
 
 mod bytes;
 mod gate;
@@ -29,12 +28,12 @@ use bytes::ByteDisk;
 
 /// Longest read and write of the kernel.
 const REQUEST_BYTES: u32 = 1 << 20;
-/// Asynchronous requests that the kernel may have under way: a loop device has as many.
+/// Most asynchronous requests of the kernel: as for a loop device.
 const IN_FLIGHT: u16 = 128;
-/// How long the kernel may believe what it was told about the file: nothing of it ever changes.
+/// Lifetime of attributes in the kernel: they never change.
 const BELIEVE: Duration = Duration::from_secs(86_400);
 
-/// A regular file that a volume can be mounted over. Made if it is not there, and then removed again.
+/// A regular file for a mount. Made if it is absent, and then removed again.
 #[derive(Debug)]
 pub struct MountPoint {
     path: PathBuf,
@@ -42,10 +41,7 @@ pub struct MountPoint {
 }
 
 impl MountPoint {
-    /// Finds or makes the file. A mount there whose server has died is taken away first.
-    ///
-    /// # Errors
-    /// Where the host has no FUSE for us, where the path is no regular file, or where it cannot be made.
+    /// Finds or makes the file. First removes the mount of a dead server.
     pub fn new(path: &Path) -> Result<Self, ServeError> {
         let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
         File::options().read(true).write(true).open(fuse_mount::DEVICE).map_err(|source| {
@@ -68,10 +64,7 @@ impl MountPoint {
         Ok(Self { path: path.to_owned(), made })
     }
 
-    /// Mounts a volume over the file. `ended` is called when it is no longer mounted, whoever unmounted it.
-    ///
-    /// # Errors
-    /// Where the host refuses.
+    /// Mounts a volume over the file. Calls `ended` after any unmount.
     pub fn mount(
         self,
         server: &ServerHandle,
@@ -90,12 +83,12 @@ impl MountPoint {
             Ok(device) => device,
             Err(e) => return Err(fail(e).into()),
         };
-        // From here on dropping it unmounts.
+        // From here on, dropping it unmounts.
         let mut mounted = FuseMount { point: self, thread: None, gone: false };
         let session = Session::from_fd(export, device, SessionACL::Owner, fuser::Config::default());
         let session = session.map_err(fail)?;
         let thread = std::thread::Builder::new().name("seekless-fuse".into()).spawn(move || {
-            // It ends when it is unmounted, and has nothing to add to that.
+            // An unmount ends it; its result adds nothing.
             let _ = session.run();
             ended();
         });
@@ -106,14 +99,14 @@ impl MountPoint {
 
 impl Drop for MountPoint {
     fn drop(&mut self) {
-        // Never what somebody has put there meanwhile.
+        // Never removes a file of another program.
         if self.made && self.path.metadata().is_ok_and(|m| m.is_file() && m.len() == 0) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// A mounted volume. Dropping it unmounts it; whoever still uses it then gets errors once the server ends.
+/// A mounted volume. Dropping it unmounts it; its users then get errors once the server ends.
 #[derive(Debug)]
 pub struct FuseMount {
     point: MountPoint,
@@ -122,16 +115,12 @@ pub struct FuseMount {
 }
 
 impl FuseMount {
-    /// Where it is mounted.
-    #[must_use]
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.point.path
     }
 
-    /// Unmounts it, unless it has been unmounted already. False where it is in use: nothing is changed then.
-    ///
-    /// # Errors
-    /// Where the host refuses.
+    /// Unmounts it, unless that is done already. False if it is in use: nothing has changed then.
     pub fn unmount(&mut self) -> Result<bool, ServeError> {
         match self.take_away(false) {
             Ok(()) => Ok(true),
@@ -144,7 +133,7 @@ impl FuseMount {
     }
 
     fn take_away(&mut self, lazily: bool) -> io::Result<()> {
-        // The kernel has hung up: it was unmounted, or the connection was cut and a dead mount is left.
+        // The kernel has closed the connection: it was unmounted, or a dead mount is left.
         let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         if !self.gone && (!ended || fuse_mount::is_dead(&self.point.path)) {
             fuse_mount::unmount(&self.point.path, lazily || ended)?;
@@ -153,7 +142,7 @@ impl FuseMount {
         if let Some(thread) = self.thread.take()
             && !lazily
         {
-            // It sees the kernel hang up.
+            // It sees the kernel close the connection.
             let _ = thread.join();
         }
         Ok(())
@@ -163,13 +152,13 @@ impl FuseMount {
 impl Drop for FuseMount {
     fn drop(&mut self) {
         if self.take_away(false).is_err() {
-            // In use: it goes when its last user has gone, or with this process.
+            // In use: the mount ends with its last user, or with this process.
             let _ = self.take_away(true);
         }
     }
 }
 
-/// What the kernel talks to: a file system that is one file.
+/// The kernel's view: a file system with one file.
 struct Export {
     disk: ByteDisk,
     read_only: bool,
@@ -203,7 +192,7 @@ impl Export {
 
 impl Filesystem for Export {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Where the kernel cannot, requests come one by one, and shorter.
+        // A kernel without these sends requests one by one, and shorter ones.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_write(REQUEST_BYTES);
         let _ = config.set_max_background(IN_FLIGHT);
@@ -280,7 +269,7 @@ impl Filesystem for Export {
         if self.read_only {
             return reply.error(Error::EROFS);
         }
-        // Opened with O_DSYNC, or with O_SYNC, which has its bit set too.
+        // O_DSYNC, or O_SYNC, which includes its bit.
         let fua = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::DSYNC);
         let done = Box::new(move |result: Result<u64, Errno>| match result {
             Ok(len) => reply.written(len as u32),
@@ -309,8 +298,8 @@ impl Filesystem for Export {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let grows =
             at.saturating_add(len) > self.disk.size() && !mode.contains(FallocateFlags::KEEP_SIZE);
-        // Both promise zeroes afterwards, so neither is a discard, which promises nothing: a loop device
-        // writes zeroes by punching holes.
+        // Both promise zeroes, which a discard does not: a loop device writes zeroes by punching
+        // holes.
         let flags = match mode - FallocateFlags::KEEP_SIZE {
             FallocateFlags::PUNCH_HOLE => Flags::NONE,
             FallocateFlags::ZERO_RANGE => Flags::NO_HOLE,

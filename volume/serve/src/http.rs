@@ -1,16 +1,13 @@
-//! A small web server beside the volume, HTTP/1.1, one request a connection. The page that it shows is read-only;
-//! commands come on a unix socket alone. Everything
-//! about it is bounded: connections, bytes of a request, and the time that either may take. It runs in
-//! threads of its own and sees only what a [`Board`] shows, so that no client of it can hold up the volume.
+//! A small web server beside the volume: HTTP/1.1, one request per connection. Its page is
+//! read-only; commands are accepted only on a unix socket. Connections, request sizes and times are
+//! bounded. It runs in its own threads and reads a [`Board`], so clients cannot delay the volume.
 
 mod api;
 mod guard;
 mod metrics;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +15,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use seekless_host::cannot;
 
 use crate::backend::workers::ring;
@@ -26,17 +26,17 @@ use crate::listen::{Address, Listener};
 use crate::watch::Board;
 use guard::Guard;
 
-/// Connections at a time; more are closed at once.
+/// Most connections; more are closed at once.
 const CONNECTIONS_MAX: usize = 16;
-/// Of a request, its line and headers.
+/// Most bytes of a request line and headers.
 const HEAD_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
-/// Of a command, its body.
+/// Most bytes of a command's body.
 const BODY_MAX: usize = 64 << 10;
-/// A request must have come, and its answer been taken, within so long each.
+/// Longest time for a request to arrive, and for its answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A web server that runs. Dropping it ends it.
+/// A running web server. Dropping it ends it.
 pub struct HttpServer {
     tcp: Option<SocketAddr>,
     stop: Arc<OwnedFd>,
@@ -44,17 +44,17 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Shows `board` at `address`. Without a `token` only this machine may be listened to: a loopback address
-    /// or a unix socket.
+    /// Shows `board` at `address`. Without a `token` the address must be local: loopback or a unix
+    /// socket.
     ///
     /// # Errors
-    /// Where the address can be reached from elsewhere and there is no token; where the token is too short;
-    /// where it cannot be listened on.
+    /// The address is not local and there is no token; the token is too short; the address is not
+    /// available.
     pub fn start(address: &Address, token: Option<&str>, board: Board) -> Result<Self, ServeError> {
         let address = match address {
             Address::Tcp(name) => {
                 let fail = |source| ServeError::Listen { address: format!("tcp:{name}"), source };
-                // Resolved once: what was checked is what is listened on.
+                // Resolved once: the checked address is the one in use.
                 let found: Vec<SocketAddr> = name.to_socket_addrs().map_err(fail)?.collect();
                 if token.is_none() && !found.iter().all(|a| a.ip().to_canonical().is_loopback()) {
                     return Err(ServeError::HttpOpen(name.clone()));
@@ -71,10 +71,10 @@ impl HttpServer {
         Self::run(listener, guard, Content::Board(board))
     }
 
-    /// Takes commands at a unix socket, which only its owner should be able to reach: that of its directory.
+    /// Takes commands at a unix socket. Its directory must restrict access to its owner.
     ///
     /// # Errors
-    /// Where another server listens there, or it cannot be listened on.
+    /// Another server listens there, or the socket is not available.
     pub(crate) fn control(
         socket: &Path,
         answers: Box<dyn ControlAnswers>,
@@ -96,8 +96,7 @@ impl HttpServer {
         Ok(Self { tcp, stop, thread: Some(thread) })
     }
 
-    /// The TCP address listened on, with the port that was found.
-    #[must_use]
+    /// The TCP address in use, with the actual port.
     pub const fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp
     }
@@ -107,13 +106,13 @@ impl Drop for HttpServer {
     fn drop(&mut self) {
         ring(&self.stop);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing left to tell.
+            // A thread that panicked returns nothing.
             let _ = thread.join();
         }
     }
 }
 
-/// What every connection needs.
+/// Shared by all connections.
 struct Site {
     guard: Guard,
     content: Content,
@@ -129,12 +128,12 @@ pub(crate) trait ControlAnswers: Send + Sync {
 }
 
 enum Content {
-    /// Only shown.
+    /// Read-only.
     Board(Board),
     Control(Box<dyn ControlAnswers>),
 }
 
-/// Takes connections until told to stop. Those under way end by themselves, within their time.
+/// Accepts connections until told to stop. Open connections end within their time limit.
 fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
     loop {
         let mut ready = [
@@ -142,43 +141,37 @@ fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
             PollFd::new(stop, PollFlags::IN),
         ];
         match poll(&mut ready, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
         if !ready[1].revents().is_empty() {
             return;
         }
         match listener.accept() {
-            Ok(fd) => admit(fd, matches!(listener, Listener::Tcp(_)), site),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => {}
-            // No descriptors or memory: wait for connections to end, not in a tight circle.
+            Ok(fd) => admit(fd, site),
+            Err(Errno::AGAIN | Errno::CONNABORTED) => {}
+            // No descriptors or memory: waits a little for connections to end.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
 }
 
-fn admit(fd: OwnedFd, tcp: bool, site: &Arc<Site>) {
+fn admit(fd: OwnedFd, site: &Arc<Site>) {
     let place = Place(Arc::clone(site));
     if site.open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
         return;
     }
     let work = move || {
-        let of = &place.0;
-        // A client that goes away, or is late, needs no answer.
-        let _ = if tcp {
-            let stream = TcpStream::from(fd);
-            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
-        } else {
-            let stream = UnixStream::from(fd);
-            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
-        };
+        // A client that has gone, or is late, needs no answer.
+        let _ = rustix::io::ioctl_fionbio(&fd, false)
+            .and_then(|()| serve(&mut Timed::new(fd), &place.0));
     };
     let builder = std::thread::Builder::new().name("seekless-http-1".into()).stack_size(256 << 10);
-    // Where the host starts no thread the connection is closed, and its place is free again.
+    // If the host starts no thread, the connection closes and its place is free again.
     let _ = builder.spawn(work);
 }
 
-/// A connection's place; free again however the connection ends.
+/// The place of a connection, free again at its end.
 struct Place(Arc<Site>);
 
 impl Drop for Place {
@@ -187,57 +180,39 @@ impl Drop for Place {
     }
 }
 
-/// A stream whose reads and writes wait no longer than is left.
-struct Timed<S> {
-    stream: S,
+/// A connection with a time limit for reads and writes.
+struct Timed {
+    fd: OwnedFd,
     until: Instant,
 }
 
-trait Stream: Read + Write {
-    fn wait(&self, at_most: Duration) -> std::io::Result<()>;
-}
-
-macro_rules! stream {
-    ($($kind:ty),*) => {$(
-        impl Stream for $kind {
-            fn wait(&self, at_most: Duration) -> std::io::Result<()> {
-                self.set_read_timeout(Some(at_most))?;
-                self.set_write_timeout(Some(at_most))
-            }
-        }
-    )*};
-}
-stream!(TcpStream, UnixStream);
-
-impl<S: Stream> Timed<S> {
-    fn new(stream: S) -> Self {
-        Self { stream, until: Instant::now() + PATIENCE }
+impl Timed {
+    fn new(fd: OwnedFd) -> Self {
+        Self { fd, until: Instant::now() + PATIENCE }
     }
 
     fn renew(&mut self) {
         self.until = Instant::now() + PATIENCE;
     }
 
-    fn left(&self) -> std::io::Result<()> {
+    fn left(&self, kind: Timeout) -> rustix::io::Result<()> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
+            return Err(Errno::TIMEDOUT);
         }
-        self.stream.wait(left)
+        set_socket_timeout(&self.fd, kind, Some(left))
     }
 
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        self.left()?;
-        self.stream.read(buf)
+    fn read(&self, buf: &mut [u8]) -> rustix::io::Result<usize> {
+        self.left(Timeout::Recv)?;
+        recv(&self.fd, buf, RecvFlags::empty()).map(|n| n.0)
     }
 
-    fn write_all(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
+    fn write_all(&self, mut bytes: &[u8]) -> rustix::io::Result<()> {
         while !bytes.is_empty() {
-            self.left()?;
-            match self.stream.write(bytes)? {
-                0 => return Err(std::io::ErrorKind::WriteZero.into()),
-                n => bytes = bytes.get(n..).unwrap_or_default(),
-            }
+            self.left(Timeout::Send)?;
+            let n = send(&self.fd, bytes, SendFlags::NOSIGNAL)?;
+            bytes = bytes.get(n..).unwrap_or_default();
         }
         Ok(())
     }
@@ -268,15 +243,15 @@ impl Answer {
     }
 }
 
-/// What a request asks for.
+/// A parsed request.
 enum Asked {
     /// Already answered.
     Answered(Answer),
-    /// A command, in a body of this length.
+    /// A command with a body of this length.
     Command(usize),
 }
 
-fn serve<S: Stream>(mut stream: Timed<S>, site: &Site) -> std::io::Result<()> {
+fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
     let mut head = vec![0; HEAD_MAX];
     let mut filled = 0;
     let refused = |status, why: &str| Asked::Answered(Answer::refusal(status, why));
@@ -377,6 +352,8 @@ fn body_length(request: &httparse::Request<'_, '_>) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
 
     use super::*;
@@ -410,7 +387,7 @@ mod tests {
         };
         let head =
             |length: &str| format!("POST /command HTTP/1.1\r\nHost: localhost\r\n{length}\r\n");
-        // Without a length, with one that is no number, with one too large, and cut short.
+        // Without a length, with an invalid length, with a large length, and cut off.
         assert!(answer(head("").as_bytes()).contains("413"));
         assert!(answer(head("Content-Length: -1\r\n").as_bytes()).contains("413"));
         assert!(answer(head("Content-Length: 65537\r\n").as_bytes()).contains("413"));
@@ -419,7 +396,7 @@ mod tests {
         let short = head("Content-Length: 8\r\n") + "\"drain";
         assert_eq!(answer(short.as_bytes()), "");
         assert!(kept.lock().unwrap().is_empty(), "half a command was carried out");
-        // Bytes behind the command belong to nothing.
+        // Bytes behind the command are ignored.
         let long = head("Content-Length: 7\r\n") + "\"drain\"and more";
         assert!(answer(long.as_bytes()).contains("200 OK"));
         assert_eq!(*kept.lock().unwrap(), [b"\"drain\"".to_vec()]);

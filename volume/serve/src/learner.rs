@@ -1,5 +1,5 @@
-//! Learning beside the volume's thread: requests come through a ring, acts go back. The thread, the clock and the ring are
-//! here; [`seekless_learn::Learner`] learns and plans, and [`seekless_sim::Judged`] judges.
+//! The learner's thread beside the volume's: requests come through a ring, acts go back.
+//! [`seekless_learn::Learner`] learns and plans, and [`seekless_sim::Judged`] judges.
 
 mod judge;
 mod replica_room;
@@ -31,18 +31,18 @@ use judge::LiveJudge;
 use replica_room::LazySpace;
 pub(crate) use replica_room::{Room, RoomReply};
 
-/// Requests that fit between two visits of the learner; more are dropped and counted.
+/// Most requests between two visits of the learner; more are dropped and counted.
 const RING: usize = 1 << 16;
-/// The learner looks into its ring this often when nobody calls it.
+/// Interval between visits of the learner to its ring without calls.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// How much more willing than the volume's thread to wait for a processor.
+/// Nice value relative to the volume's thread.
 const NICE: i32 = 10;
 
-/// Shows a line of text to a person.
+/// Shows a line of text to the user.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How a served volume learns.
+#[must_use]
 pub struct Learning {
     policy: Option<Policy>,
     every: Option<Duration>,
@@ -52,7 +52,7 @@ pub struct Learning {
 }
 
 impl Default for Learning {
-    /// By the policy that fits the volume's area; plans when told, remembers nothing, says nothing.
+    /// The usual policy for the volume's area; plans on request; without memory and messages.
     fn default() -> Self {
         Self {
             policy: None,
@@ -65,46 +65,37 @@ impl Default for Learning {
 }
 
 impl Learning {
-    /// By this policy.
-    #[must_use]
+    /// Learns by this policy.
     pub fn policy(self, policy: Policy) -> Self {
         Self { policy: Some(policy), ..self }
     }
 
-    /// Plans by itself so long after each plan.
-    #[must_use]
+    /// Plans by itself at this interval.
     pub fn every(self, every: Duration) -> Self {
         Self { every: Some(every), ..self }
     }
 
-    /// Begins with the memory in a file, and saves there.
-    #[must_use]
+    /// Keeps its memory in a file.
     pub fn memory(self, memory: MemoryFile) -> Self {
         Self { memory: Some(memory), ..self }
     }
 
-    /// What judges, under the policy `judged`.
-    #[must_use]
+    /// The judge of the policy `judged`.
     pub fn model(self, model: JudgeModel) -> Self {
         Self { model, ..self }
     }
 
-    /// Tells a person what goes on.
-    #[must_use]
+    /// Shows messages.
     pub fn say(self, say: Say) -> Self {
         Self { say, ..self }
     }
 
-    /// Whether something is known from an earlier server.
-    #[must_use]
+    /// True if there is memory of an earlier server.
     pub fn knows(&self) -> bool {
         self.memory.as_ref().is_some_and(MemoryFile::knows)
     }
 
-    /// The learner for a volume, which follows `plan`; `None` where the policy is to learn nothing.
-    ///
-    /// # Errors
-    /// Where the policy does not fit the volume.
+    /// The learner for a volume that follows `plan`; `None` if the policy learns nothing.
     pub(crate) fn begin(self, config: &Config, plan: Plan) -> Result<Option<Pupil>, String> {
         let Self { policy, every, mut memory, model, say } = self;
         let policy = fitting(policy, config.replicas.0 > 0)?;
@@ -142,12 +133,12 @@ impl Learning {
     }
 }
 
-/// So many nanoseconds, as the learner counts time.
+/// Nanoseconds as a duration of the learner.
 fn span(ns: u128) -> seekless_block::Duration {
     seekless_block::Duration(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// The policy asked for, or the usual one for a volume with replicas or with copies in an area.
+/// The policy asked for, or the usual one for a volume with replicas or copies.
 fn fitting(policy: Option<Policy>, replicas: bool) -> Result<Policy, String> {
     let usual = if replicas { PolicyName::Fs2 } else { PolicyName::Borg };
     let Some(policy) = policy else { return Ok(Policy::new(usual)) };
@@ -164,13 +155,13 @@ fn fitting(policy: Option<Policy>, replicas: bool) -> Result<Policy, String> {
 
 /// A message to the learner's thread.
 pub(crate) enum Message {
-    /// The ring fills up.
+    /// The ring is filling.
     Drain,
-    /// Make a plan and carry it out; say how many sectors it copies.
+    /// Make and execute a plan; reply with the sectors that it copies.
     Relearn(SyncSender<u64>),
 }
 
-/// The latest plan, as a watcher may read it at any time.
+/// The latest plan, for watchers.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     plans: AtomicU64,
@@ -185,12 +176,12 @@ pub(crate) struct Learned {
 pub(crate) struct LatestPlan {
     /// Plans made so far.
     pub(crate) plans: u64,
-    /// Of the latest.
+    /// Extents and sectors of the latest plan.
     pub(crate) extents: u64,
     pub(crate) sectors: u64,
-    /// Requests seen by then.
+    /// Requests seen before it.
     pub(crate) observed: u64,
-    /// How long it took to make.
+    /// Time spent on it.
     pub(crate) took: Duration,
 }
 
@@ -200,7 +191,7 @@ impl Learned {
         self.sectors.store(sectors.0, Ordering::Relaxed);
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.took_ns.store(ns, Ordering::Relaxed);
-        // Stored last: a reader that sees the new count sees the new values, too.
+        // Stored last: a reader that sees the new count sees the new values too.
         self.plans.fetch_add(1, Ordering::Release);
     }
 
@@ -222,7 +213,7 @@ pub(crate) struct LearnerLink {
 }
 
 impl LearnerLink {
-    /// The ring fills up: calls the learner, once.
+    /// Calls the learner once, because the ring is filling.
     pub(crate) fn call(&self) {
         if !self.called.swap(true, Ordering::Relaxed) {
             // A learner that has ended empties no ring; dropped requests are counted.
@@ -239,15 +230,15 @@ pub(crate) struct LearnerThread {
     pub(crate) thread: JoinHandle<()>,
 }
 
-/// What starting a learner gives.
+/// A started learner.
 pub(crate) struct Started {
     pub(crate) producer: Producer<Request>,
     pub(crate) link: LearnerLink,
     pub(crate) thread: LearnerThread,
 }
 
-/// Starts a learner that answers through `control` and `bell`. Where there is an observer, requests come from where it
-/// says. Requests past the volume's end are ignored.
+/// Starts a learner that answers through `control` and `bell`. An observer chooses the source of
+/// the requests. Requests past the volume's end are ignored.
 pub(crate) fn start(
     pupil: Pupil,
     observer: Option<Observer>,
@@ -269,7 +260,7 @@ pub(crate) fn start(
     Ok(Started { producer, link, thread })
 }
 
-/// What learns.
+/// The learner or the judge.
 enum Mind {
     Learner(Box<Learner>),
     Judged(Box<LiveJudge>),
@@ -282,7 +273,7 @@ pub(crate) struct Pupil {
     plan: Plan,
     memory: Option<MemoryFile>,
     volume: Sectors,
-    /// When the learner's time began.
+    /// Start of the learner's time.
     began: Instant,
     learned: Arc<Learned>,
 }
@@ -303,7 +294,7 @@ impl Pupil {
         self.learned.observed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How long it may be left alone.
+    /// Time until the next visit.
     fn patience(&self, now: SimTime) -> Duration {
         match &self.mind {
             Mind::Learner(learner) => learner
@@ -313,7 +304,7 @@ impl Pupil {
         }
     }
 
-    /// What is to be done now, by itself or because somebody asks for a plan. No request came for as long as `quiet`.
+    /// Acts that are due now, or with `asked` a plan. No request came for the time `quiet`.
     fn acts(
         &mut self,
         now: SimTime,
@@ -352,7 +343,7 @@ impl Pupil {
         }
     }
 
-    /// The volume has ended: saves what was learned.
+    /// Saves the memory after the volume's end.
     fn end(mut self) {
         let now = self.now();
         if let Mind::Learner(learner) = &mut self.mind
@@ -373,9 +364,9 @@ struct Work {
 }
 
 impl Work {
-    /// Until the volume has ended.
+    /// Runs until the volume ends.
     fn run(mut self, inbox: &Receiver<Message>) {
-        // Clients come first. Where the host refuses, learning merely costs them a little.
+        // Clients come first. If the host refuses, learning costs them a little.
         let _ = rustix::process::setpriority_process(None, NICE);
         let mut asked = Instant::now();
         self.drain();
@@ -388,7 +379,7 @@ impl Work {
             match message {
                 Ok(Message::Relearn(reply)) => {
                     let sectors = self.act(true, asked.elapsed());
-                    // Whoever asked may have stopped waiting.
+                    // The caller may have stopped waiting.
                     let _ = reply.send(sectors.0);
                 }
                 Ok(Message::Drain) | Err(RecvTimeoutError::Timeout) => {
@@ -403,7 +394,7 @@ impl Work {
         self.pupil.end();
     }
 
-    /// Whether any request had come.
+    /// Takes the waiting requests. True if there were any.
     fn drain(&mut self) -> bool {
         self.called.store(false, Ordering::Relaxed);
         let mut any = false;
@@ -420,7 +411,7 @@ impl Work {
         any
     }
 
-    /// Passes the learner's acts to the volume; sectors that are to have a copy by the last of them.
+    /// Passes the learner's acts to the volume. Returns the sectors that the last act copies.
     fn act(&mut self, asked: bool, quiet: Duration) -> Sectors {
         let now = self.pupil.now();
         let (control, bell) = (self.control.clone(), Arc::clone(&self.bell));

@@ -1,9 +1,9 @@
-//! The live world: one volume, served over NBD and as a FUSE file, on real or emulated disks.
+//! The live volume: served over NBD and as a FUSE file, on real or emulated disks.
 //!
-//! One thread owns one volume. It waits for its sockets, its worker threads, the emulated disk and
-//! commands all at once, takes every request that is in a socket, answers what the page cache holds on
-//! the spot, and sends all replies of a round in one call. No lock is taken on the way of a request, and
-//! once warm nothing is allocated for one that the page cache answers. What moves where is the engine's to say; this crate moves it.
+//! One thread owns one volume. It waits for sockets, worker threads, the emulated disk and commands
+//! together. It takes all requests in a socket, answers at once from the page cache, and sends all
+//! replies of a round in one call. A request takes no lock, and after warm-up a page-cache hit
+//! allocates nothing. The engine decides where data moves; this crate moves it.
 //!
 //! ```no_run
 //! use seekless_serve::{Backing, Builder};
@@ -19,6 +19,7 @@
 pub mod area;
 mod backend;
 mod buffers;
+mod builder;
 pub mod capture;
 pub mod client;
 mod conn;
@@ -44,9 +45,10 @@ mod watch;
 
 pub use backend::emulated::{DiskStats, HeadSample};
 pub use backend::lateness::Lateness;
+pub use builder::{Backing, Builder, Emulation, HostQueue, MakeShadow};
 pub use error::ServeError;
 pub use fuse::{FuseMount, MountPoint};
-pub use handle::{Backing, Builder, Emulation, HostQueue, Injector, MakeShadow, ServerHandle};
+pub use handle::{Injector, ServerHandle};
 pub use learner::{JudgeModel, Learning, Say};
 pub use listen::Address;
 pub use memory_file::MemoryFile;

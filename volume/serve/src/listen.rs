@@ -1,4 +1,4 @@
-//! Where clients come in: unix and TCP sockets, and their names. It refuses to know what clients say.
+//! Unix and TCP sockets for clients, and their addresses.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use seekless_host::HostError;
 
 use crate::error::ServeError;
 
-/// Room for replies on their way to a client; the host may allow less.
+/// Send buffer for replies; the host may allow less.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// An address to listen on: `unix:PATH` or `tcp:HOST:PORT`.
@@ -23,7 +23,7 @@ const SEND_BUFFER_BYTES: usize = 1 << 20;
 pub enum Address {
     /// A unix socket.
     Unix(PathBuf),
-    /// Host and port; port 0 is any free one.
+    /// Host and port; port 0 is any free port.
     Tcp(String),
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A socket that is listened on. A unix socket's name is removed when this is dropped.
+/// A listening socket. Dropping it removes a unix socket's name.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Unix { socket: UnixListener, path: PathBuf, inode: (u64, u64) },
@@ -94,15 +94,15 @@ impl Listener {
         }
     }
 
-    /// The next client, where one waits.
+    /// The next waiting client.
     pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::accept_with(self.fd(), flags)?;
-        // Where the host refuses, replies merely take longer.
+        // A host that refuses only makes replies slower.
         let _ = match self {
-            // Replies are sent whole: there is nothing to wait for.
+            // Replies are sent whole: no delay is useful.
             Self::Tcp(_) => rustix::net::sockopt::set_tcp_nodelay(&fd, true),
-            // Once full, a unix socket takes more only when three quarters of it have been read.
+            // A full unix socket accepts more only after three quarters were read.
             Self::Unix { .. } => {
                 rustix::net::sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER_BYTES)
             }
@@ -116,21 +116,19 @@ impl Drop for Listener {
         if let Self::Unix { path, inode, .. } = self
             && path.symlink_metadata().is_ok_and(|m| (m.dev(), m.ino()) == *inode)
         {
-            // Another server may have removed it in between; either way it is gone.
+            // If another server removed it first, it is gone too.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Removes a socket that nobody listens on.
+/// Removes a socket without a listener.
 fn clear_stale(path: &Path) -> Result<(), ServeError> {
     let refuse = |why| Err(ServeError::Socket { path: path.to_owned(), why });
     match path.symlink_metadata() {
         Err(_) => return Ok(()),
         Ok(meta) if !meta.file_type().is_socket() => {
-            return refuse(
-                "something that is no socket is there; remove it or choose another path",
-            );
+            return refuse("it exists and is not a socket; remove it or choose another path");
         }
         Ok(_) => {}
     }

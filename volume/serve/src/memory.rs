@@ -1,5 +1,4 @@
-//! The memory that the engine speaks of: clients' buffers, read buffers, pages in RAM, the staging area.
-//! It refuses to know what the bytes mean.
+//! The memory that the engine names: clients' buffers, read buffers, RAM pages, the staging area.
 
 use seekless_block::{PAGE_BYTES, Sectors};
 use seekless_engine::{Config, Memory, MemoryMove, PageSum, page_sum};
@@ -8,15 +7,15 @@ use slab::Slab;
 
 use crate::buffers::Buffers;
 
-/// The data of a request that is being started.
+/// The data of a request at its start.
 pub(crate) enum Data<'a> {
-    /// None is moved.
+    /// No data.
     None,
-    /// A read, to here if it ends at once.
+    /// A read, into this buffer if it ends at once.
     Read(&'a mut [u8]),
     /// A write of these bytes.
     Write(&'a [u8]),
-    /// A buffer the volume may keep: a write's data, or room for a read's.
+    /// A buffer that the volume may keep: the data of a write, or a buffer for a read.
     Owned(Vec<u8>),
 }
 
@@ -28,7 +27,7 @@ pub(crate) struct Inflight<O> {
     pub(crate) buf: Option<Vec<u8>>,
 }
 
-/// The request being started: its data is still the caller's.
+/// The request at its start: its data still belongs to the caller.
 pub(crate) struct Current<'a> {
     pub(crate) id: usize,
     pub(crate) data: Data<'a>,
@@ -42,7 +41,7 @@ impl Current<'_> {
     }
 }
 
-/// All of it, and the requests in flight, whose buffers are part of it.
+/// All memory, and the requests in flight with their buffers.
 pub(crate) struct Memories<O> {
     pub(crate) requests: Slab<Inflight<O>>,
     pub(crate) buffers: Buffers,
@@ -67,7 +66,7 @@ impl<O> Memories<O> {
         }
     }
 
-    /// The bytes of a place in memory, to write to.
+    /// The bytes of a place in memory, for writing.
     pub(crate) fn place_mut<'a>(
         &'a mut self,
         memory: Memory,
@@ -97,7 +96,7 @@ impl<O> Memories<O> {
         }
     }
 
-    /// The bytes of a place in memory, to read from.
+    /// The bytes of a place in memory, for reading.
     pub(crate) fn place<'a>(
         &'a self,
         memory: Memory,
@@ -131,8 +130,8 @@ impl<O> Memories<O> {
         self.read_buffers[index].get_or_insert_with(|| vec![0; bytes])
     }
 
-    /// Copies within memory. The engine never names overlapping places, and copies only to RAM pages and
-    /// clients from RAM pages, buffers and clients.
+    /// Copies within memory. The engine never names overlapping places. It copies only from RAM
+    /// pages, buffers and clients, to RAM pages and clients.
     pub(crate) fn copy(&mut self, m: MemoryMove, current: &mut Current<'_>) {
         let len = m.len.bytes().0 as usize;
         let to = range_of(m.to, len);
@@ -168,7 +167,7 @@ impl<O> Memories<O> {
         }
     }
 
-    /// Puts a page of metadata into memory.
+    /// Copies a page of metadata into memory.
     pub(crate) fn put(&mut self, page: &[u8], to: Memory) {
         let mut nobody = Current::nobody();
         transfer(self.place_mut(to, page.len(), &mut nobody), Some(page));
@@ -182,7 +181,7 @@ impl<O> Memories<O> {
         }
     }
 
-    /// The sum of each page of memory, one after the other.
+    /// The checksum of each page of memory, in order.
     pub(crate) fn sum(
         &self,
         from: Memory,
@@ -192,11 +191,11 @@ impl<O> Memories<O> {
     ) {
         sums.clear();
         let bytes = self.place(from, pages as usize * PAGE_BYTES as usize, current);
-        // What is not there has no sums, and the engine says so.
+        // Missing memory has no sums, and the engine reports it.
         sums.extend(bytes.unwrap_or_default().chunks(PAGE_BYTES as usize).map(page_sum));
     }
 
-    /// The request will outlive the call: its data moves to a buffer of its own.
+    /// The request outlives the call: its data moves to its own buffer.
     pub(crate) fn detach(&mut self, current: &mut Current<'_>) {
         if !self.requests.contains(current.id) {
             return;
@@ -217,7 +216,7 @@ impl<O> Memories<O> {
     }
 }
 
-/// Copies between places that are there. One that is not is a bug of ours: better no server than wrong bytes.
+/// Copies between places. A missing place is a bug of the program: it must not serve wrong bytes.
 pub(crate) fn transfer(to: Option<&mut [u8]>, from: Option<&[u8]>) {
     let (Some(to), Some(from)) = (to, from) else {
         unreachable!("the engine named memory that is not there")
@@ -225,7 +224,7 @@ pub(crate) fn transfer(to: Option<&mut [u8]>, from: Option<&[u8]>) {
     to.copy_from_slice(from);
 }
 
-/// Where a place lies within its buffer, in bytes.
+/// The byte range of a place in its buffer.
 pub(crate) fn range_of(memory: Memory, len: usize) -> std::ops::Range<usize> {
     let start = match memory {
         Memory::Client { offset, .. }
@@ -242,7 +241,7 @@ pub(crate) fn range_of(memory: Memory, len: usize) -> std::ops::Range<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    /// RFC 3720, appendix B.4 has the polynomial; a bit at a time.
+    /// RFC 3720, appendix B.4 has the polynomial; one bit at a time.
     fn crc32c(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(!0, |sum: u32, &byte| {
             (0..8).fold(sum ^ u32::from(byte), |s, _| (s >> 1) ^ (0x82F6_3B78 * (s & 1)))
@@ -250,7 +249,7 @@ mod tests {
     }
 
     proptest! {
-        /// What stands on disks was summed by other code, on other processors.
+        /// Disks hold sums from other code on other processors.
         #[test]
         fn sums_are_crc32c(bytes in prop::collection::vec(any::<u8>(), 0..10_000), from in 0usize..64) {
             let bytes = bytes.get(from..).unwrap_or_default();

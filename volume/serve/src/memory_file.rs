@@ -1,5 +1,5 @@
-//! What a learner knows, kept in a file from one start to the next. Its loss costs speed and nothing else: so a damaged
-//! file is reported and set aside. A file of another program is not touched. The bytes are the learner's:
+//! A learner's memory, kept in a file from one start to the next. Its loss costs only speed, so a
+//! damaged file is reported and renamed. A file of another program is not touched. Format:
 //! docs/changing/learned-state-format.md.
 
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ use crate::learner::Say;
 /// More than the largest memory of a learner.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// The file, and what it held when it was opened.
+/// The file, and its contents at opening.
 pub struct MemoryFile {
     path: PathBuf,
     known: Option<Decoded>,
@@ -27,26 +27,23 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Opens the memory at `path` for a server with a RAM cache of `ram`; reports through `say` where it cannot be used.
-    ///
-    /// # Errors
-    /// Where the file is of another program, or cannot be read or written.
+    /// Opens the memory at `path` for a server with a RAM cache of `ram`. `say` reports an
+    /// unusable file.
     pub fn open(path: &Path, ram: Bytes, say: Say) -> Result<Self, ServeError> {
         let mut memory = Self { path: path.to_owned(), known: None, say, failed: false };
         memory.known = memory.read(ram)?;
-        // A file that cannot be written at all is better known now than in an hour.
+        // Tests the write now, not in an hour.
         let cannot = |source| HostError::Path { path: path.to_owned(), what: "be written", source };
         Part::new(path).map_err(cannot)?;
         Ok(memory)
     }
 
-    /// Whether the file held what an earlier server learned.
-    #[must_use]
+    /// True if the file had the memory of an earlier server.
     pub const fn knows(&self) -> bool {
         self.known.is_some()
     }
 
-    /// Hands over what the file held.
+    /// Returns the file's contents.
     pub(crate) fn take_known(&mut self) -> Option<Decoded> {
         self.known.take()
     }
@@ -79,7 +76,7 @@ impl MemoryFile {
         }
     }
 
-    /// Renames a file that cannot be used, and says why.
+    /// Renames an unusable file, and reports the reason.
     pub(crate) fn set_aside(&self, why: &str) {
         let mut aside = self.path.as_os_str().to_owned();
         aside.push(".refused");
@@ -88,10 +85,10 @@ impl MemoryFile {
             Ok(()) => format!("is now {}", Path::new(&aside).display()),
             Err(error) => format!("will be replaced ({error})"),
         };
-        (self.say)(&format!("{name}: {why}. Learning begins afresh; the file {now}"));
+        (self.say)(&format!("{name}: {why}. Learning starts again; the file {now}"));
     }
 
-    /// Replaces the file, whole and durably; reports the first failure.
+    /// Replaces the file durably as a whole; reports the first failure.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let done = Part::new(&self.path).and_then(|part| part.keep(bytes, &self.path));
         if let Err(error) = &done
@@ -104,7 +101,7 @@ impl MemoryFile {
     }
 }
 
-/// A file beside the one that it is to replace; removed when dropped.
+/// A file that will replace the one beside it; removed when dropped.
 struct Part {
     file: File,
     path: PathBuf,
@@ -117,14 +114,14 @@ impl Part {
         part.push(name);
         part.push(format!(".{}.part", std::process::id()));
         let path = folder(beside).join(part);
-        // Left by a server that was killed.
+        // From a server that was killed.
         let _ = fs::remove_file(&path);
-        // The programs that one runs are nobody else's business.
+        // The memory tells which programs run: only its owner may read it.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         Ok(Self { file, path })
     }
 
-    /// Takes the other's name, once the bytes are on stable storage; then the name is too.
+    /// Takes the other file's name once the bytes are durable; then makes the name durable.
     fn keep(mut self, bytes: &[u8], as_path: &Path) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.file.sync_all()?;
@@ -135,7 +132,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Gone already where it was kept.
+        // A kept file has another name by now.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,6 +1,5 @@
-//! Who asks: the learner's requests out of the kernel's own block trace of the device that clients use,
-//! where each carries the thread that asked, in place of the volume's own, where all look alike. Requests
-//! come from one of the two at a time. It refuses to know what is learned from them.
+//! The source of the learner's requests. The kernel's block trace of the clients' device has the
+//! thread of each request; the volume's own requests are all alike. One source counts at a time.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,29 +13,30 @@ use seekless_block::{Request, Sectors, StreamId};
 use crate::capture::{self, BlockDevice, CaptureError, Config, Recorder};
 use crate::error::ServeError;
 
-/// A device that is not there yet is looked for this often.
+/// Interval between looks for a missing device.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Longest wait for a device.
+/// Longest wait for a missing device.
 const WAIT_MAX: Duration = Duration::from_secs(600);
-/// How often a recorder wants to be looked at.
+/// Interval between polls of a recorder.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(50);
 /// Pause of the kernel's trace after lost events.
 const REST: Duration = Duration::from_secs(60);
-/// A request that the trace held may reach the volume this much later: it is not taken a second time.
+/// Longest delay from a request in the trace to the volume: within it, the volume's requests do not
+/// count again.
 const LAG: Duration = Duration::from_secs(1);
-/// Requests of the volume without one in the trace that prove it to be another device.
+/// With this number of requests to the volume and none in the trace, the device is another one.
 const UNSEEN_MAX: u64 = 1_000;
 /// Most streams: thread numbers are folded to this range, so that memory stays bounded.
 const STREAMS: u32 = 1 << 16;
 /// The kernel may round a device's size down to a page.
 const ROUNDED: u64 = 8;
 
-/// Where the learner's requests come from, as a watcher may read it at any time.
+/// The source of the learner's requests, for watchers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// The device that is observed; `None`: the volume's own requests, which tell no processes apart.
+    /// The observed device; `None`: the volume's own requests, without processes.
     pub observed: Option<PathBuf>,
-    /// Why that is so, in words; empty where nothing else was asked for.
+    /// The reason in words; empty if no device was named.
     pub note: String,
     /// Events that the kernel lost since the start.
     pub lost_events: u64,
@@ -55,34 +55,35 @@ impl fmt::Display for Streams {
 /// [`Streams`], shared with the status page.
 pub(crate) type SharedStreams = Arc<Mutex<Streams>>;
 
-/// What is there now. Plain data: a panic elsewhere cannot leave it half changed.
+/// The present state. Plain data: a panic elsewhere cannot leave it half changed.
 pub(crate) fn read(streams: &Mutex<Streams>) -> Streams {
     streams.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The trace of one device. Tests have another.
+/// The trace of one device. Tests have their own.
 pub(crate) trait Trace: Send {
-    /// Whether the device is there and is the volume's; else why not.
+    /// Checks that the device is there and belongs to the volume.
     fn ready(&mut self) -> Result<(), NotReady>;
-    /// Begins to record.
+    /// Starts to record.
     fn start(&mut self) -> Result<(), CaptureError>;
-    /// Hands over the requests since the last call; how many events were lost since the start.
+    /// Passes on the requests since the last call. Returns the number of events lost since the
+    /// start.
     fn take(&mut self, each: &mut dyn FnMut(&Request)) -> Result<u64, CaptureError>;
-    /// Ends the recording, and hands over its last requests.
+    /// Ends the recording, and passes on its last requests.
     fn stop(&mut self, each: &mut dyn FnMut(&Request));
 }
 
-/// Why a device is not observed.
+/// Reason why a device is not observed.
 #[derive(Debug)]
 pub(crate) enum NotReady {
-    /// It may become so.
+    /// It may be ready later.
     Yet(String),
-    /// It never will.
+    /// It will never be ready.
     Ever(ServeError),
 }
 
 enum ObserverState {
-    /// For the device, or for a pause to be over.
+    /// For the device, or for the end of a pause.
     Waiting {
         from: Instant,
         until: Instant,
@@ -102,14 +103,14 @@ fn whole(error: &ServeError) -> String {
     format!("{error}{source}")
 }
 
-/// Decides between the two sources. Its owner hands it the time and runs in one thread.
+/// Chooses between the two sources. Its owner passes the time, and uses one thread.
 pub(crate) struct Observer {
     device: PathBuf,
     trace: Box<dyn Trace>,
     state: ObserverState,
-    /// From then on the volume's own requests count, while nothing is recorded.
+    /// After a recording, the volume's own requests count from this time on.
     own_from: Option<Instant>,
-    /// Lost by recordings that are over.
+    /// Events lost by earlier recordings.
     lost: u64,
     streams: SharedStreams,
 }
@@ -132,12 +133,12 @@ impl Observer {
         Arc::clone(&self.streams)
     }
 
-    /// How soon [`Self::look`] wants to be called.
+    /// Time until [`Self::look`] is due.
     pub(crate) fn patience(&self) -> Duration {
         if matches!(self.state, ObserverState::Recording { .. }) { POLL_EVERY } else { LOOK_EVERY }
     }
 
-    /// Whether a request that the volume tells of now is to be learned from.
+    /// True if the learner should take this request from the volume.
     pub(crate) fn takes_own(&mut self, now: Instant) -> bool {
         match &mut self.state {
             ObserverState::Recording { unseen, .. } => {
@@ -148,8 +149,8 @@ impl Observer {
         }
     }
 
-    /// Hands over what the trace holds, and sees whether the source has to change. The volume's own requests
-    /// must have been taken just before.
+    /// Passes on the trace's requests, and changes the source if necessary. The volume's own
+    /// requests must be taken just before.
     pub(crate) fn look(&mut self, now: Instant, each: &mut dyn FnMut(&Request)) {
         match self.state {
             ObserverState::Waiting { from, until, looked } => {
@@ -211,7 +212,7 @@ impl Observer {
             }
             Ok(0) if is_another => {
                 let why = format!(
-                    "{name} was asked for nothing while this volume had {UNSEEN_MAX} requests: name the device that clients use"
+                    "{name} had no requests while this volume had {UNSEEN_MAX}: name the device that clients use"
                 );
                 (why, None)
             }
@@ -248,23 +249,19 @@ impl Observer {
     }
 }
 
-/// The kernel's trace of a device that is the volume of so many sectors, or a partition of it.
+/// The kernel's trace of a device that is the whole volume, or a partition of it.
 pub(crate) struct KernelTrace {
     device: PathBuf,
     volume: Sectors,
-    /// The disks that the backing is or lies on.
+    /// The disks below the backing.
     below: BTreeSet<(u32, u32)>,
     recorder: Option<Recorder>,
-    /// Where the device begins on the volume.
+    /// First sector of the device on the volume.
     start: u64,
 }
 
 impl KernelTrace {
-    /// Checks what can be checked before the device is there.
-    ///
-    /// # Errors
-    /// Where the kernel's tracing is out of reach, where the path names something else than a device, or the
-    /// disk that the backing lies on.
+    /// Checks as much as possible before the device is there.
     pub(crate) fn new(
         device: &Path,
         volume: Sectors,
@@ -280,8 +277,7 @@ impl KernelTrace {
         }
     }
 
-    /// Whether another disk has come in place of the one that is recorded: a loop device's number is given to the
-    /// next who asks for one.
+    /// True if another disk has the device's number: the kernel reuses the numbers of loop devices.
     fn is_replaced(&self, found: &BlockDevice) -> bool {
         let recorded = self.recorder.as_ref().map(Recorder::device);
         recorded.is_some_and(|r| r.disk != found.disk || r.sequence != found.sequence)
@@ -311,7 +307,7 @@ impl Trace for KernelTrace {
         }
         if has > wants || wants - has >= ROUNDED {
             return Err(NotReady::Yet(format!(
-                "its disk has {has} sectors, and {wants} are served: it is another, or shows a part"
+                "its disk has {has} sectors, and the volume has {wants}: it is another disk, or a part"
             )));
         }
         if self.is_replaced(&found) {
@@ -335,7 +331,7 @@ impl Trace for KernelTrace {
 
     fn stop(&mut self, each: &mut dyn FnMut(&Request)) {
         if let Some(recorder) = &mut self.recorder {
-            // Whatever it cannot tell any more was the last of it.
+            // Errors no longer matter.
             let _ = recorder.stop();
             self.pass_on(each);
         }
@@ -344,8 +340,8 @@ impl Trace for KernelTrace {
 }
 
 impl KernelTrace {
-    /// Hands over what was recorded, unless it may be another disk's. Where nothing is attached any more, nobody can
-    /// have asked for anything since.
+    /// Passes on the records, unless another disk may be attached. A device without a disk cannot
+    /// have had new requests.
     fn pass_on(&mut self, each: &mut dyn FnMut(&Request)) {
         let found = self.recorder.as_ref().and_then(|r| r.device().again());
         let others = found.is_some_and(|f| f.disk_sectors > 0 && self.is_replaced(&f));
@@ -358,7 +354,7 @@ impl KernelTrace {
     }
 }
 
-/// A thread's requests are its stream, whatever it is: what the kernel's own threads ask for is theirs.
+/// The stream of a request is its thread, also for kernel threads.
 fn drain(recorder: &mut Recorder, start: u64, each: &mut dyn FnMut(&Request)) {
     while let Some(record) = recorder.next_record() {
         let mut request = record.request;

@@ -1,5 +1,5 @@
-//! What waits to be sent to one client: small replies in one run of bytes, large payloads in buffers of
-//! their own, in the order of the stream. It refuses to know the protocol.
+//! Pending output of one client: small replies in one run of bytes, large payloads in their own
+//! buffers, in order.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -10,25 +10,24 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::buffers::Buffers;
 
-/// Room for small replies.
+/// Size of the buffer for small replies.
 pub(crate) const ROOM_BYTES: usize = 1 << 20;
-/// Most pieces of one call.
+/// Most pieces per call.
 const PIECES: usize = 16;
 
 /// A large payload.
 #[derive(Debug)]
 struct Large {
-    /// It comes before this byte of the small replies.
+    /// Precedes this byte of the small replies.
     before: usize,
     data: Vec<u8>,
     len: usize,
     sent: usize,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Out {
-    /// Always of full length: `sent .. filled` waits.
+    /// Always of full length: `sent .. filled` is pending.
     small: Vec<u8>,
     sent: usize,
     filled: usize,
@@ -47,7 +46,7 @@ impl Out {
         }
     }
 
-    /// Bytes that wait.
+    /// Pending bytes.
     pub(crate) const fn pending(&self) -> usize {
         self.filled - self.sent + self.large_bytes
     }
@@ -62,15 +61,15 @@ impl Out {
         }
     }
 
-    /// Room for `len` bytes at the end, to fill and then keep with [`Self::keep`]. Its content is
-    /// arbitrary.
+    /// A buffer of `len` bytes at the end, to fill and then keep with [`Self::keep`]. Its content
+    /// is undefined.
     #[inline]
     pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
         self.make_room(len);
         self.small.get_mut(self.filled..self.filled + len).unwrap_or_default()
     }
 
-    /// Appends the first `len` bytes of the room.
+    /// Appends the first `len` bytes of that buffer.
     pub(crate) fn keep(&mut self, len: usize) {
         self.filled = (self.filled + len).min(self.small.len());
     }
@@ -88,8 +87,8 @@ impl Out {
         }
     }
 
-    /// Moves what waits to the front; grows where that is not enough, which the bound on requests in
-    /// flight keeps rare and small.
+    /// Moves pending bytes to the front, and grows if that is not enough. The limit on requests in
+    /// flight makes growth rare and small.
     #[cold]
     fn compact(&mut self, len: usize) {
         self.small.copy_within(self.sent..self.filled, 0);
@@ -103,10 +102,7 @@ impl Out {
         }
     }
 
-    /// Sends as much as the socket takes. True where nothing is left.
-    ///
-    /// # Errors
-    /// The socket's, save that it would block.
+    /// Sends as much as the socket takes. True if nothing is left.
     pub(crate) fn flush(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -133,7 +129,7 @@ impl Out {
         Ok(true)
     }
 
-    /// The first pieces of the stream; how many.
+    /// Collects the first pieces of the stream; returns their number.
     fn pieces<'a>(&'a self, pieces: &mut [IoSlice<'a>; PIECES]) -> usize {
         let mut n = 0;
         let mut add = |bytes: Option<&'a [u8]>| {

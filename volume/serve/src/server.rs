@@ -1,5 +1,5 @@
-//! The loop of a volume's thread: sockets, worker threads, the emulated disk and commands from other
-//! threads meet here. It takes no lock, and waits only for all of them at once.
+//! The loop of a volume's thread: waits for sockets, worker threads, the emulated disk and commands
+//! together. Takes no lock.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -28,33 +28,33 @@ use crate::listen::Listener;
 use crate::memory::Data;
 use crate::volume::{Finished, IoFailure, Volume};
 
-/// Clients at a time; more are turned away.
+/// Most clients; more are refused.
 const CLIENTS_MAX: usize = 128;
-/// Events taken at once.
+/// Most events per call.
 const EVENTS: usize = 64;
-/// How long to look for the next request before going to sleep, where one is likely: about what it
-/// costs to be woken.
+/// Time to poll for the next request before sleeping, if one is likely: about the cost of a
+/// wake-up.
 const SPIN: Duration = Duration::from_micros(50);
-/// So many requests of one client are taken before others are asked about.
+/// Most requests of one client in a row before others are checked.
 const ALONE_MOST: u32 = 16;
-/// Coming to rest takes a pass over the map, a second or two; longer only where the area's device fails.
+/// A detach takes a pass over the map, a second or two; longer only if the area's device fails.
 const DETACH_MOST: Duration = Duration::from_secs(60);
 const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const LISTENER: u64 = u64::MAX - 64;
 
-/// What a volume has done, and stands at.
+/// Counters and state of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerStats {
     /// The engine's counts.
     pub engine: Stats,
-    /// Sectors whose copy may be used.
+    /// Sectors with a usable copy.
     pub copied_sectors: u64,
-    /// The move to the latest plan, while it lasts.
+    /// Progress of the current move.
     pub progress: Option<Progress>,
-    /// The emulated disk's books, where there is one.
+    /// Counters of the emulated disk, if there is one.
     pub disk: Option<DiskStats>,
-    /// Requests that the learner missed, because it was busy.
+    /// Requests that the learner missed because it was busy.
     pub unobserved: u64,
     /// Clients connected.
     pub clients: usize,
@@ -62,41 +62,42 @@ pub struct ServerStats {
     pub area: AreaStats,
 }
 
-/// How a volume's area stands.
+/// State of a volume's area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AreaStats {
     /// It outlasts the server.
     pub lasting: bool,
-    /// Where writes go.
+    /// Write-through or write-back.
     pub mode: Mode,
-    /// Sectors whose only valid copy stands in the area.
+    /// Sectors whose only valid copy is in the area.
     pub dirty_sectors: u64,
-    /// Sectors whose copies have yet to be proven equal to home.
+    /// Sectors whose copies are not yet proven equal to home.
     pub in_doubt_sectors: u64,
-    /// Everything is at home, nothing more goes into the write buffer, replicas have left no trace, and no guard is up.
+    /// Everything is at home, the write buffer takes nothing, no bytes of replicas are left, and no
+    /// guard is up.
     pub drained: bool,
-    /// Replicas in discarded pages, where the area is made for them.
+    /// Replicas in discarded pages, if the area is made for them.
     pub replicas: Option<Replicated>,
-    /// Home's two ends stand in the area, so that nobody mounts it by itself.
+    /// Home's two ends are in the area, so that nobody mounts the bare disk.
     pub guarded: bool,
-    /// Why it does not go on, where it does not.
+    /// Reason for missing progress.
     pub trouble: Option<Trouble>,
     /// The last I/O that failed.
     pub failure: Option<IoFailure>,
 }
 
-/// The answer to an injected job: the buffer it came with, filled where it was a read.
+/// The answer to a job: its buffer, filled by a read.
 pub type Reply = Box<dyn FnOnce(Result<Vec<u8>, Errno>) + Send>;
 
 /// A request from another front end than NBD.
 pub struct Job {
-    /// What is asked.
+    /// The operation.
     pub op: Op,
-    /// Which sectors; empty for a flush.
+    /// The sectors; empty for a flush.
     pub extent: Extent,
     /// [`Flags::FUA`] or none.
     pub flags: Flags,
-    /// A write's data, or room for a read's; at least as long as the extent for those, else empty.
+    /// The data of a write, or a buffer for a read, at least as long as the extent; else empty.
     pub data: Vec<u8>,
     /// Called on the volume's thread: it must not wait.
     pub reply: Reply,
@@ -105,7 +106,7 @@ pub struct Job {
 /// Commands from other threads.
 pub(crate) enum Control {
     Install(Plan),
-    /// And whether somebody waits for it.
+    /// Replicas, and true if an administrator asks for them.
     Replicate(Vec<Replica>, bool),
     Room(RoomFrom, SyncSender<RoomReply>),
     Bypass(bool),
@@ -126,19 +127,18 @@ struct Injected {
     len: usize,
 }
 
-/// See the module.
 pub(crate) struct Server {
     epoll: OwnedFd,
     timer: OwnedFd,
     volume: Volume<Owner>,
     conns: Slab<Conn>,
-    /// Counts clients; the upper half of their tokens.
+    /// Counts clients; forms the upper half of their tokens.
     served: u64,
     dirty: Vec<usize>,
     /// Clients with input for another turn.
     again: Vec<usize>,
     listeners: Vec<Listener>,
-    /// The listeners are not watched, for want of file descriptors.
+    /// The listeners are not watched, because file descriptors are short.
     deaf: bool,
     control: Receiver<Control>,
     bell: Arc<OwnedFd>,
@@ -148,10 +148,10 @@ pub(crate) struct Server {
     plan: Option<Plan>,
     learner: Option<LearnerLink>,
     stopping: bool,
-    /// Where the area stands, for people.
+    /// Path of the area, for messages.
     area_path: PathBuf,
     eagerness: Eagerness,
-    /// The client that was alone in having something to say, and how often it was in a row.
+    /// The only client with recent input, and its number of turns in a row.
     alone: Option<(usize, u32)>,
 }
 
@@ -197,7 +197,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Serves until told to stop; then ends what is in flight and makes it durable.
+    /// Serves until told to stop; then ends requests in flight and makes their data durable.
     pub(crate) fn run(mut self) -> Result<ServerStats, ServeError> {
         self.listen();
         let mut events = Vec::with_capacity(EVENTS);
@@ -213,7 +213,7 @@ impl Server {
             }
             self.settle();
             if self.stopping && self.volume.is_idle() {
-                // What was not sent by now goes unsent: those clients do not read.
+                // Unsent replies are dropped: those clients do not read.
                 self.conns.clear();
                 if self.volume.detach() {
                     break;
@@ -225,7 +225,7 @@ impl Server {
                 }
             }
         }
-        let stats = self.stats();
+        let stats = self.volume.stats(self.conns.len());
         drop(self.listeners);
         self.volume
             .stop()
@@ -260,8 +260,8 @@ impl Server {
             self.eagerness.spun(false);
             next = next.map(|d| d.saturating_sub(began.elapsed()));
         }
-        // A timer, because the timeout of epoll counts milliseconds on older kernels, and an emulated disk
-        // is expected to be punctual.
+        // Older kernels count epoll's timeout in milliseconds, and an emulated disk must be
+        // punctual: so this is a timer.
         let mut timeout = None;
         match next {
             Some(d) if d.is_zero() => timeout = Some(Timespec::default()),
@@ -294,8 +294,8 @@ impl Server {
         };
     }
 
-    /// Where one client alone asks, its socket is looked at, which is one call less than asking which socket to look
-    /// at. The others are asked about often enough.
+    /// Receives directly from the only active client, which saves one call. Other clients are
+    /// checked often enough.
     fn look_at_alone(&mut self) -> bool {
         let Some((key, times)) = &mut self.alone else { return false };
         let looks = *times < ALONE_MOST && self.conns.get_mut(*key).is_some_and(Conn::look);
@@ -309,10 +309,10 @@ impl Server {
     fn event(&mut self, event: epoll::Event) {
         let token = event.data.u64();
         if token == TIMER {
-            // Reading resets it; the volume looks at the time itself.
+            // Reading resets the timer; the volume reads the clock itself.
             let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         } else if token == BELL {
-            // Reading resets it; that it was readable is all it says.
+            // Reading resets the event; its value has no meaning.
             let _ = rustix::io::read(&self.bell, &mut [0; 8]);
             while let Ok(control) = self.control.try_recv() {
                 self.obey(control);
@@ -336,7 +336,7 @@ impl Server {
         }
     }
 
-    /// After the events: ends of requests, then replies out, then input that waited for room.
+    /// After the events: finished requests, then replies, then input that waited for room.
     fn settle(&mut self) {
         self.volume.advance();
         self.adopt();
@@ -354,7 +354,8 @@ impl Server {
         }
     }
 
-    /// Sends what a client is owed, reads on where it waited for that, and watches what is left.
+    /// Sends pending replies of a client, continues its waiting input, and updates the watched
+    /// events.
     fn attend(&mut self, key: usize) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.marked = false;
@@ -367,7 +368,7 @@ impl Server {
         if over || conn.let_go().is_err() || conn.is_over() {
             return self.drop_conn(key);
         }
-        // Sending may have made room, or its turn is over: the others first.
+        // There may be room now, or the turn is over: other clients go first.
         if conn.can_resume() {
             self.again.push(key);
         }
@@ -427,14 +428,13 @@ impl Server {
                 self.adopt();
             }
             Control::Replicate(list, soon) => self.volume.replicate(list, soon),
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             Control::Room(from, reply) => {
                 let _ = reply.send(self.volume.room(from));
             }
             Control::Bypass(on) => self.volume.bypass(on),
-            // Whoever asked may have stopped waiting.
             Control::Stats(reply) => {
-                let _ = reply.send(self.stats());
+                let _ = reply.send(self.volume.stats(self.conns.len()));
             }
             Control::HeadPath(reply) => {
                 let _ = reply.send(self.volume.head_path());
@@ -471,8 +471,8 @@ impl Server {
         }
     }
 
-    /// Moves on to the newest plan, once the move to the one before it is over: where plans come faster than
-    /// they can be carried out, none would be otherwise.
+    /// Starts the newest plan after the current move. A plan that interrupts a move could keep all
+    /// moves from ending.
     fn adopt(&mut self) {
         if !self.volume.is_moving()
             && let Some(plan) = self.plan.take()
@@ -481,25 +481,12 @@ impl Server {
         }
     }
 
-    fn stats(&self) -> ServerStats {
-        let (engine, copied, progress, unobserved) = self.volume.stats();
-        ServerStats {
-            engine,
-            copied_sectors: copied.0,
-            progress,
-            disk: self.volume.disk_stats(),
-            unobserved,
-            clients: self.conns.len(),
-            area: self.volume.area(),
-        }
-    }
-
     /// Watches the listeners.
     fn listen(&mut self) {
         self.deaf = false;
         for (i, listener) in self.listeners.iter().enumerate() {
             let data = EventData::new_u64(LISTENER + i as u64);
-            // Where it cannot be watched nobody comes in through it; the others are not the worse for it.
+            // A listener that cannot be watched does not affect the others.
             let _ = epoll::add(&self.epoll, listener.fd(), data, EventFlags::IN);
         }
     }
@@ -509,18 +496,18 @@ impl Server {
         match listener.accept() {
             Ok(fd) => self.admit(fd),
             Err(HostErrno::MFILE | HostErrno::NFILE | HostErrno::NOBUFS | HostErrno::NOMEM) => {
-                // Until a client leaves: watching on would spin.
+                // Until a client leaves: otherwise the loop would spin.
                 self.deaf = true;
                 for listener in &self.listeners {
                     let _ = epoll::delete(&self.epoll, listener.fd());
                 }
             }
-            // The client has gone again, or another event was its last.
+            // The client has gone again.
             Err(_) => {}
         }
     }
 
-    /// Takes a client in.
+    /// Accepts a client.
     fn admit(&mut self, fd: OwnedFd) {
         if self.conns.len() >= CLIENTS_MAX || self.stopping {
             return;
@@ -538,7 +525,7 @@ impl Server {
         }
     }
 
-    /// Lets a client go. What it has in flight ends without it.
+    /// Drops a client. Its requests in flight end without it.
     fn drop_conn(&mut self, key: usize) {
         if let Some(conn) = self.conns.try_remove(key) {
             let _ = epoll::delete(&self.epoll, conn.fd().as_fd());
@@ -550,22 +537,22 @@ impl Server {
     }
 }
 
-/// Whether to look for the next event a little before sleeping. A client that waits for each reply asks
-/// again within microseconds, and waking up takes longer than that; but where it does not, or where it
-/// waits for this very core, looking is a waste.
+/// Decides whether to poll for a moment before sleeping. A client that waits for each reply sends
+/// again within microseconds, faster than a wake-up. Polling is a waste if there is no such client,
+/// or if it needs this core.
 #[derive(Debug, Default)]
 struct Eagerness {
-    /// The last sleep was short: the next event is likely near.
+    /// The last sleep was short: the next event is probably near.
     near: bool,
-    /// Rounds to sleep at once, after looking in vain.
+    /// Rounds to sleep at once, after polling in vain.
     rest: u32,
-    /// The next such rest: doubled by every vain look, halved by every good one.
+    /// Length of the next pause: doubled after polling in vain, halved after success.
     rest_next: u32,
 }
 
 impl Eagerness {
-    /// A vain look then costs a few percent of the rounds in between; more rest would keep a client
-    /// that paused for a moment from being looked for long after.
+    /// With this limit, polling in vain costs a few percent of the rounds between. A longer pause
+    /// would affect a client long after it paused.
     const REST_MAX: u32 = 127;
 
     fn wants_spin(&mut self) -> bool {
@@ -591,7 +578,7 @@ impl Eagerness {
     }
 }
 
-/// The place of a client in the list.
+/// The index of a client.
 const fn key_of(token: u64) -> usize {
     (token & 0xFFFF_FFFF) as usize
 }
@@ -606,7 +593,7 @@ mod tests {
         assert!(!e.wants_spin(), "an idle server sleeps");
         e.slept(Duration::from_micros(20));
         assert!(e.wants_spin(), "somebody asks again at once");
-        // Looks that find nothing, each after a short sleep: ever longer rests, up to a bound.
+        // Polls in vain, each after a short sleep: longer and longer pauses, up to a limit.
         let mut looks = 0;
         for _ in 0..100_000 {
             e.slept(Duration::from_micros(20));
@@ -616,7 +603,7 @@ mod tests {
             }
         }
         assert!((700..900).contains(&looks), "{looks}");
-        // Once it pays again, it is soon done every time.
+        // After success, polling soon happens every time.
         for _ in 0..30_000 {
             if e.wants_spin() {
                 e.spun(true);

@@ -1,6 +1,6 @@
-//! The vanilla system beside a live volume: the same requests, in the simulator, with no copy. And, where no
-//! disk is emulated, what the model's disk would have done with the I/Os that were sent. It decides nothing
-//! that the volume does.
+//! The vanilla system beside a live volume: the same requests in the simulator, without copies.
+//! Without an emulated disk, also a modelled disk for the I/Os that were sent. The volume does not
+//! depend on it.
 
 use seekless_block::{Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Command, Device, Drive, Scheduler, SpinDown, Usage};
@@ -10,11 +10,10 @@ use seekless_sim::{Phases, Replay, SimConfig, SimError, Simulation};
 use crate::status::Busy;
 use crate::{IoSample, MakeShadow, Shadow};
 
-/// Requests in flight at the vanilla system, at most: what comes faster than it can answer waits.
+/// Most requests in flight at the vanilla system; others wait.
 const DEPTH: u32 = 32;
 
-/// The shadow of a volume on a modelled disk. `emulated`: the volume's own disk is this very model.
-#[must_use]
+/// The shadow of a volume on a modelled disk. `emulated`: the volume's own disk is this model.
 pub fn disk_shadow(
     disk: Device,
     scheduler: Scheduler,
@@ -35,7 +34,7 @@ pub fn disk_shadow(
 
 struct DiskShadow {
     vanilla: Result<Simulation, SimError>,
-    /// The disk of the model, fed with the I/Os that were sent; none where the volume's own is emulated.
+    /// The modelled disk for the I/Os that were sent; none if the volume's own disk is emulated.
     model: Option<Model>,
 }
 
@@ -79,7 +78,7 @@ impl DiskShadow {
 impl Shadow for DiskShadow {
     fn request(&mut self, request: &Request) {
         if let Ok(sim) = &mut self.vanilla {
-            // Its own end of the disk refuses a request that passes it, as the volume did.
+            // The volume refused a request past its end too.
             let home = request.extent.end();
             let fits = sim.capacity() >= Sectors(home.0);
             let result = if fits {
@@ -114,19 +113,19 @@ impl Shadow for DiskShadow {
     fn vanilla(&self) -> Result<Busy, String> {
         match &self.vanilla {
             Ok(sim) => Ok(busy(&sim.so_far().foreground, active_j(&sim.usage()))),
-            Err(error) => Err(format!("the simulation beside stopped: {error}")),
+            Err(error) => Err(format!("the simulation of the vanilla system stopped: {error}")),
         }
     }
 
     fn note(&self) -> String {
         format!(
-            "modelled: the requests that came, answered with no copy, the same RAM, read-ahead and scheduler, up to {DEPTH} in flight"
+            "modelled: the same requests without copies, with the same RAM, read-ahead and scheduler, and at most {DEPTH} in flight"
         )
     }
 }
 
 impl Model {
-    /// The next I/O of the same disk, when it came or when the disk is free.
+    /// The next I/O of the disk, at its arrival or when the disk is free.
     fn io(&mut self, io: &IoSample) {
         if io.op == Op::Flush {
             return;
@@ -156,7 +155,7 @@ impl Model {
     }
 }
 
-/// Of seeking, and of turning with transferring; idling is not counted.
+/// Energy of seeks, rotation and transfer; without idling.
 fn active_j(usage: &Usage) -> f64 {
     (usage.energy.seek + usage.energy.rotation_transfer).as_joules_f64()
 }

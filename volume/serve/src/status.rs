@@ -1,52 +1,51 @@
-//! What is told of a running volume: schema `seekless.status/1` and its companions, as the JSON API, the page,
-//! the metrics and `seekless top` share them. Plain data: it knows neither how it was gathered nor how it
-//! is shown.
+//! The status of a running volume: schema `seekless.status/1` and related ones, for the JSON API,
+//! the page, the metrics and `seekless top`. Plain data.
 
 use serde::{Deserialize, Serialize};
 
-/// How a volume stands: schema `seekless.status/1`. Counts are since the start.
+/// Status of a volume: schema `seekless.status/1`. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// `seekless.status/1`.
     pub schema: String,
-    /// Of seekless.
+    /// Version of seekless.
     pub version: String,
-    /// Of this reading, since 1970.
+    /// Time of this reading, since 1970.
     pub time_unix_ms: u64,
-    /// Since the start.
+    /// Time since the start.
     pub uptime_s: f64,
-    /// What is served.
+    /// The volume.
     pub volume: VolumeStatus,
-    /// What clients asked.
+    /// Requests of clients.
     pub requests: RequestStatus,
-    /// Copies and the area they stand in.
+    /// Copies and their area.
     pub copies: CopyStatus,
-    /// The plan, and the way to it.
+    /// The plan and its move.
     pub plan: PlanStatus,
-    /// What moving data may take.
+    /// Limits of moving data.
     pub budget: BudgetStatus,
-    /// What was learned from.
+    /// Input of the learner.
     pub learning: LearningStatus,
-    /// What the disk was busy with; absent where there is neither an emulated nor a modelled disk.
+    /// Busy time of the disk; absent without an emulated or modelled disk.
     pub busy: Option<BusyStatus>,
 }
 
-/// What is served.
+/// The volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// The backing file or device.
     pub backing: String,
     /// Its size.
     pub size_bytes: u64,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
     /// NBD clients connected.
     pub nbd_clients: u64,
-    /// Why it does not go on with what it was asked, in words; absent where it does.
+    /// Reason for missing progress, in words; absent otherwise.
     pub trouble: Option<String>,
 }
 
-/// What clients asked, and where their reads were answered from.
+/// Requests of clients, and the sources of their reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestStatus {
     /// All requests.
@@ -59,20 +58,20 @@ pub struct RequestStatus {
     pub home_reads: u64,
 }
 
-/// Copies and the area they stand in.
+/// Copies and their area.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyStatus {
     /// Size of the optimized area.
     pub area_bytes: u64,
-    /// Copies that may be used now.
+    /// Usable copies.
     pub usable_bytes: u64,
     /// Written into the area since the start.
     pub moved_bytes: u64,
-    /// Dropped because their home was written, or could not be read, while they were made.
+    /// Dropped because their home was written, or could not be read, during the copy.
     pub overtaken_bytes: u64,
 }
 
-/// The plan, and the way to it.
+/// The plan and its move.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanStatus {
     /// Plans made.
@@ -83,96 +82,96 @@ pub struct PlanStatus {
     pub extents: u64,
     /// Size of the latest plan.
     pub plan_bytes: u64,
-    /// Whether copies are on their way.
+    /// True while copies are being written.
     pub moving: bool,
-    /// Of the move under way, or of the last one: copied, or given up.
+    /// Current or last move: bytes copied or given up.
     pub done_bytes: u64,
-    /// Of the move under way, or of the last one: to be copied.
+    /// Current or last move: bytes to copy.
     pub total_bytes: u64,
 }
 
-/// What moving data may take.
+/// Limits of moving data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetStatus {
-    /// Read and written a second, at most; absent where there is no limit.
+    /// Most bytes read and written per second; absent without a limit.
     pub limit_bytes_per_s: Option<u64>,
-    /// Read and written a second, over the last ten seconds.
+    /// Bytes read and written per second, over the last ten seconds.
     pub used_bytes_per_s: f64,
 }
 
-/// What was learned from, and what the watcher saw.
+/// Input of the learner and of the watcher.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearningStatus {
-    /// Whether there is a learner.
+    /// True with a learner.
     pub learns: bool,
-    /// Whose requests are told apart: `one`: nobody's, all are one stream; `observed`: each thread's, by the kernel's
+    /// `one`: all requests are one stream; `observed`: one stream per thread, from the kernel's
     /// block trace.
     pub streams: String,
-    /// The same in words: which device, or why none.
+    /// The same in words: the device, or the reason.
     pub streams_note: String,
-    /// Events of the kernel's block trace that were lost.
+    /// Lost events of the kernel's block trace.
     pub lost_events: u64,
-    /// Requests that the learner missed, because it was busy.
+    /// Requests that the learner missed because it was busy.
     pub missed_requests: u64,
-    /// Requests and I/Os that this watcher missed, because it was busy; `busy` leaves them out.
+    /// Requests and I/Os that this watcher missed because it was busy; `busy` does not include
+    /// them.
     pub unwatched: u64,
 }
 
-/// What the disk was busy with, now and as the vanilla system would have been.
+/// Busy time of the disk, actual and for the vanilla system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BusyStatus {
-    /// The disk, as the catalogue or a file has it.
+    /// Name of the disk.
     pub disk: String,
-    /// `emulated`: the books of the emulated disk that served; `modelled`: what that disk would have done with
-    /// the I/Os that were sent to another.
+    /// `emulated`: counters of the emulated disk; `modelled`: that disk's model for the I/Os sent
+    /// to another disk.
     pub basis: String,
     /// Seconds of that disk since the start.
     pub elapsed_s: f64,
-    /// With copies, the moving of data included.
+    /// With copies and moves.
     pub now: Busy,
-    /// Of `now`, moving data.
+    /// Part of `now` for moving data.
     pub moving_s: f64,
-    /// Where the head had to go for `now`; absent where the disk is modelled.
+    /// Head movement for `now`; absent if the disk is modelled.
     pub head: Option<Head>,
-    /// The same requests with no copy, modelled; absent where it cannot be said.
+    /// The same requests without copies, modelled; absent if unknown.
     pub vanilla: Option<Busy>,
-    /// How the comparison was made, or why there is none.
+    /// Method of the comparison, or the reason for its absence.
     pub note: String,
 }
 
-/// What an emulated disk's head did, moving data included.
+/// Head movement of an emulated disk, with moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// Commands.
     pub ios: u64,
-    /// Commands that started elsewhere than where the one before ended.
+    /// Commands that did not start at the end of the previous command.
     pub nonsequential: u64,
     /// Cylinders crossed before the first sectors of the commands.
     pub seek_cylinders: u64,
-    /// Read, written and otherwise changed.
+    /// Bytes read, written and otherwise changed.
     pub bytes: u64,
-    /// How far answers were behind the emulated disk, in real time; the sum over all.
+    /// Total delay of answers behind the emulated disk, in real time.
     pub late_s: f64,
 }
 
 /// Busy time by phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
-    /// The arm moved.
+    /// Arm movement.
     pub seek_s: f64,
-    /// The platter was waited for.
+    /// Waiting for the platter.
     pub rotation_s: f64,
-    /// Sectors passed the head.
+    /// Transfer.
     pub transfer_s: f64,
-    /// The controller worked.
+    /// Controller overhead.
     pub overhead_s: f64,
-    /// For all of these.
+    /// Energy of all phases.
     pub energy_j: f64,
 }
 
 impl Busy {
-    /// All phases.
-    #[must_use]
+    /// Total time.
     pub fn total_s(&self) -> f64 {
         self.seek_s + self.rotation_s + self.transfer_s + self.overhead_s
     }
@@ -185,24 +184,24 @@ pub struct History {
     pub schema: String,
     /// End of the position axis: the disk's home addresses, then the optimized area.
     pub end_bytes: u64,
-    /// Where the optimized area begins on that axis.
+    /// Start of the optimized area on that axis.
     pub area_from_bytes: u64,
-    /// What the positions are: `head`, of an emulated disk, or `address`, of the I/Os sent.
+    /// Meaning of positions: `head` of an emulated disk, or `address` of the I/Os sent.
     pub position: String,
-    /// I/Os for each that is shown, over the last minute.
+    /// Number of I/Os per shown I/O, over the last minute.
     pub one_in: u64,
     /// Counts of each interval, oldest first.
     pub samples: Vec<Sample>,
-    /// Where I/Os went, oldest first.
+    /// Positions of I/Os, oldest first.
     pub points: Vec<Point>,
 }
 
-/// What happened in an interval that ended `time_unix_ms`.
+/// Counts of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Its end, since 1970.
+    /// End of the interval, since 1970.
     pub time_unix_ms: u64,
-    /// How long it was.
+    /// Its length.
     pub took_s: f64,
     /// Requests.
     pub requests: u64,
@@ -214,26 +213,26 @@ pub struct Sample {
     pub home_reads: u64,
     /// Written into the area.
     pub moved_bytes: u64,
-    /// Time the disk was busy, where known.
+    /// Busy time of the disk, if known.
     pub busy_s: Option<f64>,
-    /// Time the vanilla disk would have been, where known.
+    /// Busy time of the vanilla disk, if known.
     pub vanilla_busy_s: Option<f64>,
 }
 
-/// Where an I/O went.
+/// Position of an I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
-    /// When, since 1970.
+    /// Time since 1970.
     pub time_unix_ms: u64,
     /// First byte, on the axis of [`History`].
     pub at_bytes: u64,
-    /// How long.
+    /// Its length.
     pub len_bytes: u64,
-    /// What it was.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What an I/O was.
+/// Kind of an I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -248,7 +247,7 @@ pub enum Kind {
     Moving,
 }
 
-/// What was decided lately: schema `seekless.events/1`.
+/// Recent decisions: schema `seekless.events/1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {
     /// `seekless.events/1`.
@@ -262,8 +261,8 @@ pub struct Events {
 pub struct Event {
     /// Counted from 1.
     pub number: u64,
-    /// When, since 1970.
+    /// Time since 1970.
     pub time_unix_ms: u64,
-    /// What happened and why.
+    /// The event and its reason.
     pub text: String,
 }

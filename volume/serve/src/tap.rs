@@ -1,5 +1,5 @@
-//! What passes through a volume, told to a watcher: requests and the I/Os they became, through rings that the
-//! volume's thread never waits at. What does not fit is counted and gone. It refuses to know what is made of it.
+//! Passes requests and I/Os of a volume to a watcher, through rings at which the volume's thread
+//! never waits. Overflow is counted and dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,18 +11,18 @@ use seekless_engine::{Class, Io, Target};
 /// Entries of each ring: a quarter of a second at 250,000 a second.
 const RING: usize = 1 << 16;
 
-/// One I/O that the engine asked for.
+/// One I/O of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoSample {
-    /// When it went to the device; with an emulated disk, when that disk had done it.
+    /// Time of submission; with an emulated disk, time of its end.
     pub at: SimTime,
-    /// Which device.
+    /// The device.
     pub target: Target,
-    /// What.
+    /// The operation.
     pub op: Op,
-    /// Where on the target.
+    /// The sectors on the target.
     pub extent: Extent,
-    /// Moving data, rather than a client's.
+    /// True for moving data, false for clients.
     pub background: bool,
 }
 
@@ -67,7 +67,7 @@ impl Tap {
 }
 
 impl TapEnd {
-    /// Requests and I/Os that came while a ring was full.
+    /// Requests and I/Os dropped by full rings.
     pub(crate) fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }

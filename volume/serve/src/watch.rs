@@ -1,6 +1,6 @@
-//! The watcher's thread: four times a second it empties the tap, asks the volume how it stands, feeds the
-//! shadow of the vanilla system, and puts down what is to be shown. However many look at it, the volume is
-//! asked no more often. It refuses to know how anything is shown.
+//! The watcher's thread. Four times per second it empties the tap, reads the volume's counters,
+//! feeds the shadow of the vanilla system, and updates the board. Readers of the board do not reach
+//! the volume.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -27,44 +27,44 @@ use crate::tap::{IoSample, TapEnd};
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Intervals kept: two minutes.
 const SAMPLES: usize = 480;
-/// I/Os kept of an interval, and for how many intervals: a minute.
+/// I/Os kept per interval, and number of intervals: a minute.
 const POINTS: usize = 25;
 const POINT_INTERVALS: usize = 240;
 const EVENTS: usize = 256;
-/// Intervals that a rate is taken over: ten seconds, since a move reads for a while before it writes.
+/// Intervals of a rate: ten seconds, because a move reads for a while before it writes.
 const RATE: usize = 40;
 
-/// A model of a disk that sees what the volume sees. It runs in the watcher's thread.
+/// A model of a disk beside the volume. It runs in the watcher's thread.
 pub trait Shadow: Send {
-    /// A client's request: what the vanilla system would have been asked.
+    /// A client's request, for the vanilla system.
     fn request(&mut self, request: &Request);
-    /// An I/O that was sent to the device.
+    /// An I/O sent to the device.
     fn io(&mut self, io: &IoSample);
-    /// No request came for a while: what is in flight ends.
+    /// No request came for a while: requests in flight end.
     fn quiet(&mut self) {}
-    /// What the modelled disk did with the I/Os, and of it the seconds for moving data; `None` where the real
-    /// books are an emulated disk's.
+    /// Busy time of the modelled disk for the I/Os, and its seconds for moving data; `None` if the
+    /// disk is emulated.
     fn now(&self) -> Option<(Busy, f64)>;
-    /// What the vanilla system would have done, or why that cannot be said.
+    /// Busy time of the vanilla system, or the reason why it is unknown.
     fn vanilla(&self) -> Result<Busy, String>;
-    /// How the comparison is made, in a sentence.
+    /// The method of the comparison, in a sentence.
     fn note(&self) -> String;
 }
 
-/// What the watcher cannot see for itself.
+/// Facts that the watcher cannot see.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The backing file or device.
     pub backing: String,
-    /// The emulated or modelled disk; empty where there is none.
+    /// The emulated or modelled disk; empty without one.
     pub disk: String,
-    /// How many times faster than the real one the emulated disk runs.
+    /// Speed of the emulated disk relative to the real one.
     pub speed: f64,
-    /// Bytes a second that moving data may take; zero is no limit.
+    /// Most bytes per second for moving data; zero is no limit.
     pub background_rate: Bytes,
 }
 
-/// What was put down last; cheap to hand out.
+/// The latest status; cheap to clone.
 #[derive(Clone, Default)]
 pub struct Board(Arc<Mutex<Shown>>);
 
@@ -79,14 +79,12 @@ struct Shown {
 }
 
 impl Board {
-    /// How the volume stands.
-    #[must_use]
+    /// The status of the volume.
     pub fn status(&self) -> Arc<Status> {
         Arc::clone(&self.lock().status)
     }
 
     /// The last minutes.
-    #[must_use]
     pub fn history(&self) -> History {
         let shown = self.lock();
         let kept: u64 = shown.points.iter().map(|p| p.0.len() as u64).sum();
@@ -103,8 +101,7 @@ impl Board {
         }
     }
 
-    /// What was decided lately.
-    #[must_use]
+    /// Recent decisions.
     pub fn events(&self) -> Events {
         let events = self.lock().events.iter().cloned().collect();
         Events { schema: "seekless.events/1".to_owned(), events }
@@ -125,7 +122,7 @@ impl Board {
         shown.events.push_back(Event { number, time_unix_ms, text });
     }
 
-    /// A board that shows this, for tests of what is shown.
+    /// A board with this status, for tests.
     #[cfg(test)]
     pub(crate) fn of(status: Status) -> Self {
         Self(Arc::new(Mutex::new(Shown { status: Arc::new(status), ..Shown::default() })))
@@ -140,7 +137,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// What it has put down.
+    /// Its board.
     pub(crate) fn board(&self) -> Board {
         self.board.clone()
     }
@@ -150,13 +147,13 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // A watcher that panicked has nothing left to tell.
+            // A watcher that panicked returns nothing.
             let _ = thread.join();
         }
     }
 }
 
-/// What a watcher is made of.
+/// Inputs of a watcher.
 pub(crate) struct Sources {
     pub(crate) volume: Injector,
     pub(crate) tap: TapEnd,
@@ -194,12 +191,12 @@ struct Work {
     before: Option<(ServerStats, Option<f64>, Option<f64>)>,
     plans: u64,
     streams: Streams,
-    /// The move that is under way or was the last: done and total, in bytes.
+    /// Current or last move: done and total bytes.
     progress: (u64, u64),
     said: Said,
 }
 
-/// What was said once and need not be said again.
+/// Messages that appear only once.
 #[derive(Default)]
 struct Said {
     missed: bool,
@@ -227,7 +224,7 @@ impl Work {
         }
     }
 
-    /// Until it is told to stop, or the volume has.
+    /// Runs until told to stop, or until the volume stops.
     fn run(mut self, stopped: &Receiver<()>) {
         while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if !self.look() {
@@ -236,7 +233,7 @@ impl Work {
         }
     }
 
-    /// False where the volume has stopped.
+    /// False if the volume has stopped.
     fn look(&mut self) -> bool {
         let unix = unix_ms();
         let (points, ios) = self.drain(unix);
@@ -266,9 +263,10 @@ impl Work {
         true
     }
 
-    /// Empties the tap, through the shadow; a few of the I/Os, evenly, to be drawn, and how many there were.
+    /// Empties the tap through the shadow. Returns evenly chosen I/Os for the graph, and their
+    /// total number.
     fn drain(&mut self, unix: u64) -> (Vec<Point>, u64) {
-        // What comes while this runs is for the next time: a busy volume must not hold the watcher.
+        // Later arrivals wait for the next time: a busy volume must not hold the watcher.
         let came = self.from.tap.requests.slots();
         if let Some(shadow) = self.shadow.as_mut().filter(|_| came == 0) {
             shadow.quiet();
@@ -294,7 +292,7 @@ impl Work {
                 points.push((io.at, point(&io, home)));
             }
         }
-        // The volume's clock counts from its start and may be fast: the latest I/O was just now.
+        // The volume's clock counts from its start, and may be fast: the latest I/O was just now.
         let speed = if self.about.speed > 0.0 { self.about.speed } else { 1.0 };
         let place = |(at, p): (SimTime, Point)| {
             let ago = last.since(at).as_secs_f64() / speed * 1e3;
@@ -312,7 +310,7 @@ impl Work {
         let elapsed = stats.disk.as_ref().map(|d| d.elapsed.as_secs_f64());
         let vanilla = match &self.shadow {
             Some(shadow) => shadow.vanilla().map(|v| (v, shadow.note())),
-            None => Err("no shadow runs beside".to_owned()),
+            None => Err("there is no model of the vanilla system".to_owned()),
         };
         let (vanilla, note) = match vanilla {
             Ok((busy, note)) => (Some(busy), note),
@@ -411,7 +409,7 @@ impl Work {
         }
     }
 
-    /// Puts into words what changed since the last look.
+    /// Describes changes since the last look.
     fn narrate(&mut self, stats: &ServerStats, busy: Option<&BusyStatus>, unix: u64) {
         let tell = |text: String| self.board.tell(unix, text);
         let streams = self.from.streams.as_ref().map(|s| observe::read(s)).unwrap_or_default();
@@ -419,19 +417,12 @@ impl Work {
             tell(format!("Streams: {streams}."));
             self.streams = streams;
         }
-        let Some((before, ..)) = &self.before else {
-            let area = self.from.area;
-            tell(match &self.from.learned {
-                Some(_) => format!(
-                    "Serving {} of {}. Requests are learned from; copies may take {area}.",
-                    self.about.backing, self.from.size
-                ),
-                None => format!(
-                    "Serving {} of {}. Nothing is learned and nothing is copied: the vanilla system.",
-                    self.about.backing, self.from.size
-                ),
-            });
-            return;
+        let Some((before, ..)) = self.before.clone() else {
+            let what = match &self.from.learned {
+                Some(_) => format!("The server learns; copies may take {}", self.from.area),
+                None => "It learns and copies nothing: the vanilla system".to_owned(),
+            };
+            return tell(format!("Serving {} of {}. {what}.", self.about.backing, self.from.size));
         };
         match stats.clients as i64 - before.clients as i64 {
             0 => {}
@@ -440,70 +431,69 @@ impl Work {
         }
         match stats.area.trouble {
             trouble if trouble == before.area.trouble => {}
-            Some(trouble) => tell(format!("It cannot go on: {trouble}.")),
-            None => tell("It goes on again.".to_owned()),
-        }
-        let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
-        if learned.plans > self.plans {
-            let size = Bytes(learned.sectors * SECTOR_BYTES);
-            tell(if learned.observed == 0 {
-                "Nothing was asked for yet: everything stays at home.".to_owned()
-            } else if learned.sectors == 0 {
-                format!(
-                    "Looked at {} requests and found nothing worth a copy: everything stays at home.",
-                    learned.observed
-                )
-            } else {
-                format!(
-                    "Made a plan from {} requests in {:.1} s: {} extents, {size}, belong side by side.",
-                    learned.observed,
-                    learned.took.as_secs_f64(),
-                    learned.extents
-                )
-            });
-            self.plans = learned.plans;
-        }
-        if let Some(p) = stats.progress {
-            self.progress = (p.done.bytes().0, p.total.bytes().0);
-            if before.progress.is_none_or(|b| b.total != p.total) {
-                let limit = self.about.background_rate;
-                let pace = if limit.0 > 0 {
-                    format!("at no more than {limit}/s")
-                } else {
-                    "without a limit".to_owned()
-                };
-                tell(format!("Moving {} to the optimized area, {pace}.", p.total.bytes()));
-            }
-        } else if stats.engine.moved_bytes > before.engine.moved_bytes || before.progress.is_some()
-        {
-            self.progress.0 = self.progress.1;
-            tell(format!(
-                "The move is over: copies of {} may be used.",
-                Bytes(stats.copied_sectors * SECTOR_BYTES)
-            ));
+            Some(trouble) => tell(format!("No progress: {trouble}.")),
+            None => tell("There is progress again.".to_owned()),
         }
         if stats.engine.plans_refused > before.engine.plans_refused {
             tell("Refused a plan that does not fit this volume; the layout stays. Please report this.".to_owned());
         }
-        if stats.unobserved > 0 && !self.said.missed {
-            self.said.missed = true;
-            tell(
-                "Requests come faster than they are learned from: some are left out, and counted."
-                    .to_owned(),
-            );
+        self.narrate_plan(unix);
+        self.narrate_move(stats, &before, unix);
+        let once = |said: &mut bool, now: bool, text: &str| {
+            if now && !*said {
+                *said = true;
+                self.board.tell(unix, text.to_owned());
+            }
+        };
+        let text =
+            "Requests come faster than the learner takes them: some are left out, and counted.";
+        once(&mut self.said.missed, stats.unobserved > 0, text);
+        let text =
+            "Requests come faster than the watcher takes them: the busy times leave some out.";
+        once(&mut self.said.unwatched, self.from.tap.missed() > 0, text);
+        if let Some(b) = busy.filter(|b| b.vanilla.is_none()) {
+            let text = format!("No comparison with the vanilla system: {}.", b.note);
+            once(&mut self.said.vanilla, true, &text);
         }
-        if self.from.tap.missed() > 0 && !self.said.unwatched {
-            self.said.unwatched = true;
-            tell(
-                "Requests come faster than they are watched: the busy times shown leave some out."
-                    .to_owned(),
-            );
+    }
+
+    fn narrate_plan(&mut self, unix: u64) {
+        let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
+        if learned.plans <= self.plans {
+            return;
         }
-        if let Some(b) = busy.filter(|b| b.vanilla.is_none())
-            && !self.said.vanilla
+        self.plans = learned.plans;
+        let text = match (learned.observed, learned.sectors) {
+            (0, _) => "No requests yet: everything stays at home.".to_owned(),
+            (n, 0) => {
+                format!("Found nothing worth a copy in {n} requests: everything stays at home.")
+            }
+            (n, sectors) => format!(
+                "Made a plan from {n} requests in {:.1} s: {} extents, {}, belong side by side.",
+                learned.took.as_secs_f64(),
+                learned.extents,
+                Bytes(sectors * SECTOR_BYTES),
+            ),
+        };
+        self.board.tell(unix, text);
+    }
+
+    fn narrate_move(&mut self, stats: &ServerStats, before: &ServerStats, unix: u64) {
+        if let Some(p) = stats.progress {
+            self.progress = (p.done.bytes().0, p.total.bytes().0);
+            if before.progress.is_none_or(|b| b.total != p.total) {
+                let pace = match self.about.background_rate {
+                    Bytes(0) => "without a limit".to_owned(),
+                    limit => format!("at no more than {limit}/s"),
+                };
+                let text = format!("Moving {} to the optimized area, {pace}.", p.total.bytes());
+                self.board.tell(unix, text);
+            }
+        } else if stats.engine.moved_bytes > before.engine.moved_bytes || before.progress.is_some()
         {
-            self.said.vanilla = true;
-            tell(format!("No comparison with the vanilla system: {}.", b.note));
+            self.progress.0 = self.progress.1;
+            let usable = Bytes(stats.copied_sectors * SECTOR_BYTES);
+            self.board.tell(unix, format!("The move is over: copies of {usable} may be used."));
         }
     }
 }
@@ -520,7 +510,7 @@ fn point(io: &IoSample, home_bytes: u64) -> Point {
     Point { time_unix_ms: 0, at_bytes, len_bytes: io.extent.bytes().0, kind }
 }
 
-/// An emulated disk's books, and the seconds of them for moving data.
+/// Counters of an emulated disk, and the seconds for moving data.
 fn books(d: &DiskStats) -> (Busy, f64) {
     let seconds = |d: seekless_block::Duration| d.as_secs_f64();
     let phases = seconds(d.seek) + seconds(d.rotation) + seconds(d.transfer);

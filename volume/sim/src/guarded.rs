@@ -103,6 +103,14 @@ impl Guarded {
         }
     }
 
+    /// Writes home what the write buffer holds; see [`Simulation::drain`].
+    ///
+    /// # Errors
+    /// Where a request or an I/O could not be served.
+    pub fn drain(&mut self) -> Result<(), SimError> {
+        self.actual.sim.drain()
+    }
+
     /// What the actual system cost since the last lap; see [`Simulation::lap`].
     ///
     /// # Errors

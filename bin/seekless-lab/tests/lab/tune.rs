@@ -50,5 +50,5 @@ fn tune_finds_the_area_that_holds_what_comes_again() {
     assert!(std::fs::read_to_string(place.path("t.html")).unwrap().contains("Figure 12"));
     let table = place.run(&args);
     assert!(table.out.contains("Best of"), "{}", table.out);
-    assert!(table.out.contains("planned anew after"), "{}", table.out);
+    assert!(table.out.contains("new plan after"), "{}", table.out);
 }

@@ -1,5 +1,5 @@
-//! What stands on the demo's disk: every sector the trace touches holds bytes that name the sector and how
-//! often it was written, so that a wrong byte cannot pass.
+//! The content of the demo's disk. Every sector of the trace holds bytes that name the sector and
+//! its version, so that every wrong byte is noticed.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,11 +8,11 @@ use seekless_block::{Extent, SECTOR_BYTES};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// The expected content of a disk. Version 0 of a sector that the trace touches is a pattern; sectors that
-/// it never touches are zero.
+/// The expected content of a disk. Version 0 of a sector of the trace is a pattern; other sectors
+/// are zero.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// By sector of the disk: one more than the number of writes; 0 where the trace never goes.
+    /// By sector of the disk: one more than the number of writes; 0 for sectors outside the trace.
     versions: Vec<u32>,
 }
 
@@ -25,12 +25,12 @@ impl Content {
         &mut self.versions[extent.start.0 as usize..extent.end().0 as usize]
     }
 
-    /// The trace touches this extent: it gets its first content.
+    /// The trace uses this extent: the extent gets its first content.
     pub(crate) fn touch(&mut self, extent: Extent) {
         self.of(extent).iter_mut().for_each(|v| *v = (*v).max(1));
     }
 
-    /// The extent is written anew.
+    /// The extent is written: it gets its next version.
     pub(crate) fn write(&mut self, extent: Extent) {
         self.of(extent).iter_mut().for_each(|v| *v += 1);
     }
@@ -48,7 +48,7 @@ impl Content {
         }
     }
 
-    /// Puts the first content on the disk.
+    /// Writes the first content to the disk.
     pub(crate) fn store(&self, file: &File) -> std::io::Result<()> {
         let mut buffer = Vec::new();
         let mut at = 0;

@@ -1,5 +1,5 @@
-//! `seekless demo`: a first true result in a minute, on what comes in the box. A recorded desktop is served
-//! over NBD from an emulated disk, vanilla and learned, and every byte is checked.
+//! `seekless demo`: a first true result in a minute, with built-in data. An emulated disk serves a
+//! recorded desktop over NBD, vanilla and learned, and every byte is checked.
 
 mod content;
 mod replay;
@@ -29,11 +29,13 @@ const AHEAD: Bytes = Bytes(64 << 10);
 /// Head positions kept for the report.
 const PATH: usize = 1 << 18;
 
-/// A first true result in a minute: a recorded desktop served from an emulated disk, before and after
+/// A first true result in a minute: a recorded desktop served from an emulated disk, before and
+/// after
 ///
-/// Nothing is set up and no rights are needed. The first half of six recorded days is served over NBD from
-/// an emulated disk; seekless learns from it and lays copies side by side; the second half is served from the
-/// result. The vanilla server does the same without learning. Every byte read is checked.
+/// The demo needs no setup and no rights. An emulated disk serves the first half of six recorded
+/// days over NBD. seekless learns from it, and lays copies side by side. The second half is then
+/// served from the result. A vanilla server does the same without learning. Every read byte is
+/// checked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -48,14 +50,14 @@ pub(crate) struct Args {
     /// The disk to emulate: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long, default_value = "wd800jb")]
     disk: String,
-    /// How many times faster than the real disk
+    /// Times faster than the real disk
     #[arg(long, default_value_t = 15.0, value_parser = speed)]
     speed: f64,
-    /// Where the report goes
+    /// Path of the report
     #[arg(long, value_name = "FILE.html", default_value = "seekless-demo.html")]
     report: PathBuf,
-    /// Write the numbers as JSON (schema seekless.demo/1) to FILE, or, in place of the table, to standard output
-    /// with -
+    /// Write the numbers as JSON (schema seekless.demo/1) to FILE, or, in place of the table, to
+    /// standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
@@ -67,14 +69,14 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What one server did with the measured half.
+/// The work of one server for the measured half.
 pub(crate) struct Half {
     name: &'static str,
     replayed: Replayed,
     disk: DiskStats,
     served: seekless_engine::Stats,
     path: Vec<HeadSample>,
-    /// The disk's books over the moving of data.
+    /// The disk's counts while data moved.
     moving: DiskStats,
     moved_bytes: u64,
 }

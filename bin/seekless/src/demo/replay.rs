@@ -1,4 +1,4 @@
-//! The demo's client: asks what the trace asked, over NBD, and checks every byte.
+//! The demo's client: sends the requests of the trace over NBD, and checks every byte.
 
 use anyhow::{Context as _, bail};
 use seekless_block::{Extent, Flags, Op, Request};
@@ -8,25 +8,26 @@ use seekless_serve::client::Client;
 
 use super::content::Content;
 
-/// What the client saw.
+/// The client's counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Replayed {
     pub(crate) requests: u64,
     pub(crate) bytes_checked: u64,
 }
 
-/// Requests in flight: real programs and kernels ask ahead too, and a disk with a queue never waits for us.
+/// Requests in flight: real programs and kernels also send requests ahead. A disk with a queue
+/// never waits for this client.
 const DEPTH: usize = 4;
 
 struct InFlight {
     cookie: u64,
     request: Request,
-    /// What a read must bring.
+    /// The expected bytes of a read.
     expected: Vec<u8>,
 }
 
-/// Replays the requests, in their order but for up to [`DEPTH`] at once that do not touch each other's
-/// sectors; `tick` is called after each.
+/// Replays the requests in their order. Up to [`DEPTH`] requests are in flight, if they share no
+/// sectors. `tick` is called after each.
 pub(crate) fn replay(
     server: &ServerHandle,
     requests: &[Request],
@@ -60,7 +61,7 @@ pub(crate) fn replay(
                 Command::Write
             }
             Op::Flush => Command::Flush,
-            // What a discarded sector reads as is nobody's to say: there would be nothing to check.
+            // Discarded sectors have no defined content to check.
             Op::Discard => continue,
         };
         let fua = command == Command::Write && request.flags.contains(Flags::FUA);

@@ -1,4 +1,4 @@
-//! What the demo found, in a table, in words and as a report.
+//! The demo's results: a table, sentences and a report.
 
 use seekless_block::{Extent, Sectors, SimTime};
 use seekless_disk::DeviceSpec;
@@ -133,7 +133,6 @@ fn time_bars(halves: [&Half; 2]) -> StackedBars {
     }
 }
 
-/// Where the head goes.
 fn head_paths(halves: [&Half; 2]) -> HeadPath {
     // Both runs start when day 4 does.
     let start = |h: &Half| h.path.first().map_or(SimTime::ZERO, |s| s.time);
@@ -158,7 +157,7 @@ fn head_paths(halves: [&Half; 2]) -> HeadPath {
     }
 }
 
-/// What is measured and what is modelled.
+/// The measured and the modelled numbers.
 fn provenance(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64) -> Provenance {
     Provenance {
             command: std::env::args().collect::<Vec<_>>().join(" "),
@@ -203,7 +202,7 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64)
                 .table(table(vanilla, borg))
                 .figure(
                     Figure::new("Where the head goes", Basis::Modelled, head).caption(
-                        "Every command of the emulated disk at its first sector. The shaded band at the top is the optimized area, where what days 1 to 3 used together lies side by side.",
+                        "Every command of the emulated disk at its first sector. The shaded band at the top is the optimized area: copies of the data that days 1 to 3 used together, side by side.",
                     ),
                 )
                 .figure(

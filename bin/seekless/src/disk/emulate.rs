@@ -1,5 +1,5 @@
-//! `seekless disk emulate`: a modelled disk in real time over a sparse image. It is `serve` with everything off but
-//! the emulation.
+//! `seekless disk emulate`: a modelled disk in real time over a sparse image: `serve` with only the
+//! emulation.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,9 @@ use seekless_cli::args::size;
 
 /// Run a modelled disk in real time: an image that answers as late as that disk would
 ///
-/// Queue, scheduler and the disk's own cache answer as the model has them; nothing is learned, cached or read
-/// ahead by seekless. The image is sparse and holds what is written, at its own place. Stops on SIGINT or
-/// SIGTERM.
+/// Queue, scheduler and the disk's own cache answer as the model says. seekless itself learns,
+/// caches and reads ahead nothing. The image is a sparse file with the written data at their own
+/// addresses. Stops on SIGINT or SIGTERM.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ Examples:
 pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     name: String,
-    /// The file that holds its data; made if it is not there
+    /// The file for its data; made if absent
     image: PathBuf,
     /// Size of a new image [default: the disk's]
     #[arg(long, value_parser = size)]
@@ -35,10 +35,11 @@ pub(crate) struct Args {
     /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<Address>,
-    /// Mount the disk over this regular file, which is made if it is not there
+    /// Mount the disk over this regular file, which is made if absent
     #[arg(long, value_name = "PATH")]
     fuse: Option<PathBuf>,
-    /// Times faster than the real disk; inf: nobody waits, and the disk's time jumps over what would have been waited for
+    /// Times faster than the real disk; inf: no client waits, and the disk's time jumps over
+    /// waiting times
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     speed: f64,
     /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
@@ -46,17 +47,18 @@ pub(crate) struct Args {
     scheduler: Scheduler,
     #[command(flatten)]
     watching: serve::watching::HttpArgs,
-    /// Commands the drive takes at once; the others wait at the host, as before a disk without or with NCQ
+    /// Most commands in the drive; others wait at the host, as with a disk of this queue depth
     /// [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     queue_depth: Option<u16>,
-    /// What picks the drive's next command among those that wait at the host
+    /// The order in which the host sends waiting commands to the drive
     #[arg(long, value_name = "SCHEDULER", default_value = "fcfs", requires = "queue_depth")]
     host_scheduler: Scheduler,
     /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
     #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
     spin_down: SpinDown,
-    /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
+    /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with
+    /// -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }

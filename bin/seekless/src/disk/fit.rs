@@ -1,5 +1,5 @@
-//! `seekless disk fit`: a description from a trace with service times. What a fit is, is the library's part;
-//! here samples are gathered, and the result is written, drawn and told.
+//! `seekless disk fit`: a disk's description from a trace with service times. This module gathers
+//! samples, and writes, draws and prints the result.
 
 use std::path::{Path, PathBuf};
 
@@ -16,26 +16,27 @@ use seekless_cli::figures::access_figure;
 use seekless_cli::output;
 use seekless_cli::text;
 
-/// Milliseconds that the longest seek of an arm takes at least: changing heads takes longer.
+/// Least milliseconds of an arm's longest seek: a change of heads takes longer.
 const NO_ARM: f64 = 0.2;
-/// Before the path of a trace as `disk validate` reads it.
+/// Prefix of the path of a trace in the format of `disk validate`.
 const MEASURED: &str = "measured:";
 
 /// Describe a disk from a trace with service times
 ///
-/// As FS2 (SOSP 2005) 4.2 does it: the lower envelope of access time over logical seek distance is the seek
-/// curve, the height of the band above it one revolution, and sequential reads give the bandwidth of each
-/// zone. The trace should hold reads made one at a time, at random places, and some runs of reads in order.
+/// The method is that of FS2 (SOSP 2005, 4.2). The seek curve is the lower envelope of access time
+/// over logical seek distance. The band above the envelope is one revolution high. Sequential reads
+/// give the bandwidth of each zone. The trace should have single reads at random places, and some
+/// sequential runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   seekless disk fit msr:random-reads.csv -o mine.toml --plot mine.svg
   seekless simulate week.blkparse --disk mine.toml")]
 pub(crate) struct Args {
-    /// The trace: PATH, FORMAT:PATH, or - for standard input; its format must carry service times. measured:PATH
-    /// is a trace of measured requests as `disk validate` reads it
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; its format must have service times.
+    /// measured:PATH is a trace in the format of `disk validate`
     trace: String,
-    /// Capacity of the disk [default: up to the last sector the trace touches]
+    /// Capacity of the disk [default: up to the last sector of the trace]
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
     /// Only this device of the trace
@@ -47,10 +48,10 @@ pub(crate) struct Args {
     to: To,
 }
 
-/// Where a fitted disk goes.
+/// The outputs of a fit.
 #[derive(Debug, clap::Args)]
 pub(super) struct To {
-    /// Where to write the description
+    /// Path of the description
     #[arg(short, long, value_name = "FILE.toml")]
     output: PathBuf,
     /// Draw access time over seek distance, as FS2's Figure 8
@@ -59,7 +60,7 @@ pub(super) struct To {
     /// Name of the disk [default: the description's file name]
     #[arg(long)]
     name: Option<String>,
-    /// Write what was found as JSON (schema seekless.disk-fit/1) to FILE, or to standard output with -
+    /// Write the results as JSON (schema seekless.disk-fit/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
@@ -117,7 +118,7 @@ fn traced(args: &Args) -> anyhow::Result<Vec<Sample>> {
 }
 
 impl To {
-    /// The name the disk is to have.
+    /// The name for the disk.
     fn name(&self) -> String {
         let stem = self.output.file_stem().map(|s| s.to_string_lossy().into_owned());
         let name = self.name.clone().or(stem).unwrap_or_default();
@@ -126,7 +127,7 @@ impl To {
         if name.is_empty() || name == "-" { "fitted".to_owned() } else { name }
     }
 
-    /// Fits, writes, draws and tells.
+    /// Fits, then writes, draws and prints the result.
     pub(super) fn hand_out(
         &self,
         capacity: u64,

@@ -1,5 +1,5 @@
-//! `seekless disk import`: DiskSim's drive descriptions to a catalogue entry. What the parameters mean is the
-//! library's part; here files are found, and the entry is read back before it is handed out.
+//! `seekless disk import`: converts DiskSim's drive descriptions to catalogue entries. This module
+//! finds the files, and reads the new entry back as a check.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +12,21 @@ use seekless_cli::text;
 
 /// Turn a drive description of DiskSim 4.0 into a catalogue entry
 ///
-/// Files it names with `source` or as seek curve are looked for beside it. Where the drive's own file gives no time for
-/// the bus, that of the .parv beside it counts.
+/// Files that the description names with `source`, or as seek curve, are searched in its folder. If
+/// the drive's file has no time for the bus, the time in the .parv beside it is used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   seekless disk import cheetah9LP.diskspecs -o cheetah9lp.toml
   seekless simulate week.blkparse --disk cheetah9lp.toml")]
 pub(crate) struct Args {
-    /// A .diskspecs; a .parv, for the first drive it holds or names; or a .model for the mechanism alone
+    /// A .diskspecs; a .parv, for its first drive; or a .model for the mechanism alone
     file: PathBuf,
-    /// Where to write the entry; - is standard output
+    /// Path of the entry; - is standard output
     #[arg(short, long, value_name = "FILE.toml", default_value = "-")]
     output: PathBuf,
-    /// Write the entry as JSON (schema seekless.disk-import/1) to FILE, or, in place of the entry, to standard output
-    /// with -
+    /// Write the entry as JSON (schema seekless.disk-import/1) to FILE, or, in place of the entry,
+    /// to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! `seekless disk probe`: reads a device or file past the host's caches and fits a description to how long the
-//! reads took. It opens for reading only; there is no code here that writes to it.
+//! `seekless disk probe`: reads a device or file past the host's caches, and fits a description to
+//! the service times. It only reads: this module has no code that writes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, SeekFrom};
@@ -16,16 +16,16 @@ use super::fit::To;
 use seekless_cli::args::duration;
 use seekless_cli::output;
 
-/// Direct I/O wants memory and lengths on these bounds.
+/// Alignment of memory and lengths for direct I/O.
 const ALIGN: usize = 4096;
 /// The longest read of the workload.
 const READ_MAX: usize = 128 * 512;
 
 /// Describe a disk by reading it
 ///
-/// Reads runs in order, a few steps backwards, then at all distances, one read at a time and past the host's
-/// caches, until the budget is spent; then fits as `seekless disk fit` does. Never writes. Other users of the
-/// disk disturb the result.
+/// Reads sequential runs, a few steps backwards, then at all distances: one read at a time, past
+/// the host's caches, until the budget is used. Then fits as `seekless disk fit` does. Never
+/// writes. Other users of the disk disturb the result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -33,7 +33,7 @@ Example:
 pub(crate) struct Args {
     /// The block device or file
     path: PathBuf,
-    /// How long to read: 30s, 2m
+    /// Time for reading: 30s, 2m
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     budget: Duration,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     args.to.hand_out(capacity / 8 * 8, &samples, &from)
 }
 
-/// For reading, past the page cache.
+/// Opens for reading, past the page cache.
 fn open(path: &Path) -> anyhow::Result<(File, u64)> {
     let cannot = || format!("cannot open {} for direct reads", path.display());
     let meta = path.metadata().with_context(cannot)?;
@@ -89,7 +89,7 @@ fn measure(file: &File, capacity: u64, budget: Duration) -> anyhow::Result<Vec<S
         let at = extent.start.0 * 512;
         let part = room.get_mut(..extent.len.bytes().0 as usize).context("a read too long")?;
         file.read_exact_at(part, at).with_context(|| format!("at byte {at}"))?;
-        // From end to end: a disk that is asked at once turns on between.
+        // From end to end: between two immediate reads the platter turns on.
         let end = Instant::now();
         samples.push(Sample { op: Op::Read, extent, service: nanos(end - now) });
         now = end;

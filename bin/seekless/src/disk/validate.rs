@@ -1,5 +1,5 @@
-//! `seekless disk validate`: a disk's model beside measured requests, or every run of a folder of references.
-//! The comparison is the library's; here texts are found and results shown.
+//! `seekless disk validate`: compares a disk's model with measured requests, or with a folder of
+//! reference runs. This module reads the files and shows the results.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +20,15 @@ const SCHEMA: &str = "seekless.disk-validate/1";
 
 /// Compare a disk's model with measured requests, or with a folder of reference runs
 ///
-/// With --disk, INPUT is a trace of measured requests, a line each: R|W Hit|Miss|Doub|Trip SECTOR SECTORS
-/// SERVICE_US THINK_US. The model serves the same requests, each THINK_US after the end of the one before.
+/// With --disk, INPUT is a trace of measured requests, a line each: R|W Hit|Miss|Doub|Trip SECTOR
+/// SECTORS SERVICE_US THINK_US. The model serves the same requests. Each request arrives THINK_US
+/// after the end of the request before.
 ///
-/// Without, INPUT is a folder of references: mech/ holds runs of DiskSim's mechanics, and the drives measured
-/// lie in --drives.
+/// Without --disk, INPUT is a folder of references: mech/ has runs of DiskSim's mechanics, and
+/// --drives has the measured drives.
 ///
-/// The demerit figure is the root mean square of the horizontal distance between two distributions of times.
+/// The demerit figure is the root mean square of the horizontal distance between two distributions
+/// of times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +43,8 @@ pub(crate) struct Args {
     /// Folder of drive descriptions and their measured requests [default: INPUT/../traces/disks]
     #[arg(long, value_name = "DIR", conflicts_with = "disk")]
     drives: Option<PathBuf>,
-    /// Write the numbers as JSON (schema seekless.disk-validate/1) to FILE, or to standard output with -
+    /// Write the numbers as JSON (schema seekless.disk-validate/1) to FILE, or to standard output
+    /// with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
@@ -69,35 +72,42 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn one(spec: &DiskSpec, trace: &Path) -> anyhow::Result<(Value, Vec<Table>)> {
     let m = measured(spec, trace)?;
-    let value = json!({
-        "schema": SCHEMA,
-        "disk": spec.name,
-        "requests": m.requests,
-        "measured_ms_mean": m.measured_ms_mean,
-        "model_ms_mean": m.model_ms_mean,
-        "demerit_ms": m.demerit_ms,
-        "demerit_share": m.demerit_share,
-    });
-    let table = Table::new(
-        "Measured and modelled service times",
-        vec![
-            Column::text("disk"),
-            Column::number("requests", Unit::Count),
-            Column::number("measured mean", Unit::Seconds).digits(4),
-            Column::number("model's mean", Unit::Seconds).digits(4),
-            Column::number("demerit", Unit::Seconds).digits(3),
-            Column::number("of mean", Unit::Share).digits(3),
-        ],
-    )
-    .row([
-        Cell::from(spec.name.as_str()),
+    let mut value = json!({ "schema": SCHEMA, "disk": spec.name });
+    numbers(&mut value, &m);
+    let table = Table::new("Measured and modelled service times", columns("disk"))
+        .row(cells(&spec.name, &m));
+    Ok((value, vec![table]))
+}
+
+/// Adds the numbers of a measurement to a JSON object.
+fn numbers(value: &mut Value, m: &Measurement) {
+    value["requests"] = m.requests.into();
+    value["measured_ms_mean"] = m.measured_ms_mean.into();
+    value["model_ms_mean"] = m.model_ms_mean.into();
+    value["demerit_ms"] = m.demerit_ms.into();
+    value["demerit_share"] = m.demerit_share.into();
+}
+
+fn columns(first: &str) -> Vec<Column> {
+    vec![
+        Column::text(first),
+        Column::number("requests", Unit::Count),
+        Column::number("measured mean", Unit::Seconds).digits(4),
+        Column::number("model's mean", Unit::Seconds).digits(4),
+        Column::number("demerit", Unit::Seconds).digits(3),
+        Column::number("of mean", Unit::Share).digits(3),
+    ]
+}
+
+fn cells(name: &str, m: &Measurement) -> [Cell; 6] {
+    [
+        Cell::from(name),
         Cell::from(m.requests as u64),
         Cell::from(m.measured_ms_mean / 1e3),
         Cell::from(m.model_ms_mean / 1e3),
         Cell::from(m.demerit_ms / 1e3),
         Cell::from(m.demerit_share),
-    ]);
-    Ok((value, vec![table]))
+    ]
 }
 
 /// A disk's model beside the requests of a trace.
@@ -125,7 +135,7 @@ fn measured(spec: &DiskSpec, trace: &Path) -> anyhow::Result<Measurement> {
     compare_measured(disk, &requests).with_context(|| format!("cannot replay {name}"))
 }
 
-/// A run of the reference simulator, as its file's name tells.
+/// A run of the reference simulator, by the name of its file.
 struct Run {
     name: String,
     disk: String,
@@ -133,7 +143,7 @@ struct Run {
     scheduler: Scheduler,
 }
 
-/// What follows the name of a run in the name of the file with its results.
+/// The ending of the file with a run's results.
 const RESULTS: &str = ".req.csv.zst";
 
 impl Run {
@@ -151,7 +161,8 @@ impl Run {
         }))
     }
 
-    /// How its requests came: mixes 16 at a time, sequential ones one by one, the others at their own times.
+    /// The arrival of its requests: mixes 16 at a time, sequential requests one by one, others at
+    /// their own times.
     fn mode(&self) -> Loop {
         match self.workload.as_str() {
             w if w.contains("open") || w.starts_with("rand") => Loop::Open,
@@ -250,18 +261,9 @@ fn mechanical_table() -> Table {
 fn real_drives(args: &Args, drives: &Path) -> anyhow::Result<(Vec<Value>, Table)> {
     let published = published(&args.input.join("real/summary.csv"))?;
     let mut values = Vec::new();
-    let mut table = Table::new(
-        "Real drives: measured service times and ours",
-        vec![
-            Column::text("drive"),
-            Column::number("requests", Unit::Count),
-            Column::number("measured mean", Unit::Seconds).digits(4),
-            Column::number("model's mean", Unit::Seconds).digits(4),
-            Column::number("demerit", Unit::Seconds).digits(3),
-            Column::number("of mean", Unit::Share).digits(3),
-            Column::number("DiskSim's demerit", Unit::Seconds).digits(3),
-        ],
-    );
+    let mut all = columns("drive");
+    all.push(Column::number("DiskSim's demerit", Unit::Seconds).digits(3));
+    let mut table = Table::new("Real drives: measured service times and ours", all);
     let names = text::names(drives)?;
     for specs in names.iter().filter(|n| n.ends_with(".diskspecs")) {
         let stem = specs.trim_end_matches(".diskspecs");
@@ -274,29 +276,18 @@ fn real_drives(args: &Args, drives: &Path) -> anyhow::Result<(Vec<Value>, Table)
         let spec = import::import(&drives.join(specs))?;
         let m = measured(&spec, &drives.join(trace))?;
         let theirs = published.iter().find(|p| p.0 == stem).map(|p| p.1);
-        values.push(json!({
-            "drive": stem,
-            "requests": m.requests,
-            "measured_ms_mean": m.measured_ms_mean,
-            "model_ms_mean": m.model_ms_mean,
-            "demerit_ms": m.demerit_ms,
-            "demerit_share": m.demerit_share,
-            "reference_demerit_ms": theirs,
-        }));
-        table = table.row([
-            Cell::from(stem),
-            Cell::from(m.requests as u64),
-            Cell::from(m.measured_ms_mean / 1e3),
-            Cell::from(m.model_ms_mean / 1e3),
-            Cell::from(m.demerit_ms / 1e3),
-            Cell::from(m.demerit_share),
-            theirs.map_or(Cell::Empty, |ms| Cell::from(ms / 1e3)),
-        ]);
+        let mut value = json!({ "drive": stem });
+        numbers(&mut value, &m);
+        value["reference_demerit_ms"] = json!(theirs);
+        values.push(value);
+        let theirs = theirs.map_or(Cell::Empty, |ms| Cell::from(ms / 1e3));
+        table = table.row(cells(stem, &m).into_iter().chain([theirs]));
     }
     Ok((values, table))
 }
 
-/// Drive and published demerit in milliseconds, from columns `name` and `published_rms_ms`; empty without the file.
+/// Drive and published demerit in milliseconds, from columns `name` and `published_rms_ms`; empty
+/// without the file.
 fn published(path: &Path) -> anyhow::Result<Vec<(String, f64)>> {
     if !path.is_file() {
         return Ok(Vec::new());

@@ -29,7 +29,7 @@ pub(crate) struct FormatArgs {
     force: bool,
 }
 
-/// Compare a directory with its group store: reads every group, looks at every file, writes nothing
+/// Compare a directory with its group store: reads every group and every file, writes nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -34,7 +34,7 @@ pub(crate) struct UnmountArgs {
     move_back: bool,
 }
 
-/// Form groups anew now, and wait until files have moved
+/// Form new groups now, and wait until files have moved
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,5 +1,4 @@
-//! The backing file: made where it is asked for and not there, and taken away again where serving it comes
-//! to nothing.
+//! The backing file: made on request, and removed again if serving fails.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, SECTOR_BYTES};
 
-/// A file made just now; removed when this is dropped, unless kept.
+/// A new file; removed when dropped, unless it was kept.
 #[derive(Debug, Default)]
 pub(super) struct Made(Option<PathBuf>);
 
@@ -26,7 +25,7 @@ impl Drop for Made {
     }
 }
 
-/// Makes the backing if it is not there and its size is known.
+/// Makes the backing if it does not exist and its size is known.
 pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> {
     let name = path.display();
     let Some(size) = size else {

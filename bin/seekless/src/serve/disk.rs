@@ -7,11 +7,10 @@ use seekless_serve::HostQueue;
 /// `NAME[,speed=X]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Emulated {
-    /// In the catalogue, or a file's.
+    /// A name of the catalogue, or the path of a file.
     pub(super) name: String,
     /// Times faster than the real one.
     pub(super) speed: f64,
-    /// A queue above its own.
     pub(super) host: Option<HostQueue>,
 }
 

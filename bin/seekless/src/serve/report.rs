@@ -1,4 +1,4 @@
-//! What a server is said to serve, how it goes, and what it has done: words, a line, and JSON.
+//! A server's announcement, status and summary: sentences, a line, and JSON.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::Args;
 
-/// The path as it is called from anywhere.
+/// The path for a process in any folder.
 fn anywhere(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// What is served, and how to attach it.
+/// The served volume, and the command that attaches it.
 pub(super) fn announcement(
     args: &Args,
     server: &ServerHandle,
@@ -57,26 +57,26 @@ pub(super) fn announcement(
     text
 }
 
-/// What the area held.
+/// The contents of the area.
 fn attached(found: &AttachReport) -> String {
     let bytes = |pages: u64| Bytes(pages * PAGE_BYTES);
     let mut text = "area  ".to_owned();
     text += match (found.clean, found.trusted) {
         (true, true) => "detached in order, and its copies are good",
-        (true, false) => "detached in order; whether home was written since is not known",
-        (false, _) => "recovered: it had not been detached in order",
+        (true, false) => "detached in order; it is unknown whether home was written since",
+        (false, _) => "recovered: it was not detached in order",
     };
     let _ = write!(text, "; copies of {}", bytes(found.copies));
     if found.suspects > 0 {
         let _ = write!(text, ", {} more to be compared with home", bytes(found.suspects));
     }
     if found.dirty > 0 {
-        let _ = write!(text, ", {} stand in the area alone", bytes(found.dirty));
+        let _ = write!(text, ", {} only in the area", bytes(found.dirty));
     }
     text
 }
 
-/// One line on how it goes.
+/// The status in one line.
 pub(super) fn status(stats: &ServerStats) -> String {
     let e = &stats.engine;
     let mut line = format!(
@@ -101,7 +101,7 @@ pub(super) fn status(stats: &ServerStats) -> String {
     line
 }
 
-/// What it has done.
+/// The work done.
 pub(super) fn summary(stats: &ServerStats) -> String {
     let e = &stats.engine;
     let mut text = format!(
@@ -113,7 +113,11 @@ pub(super) fn summary(stats: &ServerStats) -> String {
         Bytes(e.moved_bytes),
     );
     if stats.unobserved > 0 {
-        let _ = write!(text, "\nnot learned from, for want of time: {} requests", stats.unobserved);
+        let _ = write!(
+            text,
+            "\nnot learned from, because the learner was too slow: {} requests",
+            stats.unobserved
+        );
     }
     if let Some(d) = &stats.disk {
         let _ = write!(
@@ -130,7 +134,7 @@ pub(super) fn summary(stats: &ServerStats) -> String {
         let us = |late: std::time::Duration| late.as_secs_f64() * 1e6;
         let _ = write!(
             text,
-            "\nanswers were later than the modelled disk's by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
+            "\nthe answers were later than those of the modelled disk by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
             us(d.lateness.median),
             us(d.lateness.p99),
             us(d.lateness.max),
@@ -138,7 +142,7 @@ pub(super) fn summary(stats: &ServerStats) -> String {
         if d.usage.spin_downs > 0 {
             let _ = write!(
                 text,
-                "\nits platters stopped {} times and rested {:.1} s; waking took {:.1} s",
+                "\nits platters stopped {} times and stood still for {:.1} s; waking took {:.1} s",
                 d.usage.spin_downs,
                 d.usage.time.standby.as_secs_f64(),
                 d.usage.time.spin_up.as_secs_f64(),
@@ -162,7 +166,6 @@ struct Counts<'a> {
     plans_refused: u64,
     copied_sectors: u64,
     unobserved_requests: u64,
-    /// The emulated disk, where there is one.
     disk: Option<DiskCounts<'a>>,
 }
 
@@ -177,11 +180,11 @@ struct DiskCounts<'a> {
     rotation_s: f64,
     transfer_s: f64,
     energy_j: f64,
-    /// How far answers were behind the modelled disk, in real time.
+    /// Delay of the answers against the modelled disk, in real time.
     late_median_s: f64,
     late_p99_s: f64,
     late_max_s: f64,
-    /// All of it over the I/Os.
+    /// Energy of an I/O.
     j_per_op: f64,
     /// Energy by state, in joules, and time by state, in seconds.
     energy_by_state_j: States,
@@ -189,7 +192,6 @@ struct DiskCounts<'a> {
     spin_downs: u64,
 }
 
-/// The final counts.
 pub(super) fn json(args: &Args, stats: &ServerStats) -> anyhow::Result<String> {
     let e = &stats.engine;
     let name = args.disk.as_ref().map_or("", |d| &d.name);

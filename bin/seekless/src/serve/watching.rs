@@ -20,7 +20,7 @@ pub(crate) struct HttpArgs {
     pub(super) http_token: Option<String>,
 }
 
-/// Where a page is shown.
+/// The address of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpAddress(pub(crate) Address);
 
@@ -44,7 +44,7 @@ pub(crate) fn token(given: Option<&String>) -> Option<String> {
     given.cloned().or_else(|| std::env::var(TOKEN).ok().filter(|t| !t.is_empty()))
 }
 
-/// What the watcher is told, and the shadow it feeds.
+/// The description for the watcher, and its shadow.
 pub(super) fn about(args: &Args) -> anyhow::Result<(About, Option<MakeShadow>)> {
     let name = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
     let about = About {
@@ -60,7 +60,7 @@ pub(super) fn about(args: &Args) -> anyhow::Result<(About, Option<MakeShadow>)> 
     Ok((about, Some(shadow)))
 }
 
-/// Starts the web server, where one is asked for, and says where it is.
+/// Starts the web server if that was asked for, and returns its address.
 pub(super) fn start(
     args: &Args,
     server: &ServerHandle,

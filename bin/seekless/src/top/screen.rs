@@ -1,11 +1,11 @@
-//! How a volume stands, as lines of text: a pure function of what the server said.
+//! The state of a volume as lines of text: a pure function of the server's status.
 
 use std::fmt::Write as _;
 
 use seekless_report::Unit;
 use seekless_serve::status::{Busy, Events, History, Sample, Status};
 
-/// Intervals that "now" is taken over: two seconds; and what reads are shared out over: ten.
+/// Intervals of the present rate, two seconds; and of the shares of reads, ten seconds.
 const NOW: usize = 8;
 const LATE: usize = 40;
 /// Heights of a bar of text, an eighth each.
@@ -14,7 +14,6 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// Seek, rotation, transfer and overhead in a bar.
 const SHADES: [char; 4] = ['█', '▓', '▒', '░'];
 
-/// The terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) width: usize,
@@ -22,10 +21,9 @@ pub(super) struct Look {
     pub(super) colour: bool,
 }
 
-/// Everything, in at most `look.height` lines that end in a line break, none wider than `look.width`.
+/// At most `look.height` lines, each with a line break, none wider than `look.width`.
 pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let bytes = |v: u64| Unit::Bytes.format(v as f64, 3);
     let v = &s.volume;
     lines.push(format!(
         "{}  {}{}, up {}, NBD clients {}, seekless {}",
@@ -40,55 +38,10 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
         lines.push(format!("cannot go on: {trouble}"));
     }
     lines.push(String::new());
-    let (now, late) = (last(h, NOW), last(h, LATE));
-    let rate = now.requests as f64 / now.took_s.max(1e-9);
-    lines.push(format!(
-        "requests  {} a second, {} since the start",
-        count(if now.took_s > 0.0 { rate } else { 0.0 }),
-        count(s.requests.total as f64)
-    ));
-    let r = &s.requests;
-    let (all, of) = (r.ram_reads + r.copy_reads + r.home_reads, |n: u64, all: u64| {
-        if all == 0 { 0.0 } else { n as f64 / all as f64 }
-    });
-    let recent = late.ram_reads + late.copy_reads + late.home_reads;
-    let wide = look.width.saturating_sub(52).clamp(8, 40);
-    for (name, n, total) in [
-        ("reads     RAM   ", late.ram_reads, r.ram_reads),
-        ("          copies", late.copy_reads, r.copy_reads),
-        ("          home  ", late.home_reads, r.home_reads),
-    ] {
-        let share = of(n, recent);
-        lines.push(format!(
-            "{name} {} {:>6}  ({} since the start)",
-            bar(&[share], wide),
-            Unit::Share.format(share, 2),
-            Unit::Share.format(of(total, all), 2)
-        ));
-    }
+    requests(s, h, look.width, &mut lines);
     lines.push(String::new());
     busy(s, look.width, &mut lines);
-    let p = &s.plan;
-    lines.push(if !s.learning.learns {
-        "plan      nothing is learned: the vanilla system".to_owned()
-    } else if p.made == 0 {
-        "plan      none yet".to_owned()
-    } else {
-        let state = if p.moving {
-            format!("moving, {} of {}", bytes(p.done_bytes), bytes(p.total_bytes))
-        } else {
-            format!("copies of {} may be used", bytes(s.copies.usable_bytes))
-        };
-        format!(
-            "plan      number {}: {} extents, {}; {state}",
-            p.made,
-            count(p.extents as f64),
-            bytes(p.plan_bytes)
-        )
-    });
-    if s.learning.learns {
-        lines.push(format!("streams   {}", s.learning.streams_note));
-    }
+    plan(s, &mut lines);
     let limit = s
         .budget
         .limit_bytes_per_s
@@ -118,6 +71,63 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
     out
 }
 
+fn requests(s: &Status, h: &History, width: usize, lines: &mut Vec<String>) {
+    let (now, late) = (last(h, NOW), last(h, LATE));
+    let rate = now.requests as f64 / now.took_s.max(1e-9);
+    lines.push(format!(
+        "requests  {} a second, {} since the start",
+        count(if now.took_s > 0.0 { rate } else { 0.0 }),
+        count(s.requests.total as f64)
+    ));
+    let r = &s.requests;
+    let (all, of) = (r.ram_reads + r.copy_reads + r.home_reads, |n: u64, all: u64| {
+        if all == 0 { 0.0 } else { n as f64 / all as f64 }
+    });
+    let recent = late.ram_reads + late.copy_reads + late.home_reads;
+    let wide = width.saturating_sub(52).clamp(8, 40);
+    for (name, n, total) in [
+        ("reads     RAM   ", late.ram_reads, r.ram_reads),
+        ("          copies", late.copy_reads, r.copy_reads),
+        ("          home  ", late.home_reads, r.home_reads),
+    ] {
+        let share = of(n, recent);
+        lines.push(format!(
+            "{name} {} {:>6}  ({} since the start)",
+            bar(&[share], wide),
+            Unit::Share.format(share, 2),
+            Unit::Share.format(of(total, all), 2)
+        ));
+    }
+}
+
+fn plan(s: &Status, lines: &mut Vec<String>) {
+    let p = &s.plan;
+    lines.push(if !s.learning.learns {
+        "plan      nothing is learned: the vanilla system".to_owned()
+    } else if p.made == 0 {
+        "plan      none yet".to_owned()
+    } else {
+        let state = if p.moving {
+            format!("moving, {} of {}", bytes(p.done_bytes), bytes(p.total_bytes))
+        } else {
+            format!("copies of {} may be used", bytes(s.copies.usable_bytes))
+        };
+        format!(
+            "plan      number {}: {} extents, {}; {state}",
+            p.made,
+            count(p.extents as f64),
+            bytes(p.plan_bytes)
+        )
+    });
+    if s.learning.learns {
+        lines.push(format!("streams   {}", s.learning.streams_note));
+    }
+}
+
+fn bytes(v: u64) -> String {
+    Unit::Bytes.format(v as f64, 3)
+}
+
 fn busy(s: &Status, width: usize, lines: &mut Vec<String>) {
     let Some(b) = &s.busy else {
         lines.push(
@@ -125,7 +135,7 @@ fn busy(s: &Status, width: usize, lines: &mut Vec<String>) {
         );
         return;
     };
-    // What stands before and after a bar takes 18 columns and up to 50.
+    // The text before a bar takes 18 columns, the text after it up to 50.
     let wide = width.saturating_sub(68).clamp(8, 40);
     let most = b.vanilla.map_or(0.0, |v| v.total_s()).max(b.now.total_s()).max(1e-9);
     let row = |name: &str, x: &Busy| {
@@ -157,7 +167,7 @@ fn busy(s: &Status, width: usize, lines: &mut Vec<String>) {
     ));
 }
 
-/// Where I/Os of the last minute went: how many, over the disk from its start to its end.
+/// The number of I/Os of the last minute, over the disk from its start to its end.
 fn head(h: &History, width: usize, lines: &mut Vec<String>) {
     let columns = width.saturating_sub(12).clamp(10, 100);
     if h.end_bytes == 0 || h.points.is_empty() {
@@ -197,7 +207,7 @@ fn last(h: &History, n: usize) -> Sample {
     })
 }
 
-/// Parts of a whole beside each other, each in a shade of its own.
+/// The parts of a whole beside each other, each in another shade.
 fn bar(parts: &[f64], width: usize) -> String {
     let mut out = String::new();
     let (mut sum, mut drawn) = (0.0, 0);
@@ -219,7 +229,7 @@ fn ago(now: u64, then: u64) -> String {
     Unit::Seconds.format((now.saturating_sub(then) / 1000) as f64, 2)
 }
 
-/// The line cut to a width, and without what could steer a terminal: a name may hold anything.
+/// The line cut to a width. Control characters are replaced: a name may have any bytes.
 fn fit(line: &str, width: usize) -> String {
     let safe = line.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c });
     let mut out: String = safe.clone().take(width).collect();

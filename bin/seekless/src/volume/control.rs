@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use seekless_block::Bytes;
 use seekless_cli::output;
 use seekless_engine::Mode;
-use seekless_serve::control::{Administered, VolumeState, mode_name, mode_of, state_of};
+use seekless_serve::control::{
+    Administered, ReplicaState, VolumeState, mode_name, mode_of, state_of,
+};
 
 use super::VolumeArgs;
 
-/// How a volume stands: its mode, what is dirty, what moves, what failed
+/// Show the state of a volume: its mode, dirty data, moves, failures
 ///
-/// Asks the server that has it; of a volume that is not served, looks into its area, and writes nothing.
+/// Asks the server of the volume. If the volume is not served, reads its area, and writes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,20 +27,21 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// Have a running server make a new plan of what it has learned, and move to it
+/// Let a running server make a new plan from its learned data, and move to the plan
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   seekless volume replan /dev/sdb")]
 pub(crate) struct ReplanArgs {
-    /// The file or block device that is served
+    /// The served file or block device
     backing: PathBuf,
 }
 
-/// Write everything home that stands in the area alone, and absorb nothing more
+/// Write all newest data home, and absorb no more writes
 ///
-/// Of a served volume or one that is not. Afterwards the backing is complete by itself; of a volume with its
-/// area beside it, it can be used without seekless. A served volume absorbs again after `seekless volume mode writeback`.
+/// The volume may be served or not. Afterwards the backing alone is complete: if the area is beside
+/// it, the backing can be used without seekless. A served volume absorbs writes again after
+/// `seekless volume mode writeback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,7 +55,7 @@ pub(crate) struct DrainArgs {
     moved: bool,
 }
 
-/// Change where writes go: home at once, or into the write buffer first
+/// Change the destination of writes: home at once, or the write buffer first
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -69,7 +72,7 @@ pub(crate) struct ModeArgs {
     moved: bool,
 }
 
-/// Drain, then end the server, if there is one, with the area in order
+/// Drain the volume, then end its server, if there is one
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -104,38 +107,21 @@ fn words(s: &VolumeState) -> String {
         } else if s.drained {
             "nothing; everything is at home".to_owned()
         } else {
-            "nothing at the moment".to_owned()
+            "nothing now".to_owned()
         },
         Bytes(s.copied_bytes),
     );
+    if s.in_doubt_bytes > 0 {
+        text += &format!(", and {} to be compared with home", Bytes(s.in_doubt_bytes));
+    }
     if s.guarded {
         text +=
             "\nguard    up: the bare disk cannot be mounted; `seekless volume drain` takes it down";
     }
-    if s.in_doubt_bytes > 0 {
-        text += &format!(", and {} to be compared with home", Bytes(s.in_doubt_bytes));
-    }
     if let Some((done, all)) = s.moving_bytes {
         text += &format!("\nmoving   {} of {}", Bytes(done), Bytes(all));
     }
-    if let Some(r) = &s.replicas {
-        let percent = |part: u64| part as f64 * 100.0 / r.home_bytes.max(1) as f64;
-        text += &format!(
-            "\nreplicas in discarded pages, {} at most; {:.1}% of the volume is discarded, {:.1}% spare",
-            Bytes(r.room_bytes),
-            percent(r.free_bytes),
-            percent(r.spare_bytes),
-        );
-        if r.suspended {
-            text += ": below 10% nothing is replicated, until 15% are";
-        }
-        if r.stained_bytes > 0 {
-            text += &format!(
-                "\nstained  {}: `seekless volume drain` zeroes them",
-                Bytes(r.stained_bytes)
-            );
-        }
-    }
+    text += &s.replicas.as_ref().map_or_else(String::new, replicas);
     if s.served {
         text += &format!("\nrequests {}, NBD clients {}", s.requests, s.nbd_clients);
     }
@@ -154,12 +140,29 @@ fn words(s: &VolumeState) -> String {
     text
 }
 
+fn replicas(r: &ReplicaState) -> String {
+    let percent = |part: u64| part as f64 * 100.0 / r.home_bytes.max(1) as f64;
+    let mut text = format!(
+        "\nreplicas in discarded pages, {} at most; {:.1}% of the volume is discarded, {:.1}% spare",
+        Bytes(r.room_bytes),
+        percent(r.free_bytes),
+        percent(r.spare_bytes),
+    );
+    if r.suspended {
+        text += ": below 10% nothing is replicated, until 15% are";
+    }
+    if r.stained_bytes > 0 {
+        let stained = Bytes(r.stained_bytes);
+        text += &format!("\nstained  {stained}: `seekless volume drain` zeroes them");
+    }
+    text
+}
+
 pub(crate) fn replan(args: &ReplanArgs) -> anyhow::Result<()> {
     Administered::served(&args.backing)?.replan()?;
     output::print("a new plan is being made; `seekless volume status` shows the move to it")
 }
 
-/// The volume, reached, and a progress bar for it.
 fn reached(volume: &VolumeArgs, moved: bool) -> anyhow::Result<Administered> {
     Ok(Administered::reach(&volume.backing, volume.area.as_deref(), moved)?)
 }

@@ -12,18 +12,21 @@ use seekless_cli::args::size;
 use seekless_cli::output;
 use seekless_serve::control::mode_of;
 
-/// Make an optimized area that outlasts the server, on a blank disk or beside one in use
+/// Make a lasting optimized area, on a blank disk or beside a disk in use
 ///
-/// On a blank disk the area takes a part of it, and the volume is that much smaller; the bare disk then begins
-/// with a page of seekless, so that nothing mounts it by accident, and `seekless serve BACKING` finds the area
-/// by itself. Beside a disk in use the area goes to another file or device (--at FILE-or-DEVICE): not one byte of
-/// the disk changes, and in write-through it can be used without seekless at any time. In write-back its first and last
-/// 128 KiB stand in the area while it is served or dirty, so that nothing mounts the bare disk meanwhile.
+/// On a blank disk the area takes a part of the disk, and the volume is smaller by this part. The
+/// bare disk then begins with a page of seekless, so that nothing mounts it by accident. `seekless
+/// serve BACKING` finds the area by itself. For a disk in use the area is another file or device
+/// (--at FILE-or-DEVICE): no byte of the disk changes. In write-through, the disk can be used
+/// without seekless at any time. In write-back, its first and last 128 KiB are in the area while
+/// the volume is served or dirty, so that nothing mounts the bare disk.
 ///
-/// With --replicas copies do not stand in the area but in what the volume's clients have discarded (FS2): near the head, on
-/// space that costs nobody anything, and given back at once when it is written to. The area then has their maps and the
-/// write buffer; it is small, and best a file on another disk. Mount with `-o discard`, or run `fstrim` now and then: only
-/// what is discarded counts as free. See docs/believing/replicas.md; `seekless volume detach` ends it and leaves the disk as it was.
+/// With --replicas, copies are not in the area but in space that the volume's clients have
+/// discarded (FS2): near the head, at no cost of space. A write to this space takes it back at
+/// once. The area then has only maps and the write buffer. It is small, best a file on another
+/// disk. Mount with `-o discard`, or run `fstrim` from time to time: only discarded space counts as
+/// free. See docs/believing/replicas.md. `seekless volume detach` ends the use of replicas, and
+/// leaves the disk unchanged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,32 +45,34 @@ Examples:
   # Absorb writes, half of the area for them
   seekless volume format /dev/sdb --optimized 10% --mode writeback --write-buffer 50%")]
 pub(crate) struct FormatArgs {
-    /// The file or block device to be served
+    /// The file or block device for the volume
     backing: PathBuf,
-    /// Size of the area, or its share of the backing [default: 5%, with --replicas 32 MiB and about a fortieth of theirs; or all of a
-    /// file or device given as --at]
+    /// Size of the area, or its share of the backing [default: 5%; with --replicas 32 MiB and about
+    /// a fortieth of the replicas; or all of a file or device given as --at]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share)]
     optimized: Option<Share>,
-    /// Where: start, middle or end of the backing, or another file, new or old, or device
+    /// Place of the area: start, middle or end of the backing, or another file, new or old, or
+    /// device
     #[arg(long, value_name = "start|middle|end|FILE-or-DEVICE", value_parser = at, default_value = "middle")]
     at: At,
-    /// Keep copies in the volume's discarded pages: so much of them, or of the backing, at most
+    /// Keep copies in the volume's discarded pages: at most this size, or this share of the backing
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share, conflicts_with = "write_buffer")]
     replicas: Option<Share>,
-    /// With --replicas: begin with what is free in the ext2, ext3 or ext4 on the backing, which must be unmounted
+    /// With --replicas: begin with the free space of the ext2, ext3 or ext4 on the backing, which
+    /// must be unmounted
     #[arg(long, value_name = "ext", value_parser = ["ext"], requires = "replicas")]
     free_from: Option<String>,
-    /// Share of the area that is the write buffer; with --replicas it is all that they leave
+    /// Share of the area for the write buffer; with --replicas it takes all remaining space
     #[arg(long, value_name = "PERCENT%", value_parser = percent, default_value = "40%")]
     write_buffer: u8,
-    /// Where writes go: home at once, or into the write buffer first
+    /// Destination of writes: home at once, or the write buffer first
     #[arg(long, value_name = "writethrough|writeback", value_parser = mode_of, default_value = "writethrough")]
     mode: Mode,
-    /// The sector, 0 to 7, that the first whole 4 KiB page begins at: 7 for partitions at sector 63
-    /// [default: as the partition table has it]
+    /// First sector, 0 to 7, of the first whole 4 KiB page: 7 for partitions at sector 63 [default:
+    /// by the partition table]
     #[arg(long, value_name = "SECTOR", value_parser = clap::value_parser!(u8).range(0..=7))]
     align: Option<u8>,
-    /// Overwrite what looks in use
+    /// Overwrite a backing or an area that looks used
     #[arg(long)]
     force: bool,
 }
@@ -91,7 +96,7 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
     if args.free_from.is_none() {
         return Ok(());
     }
-    // Nothing but the area is written: to be drained it needs no guard.
+    // Only the area is written: draining it needs no guard.
     let mut builder = Builder::new(Backing::Path(args.backing.clone())).to_drain(true);
     if let At::Beside(path) = &args.at {
         builder = builder.area_path(path.clone());
@@ -104,7 +109,7 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
     output::print(&format!("free   {free}, as the file system has it"))
 }
 
-/// What was made, and how to serve it.
+/// The new area, and the command that serves the volume.
 pub(super) fn told(backing: &Path, at: &At, made: &Made) -> String {
     let backing = backing.display();
     let g = &made.geometry;

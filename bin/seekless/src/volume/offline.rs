@@ -1,4 +1,4 @@
-//! Verbs for a volume that nobody serves: looking into its area, mending it, another size.
+//! Verbs for a volume without a server: check, repair, dump and resize its area.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use seekless_block::{Bytes, PAGE_SECTORS, Sectors};
 use seekless_engine::format::{AreaFlags, CopyState};
-use seekless_engine::{Examined, Repair, examine, repair as mend};
+use seekless_engine::{Examined, Repair, examine, repair as repair_area};
 use seekless_serve::area::{self, At, Lasting};
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use super::{VolumeArgs, format::told};
 use seekless_cli::args::size;
 use seekless_cli::output;
 
-/// Look into an area, and with --data read every copy and hold it against its checksum; writes nothing
+/// Check an area, and with --data the checksum of every copy; writes nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,10 +30,10 @@ pub(crate) struct CheckArgs {
     data: bool,
 }
 
-/// Mend an area that cannot be attached, or whose copies are damaged
+/// Repair an area that cannot be attached, or whose copies are damaged
 ///
-/// Without --lose-data nothing is written where something that stands in the area alone would be given up; what
-/// would be lost is said.
+/// If a repair would lose data that only the area has, the command lists these data. It writes
+/// nothing then, unless --lose-data is given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,12 +42,12 @@ Examples:
 pub(crate) struct RepairArgs {
     #[command(flatten)]
     volume: VolumeArgs,
-    /// Give up what cannot be saved: home's older bytes stand in for it
+    /// Give up data that cannot be saved: home's older bytes replace them
     #[arg(long)]
     lose_data: bool,
 }
 
-/// Print what an area holds: superblock, log, map; writes nothing
+/// Print the contents of an area: superblock, log, map; writes nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -61,15 +61,15 @@ pub(crate) struct DumpArgs {
     json: bool,
 }
 
-/// Fit an area to a backing or an area's device that has grown or shrunk, or to another size
+/// Fit an area to a backing or a device of another size, or change the area's size
 ///
-/// The area must be drained and detached: then home is complete, copies are dropped, and the area is divided anew
-/// under its name. An area within its device keeps its size and its place, since moving it would move the
-/// volume's data: there only the volume grows.
+/// The area must be drained and detached, so that home is complete. The copies are dropped, and the
+/// area is divided again; its name stays. An area within its device keeps its size and its place,
+/// because a move of the area would move the volume's data: there only the volume grows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  # The disk has grown: everything home, then take the new size up
+  # The disk has grown: write all data home, then use the new size
   seekless volume detach disk.img --area disk.area
   truncate -s 20G disk.img
   seekless volume resize disk.img --area disk.area
@@ -117,11 +117,11 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     if lost > 0 {
         output::print(text.trim_end())?;
         bail!(
-            "{lost} pages that stand in the area alone are damaged; `seekless volume repair --lose-data` gives them up"
+            "{lost} pages that only the area has are damaged; `seekless volume repair --lose-data` gives them up"
         );
     }
     text += if args.data && replicas {
-        "sound: superblock, map, free map and log, and every copy in the write buffer matches its checksum; replicas are held against theirs when they are read"
+        "sound: superblock, map, free map and log, and every copy in the write buffer matches its checksum; replicas are checked when they are read"
     } else if args.data {
         "sound: every copy matches its checksum"
     } else {
@@ -138,17 +138,17 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     {
         bail!("{}: {why}", args.volume.backing.display());
     }
-    match mend(lasting.area(), args.lose_data)? {
+    match repair_area(lasting.area(), args.lose_data)? {
         Repair::Done(report) => {
             let mut text: String = report.mended.iter().map(|f| format!("{f}\n")).collect();
             if let Some((why, loses)) = guard {
                 let _ = writeln!(text, "{}: {why}", if loses { "given up" } else { "harmless" });
             }
             let _ = match report.lost.len() {
-                0 => write!(text, "mended: the area can be attached; nothing was lost"),
+                0 => write!(text, "repaired: the area can be attached; nothing was lost"),
                 n => write!(
                     text,
-                    "mended: the area can be attached; {n} pages of home have older bytes now"
+                    "repaired: the area can be attached; {n} pages of home have older bytes now"
                 ),
             };
             output::print(&text)
@@ -156,21 +156,22 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
         Repair::WouldLose(report) => {
             let text: Vec<String> = report.mended.iter().map(ToString::to_string).collect();
             output::print(&text.join("\n"))?;
-            bail!("nothing was written: this would be lost; --lose-data gives it up");
+            bail!("nothing was written: these data would be lost; --lose-data gives them up");
         }
     }
 }
 
-/// Schema `seekless.dump/1`. Addresses and sizes in sectors of 512 bytes, unless they are named pages.
+/// Schema `seekless.dump/1`. Addresses and sizes are in sectors of 512 bytes, unless the name says
+/// pages.
 #[derive(Serialize)]
 struct Dump {
     schema: &'static str,
     superblock: SuperblockDump,
     log_records_behind_checkpoint: u64,
     clean: bool,
-    /// Home's two ends stand in the area; `null` where that cannot be said.
+    /// Home's two ends are in the area; `null` if that is unknown.
     guarded: Option<bool>,
-    /// Of home: discarded and not written since; of that, where bytes of replicas may stand.
+    /// Discarded sectors of home, and those of them that may hold bytes of replicas.
     free: u64,
     stained: u64,
     map: Vec<CopyDump>,
@@ -183,7 +184,6 @@ struct SuperblockDump {
     label: String,
     home_capacity: u64,
     area_size: u64,
-    /// Where on the backing, if there.
     area_at: Option<u64>,
     grid: u8,
     mode: &'static str,
@@ -191,7 +191,7 @@ struct SuperblockDump {
     segment_pages: u32,
     read_segments: u32,
     log_segments: u32,
-    /// Where copies are replicas in home's discarded pages.
+    /// Pages of the free map, if copies are replicas in home's discarded pages.
     free_map_pages: u32,
     checkpoint_slot: u8,
     checkpoint_generation: u64,
@@ -218,68 +218,82 @@ const fn state_name(state: CopyState) -> &'static str {
     }
 }
 
+impl SuperblockDump {
+    fn of(found: &Examined) -> Self {
+        let s = found.superblock();
+        let flags = [(AreaFlags::DIRTY, "dirty"), (AreaFlags::CLEAN, "clean")];
+        let flags = flags.into_iter().filter(|(f, _)| s.flags.contains(*f)).map(|(_, name)| name);
+        Self {
+            uuid: s.uuid.to_string(),
+            generation: s.generation,
+            label: s.label.as_str().to_owned(),
+            home_capacity: s.home_capacity.0,
+            area_size: s.area_size.0,
+            area_at: s.inside.then_some(s.area_at.0),
+            grid: s.grid,
+            mode: mode_name(s.mode),
+            flags: flags.collect(),
+            segment_pages: s.segment_pages,
+            read_segments: s.read_segments,
+            log_segments: s.log_segments,
+            free_map_pages: s.free_map_pages,
+            checkpoint_slot: s.checkpoint_slot,
+            checkpoint_generation: s.checkpoint_generation,
+            log_segment: s.position.segment,
+            log_page: s.position.page,
+            tail_segment: s.tail,
+            next_sequence: s.next_sequence,
+        }
+    }
+}
+
 pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, false)?;
     let found = examined(&mut lasting)?;
-    let s = found.superblock();
-    let flags = [(AreaFlags::DIRTY, "dirty"), (AreaFlags::CLEAN, "clean")];
-    let superblock = SuperblockDump {
-        uuid: s.uuid.to_string(),
-        generation: s.generation,
-        label: s.label.as_str().to_owned(),
-        home_capacity: s.home_capacity.0,
-        area_size: s.area_size.0,
-        area_at: s.inside.then_some(s.area_at.0),
-        grid: s.grid,
-        mode: mode_name(s.mode),
-        flags: flags.iter().filter(|(f, _)| s.flags.contains(*f)).map(|(_, name)| *name).collect(),
-        segment_pages: s.segment_pages,
-        read_segments: s.read_segments,
-        log_segments: s.log_segments,
-        free_map_pages: s.free_map_pages,
-        checkpoint_slot: s.checkpoint_slot,
-        checkpoint_generation: s.checkpoint_generation,
-        log_segment: s.position.segment,
-        log_page: s.position.page,
-        tail_segment: s.tail,
-        next_sequence: s.next_sequence,
-    };
+    let superblock = SuperblockDump::of(&found);
     let map = found.copies().map(|(slot, page, state, sum)| CopyDump {
         slot,
         home: found.home_of(page).start.0,
         state: state_name(state),
         crc32c: format!("{sum:08x}"),
     });
-    let (clean, records) = (found.is_clean(), found.records());
-    let (free, stained) = found.free();
-    if args.json {
-        let dump = Dump {
-            schema: "seekless.dump/1",
-            superblock,
-            log_records_behind_checkpoint: records,
-            clean,
-            guarded: lasting.is_guarded().ok(),
-            free: free.0,
-            stained: stained.0,
-            map: map.collect(),
-        };
-        return output::print(&serde_json::to_string_pretty(&dump)?);
+    let guarded = lasting.is_guarded();
+    if !args.json {
+        return output::print(dump_text(&found, &superblock, guarded, map)?.trim_end());
     }
+    let (free, stained) = found.free();
+    let dump = Dump {
+        schema: "seekless.dump/1",
+        superblock,
+        log_records_behind_checkpoint: found.records(),
+        clean: found.is_clean(),
+        guarded: guarded.ok(),
+        free: free.0,
+        stained: stained.0,
+        map: map.collect(),
+    };
+    output::print(&serde_json::to_string_pretty(&dump)?)
+}
+
+fn dump_text(
+    found: &Examined,
+    superblock: &SuperblockDump,
+    guarded: Result<bool, String>,
+    map: impl Iterator<Item = CopyDump>,
+) -> anyhow::Result<String> {
     let mut text = String::new();
-    if let serde_json::Value::Object(fields) = serde_json::to_value(&superblock)? {
+    if let serde_json::Value::Object(fields) = serde_json::to_value(superblock)? {
         for (name, value) in fields {
             let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
             let _ = writeln!(text, "{name:<22} {value}");
         }
     }
-    let _ = writeln!(text, "{:<22} {}", "detached in order", clean);
-    let guard = match lasting.is_guarded() {
-        Ok(up) => up.to_string(),
-        Err(why) => why,
-    };
-    let _ = writeln!(text, "{:<22} {guard}", "guarded");
-    let _ = writeln!(text, "{:<22} {records} records behind the checkpoint", "log");
+    let _ = writeln!(text, "{:<22} {}", "detached in order", found.is_clean());
+    let guarded = guarded.map_or_else(|why| why, |up| up.to_string());
+    let _ = writeln!(text, "{:<22} {guarded}", "guarded");
+    let _ = writeln!(text, "{:<22} {} records behind the checkpoint", "log", found.records());
     if superblock.free_map_pages > 0 {
+        let (free, stained) = found.free();
         let _ = writeln!(text, "{:<22} {}", "discarded", free.bytes());
         let _ = writeln!(text, "{:<22} {}", "stained by replicas", stained.bytes());
     }
@@ -296,7 +310,7 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
         let _ =
             writeln!(text, "{:>10} {:>16} {:<8} {}", copy.slot, copy.home, copy.state, copy.crc32c);
     }
-    output::print(text.trim_end())
+    Ok(text)
 }
 
 pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {

@@ -1,4 +1,5 @@
-//! `seekless volume replicate`: files or ranges of a served volume replicated near a place of one's choice (FS2-static).
+//! `seekless volume replicate`: replicates files or ranges of a served volume near a given place
+//! (FS2-static).
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +12,11 @@ use serde::Serialize;
 
 /// Replicate files or ranges of a served volume, near a place of your choice (FS2-static)
 ///
-/// The volume must have been made with `seekless volume format --replicas`, and must have discarded space near that place. Files are
-/// those of the file system mounted from it; their blocks are asked of the kernel (FIEMAP), and laid side by side in the order
-/// given, in the file's own order each. A write to a file sends reads of what was written home again; nothing follows a
-/// file that is replaced. What has a replica already keeps it.
+/// The volume must have been made with `seekless volume format --replicas`, and must have discarded
+/// space near that place. The files belong to the file system that is mounted from the volume. The
+/// kernel names their blocks (FIEMAP). The replicas are side by side in the given order. A write to
+/// a file sends reads of the written part home again. A replaced file has no replicas. Existing
+/// replicas stay.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +26,7 @@ Examples:
   # The first 64 MiB, near the middle of a disk
   seekless volume replicate disk.img --range 0+64MiB --near 250GiB --json")]
 pub(crate) struct ReplicateArgs {
-    /// The file or block device that is served
+    /// The served file or block device
     backing: PathBuf,
     /// A file on the mounted volume; may be given several times
     #[arg(long, value_name = "PATH", required_unless_present = "range")]
@@ -32,7 +34,7 @@ pub(crate) struct ReplicateArgs {
     /// A range of the volume, as START+LENGTH, both sizes; may be given several times
     #[arg(long, value_name = "START+LENGTH", value_parser = range)]
     range: Vec<Extent>,
-    /// Where: beside this file on the mounted volume, or so far from the volume's start
+    /// Place: beside this file on the mounted volume, or at this distance from the volume's start
     #[arg(long, value_name = "PATH|SIZE")]
     near: String,
     /// As JSON (schema seekless.replicate/1)
@@ -40,15 +42,16 @@ pub(crate) struct ReplicateArgs {
     json: bool,
 }
 
-/// What came of it: schema `seekless.replicate/1`.
+/// The result: schema `seekless.replicate/1`.
 #[derive(Debug, Serialize)]
 struct Outcome {
     schema: &'static str,
-    /// Whole pages of what was named.
+    /// Whole pages of the named files and ranges.
     asked_bytes: u64,
-    /// Of these, for which there was room; the rest have replicas already, are free themselves, or there was no room.
+    /// Those with new replicas; the rest have replicas already, are free themselves, or found no
+    /// space.
     placed_bytes: u64,
-    /// Replicas of the whole volume that may be used now.
+    /// Usable replicas of the whole volume.
     standing_bytes: u64,
 }
 

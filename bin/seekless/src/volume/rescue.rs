@@ -1,4 +1,4 @@
-//! `seekless volume rescue`: the plain disk, read from home and area, nothing written.
+//! `seekless volume rescue`: serves the plain disk from home and area, read-only.
 
 use std::path::PathBuf;
 
@@ -8,9 +8,9 @@ use crate::serve;
 
 /// Show a volume read-only, from any machine, without writing one byte of it
 ///
-/// The disk as clients of the volume last saw it, from home and area as they stand, also after a crash. The area
-/// is not attached: neither it nor the backing changes, and both may lie on read-only media. A page whose only
-/// copy is damaged reads as an error.
+/// The disk as clients of the volume last saw it, also after a crash. The area is not attached:
+/// area and backing stay unchanged, and may be on read-only media. A page whose only copy is
+/// damaged returns an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,9 +22,9 @@ Examples:
   seekless volume rescue /dev/sdb --fuse /run/rescued &
   mount -o loop,ro,noload /run/rescued /mnt")]
 pub(crate) struct Args {
-    /// The file or block device that was served
+    /// The file or block device of the volume
     backing: PathBuf,
-    /// Its area, where that is not within the backing
+    /// Its area, if it is not within the backing
     #[arg(long, value_name = "FILE-or-DEVICE")]
     area: Option<PathBuf>,
     /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Name of the NBD export
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
-    /// Mount the volume over this regular file, which is made if it is not there
+    /// Mount the volume over this regular file, which is made if absent
     #[arg(long, value_name = "PATH")]
     fuse: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! Advice: says "no gain" where there is none, finds what is there, never looks ahead, and stands by its range.
+//! Advice: says "no gain" where there is none, finds what is there, never looks ahead, and stands
+//! by its range.
 
 use serde_json::Value;
 
@@ -108,7 +109,8 @@ fn the_system_as_it_is_costs_what_simulate_says() {
     assert_eq!(requests, advice["trace"]["requests"].as_u64().unwrap());
 }
 
-/// The range is for the folds left out: on each of these traces the choice's gain there lies within it.
+/// The range is for the folds left out: on each of these traces the choice's gain there lies within
+/// it.
 #[test]
 fn the_days_left_out_lie_within_the_stated_range() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! Bad input: exit code 2, nothing on standard output, and a message that says what, where, and what to do.
+//! Bad input: exit code 2, nothing on standard output, and a message that says what, where, and
+//! what to do.
 
 use std::io::Write as _;
 

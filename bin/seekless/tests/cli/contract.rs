@@ -182,7 +182,8 @@ fn near(a: f64, b: f64, what: &str) {
     assert!((a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1e-3), "{what}: {a} is not {b}");
 }
 
-/// Busy time and energy are what their parts add up to; FS2's disk takes 14 W to seek and 8 W for all else.
+/// Busy time and energy are what their parts add up to; FS2's disk takes 14 W to seek and 8 W for
+/// all else.
 fn laws(json: &Value) {
     for run in json["runs"].as_array().unwrap() {
         let n = |key: &str| number(&run[key]);
@@ -450,8 +451,8 @@ fn an_open_loop_keeps_the_traces_times_where_it_has_them() {
     assert_eq!(timeless(said)["runs"], timeless(closed)["runs"]);
 }
 
-/// The toy disk again, from its own TOML and in whole nanoseconds: one request after another, no RAM.
-/// Returns seek, rotation and transfer.
+/// The toy disk again, from its own TOML and in whole nanoseconds: one request after another, no
+/// RAM. Returns seek, rotation and transfer.
 fn by_hand(toml: &str, requests: &[(u64, u64, bool)]) -> (u64, u64, u64) {
     let disk: toml::Table = toml.parse().unwrap();
     let float = |v: &toml::Value| v.as_float().unwrap_or_else(|| v.as_integer().unwrap() as f64);

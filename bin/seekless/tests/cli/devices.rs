@@ -1,4 +1,5 @@
-//! Devices without an arm, on the command line: operations counted, the bill, and what they are no use for.
+//! Devices without an arm, on the command line: operations counted, the bill, and what they are no
+//! use for.
 
 use serde_json::Value;
 

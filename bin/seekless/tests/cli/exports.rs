@@ -1,4 +1,5 @@
-//! What is made beside results: figures as files, man pages, completions; and what the exit status says.
+//! What is made beside results: figures as files, man pages, completions; and what the exit status
+//! says.
 
 use crate::support::{Place, mixed};
 

@@ -37,7 +37,8 @@ fn a_scattered_sequence_asked_again_and_again_is_found() {
     let place = Place::new();
     let once = scattered(&mut Dice(12), 1000);
     place.file("a.trace", disksim(&once.repeat(8)));
-    // The same RAM for all, and too small for the sequence: who has it side by side must read it again, too.
+    // The same RAM for all, and too small for the sequence: who has it side by side must read it
+    // again, too.
     let json = place.json(&["a.trace", "--disk", "wd800jb", "--cache", "1MiB"]);
     let (vanilla, borg, oracle) =
         (busy(&json, "vanilla"), busy(&json, "borg"), busy(&json, "oracle"));

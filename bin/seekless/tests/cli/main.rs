@@ -1,5 +1,5 @@
-//! The verbs that need no live disk, run as a person runs them: the built binary, its exit code, what it
-//! prints where. Knows nothing of the code behind.
+//! The verbs that need no live disk, run as a person runs them: the built binary, its exit code,
+//! what it prints where. Knows nothing of the code behind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 mod advise;

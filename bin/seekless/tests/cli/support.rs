@@ -1,4 +1,5 @@
-//! What every test here needs: the binary, a folder of its own, made traces, a disk worked out on paper.
+//! What every test here needs: the binary, a folder of its own, made traces, a disk worked out on
+//! paper.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No skew.
-/// A seek takes 2 ms + 0.01 ms a cylinder.
+/// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No
+/// skew. A seek takes 2 ms + 0.01 ms a cylinder.
 pub(crate) const TOY: &str = r#"
 name = "toy"
 title = "A disk worked out on paper"
@@ -163,7 +164,8 @@ pub(crate) fn disksim(requests: &[(u64, u64, bool)]) -> String {
     requests.iter().enumerate().map(line).collect()
 }
 
-/// A trace of every kind of request, some of them again and again: small, and of interest to every policy.
+/// A trace of every kind of request, some of them again and again: small, and of interest to every
+/// policy.
 pub(crate) fn mixed() -> String {
     let mut dice = Dice(1);
     let scattered: Vec<u64> = (0..60).map(|_| dice.below(4_000_000) * 8).collect();

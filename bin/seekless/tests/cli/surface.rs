@@ -1,5 +1,5 @@
-//! The command line that one can remember: every earlier verb names its successor, the help of `serve` fits two screens, and
-//! the program only parses, calls and prints.
+//! The command line that one can remember: every earlier verb names its successor, the help of
+//! `serve` fits two screens, and the program only parses, calls and prints.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! What an administrator does to a disk that was in use: replicas under an ext4 that is nearly full and does not reach to the end
-//! of its disk, trimmed while replicas are written, grown while they stand, and killed.
+//! What an administrator does to a disk that was in use: replicas under an ext4 that is nearly full
+//! and does not reach to the end of its disk, trimmed while replicas are written, grown while they
+//! stand, and killed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -118,7 +119,8 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     let (done, said) = ran(&["volume", "replicate", name, "--file", &file(3), "--near", &near]);
     assert!(!done && said.contains("less than 10%"), "{said}");
 
-    // Every second file goes; trimmed while replicas of the others are written, which change meanwhile.
+    // Every second file goes; trimmed while replicas of the others are written, which change
+    // meanwhile.
     let half = *files.0.keys().next_back().unwrap() / 2 * 2;
     files.delete(&root, |number| number % 2 == 1);
     run(["fstrim".as_ref(), root.as_os_str()]);

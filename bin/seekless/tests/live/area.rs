@@ -1,6 +1,6 @@
-//! Areas that outlast their server: made, refused, attached, drained, killed and recovered, rescued, as an
-//! administrator does it. What a kill leaves is what the page cache has: a power cut is another matter, and the
-//! crash enumeration's.
+//! Areas that outlast their server: made, refused, attached, drained, killed and recovered,
+//! rescued, as an administrator does it. What a kill leaves is what the page cache has: a power cut
+//! is another matter, and the crash enumeration's.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -81,8 +81,8 @@ impl Place {
 
 const BESIDE: [&str; 2] = ["--area", "disk.area"];
 
-/// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it looked like
-/// before, and the bytes that a client wrote over its first and last MiB.
+/// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it
+/// looked like before, and the bytes that a client wrote over its first and last MiB.
 fn killed(place: &Place) -> (Vec<u8>, Vec<u8>) {
     let disk = place.disk(64, true);
     let before = fs::read(&disk).unwrap();

@@ -1,5 +1,5 @@
-//! The reports and the live page in headless Chromium: they say nothing on the console, ask nobody else, show
-//! what they should, react, and have no serious fault that axe-core finds.
+//! The reports and the live page in headless Chromium: they say nothing on the console, ask nobody
+//! else, show what they should, react, and have no serious fault that axe-core finds.
 
 use serde_json::json;
 

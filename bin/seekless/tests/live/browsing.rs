@@ -1,5 +1,5 @@
-//! Pages in headless Chromium: what holds of every page, and how to point at a figure and press its legend.
-//! Screenshots go to SEEKLESS_SCREENSHOTS where that names a folder.
+//! Pages in headless Chromium: what holds of every page, and how to point at a figure and press its
+//! legend. Screenshots go to SEEKLESS_SCREENSHOTS where that names a folder.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,8 @@ pub(crate) fn axe() -> Option<PathBuf> {
     std::env::var_os("SEEKLESS_AXE").map(PathBuf::from).filter(|p| p.is_file())
 }
 
-/// Opens a page, wide and narrow, light and dark; checks what holds of every page, on paper too; what was seen wide.
+/// Opens a page, wide and narrow, light and dark; checks what holds of every page, on paper too;
+/// what was seen wide.
 pub(crate) fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
     if axe().is_none() {
         eprintln!("SKIPPED accessibility of the {name}: SEEKLESS_AXE names no axe-core script");
@@ -57,8 +58,9 @@ pub(crate) fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
 /// Figures on show, in JavaScript.
 pub(crate) const SHOWN: &str = "[...document.querySelectorAll('figure svg.fig')].filter(s => s.getBoundingClientRect().width > 0)";
 
-/// Runs the binary, which writes a report, and opens it. Besides `more`, it says of every figure how many marks it has and
-/// how high it is, what the arrow keys read in it, and which tables are cut at 1200 pixels. `figures` is how many there are.
+/// Runs the binary, which writes a report, and opens it. Besides `more`, it says of every figure
+/// how many marks it has and how high it is, what the arrow keys read in it, and which tables are
+/// cut at 1200 pixels. `figures` is how many there are.
 pub(crate) fn report(name: &str, args: &[&str], figures: usize, more: &Value) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("report.html");
@@ -100,7 +102,8 @@ pub(crate) fn sample() -> String {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst").to_owned()
 }
 
-/// Pointing into the first figure's plot, a share of the way across and down, and what is said then.
+/// Pointing into the first figure's plot, a share of the way across and down, and what is said
+/// then.
 pub(crate) fn pointing(figure: usize, across: f64, down: f64) -> String {
     format!(
         "(() => {{ const svg = {SHOWN}[{figure}], b = svg.querySelector('.panel').getBoundingClientRect();
@@ -111,13 +114,15 @@ pub(crate) fn pointing(figure: usize, across: f64, down: f64) -> String {
     )
 }
 
-/// The same at the first height, from above, at which anything is said: lines lie where the figures of the day put them.
+/// The same at the first height, from above, at which anything is said: lines lie where the figures
+/// of the day put them.
 pub(crate) fn pointing_down(figure: usize, across: f64) -> String {
     let at = |twentieth: u32| pointing(figure, across, f64::from(twentieth) / 20.0);
     (1..20).map(at).collect::<Vec<_>>().join(" || ")
 }
 
-/// Pressing the first key of a figure's legend: hidden marks before, whether any then, what it says, hidden marks after.
+/// Pressing the first key of a figure's legend: hidden marks before, whether any then, what it
+/// says, hidden marks after.
 pub(crate) fn toggling(figure: usize) -> String {
     format!(
         "(() => {{ const svg = {SHOWN}[{figure}], key = svg.querySelector('.key');

@@ -1,5 +1,6 @@
-//! Real block devices, which loop devices are to everyone but their maker: claimed, refused when in use, found again,
-//! and a disk with a file system that nobody can mount while an area elsewhere holds its newest data.
+//! Real block devices, which loop devices are to everyone but their maker: claimed, refused when in
+//! use, found again, and a disk with a file system that nobody can mount while an area elsewhere
+//! holds its newest data.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -206,7 +207,8 @@ fn what_has_its_mark_near_either_end_is_hidden() {
     let end = 64 << 20;
     let area = dir.path().join("disk.area").to_str().unwrap().to_owned();
     does(&["volume", "format", device, "--at", &area, "--optimized", "8MiB"]);
-    // Swap, LVM's label, and RAID's old superblock 64 KiB before the end, all at once, each found by itself.
+    // Swap, LVM's label, and RAID's old superblock 64 KiB before the end, all at once, each found
+    // by itself.
     let mut swap = vec![0; 4096];
     swap[1024] = 1;
     swap[1028..1032].copy_from_slice(&1000u32.to_le_bytes());
@@ -226,7 +228,8 @@ fn what_has_its_mark_near_either_end_is_hidden() {
         (512, lvm, "LVM2_member"),
         (end - (64 << 10), raid, "linux_raid_member"),
     ];
-    // To the device, not to its file: it may have kept what it read, while somebody else has it open.
+    // To the device, not to its file: it may have kept what it read, while somebody else has it
+    // open.
     let put = |bytes: &[u8], at: u64| {
         let file = File::options().write(true).open(device).unwrap();
         file.write_all_at(bytes, at).unwrap();
@@ -342,7 +345,8 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     refused(&["volume", "format", other, "--at", area], &["in use", area]);
     drop(client);
     server.stop();
-    // The wrong disk, of the same size; and the right one under another name is proven by nothing but its guard.
+    // The wrong disk, of the same size; and the right one under another name is proven by nothing
+    // but its guard.
     refused(&serve(other, area), &["was made for", other]);
     refused(
         &["serve", other, "--area", area, "--moved", "--nbd", "unix:x.sock"],
@@ -356,7 +360,8 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     refused(&serve(home, area), &["cut short"]);
     File::options().write(true).open(&area_file).unwrap().set_len(16 << 20).unwrap();
     run(["losetup", "-c", area]);
-    // What stood at its end is gone with it: the guard region's last pages, which the disk's bytes do not make up for.
+    // What stood at its end is gone with it: the guard region's last pages, which the disk's bytes
+    // do not make up for.
     let said = seekless().args(serve(home, area)).output().unwrap();
     assert_eq!(said.status.code(), Some(2), "{}", String::from_utf8_lossy(&said.stderr));
 }

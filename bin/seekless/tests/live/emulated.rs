@@ -1,5 +1,5 @@
-//! An emulated disk under the file: requests take the time the disk takes, and do not wait for each other's
-//! answers to be asked for.
+//! An emulated disk under the file: requests take the time the disk takes, and do not wait for each
+//! other's answers to be asked for.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -15,8 +15,8 @@ const READS: u64 = 20;
 #[test]
 fn readers_of_the_file_queue_at_the_disk_and_not_before_it() {
     need!("emulated", host::fuse());
-    // The same reads, by readers at once and one after the other: the scheduler has a choice only where
-    // several requests are at the disk, and then the arm travels less.
+    // The same reads, by readers at once and one after the other: the scheduler has a choice only
+    // where several requests are at the disk, and then the arm travels less.
     let seek = |at_once: bool| {
         let dir = tempfile::tempdir().unwrap();
         let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));

@@ -1,4 +1,5 @@
-//! A few hundred files whose every byte is known, to be written, overwritten, replaced and compared.
+//! A few hundred files whose every byte is known, to be written, overwritten, replaced and
+//! compared.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -1,12 +1,12 @@
-//! File systems on a loop device on the served file, used while the server learns and re-lays under them.
+//! File systems on a loop device on the served file, in use while the server learns and moves data.
 
 use std::path::Path;
 
 use crate::files::Files;
-use crate::host::{self, Loop, Mount, Numbers, Server, run};
+use crate::host::{self, Loop, Mount, Numbers, Server, run, with};
 use crate::need;
 
-/// A file system: how it is made and checked.
+/// A file system: commands to make and check it.
 struct Kind {
     size: &'static str,
     make: &'static [&'static str],
@@ -36,10 +36,6 @@ fn xfs_lives_on_a_volume_that_is_re_laid_under_it() {
         check: &["xfs_repair", "-n"],
         check_file: &["xfs_repair", "-n", "-f"],
     });
-}
-
-fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
-    command.iter().copied().chain([target]).collect()
 }
 
 fn lives(kind: &Kind) {
@@ -77,7 +73,7 @@ fn lives(kind: &Kind) {
     assert!(count("copy_reads") > 0, "copies were made and not read from: {counts:#}");
     assert_eq!(count("plans_refused"), 0);
 
-    // The backing by itself holds everything: no copy was ever the only one.
+    // The backing alone holds everything: no copy was ever the only one.
     run(with(kind.check_file, image.to_str().unwrap()));
     let device = Loop::attach(&image, &["-r"]);
     let mount = Mount::new(device.device(), &root, "ro");
@@ -85,13 +81,13 @@ fn lives(kind: &Kind) {
     mount.unmount();
 }
 
-/// Reads all files again and again, each time from a cold page cache, and changes some in between.
+/// Reads all files again and again from a cold page cache, and changes some between.
 fn use_it(server: &Server, device: &str, root: &Path, files: &mut Files, numbers: &mut Numbers) {
     for round in 0..6 {
         let mount = Mount::new(device, root, "noatime");
         files.check(mount.path());
         if round % 2 == 0 {
-            // From here on copies stand, of what is written next.
+            // From here on there are copies of the files that are written next.
             server.learn();
         }
         for i in (round..files.count()).step_by(5) {

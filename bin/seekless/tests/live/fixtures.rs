@@ -1,5 +1,6 @@
-//! What an earlier seekless made, on the command line of this one: `volume check` of areas (those of seekless-serve's tests), and a
-//! directory with its group store (those of seekless-store's), checked, mounted, and brought home.
+//! What an earlier seekless made, on the command line of this one: `volume check` of areas (those
+//! of seekless-serve's tests), and a directory with its group store (those of seekless-store's),
+//! checked, mounted, and brought home.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;

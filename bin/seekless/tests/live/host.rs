@@ -1,5 +1,5 @@
-//! The host as the tests use it: a server process, loop devices and mounts that clean up after themselves,
-//! and other programs, each with a time it must not pass.
+//! The host for the tests: a server process, loop devices and mounts that clean up after
+//! themselves, and other programs, each with a time limit.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -13,12 +13,12 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The longest a test may take, and the longest a program may that it runs; so many times longer where tests are long.
+/// Longest time of a test and of a program; multiplied for long tests.
 const TEST: Duration = Duration::from_secs(80);
 const PROGRAM_SECONDS: u64 = 45;
 const LONGER: u32 = 20;
 
-/// Returns from the test, saying why, where the host lacks something.
+/// Returns from the test with a message if the host lacks something.
 #[macro_export]
 macro_rules! need {
     ($test:literal, $missing:expr) => {
@@ -29,25 +29,25 @@ macro_rules! need {
     };
 }
 
-/// Whether tests take their long form, as `.ci/run --long` has them do.
+/// True for the long form of tests, as in `.ci/run --long`.
 pub(crate) fn is_long() -> bool {
     std::env::var_os("SEEKLESS_LONG").is_some()
 }
 
-/// What is missing for a test that has no short form.
+/// The missing setting for a test without a short form.
 #[allow(dead_code, reason = "not every program's tests have one")]
 pub(crate) fn long() -> Option<String> {
     (!is_long()).then(|| "long; SEEKLESS_LONG=1 runs it".to_owned())
 }
 
-/// How often something is done: as often as the variable says, or else as the form of the tests is.
+/// Number of repetitions: from the variable, or from the form of the tests.
 #[allow(dead_code, reason = "not every program's tests have one")]
 pub(crate) fn rounds(variable: &str, short: u64, long: u64) -> u64 {
     let asked = std::env::var(variable).ok().map(|n| n.parse().unwrap());
     asked.unwrap_or(if is_long() { long } else { short })
 }
 
-/// What is missing of these programs.
+/// The missing ones of these programs.
 pub(crate) fn programs(names: &[&str]) -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
@@ -64,23 +64,23 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(cargo).map(|dir| dir.join(name)).find(|p| p.is_file())
 }
 
-/// What is missing for FUSE mounts.
+/// What FUSE mounts lack on this host.
 pub(crate) fn fuse() -> Option<String> {
     let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     let helper = root().and_then(|_| programs(&["fusermount3"]));
     device.err().map(|e| format!("/dev/fuse: {e}")).or(helper)
 }
 
-/// What is missing for attaching loop devices, mounting and unmounting at will.
+/// What loop devices and mounts lack on this host.
 pub(crate) fn root() -> Option<String> {
     (!rustix::process::getuid().is_root()).then(|| "not root".to_owned())
 }
 
-/// What is missing for loop-mounting this file system.
+/// What loop mounts of this file system lack on this host.
 pub(crate) fn loop_mounts(filesystem: &str) -> Option<String> {
     let known = || std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !known().contains(filesystem) {
-        // It may be a module not loaded yet; whether that helped is seen below.
+        // The module may not be loaded yet; the check below decides.
         let _ = Command::new("modprobe").arg(filesystem).output();
     }
     if !known().contains(filesystem) {
@@ -98,7 +98,7 @@ pub(crate) fn attempt<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Out
     command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"))
 }
 
-/// Runs a program that must succeed; what it said.
+/// Runs a program that must succeed; returns its output.
 pub(crate) fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
     let args: Vec<_> = args.into_iter().map(|a| a.as_ref().to_owned()).collect();
     let output = attempt(&args);
@@ -113,7 +113,21 @@ pub(crate) fn seekless() -> Command {
     Command::new(crate::PROGRAM)
 }
 
-/// A running `seekless serve`. Dropping it stops it, by force if need be, and takes its mount away.
+/// A command and its last argument.
+pub(crate) fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
+    command.iter().copied().chain([target]).collect()
+}
+
+/// The answer of `seekless volume status --json`. `rest`: `--area`, if no server runs.
+pub(crate) fn status(image: &Path, rest: &[&str]) -> Value {
+    let output =
+        seekless().args(["volume", "status", "--json"]).arg(image).args(rest).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
+        panic!("{e}: {}", String::from_utf8_lossy(&output.stderr));
+    })
+}
+
+/// A running `seekless serve`. Dropping it stops it, by force if necessary, and removes its mount.
 pub(crate) struct Server {
     child: Child,
     lines: Receiver<String>,
@@ -124,14 +138,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it and waits until it serves. `mount` is the path of its `--fuse`, which is added.
+    /// Starts a server and waits until it serves. `mount` is the path for `--fuse`.
     pub(crate) fn start(dir: &Path, backing: &Path, mount: Option<&Path>, args: &[&str]) -> Self {
         let mut command = seekless();
         command.arg("serve").arg(backing).args(args);
         Self::of(command, dir, mount)
     }
 
-    /// Starts this command, which serves as `seekless serve` does, and waits until it serves.
+    /// Starts this command, which serves like `seekless serve`, and waits until it serves.
     pub(crate) fn of(mut command: Command, dir: &Path, mount: Option<&Path>) -> Self {
         let json = dir.join("counts.json");
         command.arg("--json").arg(&json).current_dir(dir);
@@ -141,7 +155,7 @@ impl Server {
         Self::spawn(command, json, mount)
     }
 
-    /// Starts `seekless volume rescue`, which counts nothing.
+    /// Starts `seekless volume rescue`, which has no counters.
     pub(crate) fn of_rescue(mut command: Command, dir: &Path) -> Self {
         command.current_dir(dir);
         Self::spawn(command, dir.join("none"), None)
@@ -159,7 +173,7 @@ impl Server {
         server
     }
 
-    /// The next line on its standard output that begins so.
+    /// The next line on its standard output with this beginning.
     pub(crate) fn expect(&self, beginning: &str) -> String {
         next_line(&self.lines, beginning).unwrap_or_else(|| {
             let said: Vec<_> = self.errors.try_iter().collect();
@@ -167,13 +181,13 @@ impl Server {
         })
     }
 
-    /// The next line on its standard error that holds this.
+    /// The next line on its standard error must contain this.
     pub(crate) fn expect_error(&self, part: &str) {
         let line = next_line(&self.errors, "");
         assert!(line.as_ref().is_some_and(|l| l.contains(part)), "expected '{part}', got {line:?}");
     }
 
-    /// What it said and nobody has asked for yet.
+    /// All lines that were not read yet.
     pub(crate) fn said(&self) -> Vec<String> {
         self.lines.try_iter().chain(self.errors.try_iter()).collect()
     }
@@ -182,14 +196,14 @@ impl Server {
         kill_process(pid_of(&self.child), signal).unwrap();
     }
 
-    /// Has it learn, waits until all is moved, and checks that there is something to show for it.
+    /// Lets it learn, waits until all moves are done, and checks that there are copies.
     pub(crate) fn learn(&self) {
         self.signal(Signal::USR1);
         let line = self.expect("learned: ");
         assert!(!line.contains("copies of 0 B"), "{line}");
     }
 
-    /// Whether it has ended.
+    /// Its status, if it ends within this time.
     pub(crate) fn wait(&mut self, most: Duration) -> Option<ExitStatus> {
         let start = Instant::now();
         loop {
@@ -200,13 +214,13 @@ impl Server {
         }
     }
 
-    /// Stops it; its counts.
+    /// Stops it; returns its counters.
     pub(crate) fn stop(mut self) -> Value {
         self.signal(Signal::TERM);
         self.ended()
     }
 
-    /// Waits for its end, which must be a good one; its counts.
+    /// Waits for its successful end; returns its counters.
     pub(crate) fn ended(&mut self) -> Value {
         let status = self.wait(Duration::from_secs(20));
         let said: Vec<_> = self.errors.try_iter().collect();
@@ -217,7 +231,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The second signal has it stop though its mount is in use.
+        // At the second signal it stops even if its mount is in use.
         for _ in 0..2 {
             if self.wait(Duration::ZERO).is_none() {
                 let _ = kill_process(pid_of(&self.child), Signal::TERM);
@@ -238,8 +252,8 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Kills a server that is still there when its test should long be over: what hangs in its mounts then gets
-/// errors, and the test fails. Dropping what is returned calls it off.
+/// Kills a server that runs far beyond its test's time. Programs that hang in its mounts then get
+/// errors, and the test fails. Dropping the result cancels this.
 pub(crate) fn watch(pid: Pid) -> Sender<()> {
     let (keep, ended) = channel();
     std::thread::spawn(move || {
@@ -274,7 +288,7 @@ pub(crate) fn next_line(lines: &Receiver<String>, beginning: &str) -> Option<Str
     }
 }
 
-/// Whether something is mounted over this very path.
+/// True if something is mounted at this path.
 pub(crate) fn is_mounted(path: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     mounts.contains(&format!(" {} ", path.display()))
@@ -290,7 +304,7 @@ impl Loop {
         args.push(file.as_ref());
         let device = Self(run(args).trim().to_owned());
         assert!(device.0.starts_with("/dev/loop"), "{}", device.0);
-        // What the kernel cached of another disk under this name, which somebody looked at while it went.
+        // Drops the kernel's cache of another disk of this name, from a program that read it late.
         run(["blockdev", "--flushbufs", &device.0]);
         device
     }
@@ -299,7 +313,7 @@ impl Loop {
         &self.0
     }
 
-    /// Detaches it, and waits until that is so.
+    /// Detaches it, and waits for that.
     pub(crate) fn detach(self) {
         drop(self);
     }
@@ -311,8 +325,8 @@ impl Drop for Loop {
     }
 }
 
-/// Unmounts, which must work, though not at once: a program that another test is just starting holds our
-/// open files too until it is one of its own.
+/// Unmounts, and retries: a program that another test is just starting shares our open files until
+/// it is loaded.
 pub(crate) fn unmount(path: &Path) {
     let start = Instant::now();
     loop {
@@ -327,12 +341,12 @@ pub(crate) fn unmount(path: &Path) {
     }
 }
 
-/// Waits until no file system has this device: one that is unmounted here is still at work where somebody's copy of the
-/// host's mounts has it (a container's, or another test's, which may begin at any time).
+/// Waits until no file system uses this device: a copy of the host's mounts (of a container or
+/// another test) may keep it in use after an unmount.
 pub(crate) fn let_go(device: &str) {
     let start = Instant::now();
     loop {
-        // A mounted device cannot be opened so.
+        // A mounted device cannot be opened exclusively.
         let opened = std::fs::File::options()
             .read(true)
             .custom_flags(OFlags::EXCL.bits().cast_signed())
@@ -349,7 +363,7 @@ pub(crate) fn let_go(device: &str) {
     }
 }
 
-/// A mounted file system: where, and of which device, if of one.
+/// A mounted file system: its path, and its device if it has one.
 pub(crate) struct Mount(PathBuf, Option<String>);
 
 impl Mount {
@@ -358,7 +372,7 @@ impl Mount {
         Self(dir.to_owned(), Some(device.to_owned()))
     }
 
-    /// One that stands already.
+    /// A mount that exists already.
     pub(crate) fn at(dir: &Path) -> Self {
         Self(dir.to_owned(), None)
     }
@@ -367,7 +381,7 @@ impl Mount {
         &self.0
     }
 
-    /// Unmounts it, which must work.
+    /// Unmounts it; this must succeed.
     pub(crate) fn unmount(self) {
         unmount(&self.0);
         if let Some(device) = &self.1 {
@@ -385,7 +399,7 @@ impl Drop for Mount {
     }
 }
 
-/// Small numbers that look random, the same on every run.
+/// Pseudo-random numbers, the same in every run.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {

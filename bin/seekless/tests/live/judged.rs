@@ -1,10 +1,11 @@
-//! A live volume that judges itself: what pays in the model is moved where it is quiet, and every byte stays right.
+//! A live volume that judges itself: data is moved if that pays in the model and the volume is
+//! idle, and every byte stays right.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seekless_serve::client::Client;
 
-use crate::host::{Numbers, Server};
+use crate::host::{Numbers, Server, status};
 
 const SIZE: u64 = 64 << 20;
 
@@ -23,14 +24,20 @@ fn what_proved_itself_is_moved_in_quiet_and_served() {
     server.expect_error("judged by the model wd800jb");
     let mut client = Client::connect(&address.parse().unwrap()).unwrap();
     let places: Vec<u64> = (0..500).map(|_| numbers.below(SIZE / 4096) * 4096).collect();
-    for _ in 0..6 {
+    let mut read_all = || {
         for &at in places.iter().cycle().take(4 * places.len()) {
             let read = client.read(at, 4096).unwrap();
             assert!(read == model[at as usize..at as usize + 4096], "at {at}");
         }
-        // The silence in which data may be moved: the learner looks once a second.
+    };
+    let begun = Instant::now();
+    while status(&image, &[])["moved_bytes"] == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is moved");
+        read_all();
+        // The learner may move data now: it looks once a second.
         std::thread::sleep(Duration::from_millis(2500));
     }
+    read_all();
     drop(client);
     let counts = server.stop();
     assert!(counts["copy_reads"].as_u64().unwrap() > 0, "{counts:#}");

@@ -1,8 +1,8 @@
-//! File systems on a volume whose server is killed in the middle of writes and moves, again and again: the next
-//! one recovers the area, the file system its journal, and everything that was made durable is whole: files, blocks
-//! written in place, a repository of git. The page cache of the host outlives a server, so this is no power cut; those the
-//! simulator enumerates. One kill each, twelve with SEEKLESS_LONG=1, N with
-//! SEEKLESS_KILLS=N.
+//! File systems on a volume whose server is killed during writes and moves. The next server
+//! recovers the area, the file system its journal, and everything durable must be complete: files,
+//! blocks written in place, a git repository. The host's page cache outlives a server, so this is
+//! not a power cut; the simulator enumerates those. Two kills each, twelve with SEEKLESS_LONG=1, N
+//! with SEEKLESS_KILLS=N.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, attempt, run, seekless};
+use crate::host::{self, Loop, Mount, Numbers, Server, attempt, run, seekless, status, with};
 use crate::need;
 use crate::workloads::{Blocks, Files, Fio, Git, Workload};
 
@@ -76,26 +75,13 @@ fn kills() -> u64 {
     host::rounds("SEEKLESS_KILLS", 2, 12)
 }
 
-fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
-    command.iter().copied().chain([target]).collect()
-}
-
-/// What the server says of itself; of an area, where it does not run.
-fn status(image: &Path, rest: &[&str]) -> Value {
-    let output =
-        seekless().args(["volume", "status", "--json"]).arg(image).args(rest).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
-        panic!("{e}: {}", String::from_utf8_lossy(&output.stderr));
-    })
-}
-
-/// What the server has moved since it began, and whether it moves something just now.
+/// Bytes moved since the server's start, and whether a move is in progress.
 fn moves(image: &Path) -> (u64, bool) {
     let said = status(image, &[]);
     (said["moved_bytes"].as_u64().unwrap(), !said["moving_bytes"].is_null())
 }
 
-/// Whether it has moved something since it began, and a replica stands, if there are to be any.
+/// True if the server has moved something, and, with `replicas`, a replica exists.
 fn has_moved(image: &Path, replicas: bool) -> bool {
     let said = status(image, &[]);
     said["moved_bytes"].as_u64().unwrap() > 0
@@ -120,7 +106,7 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
         .unwrap();
     assert!(format.status.success(), "{}", String::from_utf8_lossy(&format.stderr));
     let start = || {
-        // The rule that spends most, and a plan that moves most.
+        // The policy that spends most, or the plan that moves most.
         let policy = if replicas { "fs2" } else { "borg:planning=anew" };
         let args = ["--area", area.to_str().unwrap(), "--learn-every", "200ms", "--policy", policy];
         let more = ["--background-rate", "30MiB/s", "--cache", "1MiB"];
@@ -165,14 +151,14 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
                 })
             })
             .collect();
-        // At any moment, once each of the first three has something to lose; fio may not have come so far.
+        // At any moment, once each of the first three has durable data; fio may need longer.
         let begun = Instant::now();
         while steps.iter().take(3).any(|s| s.load(SeqCst) == 0) {
             assert!(begun.elapsed() < Duration::from_secs(60), "nothing goes on");
             assert!(threads.iter().any(|t| !t.is_finished()), "everything ended by itself");
             std::thread::sleep(Duration::from_millis(2));
         }
-        // What these read is little: something to be under way with.
+        // The workloads read little, so this gives the server something to move.
         let asked = replicas.then(|| {
             let mut mib = |most: u64| format!("{}MiB", numbers.below(most));
             let (range, near) = (format!("{}+12MiB", mib(100)), mib(140));
@@ -183,8 +169,8 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
                 .args(["--range", &range, "--near", &near]);
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         });
-        // Every second kill comes after something was moved, whenever that is: clients that never rest are spared for seconds.
-        // The wait is the last step before the kill: a replica that stands may soon be given up for a client.
+        // Every second kill waits for a move: the server spares busy clients for seconds. The wait
+        // is the last step before the kill, because a replica may soon be given up for a client.
         std::thread::sleep(Duration::from_millis(numbers.below(1500)));
         let begun = Instant::now();
         while kill % 2 == 0 && !has_moved(&image, replicas) {
@@ -217,7 +203,7 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
 
         server = start();
         device = Loop::attach(&volume, &["--direct-io=on"]);
-        // Recovers the journal; read through the volume, which is what it learns from.
+        // Recovers the journal. The server learns from these reads.
         let mount = Mount::new(device.device(), &root, options);
         for workload in &mut workloads {
             workload.check(&format!("{} {mode}, seed {seed}, kill {kill}", kind.name));
@@ -242,7 +228,7 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
                 ]);
             }
             let said = String::from_utf8_lossy(&checked.stdout).into_owned();
-            // In write-through home is complete at every moment: is it the one that is wrong?
+            // In write-through home is always complete: is home wrong?
             let bare = attempt(with(kind.check, image.to_str().unwrap()));
             let bare = String::from_utf8_lossy(&bare.stdout).into_owned();
             panic!("{} {mode}, kill {kill}: {said}\nhome by itself: {bare}", kind.name);
@@ -251,7 +237,7 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
     device.detach();
     let counts = server.stop();
     moved += counts["moved_bytes"].as_u64().unwrap();
-    // Everything home: the bare disk is a whole file system.
+    // Everything is at home: the bare disk is a complete file system.
     assert!(!replicas || stained > 0, "no replica stood at any kill");
     let detach = seekless()
         .args(["volume", "detach"])
@@ -277,7 +263,7 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
         kills(),
         seekless_block::Bytes(moved),
     );
-    // Two kills may both come early.
+    // Both of two kills may come early.
     let least = if kills() < 20 { 0 } else { 1 << 20 };
     assert!(moved > least, "hardly anything was moved: {moved}");
     assert!(rounds_moved > 0, "nothing was moved before any kill");

@@ -1,6 +1,6 @@
-//! `seekless serve` as a person runs it: a process, its mounts, sockets and exit codes, with real file
-//! systems and other people's NBD programs on top, while it learns and re-lays under them. What a host
-//! cannot run is skipped aloud. Everything made is taken away again, also when a test fails.
+//! `seekless serve` as a user runs it: a process, its mounts, sockets and exit codes, with real
+//! file systems and other NBD programs, while it learns and moves data. Tests that a host cannot
+//! run say so. Everything is removed again, also after a failure.
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 

@@ -1,4 +1,5 @@
-//! The life of the mount: it is gone when the server is, however that ends, and never under its users.
+//! The life of the mount: it is gone when the server is, however that ends, and never under its
+//! users.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -1,6 +1,6 @@
 //! `seekless serve --observe`: what two threads read in turns is learned as two sequences where the kernel's
-//! trace tells who asks, and as one where nobody does; nothing is counted twice. What was learned is read from
-//! the `--state` file.
+//! trace tells who asks, and as one where nobody does; nothing is counted twice. What was learned
+//! is read from the `--state` file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -111,8 +111,8 @@ impl Case {
     }
 }
 
-/// What is learned of two threads, as the vertices of their places and the order that a plan gives these:
-/// for each copy of such a place, whose it is.
+/// What is learned of two threads, as the vertices of their places and the order that a plan gives
+/// these: for each copy of such a place, whose it is.
 fn learn(observes: bool) -> (Vec<Vertex>, Vec<usize>, String) {
     let case = Case::start(observes);
     let disk = case.attach(&[]);
@@ -264,7 +264,8 @@ fn another_disk_under_the_same_number_is_not_learned_from() {
         attempt(args).status.success()
     };
     assert!(read("7"));
-    // Before the server looks whether its device is there; or another was quicker to get the number.
+    // Before the server looks whether its device is there; or another was quicker to get the
+    // number.
     disk.detach();
     let again = attempt(["losetup".as_ref(), name.as_ref(), other.as_os_str()]);
     let attached = again.status.success().then(|| Attached(name.clone()));

@@ -1,5 +1,5 @@
-//! Other people's NBD programs: what fio writes it finds again, and what one program writes another reads,
-//! while the server learns.
+//! Other people's NBD programs: what fio writes it finds again, and what one program writes another
+//! reads, while the server learns.
 
 use crate::host::{self, Server, run};
 use crate::need;

@@ -1,5 +1,5 @@
-//! From a disk in use to advice: a real file system at work is recorded, and every command that reads the
-//! recording takes it and counts the same requests.
+//! From a disk in use to advice: a real file system at work is recorded, and every command that
+//! reads the recording takes it and counts the same requests.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Replicas in the free space of file systems that are used (FS2): ext4 and XFS on a volume that discards, aged by creating and
-//! deleting files at 60 to 98% full, in lockstep with two twins on bare disks. Every byte is compared, and what `df` says and
-//! where space ends is the same to the block, wherever the bare twins agree with each other. SEEKLESS_ROUNDS=20 makes a long run
-//! of it.
+//! Replicas in the free space of file systems in use (FS2): ext4 and XFS on a volume that discards,
+//! filled and emptied between 60 and 98%, in step with two twins on bare disks. Every byte is
+//! compared. `df` and the end of space must be the same to the block wherever the bare twins agree.
+//! SEEKLESS_ROUNDS=20 makes a long run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use seekless_serve::Address;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless};
+use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with};
 use crate::need;
 
 struct Kind {
@@ -27,15 +27,15 @@ struct Kind {
     check: &'static [&'static str],
     check_file: &'static [&'static str],
     mount: &'static str,
-    /// Free space is told by `fstrim` every so many steps; 0 where the mount option does it.
+    /// Steps from one `fstrim` to the next; 0 if the mount option discards.
     trim_every: u64,
 }
 
 const EXT4: Kind = Kind {
     name: "ext4",
-    // More than one region of the planner's, of 128 MiB.
+    // More than one region of the planner (128 MiB).
     size: 192 << 20,
-    // Which blocks are taken depends on nothing but what is done.
+    // Allocation depends only on the operations.
     make: &[
         "mkfs.ext4",
         "-q",
@@ -45,8 +45,8 @@ const EXT4: Kind = Kind {
     ],
     check: &["e2fsck", "-fn"],
     check_file: &["e2fsck", "-fn"],
-    // Not `discard`: while ext4 discards, beside everything else, it keeps the free extents to itself, and bare twins lay
-    // out their files differently, by how fast that went.
+    // Not `discard`: ext4 keeps free extents to itself while it discards, so that the layout of the
+    // bare twins would depend on the speed of that.
     mount: "noatime",
     trim_every: 16,
 };
@@ -56,7 +56,7 @@ const XFS: Kind = Kind {
     make: &["mkfs.xfs", "-q", "-f", "-muuid=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a"],
     check: &["xfs_repair", "-n"],
     check_file: &["xfs_repair", "-n", "-f"],
-    // The twins have one name.
+    // The twins have the same name.
     mount: "noatime,discard,nouuid",
     trim_every: 0,
 };
@@ -75,10 +75,6 @@ fn xfs_ages_as_on_a_bare_disk() {
     ages(&XFS);
 }
 
-fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
-    command.iter().copied().chain([target]).collect()
-}
-
 /// Runs `seekless`; it must succeed.
 fn ours(args: &[&str]) -> String {
     let output = seekless().args(args).output().unwrap();
@@ -87,12 +83,7 @@ fn ours(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn status(image: &Path, rest: &[&str]) -> Value {
-    let image = image.to_str().unwrap();
-    serde_json::from_str(&ours(&[&["volume", "status", image, "--json"], rest].concat())).unwrap()
-}
-
-/// One volume of seekless's, two bare disks, and files that stand on all of them.
+/// A volume of seekless, two bare disks, and the same files on all of them.
 struct Twins {
     roots: [PathBuf; 3],
     files: BTreeMap<u64, (usize, u64)>,
@@ -101,17 +92,17 @@ struct Twins {
     scale: u64,
     trim_every: u64,
     numbers: Numbers,
-    /// How often they were held against each other, how often the bare ones were not the same, and how often ours was not what
-    /// both of them were.
+    /// Number of comparisons; how often the bare disks differed, and how often ours differed from
+    /// both.
     looks: u32,
     bare_differed: u32,
     ours_differed: u32,
 }
 
-/// What `Twins::fill` writes at last.
+/// Length of the last writes of `Twins::fill`.
 const PIECE: u64 = 4096;
 
-/// What `df` says.
+/// The answer of `df`.
 #[derive(Debug, PartialEq, Eq)]
 struct Df {
     blocks: u64,
@@ -137,7 +128,7 @@ impl Twins {
 
     fn create(&mut self) {
         let most = if self.numbers.below(8) == 0 { 900_000 } else { 90_000 } * self.scale;
-        // What is set aside for metadata is none of it.
+        // Space reserved for metadata is not available.
         let most = most.min(Df::of(&self.roots[1]).available << 10);
         let (file, len) = (self.next, 1 + self.numbers.below(most.max(1)) as usize);
         let seed = self.numbers.next();
@@ -147,7 +138,7 @@ impl Twins {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let mut file = File::create(path).unwrap();
             file.write_all(&Numbers::new(seed).bytes(len)).unwrap();
-            // Laid out now, by this thread: not when the kernel comes to it.
+            // Allocated now by this thread, not later by the kernel.
             file.sync_all().unwrap();
         }
         self.files.insert(file, (len, seed));
@@ -160,7 +151,7 @@ impl Twins {
         for root in &self.roots {
             let path = Self::path(root, file);
             fs::remove_file(&path).unwrap();
-            // Its blocks may be taken again once that is committed.
+            // Its blocks are free again once this is committed.
             File::open(path.parent().unwrap()).unwrap().sync_all().unwrap();
         }
     }
@@ -171,11 +162,11 @@ impl Twins {
         }
     }
 
-    /// Creates and deletes until they are so full.
+    /// Creates and deletes files until the disk is full to this share.
     fn age(&mut self, percent: u64) {
         let _here = OneProcessor::stay();
         for step in 0.. {
-            // At first, too: then each has all its bitmaps at hand, however long that took.
+            // Also at first: then all have their bitmaps in memory.
             if self.trim_every > 0 && step % self.trim_every == 0 {
                 self.trim();
             }
@@ -184,7 +175,7 @@ impl Twins {
             if full == percent {
                 return;
             }
-            // Three forwards, one back.
+            // Three steps forward, one back.
             if (full < percent) == (self.numbers.below(4) > 0) || self.files.len() < 3 {
                 if full < 98 {
                     self.create();
@@ -195,7 +186,7 @@ impl Twins {
         }
     }
 
-    /// The volume reads as it was written, and `df` says the same of all.
+    /// All files have their bytes, and `df` says the same of all.
     fn check(&mut self, when: &str) {
         for root in &self.roots {
             for (&file, &(len, seed)) in &self.files {
@@ -207,7 +198,7 @@ impl Twins {
         self.compare(when, 0);
     }
 
-    /// What `df` says, give or take so many bytes of free space, and two blocks.
+    /// Compares `df`: free space may differ by `more` bytes and two blocks.
     fn compare(&mut self, when: &str, more: u64) {
         let all = [0, 1, 2].map(|i| Df::of(&self.roots[i]));
         let fixed = |df: &Df| (df.blocks, df.files, df.unit);
@@ -217,8 +208,8 @@ impl Twins {
         self.same(&format!("{when}: df"), all.each_ref().map(|df| df.available * df.unit), most);
     }
 
-    /// Ours is what the bare disks are, all in bytes: by no more off than `most`, as they themselves may be, and most often
-    /// not at all.
+    /// Compares numbers of bytes. Ours may differ by at most `most`, as the bare disks may too, and
+    /// mostly not at all.
     fn same(&mut self, when: &str, [ours, bare, other]: [u64; 3], most: u64) {
         self.looks += 1;
         self.bare_differed += u32::from(bare != other);
@@ -230,14 +221,14 @@ impl Twins {
         assert!(off <= most, "{when}: ours {ours}, bare disks {bare} and {other}");
     }
 
-    /// Fills what is left with one file; how much went in.
+    /// Fills the rest with one file; returns its length.
     fn fill(root: &Path) -> u64 {
         let _here = OneProcessor::stay();
         let mut file = File::create(root.join("full")).unwrap();
         let bytes = Numbers::new(5).bytes(64 << 10);
         let piece = &bytes[..PIECE as usize];
         let mut written = 0;
-        // What is set aside for delayed allocation is given back once it is written.
+        // Space reserved for delayed allocation returns after a sync.
         for piece in [&bytes[..], piece, piece] {
             loop {
                 match file.write(piece) {
@@ -252,7 +243,8 @@ impl Twins {
     }
 }
 
-/// A file as a disk that says that it does not turn: ext4 asks, to lay out files, and a file of FUSE's says nothing else.
+/// A file as a disk that does not rotate: the layout of ext4 depends on this, and a file of FUSE
+/// says nothing else.
 fn attach(file: &Path, options: &[&str]) -> Loop {
     let device = Loop::attach(file, options);
     let name = device.device().trim_start_matches("/dev/");
@@ -260,7 +252,7 @@ fn attach(file: &Path, options: &[&str]) -> Loop {
     device
 }
 
-/// This thread on one processor, until it is dropped: ext4 lays out small files by the processor that writes them.
+/// Binds this thread to one processor until it is dropped: ext4 places small files by processor.
 struct OneProcessor(CpuSet);
 
 impl OneProcessor {
@@ -284,7 +276,7 @@ fn ages(kind: &Kind) {
     let rounds = host::rounds("SEEKLESS_ROUNDS", 3, 12);
     let seed = std::env::var("SEEKLESS_SEED").map_or(11, |n| n.parse().unwrap());
     eprintln!("SEEKLESS_SEED={seed}");
-    // In memory where that can be: a thousand commits to three disks wait for no other.
+    // In memory if possible, because of a thousand commits to three disks.
     let memory = tempfile::tempdir_in("/dev/shm");
     let dir = memory.or_else(|_| tempfile::tempdir()).unwrap();
     let path = |name: &str| dir.path().join(name);
@@ -295,7 +287,7 @@ fn ages(kind: &Kind) {
     let beside = ["--area", area.to_str().unwrap()];
     let at = ["--at", area.to_str().unwrap(), "--replicas", "25%"];
     ours(&[&["volume", "format", image.to_str().unwrap()][..], &at].concat());
-    // The rule that spends most.
+    // The policy that spends most.
     let rule = ["--policy", "fs2"];
     let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
     let args = [&beside[..], &args, &rule].concat();
@@ -338,10 +330,8 @@ fn ages(kind: &Kind) {
         let now = status(&image, &[]);
         suspended += u64::from(now["replicas"]["suspended"] == true);
         settle(&image);
-        if percent == 60 {
-            files_can_be_named(&image, &twins);
-        }
-        // Once more, from where replicas stand by now.
+        replicate_files(&image, &twins);
+        // Again, with the replicas that exist by now.
         mounts.into_iter().for_each(Mount::unmount);
         mounts = mount(&device);
         twins.check("again");
@@ -358,7 +348,7 @@ fn ages(kind: &Kind) {
         let count = |name: &str| now["replicas"][name].as_u64().unwrap();
         moved += now["moved_bytes"].as_u64().unwrap();
         yielded += count("yielded_bytes");
-        // A stop in order and another server: replicas persist.
+        // An orderly stop and another server: replicas persist.
         device.detach();
         settle(&image);
         let counts = server.stop();
@@ -389,7 +379,7 @@ fn ages(kind: &Kind) {
     assert!(moved > 4 << 20 && yielded > 1 << 20 && copy_reads > 0, "hardly anything happened");
     assert!(suspended > 0, "at 98% replication goes on");
 
-    // The end of it, in under ten seconds; the bare disk is whole.
+    // Detaching takes less than ten seconds; the bare disk is complete.
     let begun = Instant::now();
     ours(&[&["volume", "detach", image.to_str().unwrap()][..], &beside].concat());
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
@@ -413,25 +403,35 @@ fn ages(kind: &Kind) {
     assert!(ours * 3 <= looks, "of {looks} looks ours was another than both bare disks at {ours}");
 }
 
-/// The largest file is replicated beside another; a file elsewhere is not.
-fn files_can_be_named(image: &Path, twins: &Twins) {
-    let largest = twins.files.iter().max_by_key(|(_, (len, _))| *len);
-    let (&file, &(len, _)) = largest.unwrap();
-    let near = Twins::path(&twins.roots[0], *twins.files.keys().next().unwrap());
-    let name = Twins::path(&twins.roots[0], file);
-    let path = |p: &Path| p.to_str().unwrap().to_owned();
-    let (image, near) = (path(image), path(&near));
-    let args = ["volume", "replicate", &image, "--near", &near, "--json", "--file"];
-    let said = ours(&[&args[..], &[&path(&name)]].concat());
-    let said: Value = serde_json::from_str(&said).unwrap();
-    let asked = said["asked_bytes"].as_u64().unwrap();
-    assert!(asked >= len as u64 && asked < len as u64 + (64 << 10), "{len}: {said:#}");
-    let refused = seekless().args(args).arg(&image).output().unwrap();
+/// Asks for replicas of 8 MiB of files beside the first file: learned replicas depend on idle time
+/// of the host. They are in the order of the later reads, so that the head is near them then. A
+/// file on another file system is refused.
+fn replicate_files(image: &Path, twins: &Twins) {
+    if status(image, &[])["replicas"]["suspended"] == true {
+        return;
+    }
+    let path = |file: u64| Twins::path(&twins.roots[0], file).to_str().unwrap().to_owned();
+    let image = image.to_str().unwrap();
+    let near = path(*twins.files.keys().next().unwrap());
+    let mut args = vec!["volume", "replicate", image, "--near", &near, "--json"];
+    let (mut bytes, mut names) = (0, Vec::new());
+    for (&file, &(len, _)) in twins.files.iter().skip(1) {
+        if bytes < 8 << 20 {
+            bytes += len as u64;
+            names.push(format!("--file={}", path(file)));
+        }
+    }
+    let files: Vec<&str> = names.iter().map(String::as_str).collect();
+    let said: Value = serde_json::from_str(&ours(&[&args[..], &files].concat())).unwrap();
+    let (asked, most) = (said["asked_bytes"].as_u64().unwrap(), files.len() as u64 * (64 << 10));
+    assert!(asked >= bytes && asked < bytes + most, "{bytes} B: {said:#}");
+    args.extend(["--file", image]);
+    let refused = seekless().args(args).output().unwrap();
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && words.contains("not on this volume"), "{words}");
 }
 
-/// Waits until replicas that were asked for stand.
+/// Waits until requested replicas are written.
 fn settle(image: &Path) {
     let begun = Instant::now();
     while !status(image, &[])["moving_bytes"].is_null() {
@@ -495,7 +495,8 @@ impl Place {
         (server, Client::connect(&Address::Unix(socket)).unwrap())
     }
 
-    /// Served without a learner: 40 MiB discarded from 16 MiB on, and the first 8 MiB replicated there.
+    /// Served without a learner: 40 MiB are discarded from 16 MiB on, and replicas of the first 8
+    /// MiB are there.
     fn replicated(&self) -> (Server, Client) {
         self.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
         let (server, mut client) = self.serve(&["--policy", "vanilla", "--cache", "0"]);
@@ -523,7 +524,7 @@ fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes
     let place = Place::new();
     let before = fs::read(place.path("disk.img")).unwrap();
     let (server, mut client) = place.replicated();
-    // It stands there, side by side, and no client sees it.
+    // The replicas are there side by side, and no client sees them.
     let home = fs::read(place.path("disk.img")).unwrap();
     assert!(home[24 << 20..32 << 20] == before[..8 << 20], "it stands elsewhere");
     assert!(client.read(16 << 20, 16 << 20).unwrap().iter().all(|&b| b == 0));
@@ -533,13 +534,13 @@ fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes
     // The head is near the replicas by now.
     client.write(41 << 20, &[1; 4096]).unwrap();
     assert!(client.read(3 << 19, 64 << 10).unwrap() == before[3 << 19..(3 << 19) + (64 << 10)]);
-    // The client takes a place, in part, and another replica's home.
+    // The client writes to part of a place, and to the home of another replica.
     client.write((25 << 20) + 512, &[7; 512]).unwrap();
     let page = client.read(25 << 20, 4096).unwrap();
     assert!(page[512..1024] == [7; 512] && page[..512] == [0; 512] && page[1024..] == [0; 3072]);
     client.write(2 << 20, &[9; 4096]).unwrap();
     assert!(client.read(2 << 20, 4096).unwrap() == [9; 4096]);
-    // Zeroes that keep their space are data; those that do not are as good as discarded.
+    // Zeroes that keep their space are data; others count as discarded.
     let free = |place: &Place| place.status(&[])["replicas"]["free_bytes"].as_u64().unwrap();
     let then = free(&place);
     client.write_zeroes(4 << 20, 1 << 20, CommandFlags::NONE).unwrap();
@@ -552,7 +553,7 @@ fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes
     );
     let counts = server.stop();
     assert!(counts["copy_reads"].as_u64().unwrap() > 0, "{counts:#}");
-    // Of what is in discarded pages the bare disk tells nothing until it is left alone.
+    // The contents of discarded pages are not known before the detach.
     place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
     let home = fs::read(place.path("disk.img")).unwrap();
     let mut expected = before;
@@ -598,7 +599,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     .unwrap();
     assert_eq!((&dump["free"], &dump["stained"]), (&(40 << 11).into(), &(8 << 11).into()));
     place.refused(&["volume", "resize", "disk.img", "--area", "disk.area"], &["not drained"]);
-    // Read as it would be, and nothing is written.
+    // Read as with its area; writes nothing.
     let socket = place.path("rescue.sock");
     let mut command = seekless();
     command.args(["volume", "rescue", "disk.img", "--area", "disk.area", "--nbd"]);
@@ -613,7 +614,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     assert!(held().0 == was.0 && held().1.unwrap() == was.1.unwrap(), "rescuing wrote something");
     place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
 
-    // Proven, and used; drained and at work again under a client.
+    // Proven and used, drained, and in use again by a client.
     let (server, mut client) = place.serve(&["--policy", "vanilla", "--cache", "0"]);
     let begun = Instant::now();
     while place.status(&[])["in_doubt_bytes"] != 0 {
@@ -652,7 +653,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
         (&(40 << 20).into(), &0.into())
     );
 
-    // A damaged free map is no reason to guess.
+    // A damaged free map is not replaced by a guess.
     let (server, mut client) = place.serve(&["--policy", "vanilla"]);
     client.trim(16 << 20, 1 << 20).unwrap();
     drop(client);
@@ -688,7 +689,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     let place = Place::new();
     let (mut server, client) = place.replicated();
     drop(client);
-    // Drained while it is served, the guard is down; then it is killed.
+    // After a drain the guard is down; then the server is killed.
     place.run(&["volume", "drain", "disk.img"]);
     assert!(place.status(&[])["replicas"]["free_bytes"].as_u64().unwrap() >= 40 << 20);
     server.signal(Signal::KILL);
@@ -702,7 +703,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     client.trim(40 << 20, 8 << 20).unwrap();
     drop(client);
     server.stop();
-    // The same after an end in order; and mending does not make it believed.
+    // The same after an orderly end; a repair does not prove home.
     place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
     disk.write_all_at(&[7; 8192], 41 << 20).unwrap();
     place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
@@ -745,7 +746,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     let said = ours(&["volume", "replicate", name, "--range", "0+8MiB", "--near", &near, "--json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["standing_bytes"], 8 * MIB, "{said:#}");
-    // Side by side, but for the area between them.
+    // Side by side, except for the area between them.
     let raw = || fs::read(&image).unwrap();
     let home = raw();
     let behind = (data.len() >> 12..).zip(home[data.len()..].chunks(4096));
@@ -766,14 +767,14 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(status(&image, &[])["copied_bytes"], 8 * MIB);
-    // The head is near them: they are read, on both sides; and the client sees none of them.
+    // The head is near them: reads use them on both sides, and the client does not see them.
     client.write(first + 8 * MIB, &[1; 4096]).unwrap();
     for at in (0..8).rev().map(|mib| mib * MIB + MIB / 2) {
         let found = client.read(at, 64 << 10).unwrap();
         assert!(found == data[at as usize..][..64 << 10], "at {at}");
     }
     assert!(client.read(first, 8 << 20).unwrap().iter().all(|&b| b == 0));
-    // The client takes a page on each side.
+    // The client writes to a page on each side.
     for page in [first + 4096, first + 8 * MIB - 4096] {
         client.write(page, &[6; 4096]).unwrap();
     }
@@ -788,7 +789,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
         let expected = if taken { [6; 4096] } else { [0; 4096] };
         assert!(home[place << 12..][..4096] == expected, "page {i} of the replicas' places");
     }
-    // The first MiB is ours: it names the area.
+    // The first MiB belongs to seekless: it names the area.
     assert!(home[1 << 20..][..data.len()] == data);
 }
 
@@ -801,7 +802,7 @@ fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
     place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "8GiB"]);
     let (server, mut client) = place.serve(&["--policy", "vanilla"]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    // As fstrim does, in pieces that the kernel asks for.
+    // As fstrim does, in the pieces of the kernel.
     for gib in 1..4096 {
         client.trim(gib << 30, 1 << 30).unwrap();
     }

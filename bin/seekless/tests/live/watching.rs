@@ -1,5 +1,5 @@
-//! What is shown of a running server: the metrics as Prometheus' own parser reads them, the shadow of the
-//! vanilla system against the disk that served, and `seekless top`.
+//! What is shown of a running server: the metrics as Prometheus' own parser reads them, the shadow
+//! of the vanilla system against the disk that served, and `seekless top`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -118,8 +118,8 @@ fn with_no_copy_the_shadow_is_the_disk_itself() {
 
 #[test]
 fn what_was_learned_is_seen_to_pay_and_the_words_say_why() {
-    // RAM for 32 pages: groups of 12 come round after 96, so that vanilla finds none of them there; with
-    // copies, one read brings in most of a group.
+    // RAM for 32 pages: groups of 12 come round after 96, so that vanilla finds none of them there;
+    // with copies, one read brings in most of a group.
     let little = ["--cache", "128KiB", "--read-ahead", "0"];
     let mut watched = Watched::new(&[&DISK[..], &little].concat());
     watched.read_groups(40);

@@ -1,5 +1,6 @@
-//! What runs on a file system while its server is killed, and what must be there afterwards: files, a repository of git,
-//! a file that is written in place, and fio. Each puts down what was made durable; each can tell what it finds later.
+//! What runs on a file system while its server is killed, and what must be there afterwards: files,
+//! a repository of git, a file that is written in place, and fio. Each puts down what was made
+//! durable; each can tell what it finds later.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -14,7 +15,8 @@ use crate::host::{Numbers, attempt, run};
 pub(crate) trait Workload: Send {
     /// Does one more piece of work and makes it durable.
     fn step(&mut self) -> io::Result<()>;
-    /// Holds what is found against what was made durable; where something is not as it must be, panics.
+    /// Holds what is found against what was made durable; where something is not as it must be,
+    /// panics.
     fn check(&mut self, after: &str);
     /// What it is, and how much was made durable so far.
     fn count(&self) -> String;
@@ -48,8 +50,8 @@ impl Workload for Files {
         file.sync_all()?;
         fs::rename(self.root.join("new"), self.root.join(self.durable.to_string()))?;
         File::open(&self.root)?.sync_all()?;
-        // XFS calls a directory durable whose changes it has just thrown away because its disk is gone; of a file it
-        // says so.
+        // XFS calls a directory durable whose changes it has just thrown away because its disk is
+        // gone; of a file it says so.
         file.sync_all()?;
         self.durable += 1;
         if let Some(old) = self.durable.checked_sub(KEPT + 1) {
@@ -75,8 +77,8 @@ impl Workload for Files {
     }
 }
 
-/// A file of blocks that are overwritten in place, some of them made durable: each sector says which block, which
-/// writing and which sector it is, with bytes that follow from that.
+/// A file of blocks that are overwritten in place, some of them made durable: each sector says
+/// which block, which writing and which sector it is, with bytes that follow from that.
 pub(crate) struct Blocks {
     path: PathBuf,
     numbers: Numbers,
@@ -289,7 +291,8 @@ impl Workload for Git {
     }
 }
 
-/// fio, which verifies what it writes while it runs. What it says is wrong counts, not that its disk went.
+/// fio, which verifies what it writes while it runs. What it says is wrong counts, not that its
+/// disk went.
 pub(crate) struct Fio {
     path: PathBuf,
     runs: u64,

@@ -210,7 +210,8 @@ fn text_busy(c: &mut Case<'_>) {
     let told = run.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO));
     c.err("running what is open for writing", told, &[Errno::TXTBSY]);
     drop(writer);
-    // Another test's child, forked a moment ago, may still have a copy of the descriptor until it executes.
+    // Another test's child, forked a moment ago, may still have a copy of the descriptor until it
+    // executes.
     let child = (0..200).find_map(|_| {
         let child = Command::new(&program).arg("60").stdin(Stdio::null()).spawn();
         child.map_err(|_| std::thread::sleep(std::time::Duration::from_millis(10))).ok()

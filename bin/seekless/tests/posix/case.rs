@@ -1,4 +1,5 @@
-//! How a check says what it expects, so that the same check can be run in two places and the two be held against each other.
+//! How a check says what it expects, so that the same check can be run in two places and the two be
+//! held against each other.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -225,8 +226,8 @@ pub(crate) fn open(path: &Path, flags: OFlags, mode: u32) -> Result<File, Errno>
     rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode)).map(File::from)
 }
 
-/// Waits until the clock that the kernel stamps inodes with has moved on twice, as a stamp may be ahead of it by less than one
-/// step: a time taken afterwards is a later one.
+/// Waits until the clock that the kernel stamps inodes with has moved on twice, as a stamp may be
+/// ahead of it by less than one step: a time taken afterwards is a later one.
 pub(crate) fn later() {
     use rustix::time::{ClockId, clock_gettime};
     for _ in 0..2 {

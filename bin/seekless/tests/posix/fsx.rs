@@ -1,6 +1,7 @@
-//! Random work on files of which a model in RAM knows every byte, after fsx (Apple, then FreeBSD and LTP): reads, writes, cuts,
-//! mappings, holes, syncs, closing and opening, from several threads and processes at once, while files are moved between the two
-//! modules beneath. SEEKLESS_FSX=N makes N operations of each; SEEKLESS_SEED repeats a run.
+//! Random work on files of which a model in RAM knows every byte, after fsx (Apple, then FreeBSD
+//! and LTP): reads, writes, cuts, mappings, holes, syncs, closing and opening, from several threads
+//! and processes at once, while files are moved between the two modules beneath. SEEKLESS_FSX=N
+//! makes N operations of each; SEEKLESS_SEED repeats a run.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -14,7 +14,8 @@ use tempfile::TempDir;
 use crate::case::{chmod, difference};
 use crate::host::{self, Numbers, seekless};
 
-/// A mount that moves every small file that was ever read into the group store, each by itself, and does so often.
+/// A mount that moves every small file that was ever read into the group store, each by itself, and
+/// does so often.
 pub(crate) const RESTLESS: &[&str] = &[
     "--least", "1", "--most", "1", "--window", "1", "--needed", "1", "--every", "300", "--idle",
     "none",
@@ -25,7 +26,8 @@ pub(crate) fn shuffle(root: &Path) -> bool {
     rustix::fs::setxattr(root, "trusted.seekless.do", b"shuffle", XattrFlags::empty()).is_ok()
 }
 
-/// Does this while the mount at `root` shuffles all the time and has something to move; how many shuffles there were besides.
+/// Does this while the mount at `root` shuffles all the time and has something to move; how many
+/// shuffles there were besides.
 pub(crate) fn shuffling<T>(root: &Path, act: impl FnOnce() -> T) -> (T, u64) {
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {

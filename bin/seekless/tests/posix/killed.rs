@@ -1,6 +1,7 @@
-//! The mount's server is killed at any moment, with files being written, synced, removed and moved: each file that was synced is
-//! whole, as it was then or newer, and in exactly one of the two places. The page cache outlives a server: this is no power cut;
-//! those are enumerated in `seekless-store`. SEEKLESS_KILLS=50 makes a long run of it.
+//! The mount's server is killed at any moment, with files being written, synced, removed and moved:
+//! each file that was synced is whole, as it was then or newer, and in exactly one of the two
+//! places. The page cache outlives a server: this is no power cut; those are enumerated in
+//! `seekless-store`. SEEKLESS_KILLS=50 makes a long run of it.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -33,7 +34,8 @@ const fn mode_of(version: u64) -> u32 {
     0o600 + (version % 0o100) as u32
 }
 
-/// What is known of a file: its newest version that is synced, and the newest that was begun. 0: there is none.
+/// What is known of a file: its newest version that is synced, and the newest that was begun. 0:
+/// there is none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     synced: u64,
@@ -48,7 +50,8 @@ fn renew(dir: &Path, file: u64, known: &Mutex<Known>, way: u64) -> std::io::Resu
         known.begun
     };
     let (path, bytes) = (dir.join(format!("file{file}")), content(file, version));
-    // In place there would be moments at which it is neither: only a new file, renamed, is always whole.
+    // In place there would be moments at which it is neither: only a new file, renamed, is always
+    // whole.
     let fresh = dir.join(format!("new{file}"));
     let mut f = File::create(&fresh)?;
     f.write_all(&bytes)?;
@@ -136,7 +139,8 @@ fn look_at_logs(dir: &Path, logged: &[AtomicU64], when: &str) {
         let synced = logged.load(SeqCst) as usize;
         let bytes = fs::read(dir.join(format!("log{writer}"))).unwrap_or_default();
         let wanted: Vec<u8> = (0..=synced as u64).flat_map(|n| record(writer, n)).collect();
-        // The one record that was under way is there in part, or as zeroes where only its length is.
+        // The one record that was under way is there in part, or as zeroes where only its length
+        // is.
         let whole = bytes.get(..synced * 48) == Some(&wanted[..synced * 48]);
         assert!(
             whole && bytes.len() <= wanted.len(),
@@ -146,8 +150,8 @@ fn look_at_logs(dir: &Path, logged: &[AtomicU64], when: &str) {
     }
 }
 
-/// Beneath, what a mount has settled: a file has bytes, or a marker with an entry of the store, and never both. How many have
-/// a marker.
+/// Beneath, what a mount has settled: a file has bytes, or a marker with an entry of the store, and
+/// never both. How many have a marker.
 fn in_one_place(ground: &Ground, when: &str) -> u64 {
     let mut marked = 0;
     for entry in fs::read_dir(ground.path("beneath")).unwrap() {

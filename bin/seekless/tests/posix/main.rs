@@ -1,5 +1,6 @@
-//! Is `seekless files mount` a file system like the one beneath it? Every check runs on a plain directory first and on a mount
-//! over its like then: what fails on the mount alone is a fault of the mount. What a host cannot run is skipped aloud.
+//! Is `seekless files mount` a file system like the one beneath it? Every check runs on a plain
+//! directory first and on a mount over its like then: what fails on the mount alone is a fault of
+//! the mount. What a host cannot run is skipped aloud.
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 

@@ -1,5 +1,5 @@
-//! A file that moves between the two modules is the same file: what clients see of it before and afterwards, what they hold open
-//! meanwhile, and programs that run from it.
+//! A file that moves between the two modules is the same file: what clients see of it before and
+//! afterwards, what they hold open meanwhile, and programs that run from it.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -32,7 +32,8 @@ fn seen(path: &Path) -> (Facts, Vec<u8>) {
     (Facts { blocks: 0, atime: 0, ..facts(path) }, names)
 }
 
-/// Reads and shuffles until so many files are in groups: the kernel tells that a file was closed, or a program's end, a little after it was.
+/// Reads and shuffles until so many files are in groups: the kernel tells that a file was closed,
+/// or a program's end, a little after it was.
 fn until_grouped(ground: &Ground, read: Option<&Path>, enough: impl Fn(u64) -> bool) {
     let begun = Instant::now();
     while !enough(ground.state()["grouped_files"].as_u64().unwrap()) {

@@ -514,7 +514,8 @@ fn changing_directories(c: &mut Case<'_>) {
     let make = |i: u32| File::create(dir.join(format!("{i:05}"))).map(|_| ());
     let stay: Vec<u32> = (0..600).filter(|i| i % 2 == 0).collect();
     c.ok("making entries", (0..600).try_for_each(make));
-    // While it is read, every other entry is removed and new ones appear: those that stay are seen, and seen once.
+    // While it is read, every other entry is removed and new ones appear: those that stay are seen,
+    // and seen once.
     let mut seen: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     let Some(stream) = c.ok("reading", fs::read_dir(&dir)) else { return };
     for (n, entry) in (0u32..).zip(stream.flatten()) {

@@ -1,5 +1,5 @@
-//! Other people's programs on the mount: CPython's own tests of files, SQLite, pjdfstest and stress-ng where they are. What fails
-//! on a plain directory as well is not the mount's fault.
+//! Other people's programs on the mount: CPython's own tests of files, SQLite, pjdfstest and
+//! stress-ng where they are. What fails on a plain directory as well is not the mount's fault.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -138,7 +138,8 @@ fn sqlite(path: &Path, script: &str) -> String {
     run(["sqlite3", "-batch", "-cmd", ".timeout 20000", text(path), script])
 }
 
-/// Databases in every journal mode, written by several processes, one of which is killed, while files move.
+/// Databases in every journal mode, written by several processes, one of which is killed, while
+/// files move.
 fn databases(ground: &Ground) {
     let root = ground.root();
     for mode in ["DELETE", "TRUNCATE", "PERSIST", "WAL"] {
@@ -253,7 +254,8 @@ posix_fadvise = 1
 copy_file_range = 3
 ";
 
-/// Another fsx than ours (`fsx.rs`), by somebody else. SEEKLESS_FSX=N: N operations on each of three files.
+/// Another fsx than ours (`fsx.rs`), by somebody else. SEEKLESS_FSX=N: N operations on each of
+/// three files.
 #[test]
 fn fsx_reads_what_it_wrote() {
     let program = host::program("fsx");
@@ -295,7 +297,8 @@ fn fsx_reads_what_it_wrote() {
     assert!(came > Some(10), "{came:?} files moved");
 }
 
-/// Of stress-ng's class `filesystem`, those that say something about the mount in a second; the first ones in the short form.
+/// Of stress-ng's class `filesystem`, those that say something about the mount in a second; the
+/// first ones in the short form.
 const STRESSORS: &[&str] = &[
     "rename",
     "link",
@@ -321,7 +324,8 @@ const STRESSORS: &[&str] = &[
 ];
 const STRESSORS_SHORT: usize = 6;
 
-/// How stress-ng ends with its files below a directory, stressor by stressor, or the whole class one after the other.
+/// How stress-ng ends with its files below a directory, stressor by stressor, or the whole class
+/// one after the other.
 fn stress(root: &Path, stressor: Option<&str>, seconds: &str) -> Result<(), String> {
     let mut args = vec!["--verify", "--timeout", seconds, "--temp-path", text(root)];
     let amount = stressor.map(|s| format!("--{s}"));
@@ -364,7 +368,8 @@ fn stress_ng_verifies() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Small files by the thousand: all are there, before and after they were moved, and mounting does not read them.
+/// Small files by the thousand: all are there, before and after they were moved, and mounting does
+/// not read them.
 #[test]
 fn many_small_files() {
     need!("small files", Ground::missing());

@@ -202,7 +202,8 @@ fn ownership(c: &mut Case<'_>) {
         let facts = c.stat(&dir.join(name));
         c.is(&format!("owner and group of {name}"), (facts.uid, facts.gid), (ALICE.uid, ALICE.gid));
     }
-    // With the set-group bit, a file that is made by who is not of the group does not keep that bit.
+    // With the set-group bit, a file that is made by who is not of the group does not keep that
+    // bit.
     c.ok("chown", std::os::unix::fs::chown(&dir, None, Some(4_321)));
     c.ok("chmod", chmod(&dir, 0o2777));
     let made =

@@ -1,7 +1,8 @@
-//! As [`crate::twin`] has it for names, but with open descriptors, mappings, locks, watches, ACLs, directory streams and clients who are
-//! not root: whatever a client can ask is asked of a plain directory and of the mount, each answer must be the same, and so must what
-//! is left. Where the two cannot be alike for a reason that docs/believing/groups.md gives, the operation says so below.
-//! SEEKLESS_STRICT=N: N operations; SEEKLESS_SEED repeats a run.
+//! As [`crate::twin`] has it for names, but with open descriptors, mappings, locks, watches, ACLs,
+//! directory streams and clients who are not root: whatever a client can ask is asked of a plain
+//! directory and of the mount, each answer must be the same, and so must what is left. Where the
+//! two cannot be alike for a reason that docs/believing/groups.md gives, the operation says so
+//! below. SEEKLESS_STRICT=N: N operations; SEEKLESS_SEED repeats a run.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -148,7 +149,8 @@ impl Side {
         (first..first + SLOTS).map(|i| i % SLOTS).find(|i| self.slots[*i].is_some())
     }
 
-    /// What the directory's watch has seen, in order, but for what comes twice: the kernel may or may not merge that.
+    /// What the directory's watch has seen, in order, but for what comes twice: the kernel may or
+    /// may not merge that.
     fn events(&self) -> Vec<String> {
         let mut room = [MaybeUninit::uninit(); 8192];
         let mut events = inotify::Reader::new(&self.watch, &mut room);
@@ -168,8 +170,8 @@ impl Side {
         let (one, two) = (self.root.join(&first), self.root.join(&second));
         let (some, bits) = (numbers.below(1 << 16), (numbers.below(0o10000)) as u32);
         let (at, slot) = (place(numbers), numbers.below(SLOTS as u64) as usize);
-        // Of a file that its group may not execute the kernel leaves the set-group bit to FUSE's servers, and does not
-        // tell them who writes.
+        // Of a file that its group may not execute the kernel leaves the set-group bit to FUSE's
+        // servers, and does not tell them who writes.
         let bits = bits | ((bits & 0o2000) >> 7);
         let mode = Mode::from_raw_mode(bits);
         let held = &self.slots[slot];
@@ -299,7 +301,8 @@ impl Side {
         kind: u64,
         (at, len, some): (u64, u64, u64),
     ) -> Answer {
-        // Where a directory's stream may be set, and whether a fifo's times move when it is used, is not the same.
+        // Where a directory's stream may be set, and whether a fifo's times move when it is used,
+        // is not the same.
         let is = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
         if is != FileType::RegularFile && matches!(kind, 1..=16 | 23 | 25) {
             return Ok(String::new());
@@ -351,7 +354,8 @@ impl Side {
                 let data = hole.and_then(|h| rustix::fs::seek(&file, SeekFrom::Data(h)));
                 if let (Ok(hole), Ok(data)) = (hole, data) {
                     let mut bytes = vec![0; (data - hole).min(1 << 20) as usize];
-                    // Which of the two has a hole may differ; one open for writing alone shows it to nobody.
+                    // Which of the two has a hole may differ; one open for writing alone shows it
+                    // to nobody.
                     let n = match rustix::io::pread(&file, &mut bytes[..], hole) {
                         Err(Errno::BADF) => 0,
                         read => read?,
@@ -397,7 +401,8 @@ impl Side {
                 unit(rustix::fs::fchmod(&file, Mode::from_raw_mode(bits)))
             }
             22 => unit(rustix::fs::futimens(&file, &long_ago(some))),
-            // As somebody who is not root: rights of the file's owner that it carries go when it is written.
+            // As somebody who is not root: rights of the file's owner that it carries go when it is
+            // written.
             23 => ALICE.does(|| rustix::io::pwrite(&file, &[1; 100], at).map(|n| n.to_string())),
             24 => match &self.map {
                 Some((map, len, mapped, _)) => {
@@ -414,7 +419,8 @@ impl Side {
                 let n = fill(&file, &mut all).map_err(|e| word(&e))?;
                 Ok(sum(&all[..n]))
             }
-            // Its times are set at once: when they move is not the same, and docs/believing/groups.md says so.
+            // Its times are set at once: when they move is not the same, and
+            // docs/believing/groups.md says so.
             26 => match &self.map {
                 Some((map, len, mapped, true)) => {
                     let len = (*len).min(rustix::fs::fstat(mapped)?.st_size as usize);
@@ -430,7 +436,8 @@ impl Side {
     }
 }
 
-/// What is the same on any file system: sizes of directories, blocks and the numbers of inodes are not.
+/// What is the same on any file system: sizes of directories, blocks and the numbers of inodes are
+/// not.
 fn told(facts: Facts) -> String {
     let Facts { mode, uid, gid, nlink, size, rdev, mtime, .. } = facts;
     let size = if FileType::from_raw_mode(mode) == FileType::Directory { 0 } else { size };

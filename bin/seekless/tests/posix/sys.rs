@@ -1,4 +1,5 @@
-//! What neither the standard library nor `rustix` does without unsafe code: a shared mapping of a file, and truncate(2) by name.
+//! What neither the standard library nor `rustix` does without unsafe code: a shared mapping of a
+//! file, and truncate(2) by name.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,7 +11,8 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, MsyncFlags, ProtFlags, mmap, mprotect, msync, munmap};
 
-/// A mapping of the first bytes of a file. Bytes are copied in and out: another process may change them at any time.
+/// A mapping of the first bytes of a file. Bytes are copied in and out: another process may change
+/// them at any time.
 #[derive(Debug)]
 pub(crate) struct Map {
     at: NonNull<u8>,
@@ -35,7 +37,8 @@ impl Map {
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) {
         assert!(offset + into.len() <= self.len);
         for (i, byte) in into.iter_mut().enumerate() {
-            // SAFETY: within the mapping, which lives as long as `self`; volatile, because others write there.
+            // SAFETY: within the mapping, which lives as long as `self`; volatile, because others
+            // write there.
             *byte = unsafe { self.at.add(offset + i).read_volatile() };
         }
     }

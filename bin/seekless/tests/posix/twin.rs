@@ -1,5 +1,6 @@
-//! Two directories that are done the same to, one of them through the mount: each answer must be the same, and so must what is
-//! left in the end. Random operations on few names, so that they meet; SEEKLESS_SEED repeats a run.
+//! Two directories that are done the same to, one of them through the mount: each answer must be
+//! the same, and so must what is left in the end. Random operations on few names, so that they
+//! meet; SEEKLESS_SEED repeats a run.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};

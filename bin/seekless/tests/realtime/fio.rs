@@ -1,6 +1,6 @@
-//! fio on an emulated disk beside the model: the requests that fio says it made are played on the model alone,
-//! as many at a time, each as long after an answer as this host takes for one request. That time is measured
-//! on the same disk a million times faster, through the same front end.
+//! fio on an emulated disk beside the model: the requests that fio says it made are played on the
+//! model alone, as many at a time, each as long after an answer as this host takes for one request.
+//! That time is measured on the same disk a million times faster, through the same front end.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,8 @@ const PLAIN: [Workload; 4] = [
     ("read", 65_536, 1, 300),
     ("read", 65_536, 16, 300),
 ];
-/// Reads in order, which is where a buffer matters; the fast ones more often, lest three be the hundredth part.
+/// Reads in order, which is where a buffer matters; the fast ones more often, lest three be the
+/// hundredth part.
 const BUFFERED: [Workload; 2] = [("read", 65_536, 1, 1200), ("read", 65_536, 16, 300)];
 
 /// How fio reaches the disk.
@@ -76,8 +77,8 @@ impl Emulated {
         Self { dir, server: Some(server), device }
     }
 
-    /// Runs fio; for each request where it was and how long it took in milliseconds, and the mean time from
-    /// one end to the next.
+    /// Runs fio; for each request where it was and how long it took in milliseconds, and the mean
+    /// time from one end to the next.
     fn fio(&self, (rw, bytes, depth, count): Workload) -> Run {
         let log = self.dir.path().join("log");
         let target = match &self.device {
@@ -121,7 +122,8 @@ struct Run {
 }
 
 impl Run {
-    /// Lines of fio's log: milliseconds since the start, nanoseconds taken, direction, bytes, offset.
+    /// Lines of fio's log: milliseconds since the start, nanoseconds taken, direction, bytes,
+    /// offset.
     fn read(log: &PathBuf, count: usize) -> Self {
         let text = std::fs::read_to_string(log).unwrap();
         let lines: Vec<Vec<u64>> =
@@ -167,8 +169,8 @@ fn round(path: &Path, spec: &DiskSpec, front: Front, workload: Workload) -> (boo
     let run = disk.fio(workload);
     let late = disk.stop();
     let model = latencies(spec, Scheduler::Fcfs, depth, think, &run.requests);
-    // The first ones depend on where the platter is when fio begins; the last ones fio counts as ended when all
-    // have.
+    // The first ones depend on where the platter is when fio begins; the last ones fio counts as
+    // ended when all have.
     let counted = |all: &[f64]| Summary::of(&all[depth..all.len() - depth]);
     let (fio, model) = (counted(&run.latencies), counted(&model));
     let text = format!(

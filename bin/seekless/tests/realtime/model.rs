@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use seekless_block::{Duration, Extent, Op, SimTime};
 use seekless_disk::{Command, Disk, DiskSpec, Drive, Scheduler};
 
-/// Latencies in milliseconds, in the order the requests ended, with `depth` of them in flight and each end
-/// followed by the next request `think` later.
+/// Latencies in milliseconds, in the order the requests ended, with `depth` of them in flight and
+/// each end followed by the next request `think` later.
 pub(crate) fn latencies(
     spec: &DiskSpec,
     scheduler: Scheduler,
@@ -63,7 +63,8 @@ impl Summary {
 
 #[test]
 fn one_at_a_time_every_latency_is_that_of_the_disk() {
-    // Twelve reads by hand on the disk itself: the think time passes on the platter, not on the watch.
+    // Twelve reads by hand on the disk itself: the think time passes on the platter, not on the
+    // watch.
     let spec = seekless_disk::catalogue::get("atlas15k").unwrap();
     let requests: Vec<Extent> = (0..12u64).map(|i| Extent::new(i * i * 200_000, 8)).collect();
     for think in [Duration(0), Duration(123_456)] {

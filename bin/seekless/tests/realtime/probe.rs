@@ -35,9 +35,9 @@ fn probing_gives_back_the_disk_that_is_emulated() {
         let counts = server.stop();
         let text = std::fs::read_to_string(&found).unwrap();
         let fitted = DiskSpec::parse("found.toml", &text).unwrap();
-        // One read at a time for all of the budget: what the disk was not busy for, the host took. Times alone do not
-        // tell it from the seek, so it is found there, and a seek of one millisecond is a fifth longer on a host that
-        // takes 0.2 ms to wake up.
+        // One read at a time for all of the budget: what the disk was not busy for, the host took.
+        // Times alone do not tell it from the seek, so it is found there, and a seek of one
+        // millisecond is a fifth longer on a host that takes 0.2 ms to wake up.
         let of_disk = |key: &str| counts["disk"][key].as_f64().unwrap();
         let host_ms = (BUDGET_S - of_disk("busy_s")) * 1e3 / of_disk("device_ios");
         let c = compare(&spec, &fitted, host_ms, BOUND);

@@ -1,5 +1,5 @@
-//! Whether the machine leaves time to those who measure it: one test at a time, ahead of other programs where
-//! that is allowed, with a watch that tells when it was not enough.
+//! Whether the machine leaves time to those who measure it: one test at a time, ahead of other
+//! programs where that is allowed, with a watch that tells when it was not enough.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,13 +17,14 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A folder whose files are in memory, where the host has one: its own disk is not what is measured.
+/// A folder whose files are in memory, where the host has one: its own disk is not what is
+/// measured.
 pub(crate) fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Tries of a measurement: over when one was good; a failure when several were not though nobody disturbed them;
-/// given up aloud where the machine is too busy to tell.
+/// Tries of a measurement: over when one was good; a failure when several were not though nobody
+/// disturbed them; given up aloud where the machine is too busy to tell.
 #[derive(Debug)]
 pub(crate) struct Tries {
     /// Undisturbed misses that are a failure.
@@ -92,8 +93,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// `first`: comes before other programs, as all that is measured does; else as any program, where something
-    /// that is measured cannot come first.
+    /// `first`: comes before other programs, as all that is measured does; else as any program,
+    /// where something that is measured cannot come first.
     pub(crate) fn start(first: bool) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);

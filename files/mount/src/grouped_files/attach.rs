@@ -151,7 +151,8 @@ impl GroupedFiles {
         Ok(true)
     }
 
-    /// Lists a file of the store. Of two entries with the same handle the one without a marker is removed.
+    /// Lists a file of the store. Of two entries with the same handle the one without a marker is
+    /// removed.
     fn list_entry(&self, handle: InodeHandle, number: FileNumber, size: u32) -> Result<(), Errno> {
         let file = GroupedFile { number, size, check: MarkerCheck::Unchecked, cached: false };
         let Some(twin) = self.insert(handle, file) else { return Ok(()) };

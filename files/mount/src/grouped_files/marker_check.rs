@@ -1,5 +1,5 @@
-//! Looking for markers. The first use of an entry after the attach checks the marker of its inode: an entry without a marker
-//! means nothing.
+//! Looking for markers. The first use of an entry after the attach checks the marker of its inode:
+//! an entry without a marker means nothing.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -84,7 +84,8 @@ impl GroupedFiles {
         Some(now)
     }
 
-    /// False if the inode is known to be removed. An entry that a crash left for a removed inode is dropped.
+    /// False if the inode is known to be removed. An entry that a crash left for a removed inode is
+    /// dropped.
     pub(crate) fn inode_exists(&self, handle: &InodeHandle) -> bool {
         let gone = matches!(self.lookup(handle), Err(Errno::STALE | Errno::NOENT));
         if gone {
@@ -104,7 +105,8 @@ impl GroupedFiles {
         if conflict { Err(Errno::IO) } else { Ok(file) }
     }
 
-    /// Checks that an inode without an entry in the store is a whole file. The caller holds the lock of the file.
+    /// Checks that an inode without an entry in the store is a whole file. The caller holds the
+    /// lock of the file.
     ///
     /// # Errors
     /// `IO` if the inode is empty and has a marker: its bytes are in another store, or lost.

@@ -15,10 +15,12 @@ use crate::underlying;
 const TOGETHER: usize = 64;
 
 impl GroupedFiles {
-    /// Moves a file back, if the store has the file. The caller holds the lock of the file for writing.
+    /// Moves a file back, if the store has the file. The caller holds the lock of the file for
+    /// writing.
     ///
     /// # Errors
-    /// `NOSPC` if the directory has no space, or another error of either side. The file then stays in the store.
+    /// `NOSPC` if the directory has no space, or another error of either side. The file then stays
+    /// in the store.
     pub(crate) fn move_back(&self, handle: &InodeHandle) -> Result<(), Errno> {
         let Some(file) = self.lookup_clean(handle)? else { return Ok(()) };
         self.save_times(handle, &file)?;
@@ -26,7 +28,8 @@ impl GroupedFiles {
         self.write_to_inode(handle, &file)
     }
 
-    /// Saves the times of the inode in the entry: after a crash during the move they are restored from there.
+    /// Saves the times of the inode in the entry: after a crash during the move they are restored
+    /// from there.
     fn save_times(&self, handle: &InodeHandle, file: &GroupedFile) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(self.underlying.open_handle(handle, OFlags::PATH)?)?;
         let ask = Ask::SetAttributes { file: file.number, attributes: attributes(&stat) };
@@ -52,15 +55,16 @@ impl GroupedFiles {
             return Err(e);
         }
         self.counts.returned.fetch_add(1, Relaxed);
-        // An fdatasync of a client covers no extended attribute. On ext4, a marker that survives a crash would replace the
-        // client's new bytes with the old bytes of the store. If this sync fails, the file is in the directory all the same.
+        // An fdatasync of a client covers no extended attribute. On ext4, a marker that survives a
+        // crash would replace the client's new bytes with the old bytes of the store. If this sync
+        // fails, the file is in the directory all the same.
         let durable = self.underlying.sync_file(&inode);
         self.forget(handle);
         durable
     }
 
-    /// Drops the contents of a file in the store: the file is empty in the directory then. The caller holds the lock of the file
-    /// for writing.
+    /// Drops the contents of a file in the store: the file is empty in the directory then. The
+    /// caller holds the lock of the file for writing.
     ///
     /// # Errors
     /// The error of the host. Nothing was changed then.
@@ -76,12 +80,14 @@ impl GroupedFiles {
     /// Forgets a file without a marker: it is in the directory, or removed.
     pub(crate) fn forget(&self, handle: &InodeHandle) {
         if let Some(file) = self.take_out(handle, None) {
-            // If the store cannot commit the removal, a dead entry remains, which the next attach removes.
+            // If the store cannot commit the removal, a dead entry remains, which the next attach
+            // removes.
             let _ = self.ask(Ask::Remove { file: file.number });
         }
     }
 
-    /// Moves files back, many at a time; a file that cannot move stays. Open files move, too. Returns the number of moved files.
+    /// Moves files back, many at a time; a file that cannot move stays. Open files move, too.
+    /// Returns the number of moved files.
     pub(crate) fn move_all_back(&self, files: &[InodeHandle]) -> usize {
         files.chunks(TOGETHER).map(|handles| self.move_together_back(handles)).sum()
     }

@@ -29,7 +29,6 @@ struct Wanted {
     asked: bool,
     /// Number of members that the store has already.
     here: usize,
-    /// Its newcomers.
     newcomers: Range<usize>,
 }
 
@@ -37,8 +36,9 @@ struct Wanted {
 type Marked<'a> = (&'a Newcomer, FileNumber, Stat);
 
 impl GroupedFiles {
-    /// Forms groups: files of the directory move to the store, unless `busy` says that the file is open. Returns for each group
-    /// the number of moved files, or the fault of the store; the files of a failed group have not moved.
+    /// Forms groups: files of the directory move to the store, unless `busy` says that the file is
+    /// open. Returns for each group the number of moved files, or the fault of the store; the files
+    /// of a failed group have not moved.
     pub(crate) fn form_groups(
         &self,
         groups: &[Vec<InodeHandle>],
@@ -144,8 +144,8 @@ impl GroupedFiles {
         Some(Newcomer { handle: *handle, file, stat, data })
     }
 
-    /// The store has the bytes of the newcomers durably: files that were not used meanwhile belong to the store from now on.
-    /// Returns these files.
+    /// The store has the bytes of the newcomers durably: files that were not used meanwhile belong
+    /// to the store from now on. Returns these files.
     fn hand_over(
         &self,
         coming: &[(&Newcomer, FileNumber)],
@@ -211,7 +211,8 @@ impl GroupedFiles {
         Ok(now)
     }
 
-    /// Lists the marked files as files of the store, and truncates their inodes. Returns those that were truncated.
+    /// Lists the marked files as files of the store, and truncates their inodes. Returns those that
+    /// were truncated.
     fn empty_inodes<'a>(&self, marked: &[Marked<'a>]) -> Vec<(&'a Newcomer, FileNumber)> {
         let mut emptied = Vec::new();
         for (c, number, now) in marked {
@@ -225,7 +226,8 @@ impl GroupedFiles {
         emptied
     }
 
-    /// Settles the files whose inodes are durably empty: bytes in the inode of a settled file were written by another program.
+    /// Settles the files whose inodes are durably empty: bytes in the inode of a settled file were
+    /// written by another program.
     fn settle_emptied(&self, emptied: &[(&Newcomer, FileNumber)]) {
         let synced = in_parallel(emptied, |(c, _)| self.underlying.sync_file(&c.file).is_ok());
         let settled = emptied.iter().zip(synced).filter(|(_, synced)| *synced);

@@ -1,6 +1,6 @@
-//! The order of steps in moves between the directory and the store: a test stops, fails or cuts the power at each step. The
-//! directory and the store are real; [`UnderlyingDir`] and [`GroupedFiles`] note the steps. A model says which unsynced
-//! changes of an inode a power cut may keep.
+//! The order of steps in moves between the directory and the store: a test stops, fails or cuts the
+//! power at each step. The directory and the store are real; [`UnderlyingDir`] and [`GroupedFiles`]
+//! note the steps. A model says which unsynced changes of an inode a power cut may keep.
 
 mod moving;
 mod power_cut;

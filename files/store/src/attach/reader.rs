@@ -5,15 +5,12 @@ use seekless_block::{Device, PAGE_BYTES};
 use super::{AttachError, read_page};
 use crate::format::{Change, CheckpointHeader, Geometry, RecordPage, Role, crc32c, records};
 
-/// Pages in one read.
 const SCAN_PAGES: u64 = 64;
 
 /// The newest numbers in the pages of the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
-    /// Sequence number of a batch.
     pub(super) sequence: u64,
-    /// Generation of a checkpoint.
     pub(super) checkpoint: u64,
 }
 
@@ -93,7 +90,8 @@ impl Reader<'_> {
         Ok(Ok(changes))
     }
 
-    /// The batch with this sequence number and its length in pages, if the batch begins at this page of the log.
+    /// The batch with this sequence number and its length in pages, if the batch begins at this
+    /// page of the log.
     pub(super) fn batch(
         &mut self,
         page: u32,

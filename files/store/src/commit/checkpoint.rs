@@ -10,10 +10,10 @@ use crate::format::{
 use crate::group_store::{Flight, GroupStore};
 use crate::tables::GroupEntry;
 
-/// Pages of a checkpoint in one write.
 const CHUNK_PAGES: usize = 64;
 
-/// A checkpoint that is being written. The tables do not change meanwhile: only the end of a commit changes them.
+/// A checkpoint that is being written. The tables do not change meanwhile: only the end of a commit
+/// changes them.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub(super) step: JobStep,
@@ -86,7 +86,8 @@ fn group_record(number: u32, group: &GroupEntry) -> Change {
 impl GroupStore {
     pub(super) fn start_checkpoint(&mut self) {
         if self.tables.bytes() > self.geometry.table_bytes_max() {
-            // Split groups have filled the area. The committed state is whole, and no more changes are accepted.
+            // Split groups have filled the area. The committed state is whole, and no more changes
+            // are accepted.
             return self.fail();
         }
         let job = Checkpoint {

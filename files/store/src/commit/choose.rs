@@ -21,7 +21,8 @@ pub(super) struct Chosen {
 }
 
 impl GroupStore {
-    /// The groups to commit next, oldest first, as far as one batch has space. `all`: also groups that no ask waits for.
+    /// The groups to commit next, oldest first, as far as one batch has space. `all`: also groups
+    /// that no ask waits for.
     pub(super) fn choose_groups(&self, all: bool) -> Chosen {
         let wanted = |g: u32| all || self.waiters.iter().any(|w| w.scope.has(g));
         let mut order: Vec<(u64, u32)> =
@@ -53,9 +54,10 @@ impl GroupStore {
         chosen
     }
 
-    /// Groups that must be committed before this group is written anew. Files have moved from it to them, or were removed
-    /// (group 0), and the tables still name this group: after a crash in between, the files would be in no group. Files
-    /// move only to new groups, so that the groups returned need no others first.
+    /// Groups that must be committed before this group is written anew. Files have moved from it to
+    /// them, or were removed (group 0), and the tables still name this group: after a crash in
+    /// between, the files would be in no group. Files move only to new groups, so that the groups
+    /// returned need no others first.
     fn needed_first(&self, group: u32) -> Vec<u32> {
         let Some(entry) = self.tables.group(group) else { return Vec::new() };
         if !self.dirty.get(&group).is_some_and(|d| d.data) {

@@ -2,7 +2,6 @@
 
 use crate::format::Geometry;
 
-/// The state of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log {
     /// Page of the next batch, if the batch fits before the end.
@@ -14,7 +13,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The first page of a batch of `pages` pages, and the used pages after it; `None` without space.
+    /// The first page of a batch of `pages` pages, and the used pages after it; `None` without
+    /// space.
     pub(crate) const fn place(&self, geometry: &Geometry, pages: u32) -> Option<(u32, u32)> {
         let (all, rest) = (geometry.log_pages, geometry.log_pages - self.head);
         if pages <= rest && self.used + pages <= all {
@@ -58,7 +58,8 @@ mod tests {
                     (log.used, needed) = (0, vec![false; log_pages as usize]);
                     continue;
                 };
-                // Recovery looks for a batch at the head, and at page 0 where the head has no batch.
+                // Recovery looks for a batch at the head, and at page 0 where the head has no
+                // batch.
                 prop_assert!(at == log.head || (at == 0 && log.head + pages > log_pages));
                 prop_assert!(free(&needed, at), "{log:?}: {pages} pages at {at} over {needed:?}");
                 needed[at as usize..(at + pages) as usize].fill(true);

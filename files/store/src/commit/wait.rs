@@ -46,7 +46,8 @@ impl GroupStore {
         self.dirty.iter().any(|(g, d)| d.since <= waiter.clock && waiter.scope.has(*g))
     }
 
-    /// Completes asks whose changes are all on stable storage, and every waiting ask after a failed write.
+    /// Completes asks whose changes are all on stable storage, and every waiting ask after a failed
+    /// write.
     pub(super) fn answer_waiters(&mut self) {
         let mut i = 0;
         while i < self.waiters.len() {

@@ -68,7 +68,8 @@ impl GroupStore {
         }
     }
 
-    /// Splits a group into groups of one cluster each; the first keeps its number. Entries that change are added to `entries`.
+    /// Splits a group into groups of one cluster each; the first keeps its number. Entries that
+    /// change are added to `entries`.
     fn split_group(
         &mut self,
         group: u32,
@@ -128,7 +129,8 @@ impl GroupStore {
         commit.images.push((extent, image));
     }
 
-    /// Starts the writes. Adjacent groups share one write: the gap between them is the unused end of a cluster.
+    /// Starts the writes. Adjacent groups share one write: the gap between them is the unused end
+    /// of a cluster.
     pub(super) fn write_images(&mut self, commit: &mut Commit) {
         let cluster = u64::from(self.geometry.cluster_bytes()) / SECTOR_BYTES;
         let mut runs: Vec<(Extent, Vec<u8>)> = Vec::new();

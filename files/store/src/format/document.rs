@@ -1,5 +1,5 @@
-//! docs/changing/group-store-format.md, from the definitions that the code reads and writes by. `cargo xtask format-doc`
-//! writes it, `cargo xtask tidy` says when it is out of date.
+//! docs/changing/group-store-format.md, from the definitions of the codec. `cargo xtask format-doc`
+//! writes the document; `cargo xtask tidy` finds an outdated one.
 
 use std::fmt::Write as _;
 
@@ -7,50 +7,52 @@ use super::field::Layout;
 use super::{Change, CheckpointHeader, FRAME_BYTES, RecordPage, Superblock, VERSION};
 
 const INTRODUCTION: &str = "\
-# What stands on a group store
+# The format of a group store
 
 <!-- Written by `cargo xtask format-doc` from files/store/src/format. Change it there. -->
 
-A group store is a file or a device that holds the small files that `seekless` keeps together in groups, after EEFS. This is
-every byte of it but the files' own. Numbers are little endian; a page is 4 KiB, a sector 512 bytes, a cluster 64 or
-128 KiB. Bytes that no field covers are zero, and a page that holds something there is refused.
+A group store is a file or a device. It holds the small files that `seekless` keeps together in
+groups (EEFS). This page describes every byte of the store except the contents of the files.
+Numbers are little endian. A page is 4 KiB, a sector 512 bytes, a cluster 64 or 128 KiB. Bytes
+without a field are zero; a page with other bytes there is refused.
 
-## Where things stand
+## Layout
 
-| what | pages |
+| part | pages |
 |:--|:--|
 | superblock, twice | 0 and 1 |
 | checkpoint with an even generation | `C` = `checkpoint_pages`: its header, then pages of records |
 | checkpoint with an odd generation | `C` |
-| the log, round and round | `L` = `log_pages` |
+| the log, written cyclically | `L` = `log_pages` |
 | clusters, from a multiple of their size on | the rest |
 
-The *file lookup table* and the *group table* are in memory; the changes that make them out of nothing are a checkpoint, and
-the changes since then are the log. The *cluster usage bitmap* follows from the group table and is not written.
+The *file lookup table* and the *group table* are in memory. A checkpoint is the list of changes
+that builds both tables from nothing. The log has the changes since the checkpoint. The *cluster
+usage bitmap* follows from the group table and is not stored.
 
 ## The order of writes
 
-A bar is a flush: what comes before it is on stable storage before anything behind it is written.
+A bar is a flush: writes before the bar are on stable storage before the writes after it begin.
 
-- **A commit**: groups, to clusters that no group stands in, neither now nor by the last checkpoint; where a file is gone,
-  all that the other module was told | one batch of the log |
+- **A commit**: groups, into clusters that are free now and in the last checkpoint; for a removed
+  file, all changes of the other module | one batch of the log |
 - **A checkpoint**: pages of records, in the place that is not in use | its header |
 - **A new store**: zeroes over both superblocks | the first checkpoint | both superblocks |
 
-A batch counts where all of its pages are whole and of the same attempt. No batch crosses the end of the log: where
-it does not fit, it stands at the log's first page.
+A batch counts if all of its pages are whole and belong to the same attempt. No batch crosses the
+end of the log: a batch that does not fit begins at the first page of the log.
 
-## What survives what
+## Damage and its consequences
 
-| what happens | what is lost |
+| event | loss |
 |:--|:--|
 | the server or the machine stops at any moment | changes that no sync covered |
-| a page of the newest checkpoint rots, and no batch was written since | nothing: the one before it and the log make up for it |
-| a page of the newest checkpoint rots later | the store is refused |
-| a batch that is not the last rots | the store is refused |
-| the last batch rots | it is taken for one that a crash tore: what it said is lost, without a word |
-| a group rots | its files: reading them is an error, never other bytes |
-| one superblock rots | nothing |
+| a page of the newest checkpoint is damaged, and no batch was written since | nothing: the checkpoint before it and the log replace it |
+| a page of the newest checkpoint is damaged later | the store is refused |
+| a batch that is not the last is damaged | the store is refused |
+| the last batch is damaged | its changes, without a message: it looks like a batch that a crash cut short |
+| a group is damaged | its files: a read returns an error, never other bytes |
+| one superblock is damaged | nothing |
 ";
 
 /// The document, as Markdown.
@@ -63,12 +65,12 @@ pub fn document() -> String {
 }
 
 fn write(out: &mut String) -> std::fmt::Result {
-    writeln!(out, "\n## How every page begins\n")?;
+    writeln!(out, "\n## The first bytes of every page\n")?;
     writeln!(
         out,
-        "Pages of clusters are the files' own and have none of this. This is version {VERSION}.\n"
+        "Pages of clusters hold only contents of files and have no such beginning. This is version {VERSION}.\n"
     )?;
-    writeln!(out, "| byte | bytes | field | type | what it is |\n|:--|:--|:--|:--|:--|")?;
+    writeln!(out, "| byte | bytes | field | type | meaning |\n|:--|:--|:--|:--|:--|")?;
     for (at, bytes, name, format, what) in [
         (0, 8, "magic", "ASCII", "`SEEKGRPS`"),
         (8, 2, "version", "u16", "of the format"),
@@ -82,8 +84,8 @@ fn write(out: &mut String) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "\n# Records\n\nA record is a tag of one byte and what follows it; none crosses a page. Tag 2 is followed by the\n\
-         number (u64) of a file that is gone."
+        "\n# Records\n\nA record is a tag of one byte and its fields. No record crosses a page. After tag 2 stands the\n\
+         number (u64) of a removed file."
     )?;
     for layout in &Change::LAYOUTS {
         structure(out, layout, 0)?;
@@ -95,7 +97,7 @@ fn structure(out: &mut String, layout: &Layout, from: usize) -> std::fmt::Result
     let mut name = layout.name.to_owned();
     name[..1].make_ascii_uppercase();
     writeln!(out, "\n## {name}\n\n{}\n", joined(layout.about))?;
-    writeln!(out, "| byte | bytes | field | type | what it is |\n|:--|:--|:--|:--|:--|")?;
+    writeln!(out, "| byte | bytes | field | type | meaning |\n|:--|:--|:--|:--|:--|")?;
     let mut at = from;
     for part in layout.parts {
         let what = joined(part.about);

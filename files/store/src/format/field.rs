@@ -1,16 +1,15 @@
-//! One definition of what stands on the store, from which come a struct, its codec and its table in the document.
+//! One definition of a structure on the store gives the struct, its codec and its table in the
+//! document.
 
 use seekless_block::Sectors;
 
 /// A value with a fixed number of bytes, little endian.
 pub(crate) trait Field: Sized {
-    /// Bytes it takes.
     const BYTES: usize;
-    /// What the document calls it.
+    /// The type's name in the document.
     const FORMAT: &'static str;
-    /// Writes it.
     fn put(&self, out: &mut Vec<u8>);
-    /// Reads it off the front; `None` where too few bytes are left, or they are no such value.
+    /// Takes the value off the front; `None` if there are too few bytes.
     fn take(bytes: &mut &[u8]) -> Option<Self>;
 }
 
@@ -74,7 +73,8 @@ pub(crate) struct Layout {
     pub(crate) parts: &'static [Part],
 }
 
-/// `layout! { /// about  pub Name "shown name" { /// about  field: type, ... } }`: fields stand one behind the other.
+/// `layout! { /// about  pub Name "shown name" { /// about  field: type, ... } }`: the fields
+/// follow each other without gaps.
 macro_rules! layout {
     ($(#[doc = $about:literal])+ $vis:vis $name:ident $shown:literal {
         $($(#[doc = $what:literal])+ $field:ident: $type:ty,)+

@@ -48,8 +48,9 @@ pub fn body(data: &[u8]) {
     }
 }
 
-/// Attaches a small store some of whose bytes are `data`: `(page, offset in the page, length, bytes...)` one behind the
-/// other, each page sealed anew. It is refused, or it can be read and written.
+/// Attaches a small store with changed bytes. `data` is a list of changes: `(page, offset in the
+/// page, length, bytes...)`; each changed page gets a correct checksum. The store is refused, or it
+/// can be read and written.
 pub fn store(data: &[u8]) {
     const PAGES: u64 = 1_024;
     let mut device = MemDevice::new(Sectors(PAGES * 8));

@@ -3,7 +3,7 @@
 use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 
 use super::{
-    BODY_BYTES, FormatError, RECORD_BYTES_MAX, Superblock, file_bytes, group_bytes, value,
+    BODY_BYTES, FormatError, RECORD_BYTES_MAX, Superblock, check, file_bytes, group_bytes,
 };
 use crate::{FILE_BYTES_MAX, GROUP_FILES_MAX, NAME_BYTES_MAX};
 
@@ -11,8 +11,8 @@ use crate::{FILE_BYTES_MAX, GROUP_FILES_MAX, NAME_BYTES_MAX};
 pub(crate) const LOG_PAGES_MIN: u32 = 128;
 /// Clusters of the smallest store.
 const CLUSTERS_MIN: u32 = 4;
-/// Bytes of records reserved for each cluster: the mean file of the paper has about 10 KiB, and an entry with its name and its
-/// slot takes about 110 bytes.
+/// Bytes of records reserved for each cluster. The paper's mean file has about 10 KiB. The entry of
+/// a file, with its name and its slot, takes about 110 bytes.
 const TABLE_BYTES_PER_CLUSTER: u64 = 1_600;
 
 /// The layout of a store.
@@ -30,19 +30,12 @@ pub struct Geometry {
 
 /// An impossible layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum GeometryError {
-    /// Of a cluster.
     #[error("clusters of {0} bytes: expected 65536 (64 KiB) or 131072 (128 KiB)")]
     Cluster(u64),
-    /// Of the whole.
     #[error("a store of {found} bytes is too small: give it {needed}")]
-    Small {
-        /// Size given.
-        found: u64,
-        /// Size that is enough.
-        needed: u64,
-    },
-    /// Of the whole.
+    Small { found: u64, needed: u64 },
     #[error("a store of {0} bytes is too large: it has at most 2^31 clusters")]
     Large(u64),
 }
@@ -63,7 +56,7 @@ impl Geometry {
         }
         let table = all * TABLE_BYTES_PER_CLUSTER * (cluster.0 / 128);
         let checkpoint_pages = (1 + table.div_ceil(Self::page_holds() as u64)).max(4) as u32;
-        // A log as long as a checkpoint writes about as much between two of them as they are long.
+        // A log of this length writes about as many bytes as the checkpoint that empties it.
         let log_pages = checkpoint_pages.clamp(LOG_PAGES_MIN, 1 << 14);
         let mut geometry = Self { cluster, clusters: 0, checkpoint_pages, log_pages };
         let left = capacity.0.saturating_sub(geometry.clusters_at().0);
@@ -71,7 +64,8 @@ impl Geometry {
         if geometry.clusters >= CLUSTERS_MIN {
             return Ok(geometry);
         }
-        // What keeps track grows with the store, if slowly: so much is enough, and hardly more than needed.
+        // The tables grow slowly with the store: twice the least clusters are enough, and little
+        // more than needed.
         let needed =
             (geometry.clusters_at().0 + 2 * u64::from(CLUSTERS_MIN) * cluster.0) * SECTOR_BYTES;
         Err(GeometryError::Small { found: capacity.bytes().0, needed })
@@ -80,22 +74,17 @@ impl Geometry {
     /// Of a superblock.
     pub(super) fn of(s: &Superblock) -> Result<Self, FormatError> {
         let Superblock { cluster, clusters, checkpoint_pages, log_pages, .. } = *s;
-        if ![128, 256].contains(&cluster.0) {
-            return Err(value("superblock.cluster", cluster.0, "128 or 256 sectors"));
-        }
-        if !(4..1 << 31).contains(&clusters) {
-            return Err(value("superblock.clusters", clusters, "4 to 2^31 - 1"));
-        }
-        if !(4..1 << 28).contains(&checkpoint_pages) {
-            return Err(value("superblock.checkpoint_pages", checkpoint_pages, "4 to 2^28 - 1"));
-        }
-        if !(LOG_PAGES_MIN..=1 << 20).contains(&log_pages) {
-            return Err(value("superblock.log_pages", log_pages, "128 to 2^20"));
-        }
+        let sizes = [128, 256].contains(&cluster.0);
+        check(sizes, "superblock.cluster", cluster.0, "128 or 256 sectors")?;
+        let count = (4..1 << 31).contains(&clusters);
+        check(count, "superblock.clusters", clusters, "4 to 2^31 - 1")?;
+        let pages = (4..1 << 28).contains(&checkpoint_pages);
+        check(pages, "superblock.checkpoint_pages", checkpoint_pages, "4 to 2^28 - 1")?;
+        let log = (LOG_PAGES_MIN..=1 << 20).contains(&log_pages);
+        check(log, "superblock.log_pages", log_pages, "128 to 2^20")?;
         let geometry = Self { cluster, clusters, checkpoint_pages, log_pages };
-        if geometry.end().0 > s.capacity.0 {
-            return Err(value("superblock.capacity", s.capacity.0, "no less than all its parts"));
-        }
+        let fits = geometry.end().0 <= s.capacity.0;
+        check(fits, "superblock.capacity", s.capacity.0, "no less than all its parts")?;
         Ok(geometry)
     }
 
@@ -105,8 +94,7 @@ impl Geometry {
     }
 
     /// Bytes of records that fit into a checkpoint.
-    #[must_use]
-    pub const fn table_bytes_max(&self) -> u64 {
+    pub(crate) const fn table_bytes_max(&self) -> u64 {
         (self.checkpoint_pages as u64 - 1) * Self::page_holds() as u64
     }
 
@@ -116,14 +104,14 @@ impl Geometry {
         (self.cluster.0 * SECTOR_BYTES) as u32
     }
 
-    /// Number of clusters for so many bytes.
-    #[must_use]
-    pub const fn clusters_for(&self, bytes: u32) -> u32 {
+    /// Number of clusters for this many bytes.
+    pub(crate) const fn clusters_for(&self, bytes: u32) -> u32 {
         let clusters = bytes.div_ceil(self.cluster_bytes());
         if clusters == 0 { 1 } else { clusters }
     }
 
-    /// Page of the header of the checkpoint with this generation; even and odd generations alternate.
+    /// Page of the header of the checkpoint with this generation. There are two places: for even
+    /// and for odd generations.
     #[must_use]
     pub const fn checkpoint_at(&self, generation: u64) -> u64 {
         2 + (generation & 1) * self.checkpoint_pages as u64
@@ -149,8 +137,7 @@ impl Geometry {
     }
 
     /// The extent of the first `bytes` bytes of a cluster, in whole pages.
-    #[must_use]
-    pub const fn group_extent(&self, cluster: u32, bytes: u32) -> Extent {
+    pub(crate) const fn group_extent(&self, cluster: u32, bytes: u32) -> Extent {
         let start = self.clusters_at().0 + cluster as u64 * self.cluster.0;
         let pages = (bytes as u64).div_ceil(PAGE_BYTES);
         Extent::new(start, if pages == 0 { PAGE_SECTORS } else { pages * PAGE_SECTORS })

@@ -1,7 +1,6 @@
-//! The format of a group store, without the contents of files. [`layout!`] defines each structure once; the codec and
-//! docs/changing/group-store-format.md come from that definition.
-//!
-//! No bytes cause a panic: an error is a [`FormatError`].
+//! The format of a group store, without the contents of files. [`layout!`] defines each structure
+//! once: the codec and docs/changing/group-store-format.md come from that definition. No bytes
+//! cause a panic: an error is a [`FormatError`].
 
 mod document;
 pub(crate) mod field;
@@ -18,11 +17,11 @@ use seekless_block::PAGE_BYTES;
 
 pub use document::document;
 pub use geometry::{Geometry, GeometryError};
-pub use pages::{BODY_BYTES, CheckpointHeader, RecordPage, Role, Superblock};
-pub use record::{Change, FileRecord, GroupRecord, RECORD_BYTES_MAX, SlotRecord, records};
+pub use pages::{CheckpointHeader, RecordPage, Role, Superblock};
+pub use record::{Change, FileRecord, GroupRecord, SlotRecord, records};
 
-pub(crate) use pages::pack;
-pub(crate) use record::{file_bytes, group_bytes};
+pub(crate) use pages::{BODY_BYTES, pack};
+pub(crate) use record::{RECORD_BYTES_MAX, file_bytes, group_bytes};
 
 /// The bytes of one page.
 pub type Page = [u8; PAGE_BYTES as usize];
@@ -37,55 +36,24 @@ const CHECKSUM_AT: usize = 12;
 
 /// Why bytes are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum FormatError {
-    /// The page does not begin with the magic of a group store.
     #[error("not a page of a group store: it begins with \"{}\", not \"SEEKGRPS\"", .found.escape_ascii())]
-    Magic {
-        /// The first bytes.
-        found: [u8; 8],
-    },
-    /// The checksum is wrong.
+    Magic { found: [u8; 8] },
     #[error(
         "a damaged page: it carries the checksum {found:#010x}, its bytes have {computed:#010x}"
     )]
-    Checksum {
-        /// In the page.
-        found: u32,
-        /// The checksum of the bytes.
-        computed: u32,
-    },
-    /// The checksum is correct, but the version is unknown.
+    Checksum { found: u32, computed: u32 },
     #[error(
         "a page of version {found}; this seekless reads only version {VERSION}: use the seekless that wrote it"
     )]
-    Version {
-        /// In the page.
-        found: u16,
-    },
-    /// The checksum is correct, but the page is of another kind.
+    Version { found: u16 },
     #[error("a page of kind {found} where one of kind {expected} belongs")]
-    Kind {
-        /// The expected kind.
-        expected: u16,
-        /// In the page.
-        found: u16,
-    },
-    /// A value is impossible, or contradicts another value.
+    Kind { expected: u16, found: u16 },
     #[error("{what}: found {found}, expected {expected}")]
-    Value {
-        /// The structure and the field.
-        what: &'static str,
-        /// The value.
-        found: u64,
-        /// The possible values.
-        expected: &'static str,
-    },
-    /// A structure is incomplete.
+    Value { what: &'static str, found: u64, expected: &'static str },
     #[error("{what} is cut off")]
-    Short {
-        /// The structure.
-        what: &'static str,
-    },
+    Short { what: &'static str },
 }
 
 /// Puts a frame around fields; the rest of the page is zero.
@@ -100,8 +68,8 @@ fn seal(kind: u16, fields: &[u8]) -> Page {
     page
 }
 
-/// The fields in the frame of a page of this kind. The checksum is checked before the version: damage is never taken for a newer
-/// version.
+/// The fields in the frame of a page of this kind. The checksum is checked before the version, so
+/// that damage does not look like a newer version.
 fn open(page: &Page, kind: u16) -> Result<&[u8], FormatError> {
     let word = |at: usize| u16::from_le_bytes([page[at], page[at + 1]]);
     let magic = std::array::from_fn(|i| page[i]);
@@ -134,7 +102,16 @@ pub(crate) fn crc32c<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     sum.finalize() as u32
 }
 
-/// The error of an impossible value.
+/// The error of an impossible value, unless the value is `possible`.
+fn check(
+    possible: bool,
+    what: &'static str,
+    found: impl Into<u64>,
+    expected: &'static str,
+) -> Result<(), FormatError> {
+    if possible { Ok(()) } else { Err(value(what, found, expected)) }
+}
+
 fn value(what: &'static str, found: impl Into<u64>, expected: &'static str) -> FormatError {
     FormatError::Value { what, found: found.into(), expected }
 }

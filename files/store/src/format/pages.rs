@@ -1,20 +1,20 @@
-//! The superblock, a checkpoint's header, and pages of records, which stand in the log and in checkpoints.
+//! The superblock, a checkpoint's header, and the pages of records of the log and of checkpoints.
 
 use seekless_block::Sectors;
 
 use super::field::layout;
-use super::{Change, FRAME_BYTES, FormatError, Geometry, Page, open, seal, value};
+use super::{Change, FRAME_BYTES, FormatError, Geometry, Page, check, open, seal, value};
 
 layout! {
-    /// What a store is. Kind 1. It stands twice, in the first two pages, and never changes.
+    /// Describes the store. Kind 1. The first two pages hold a copy each. It never changes.
     pub Superblock "superblock" {
-        /// Tells this store from every other one: drawn at random when it was made.
+        /// Identifies the store: a random number, drawn when the store is made.
         uuid: [u8; 16],
         /// Size of the store.
         capacity: Sectors,
         /// Size of a cluster: 64 or 128 KiB.
         cluster: Sectors,
-        /// How many there are.
+        /// Number of clusters.
         clusters: u32,
         /// Pages of each of the two checkpoints, the header included.
         checkpoint_pages: u32,
@@ -26,49 +26,50 @@ layout! {
 }
 
 layout! {
-    /// What a checkpoint is: the first page of its place, written once its pages are on stable storage. Kind 2. The one
-    /// with the higher generation counts.
+    /// The first page of a checkpoint, written after its other pages are on stable storage. Kind 2.
+    /// The checkpoint with the higher generation is valid.
     pub CheckpointHeader "checkpoint" {
-        /// Of the store.
+        /// The uuid of the store.
         uuid: [u8; 16],
-        /// Counts the checkpoints, from 1.
+        /// Number of the checkpoint, from 1.
         generation: u64,
-        /// Sequence number of the first batch of the log that it has not seen.
+        /// Sequence number of the first batch of the log after the checkpoint.
         sequence: u64,
-        /// Page of the log where that one would stand.
+        /// Page of the log where this batch begins.
         log_page: u32,
         /// Pages of records that follow.
         pages: u32,
-        /// Files in them.
+        /// Number of files in these pages.
         files: u32,
-        /// Groups in them.
+        /// Number of groups in these pages.
         groups: u32,
-        /// The count that the next file's number will carry.
+        /// The count in the number of the next new file.
         next_count: u32,
         /// The number of the next new group.
         next_group: u32,
-        /// The cluster behind the one written last: EEFS's cluster pointer.
+        /// The cluster behind the last written cluster: EEFS's cluster pointer.
         pointer: u32,
     }
 }
 
 layout! {
-    /// What a page of records begins with. Kind 3.
+    /// The first fields of a page of records. Kind 3.
     RecordHead "page of records" {
-        /// Of the store.
+        /// The uuid of the store.
         uuid: [u8; 16],
         /// 1 in a checkpoint, 2 in the log.
         role: u8,
         /// In a checkpoint its generation; in the log the batch's sequence number, from 1.
         number: u64,
-        /// Which page of the checkpoint or batch, from 0.
+        /// Number of the page in the checkpoint or batch, from 0.
         index: u32,
-        /// How many pages the batch has; 0 in a checkpoint.
+        /// Number of pages of the batch; 0 in a checkpoint.
         pages: u32,
-        /// CRC-32C of the records of all pages of the batch, so that pages of two attempts at the same batch are never
-        /// taken for one; 0 in a checkpoint.
+        /// CRC-32C of the records of all pages of the batch: pages of two attempts at one batch
+        /// never count as one batch. 0 in a checkpoint.
         batch_sum: u32,
-        /// In the log: the generation of the checkpoint that stood when it was written. In a checkpoint 0.
+        /// In the log: generation of the newest checkpoint at the time of writing. In a checkpoint
+        /// 0.
         checkpoint: u64,
         /// Bytes of records that follow. The rest of the page is zero.
         used: u16,
@@ -76,13 +77,13 @@ layout! {
 }
 
 /// Bytes of records in one page, at most.
-pub const BODY_BYTES: usize = size_of::<Page>() - FRAME_BYTES - RecordHead::BYTES;
+pub(crate) const BODY_BYTES: usize = size_of::<Page>() - FRAME_BYTES - RecordHead::BYTES;
 
 const KIND_SUPERBLOCK: u16 = 1;
 const KIND_CHECKPOINT: u16 = 2;
 const KIND_RECORDS: u16 = 3;
 
-/// Where a page of records stands.
+/// The place of a page of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// In a checkpoint.
@@ -91,12 +92,10 @@ pub enum Role {
     Log,
 }
 
-/// Behind the fields nothing stands: it would be lost at the next write.
+/// Refuses bytes after the last field: the next write would lose them.
 fn nothing_behind(rest: &[u8], what: &'static str) -> Result<(), FormatError> {
-    match rest.iter().find(|b| **b != 0) {
-        None => Ok(()),
-        Some(&byte) => Err(value(what, byte, "zero behind the last field")),
-    }
+    let byte = rest.iter().copied().find(|b| *b != 0).unwrap_or(0);
+    check(byte == 0, what, byte, "zero behind the last field")
 }
 
 impl Superblock {
@@ -111,7 +110,7 @@ impl Superblock {
     /// From a page.
     ///
     /// # Errors
-    /// Where it is none, is damaged, or its fields contradict each other.
+    /// The page is of another kind, is damaged, or its fields contradict each other.
     pub fn decode(page: &Page) -> Result<Self, FormatError> {
         let mut bytes = open(page, KIND_SUPERBLOCK)?;
         let read = Self::take(&mut bytes).ok_or(FormatError::Short { what: "the superblock" })?;
@@ -133,30 +132,20 @@ impl CheckpointHeader {
     /// From a page.
     ///
     /// # Errors
-    /// Where it is none, is damaged, or does not fit the store.
+    /// The page is of another kind, is damaged, or does not fit the store.
     pub fn decode(page: &Page, geometry: &Geometry) -> Result<Self, FormatError> {
         let mut bytes = open(page, KIND_CHECKPOINT)?;
         let read = Self::take(&mut bytes).ok_or(FormatError::Short { what: "the checkpoint" })?;
         nothing_behind(bytes, "checkpoint")?;
-        if read.generation == 0 {
-            return Err(value("checkpoint.generation", 0u32, "1 or more"));
-        }
-        if read.sequence == 0 {
-            return Err(value("checkpoint.sequence", 0u32, "1 or more"));
-        }
-        if read.pages >= geometry.checkpoint_pages {
-            return Err(value("checkpoint.pages", read.pages, "fewer than its place has"));
-        }
-        if read.log_page > geometry.log_pages {
-            return Err(value("checkpoint.log_page", read.log_page, "no more than the log has"));
-        }
-        if read.pointer > geometry.clusters {
-            return Err(value(
-                "checkpoint.pointer",
-                read.pointer,
-                "no more than there are clusters",
-            ));
-        }
+        let Self { generation, sequence, pages, log_page, pointer, .. } = read;
+        check(generation > 0, "checkpoint.generation", generation, "1 or more")?;
+        check(sequence > 0, "checkpoint.sequence", sequence, "1 or more")?;
+        let fits = pages < geometry.checkpoint_pages;
+        check(fits, "checkpoint.pages", pages, "fewer than its place has")?;
+        let inside = log_page <= geometry.log_pages;
+        check(inside, "checkpoint.log_page", log_page, "no more than the log has")?;
+        let inside = pointer <= geometry.clusters;
+        check(inside, "checkpoint.pointer", pointer, "no more than the number of clusters")?;
         Ok(read)
     }
 }
@@ -164,19 +153,19 @@ impl CheckpointHeader {
 /// A page of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordPage {
-    /// Of the store.
+    /// The uuid of the store.
     pub uuid: [u8; 16],
-    /// Where it stands.
+    /// Its place.
     pub role: Role,
     /// The checkpoint's generation, or the batch's sequence number.
     pub number: u64,
-    /// Which page of it.
+    /// Number of the page in the checkpoint or batch.
     pub index: u32,
     /// Pages of the batch.
     pub pages: u32,
     /// Checksum of the batch's records.
     pub batch_sum: u32,
-    /// The checkpoint that stood when it was written.
+    /// The newest checkpoint at the time of writing.
     pub checkpoint: u64,
     /// Records as bytes; at most [`BODY_BYTES`].
     pub body: Vec<u8>,
@@ -188,7 +177,7 @@ impl RecordPage {
     /// As a page.
     ///
     /// # Panics
-    /// Where the body is longer than [`BODY_BYTES`]: a bug.
+    /// The body is longer than [`BODY_BYTES`]: a bug.
     #[must_use]
     pub fn encode(&self) -> Page {
         assert!(self.body.len() <= BODY_BYTES, "{} bytes of records", self.body.len());
@@ -211,10 +200,10 @@ impl RecordPage {
         seal(KIND_RECORDS, &fields)
     }
 
-    /// From a page. Its records are not looked at: see [`super::records`].
+    /// From a page. [`super::records`] decodes its records.
     ///
     /// # Errors
-    /// Where it is none, or is damaged.
+    /// The page is of another kind, or damaged.
     pub fn decode(page: &Page) -> Result<Self, FormatError> {
         let mut bytes = open(page, KIND_RECORDS)?;
         let head =
@@ -242,7 +231,7 @@ impl RecordPage {
     }
 }
 
-/// Records laid into as few bodies of pages as their order allows; none crosses a page.
+/// Packs records in their order into as few bodies of pages as possible. No record crosses a page.
 pub(crate) fn pack(changes: &[Change]) -> Vec<Vec<u8>> {
     let (mut bodies, mut body, mut record) = (Vec::new(), Vec::new(), Vec::new());
     for change in changes {

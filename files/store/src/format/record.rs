@@ -1,16 +1,17 @@
-//! A change of the file lookup table or the group table. The log is made of them, and so is a checkpoint: the changes
-//! that make the tables out of nothing.
+//! A change of the file lookup table or the group table. The log and the checkpoints are lists of
+//! changes. The changes of a checkpoint build the tables from nothing.
 
-use super::field::{Layout, layout};
-use super::{FormatError, value};
+use super::field::{Field as _, Layout, layout};
+use super::{FormatError, check, value};
 use crate::{FILE_BYTES_MAX, GROUP_FILES_MAX, NAME_BYTES_MAX};
 
 layout! {
-    /// An entry of the file lookup table, behind the tag 1; its name follows.
+    /// An entry of the file lookup table, after tag 1. The file's name follows.
     pub FileRecord "file" {
-        /// The file's number: place in the table, and above it, from bit 32 on, a count that no two files share.
+        /// The file's number. Bits 0 to 31: its place in the table; bits 32 to 63: a count that is
+        /// different for every file.
         number: u64,
-        /// Its group.
+        /// The file's group.
         group: u32,
         /// Size in bytes, at most 64 KiB.
         size: u32,
@@ -26,7 +27,7 @@ layout! {
         modified: i64,
         /// Last changed, attributes included.
         changed: i64,
-        /// 0 here for good; 1 on its way here: the other module decides; 2 on its way back there.
+        /// 0: in the store. 1: on its way in; the other module decides. 2: on its way back.
         state: u8,
         /// Bytes of the name.
         name_bytes: u16,
@@ -34,31 +35,32 @@ layout! {
 }
 
 layout! {
-    /// An entry of the group table, behind the tag 3; its files follow, in the order in which they stand.
+    /// An entry of the group table, after tag 3. The places of its files follow, in their order.
     pub GroupRecord "group" {
         /// The group's number, from 1.
         group: u32,
         /// Its first cluster.
         cluster: u32,
-        /// How many clusters, contiguous.
+        /// Number of contiguous clusters.
         clusters: u16,
-        /// Bytes of it that were written.
+        /// Number of bytes written to the group.
         bytes: u32,
         /// CRC-32C of these bytes.
         sum: u32,
-        /// How many files follow.
+        /// Number of files that follow.
         files: u16,
     }
 }
 
 layout! {
-    /// A file's place within its group. One whose entry names another group by now, or that is gone, is dead.
+    /// A file's place within its group. The place is dead if the file is removed, or if its entry
+    /// names another group.
     pub SlotRecord "place" {
         /// The file's number.
         number: u64,
-        /// First byte, counted from the group's.
+        /// First byte, from the beginning of the group.
         offset: u32,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u32,
     }
 }
@@ -70,16 +72,16 @@ const TAG_GROUP: u8 = 3;
 /// A record of the log or of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The file is now this, whether it was there or not.
+    /// The file is new, or replaces its older entry.
     File(FileRecord, Box<[u8]>),
-    /// The file is gone.
+    /// The file is removed.
     Gone(u64),
-    /// The group stands here now.
+    /// The group is written at this place.
     Group(GroupRecord, Box<[SlotRecord]>),
 }
 
 /// Longest record: a page holds at least one.
-pub const RECORD_BYTES_MAX: usize = 1 + if FileRecord::BYTES + NAME_BYTES_MAX
+pub(crate) const RECORD_BYTES_MAX: usize = 1 + if FileRecord::BYTES + NAME_BYTES_MAX
     > GroupRecord::BYTES + GROUP_FILES_MAX * SlotRecord::BYTES
 {
     FileRecord::BYTES + NAME_BYTES_MAX
@@ -104,7 +106,6 @@ impl Change {
     pub(super) const LAYOUTS: [Layout; 3] =
         [FileRecord::LAYOUT, GroupRecord::LAYOUT, SlotRecord::LAYOUT];
 
-    /// Writes it.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::File(record, name) => {
@@ -125,87 +126,68 @@ impl Change {
     }
 
     fn take(bytes: &mut &[u8]) -> Result<Self, FormatError> {
-        let (&tag, rest) = bytes.split_first().ok_or(FormatError::Short { what: "a record" })?;
-        *bytes = rest;
-        match tag {
-            TAG_FILE => {
-                let record = FileRecord::take(bytes)
-                    .ok_or(FormatError::Short { what: "a file's record" })?;
-                number_is_sound(record.number)?;
-                if record.group == 0 {
-                    return Err(value("file.group", 0u32, "1 or more"));
-                }
-                if record.size > FILE_BYTES_MAX {
-                    return Err(value("file.size", record.size, "at most 65536"));
-                }
-                if record.state > 2 {
-                    return Err(value("file.state", record.state, "0, 1 or 2"));
-                }
-                let len = usize::from(record.name_bytes);
-                if len > NAME_BYTES_MAX {
-                    return Err(value("file.name_bytes", record.name_bytes, "at most 1023"));
-                }
-                let (name, rest) = bytes
-                    .split_at_checked(len)
-                    .ok_or(FormatError::Short { what: "a file's name" })?;
-                *bytes = rest;
-                Ok(Self::File(record, name.into()))
-            }
+        match u8::take(bytes).ok_or(FormatError::Short { what: "a record" })? {
+            TAG_FILE => Self::take_file(bytes),
             TAG_GONE => {
-                let (number, rest) = bytes
-                    .split_first_chunk()
-                    .ok_or(FormatError::Short { what: "a file's number" })?;
-                *bytes = rest;
-                let number = u64::from_le_bytes(*number);
+                let number = u64::take(bytes);
+                let number = number.ok_or(FormatError::Short { what: "a file's number" })?;
                 number_is_sound(number)?;
                 Ok(Self::Gone(number))
             }
-            TAG_GROUP => {
-                let record = GroupRecord::take(bytes)
-                    .ok_or(FormatError::Short { what: "a group's record" })?;
-                if record.group == 0 {
-                    return Err(value("group.group", 0u32, "1 or more"));
-                }
-                if record.clusters == 0 {
-                    return Err(value("group.clusters", 0u32, "1 or more"));
-                }
-                if !(1..=GROUP_FILES_MAX).contains(&usize::from(record.files)) {
-                    return Err(value("group.files", record.files, "1 to 64"));
-                }
-                let mut slots = Vec::with_capacity(record.files.into());
-                let mut end = 0u64;
-                for _ in 0..record.files {
-                    let slot = SlotRecord::take(bytes)
-                        .ok_or(FormatError::Short { what: "a group's files" })?;
-                    number_is_sound(slot.number)?;
-                    if u64::from(slot.offset) < end {
-                        return Err(value(
-                            "place.offset",
-                            slot.offset,
-                            "behind the file before it",
-                        ));
-                    }
-                    end = u64::from(slot.offset) + u64::from(slot.bytes);
-                    slots.push(slot);
-                }
-                if end > u64::from(record.bytes) {
-                    return Err(value("group.bytes", record.bytes, "no less than its files"));
-                }
-                Ok(Self::Group(record, slots.into()))
-            }
-            _ => Err(value("the tag of a record", tag, "1, 2 or 3")),
+            TAG_GROUP => Self::take_group(bytes),
+            tag => Err(value("the tag of a record", tag, "1, 2 or 3")),
         }
+    }
+
+    fn take_file(bytes: &mut &[u8]) -> Result<Self, FormatError> {
+        let record = FileRecord::take(bytes);
+        let record = record.ok_or(FormatError::Short { what: "a file's record" })?;
+        let FileRecord { number, group, size, state, name_bytes, .. } = record;
+        number_is_sound(number)?;
+        check(group > 0, "file.group", group, "1 or more")?;
+        check(size <= FILE_BYTES_MAX, "file.size", size, "at most 65536")?;
+        check(state <= 2, "file.state", state, "0, 1 or 2")?;
+        let len = usize::from(name_bytes);
+        check(len <= NAME_BYTES_MAX, "file.name_bytes", name_bytes, "at most 1023")?;
+        let parts = bytes.split_at_checked(len);
+        let (name, rest) = parts.ok_or(FormatError::Short { what: "a file's name" })?;
+        *bytes = rest;
+        Ok(Self::File(record, name.into()))
+    }
+
+    fn take_group(bytes: &mut &[u8]) -> Result<Self, FormatError> {
+        let record = GroupRecord::take(bytes);
+        let record = record.ok_or(FormatError::Short { what: "a group's record" })?;
+        let GroupRecord { group, clusters, files, .. } = record;
+        check(group > 0, "group.group", group, "1 or more")?;
+        check(clusters > 0, "group.clusters", clusters, "1 or more")?;
+        let count = (1..=GROUP_FILES_MAX).contains(&usize::from(files));
+        check(count, "group.files", files, "1 to 64")?;
+        let mut slots = Vec::with_capacity(files.into());
+        let mut end = 0;
+        for _ in 0..files {
+            let slot = SlotRecord::take(bytes);
+            let slot = slot.ok_or(FormatError::Short { what: "a group's files" })?;
+            number_is_sound(slot.number)?;
+            let offset = u64::from(slot.offset);
+            check(offset >= end, "place.offset", offset, "behind the file before it")?;
+            end = offset + u64::from(slot.bytes);
+            slots.push(slot);
+        }
+        let holds = end <= u64::from(record.bytes);
+        check(holds, "group.bytes", record.bytes, "no less than its files")?;
+        Ok(Self::Group(record, slots.into()))
     }
 }
 
 fn number_is_sound(number: u64) -> Result<(), FormatError> {
-    if number >> 32 == 0 { Err(value("a file's number", number, "2^32 or more")) } else { Ok(()) }
+    check(number >> 32 != 0, "a file's number", number, "2^32 or more")
 }
 
-/// The records in `bytes`, one behind the other.
+/// The records in `bytes`, one after the other.
 ///
 /// # Errors
-/// Where one of them is none.
+/// The first bytes that are no record.
 pub fn records(mut bytes: &[u8]) -> Result<Vec<Change>, FormatError> {
     let mut found = Vec::new();
     while !bytes.is_empty() {

@@ -1,4 +1,5 @@
-//! Asks: each is carried out in memory at once, or waits until its group has been read or clusters are free.
+//! Asks: each is carried out in memory at once, or waits until its group has been read or clusters
+//! are free.
 
 use seekless_block::Op;
 
@@ -9,7 +10,6 @@ use crate::tables::GroupEntry;
 
 /// How an ask continues.
 enum Outcome {
-    /// The reply is known.
     Ended(Result<Reply, Fault>),
     /// The reply is sent when these changes are on stable storage.
     Durable(WaitScope, Reply),
@@ -119,7 +119,8 @@ impl GroupStore {
 
     fn group(&mut self, members: &[Member]) -> Outcome {
         if self.has_uncommitted_group(members) {
-            // A new group may take files only from committed groups: see `GroupStore::needed_first`.
+            // A new group may take files only from committed groups: see
+            // `GroupStore::needed_first`.
             return Outcome::Starved;
         }
         match self.form(members) {
@@ -264,7 +265,8 @@ impl GroupStore {
         }
     }
 
-    /// Holds a group in memory as long as its contents are newer than on the device, or a commit carries them.
+    /// Holds a group in memory as long as its contents are newer than on the device, or a commit
+    /// carries them.
     pub(crate) fn update_hold(&mut self, group: u32) {
         let newer = self.dirty.get(&group).is_some_and(|d| d.data);
         let in_commit = self.job.as_ref().is_some_and(|j| j.carries(group));

@@ -1,4 +1,5 @@
-//! Changes of entries, contents and groups in memory. A change reserves its clusters and its records before it is made.
+//! Changes of entries, contents and groups in memory. A change reserves its clusters and its
+//! records before it is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,8 @@ use crate::format::{file_bytes, group_bytes};
 use crate::tables::FileEntry;
 
 impl GroupStore {
-    /// Changes the contents of a file. The file then reaches at least to `offset + len`; with `len` 0 it ends at `offset`.
+    /// Changes the contents of a file. The file then reaches at least to `offset + len`; with `len`
+    /// 0 it ends at `offset`.
     pub(super) fn edit(
         &mut self,
         file: FileNumber,
@@ -39,7 +41,8 @@ impl GroupStore {
         Ok(())
     }
 
-    /// Checks that clusters remain for a group that needs `bins` in the worst case, with `spare` clusters left over.
+    /// Checks that clusters remain for a group that needs `bins` in the worst case, with `spare`
+    /// clusters left over.
     fn reserve(&self, group: u32, bins: u32, spare: u32) -> Result<(), Fault> {
         let others = self.dirty.iter().filter(|(g, d)| **g != group && d.data).map(|(_, d)| d.bins);
         let wanted = u64::from(bins) + others.map(u64::from).sum::<u64>() + u64::from(spare);
@@ -47,7 +50,6 @@ impl GroupStore {
         if wanted <= available { Ok(()) } else { Err(Fault::NoSpace) }
     }
 
-    /// Changes an entry.
     pub(super) fn modify(
         &mut self,
         file: FileNumber,
@@ -176,7 +178,8 @@ impl GroupStore {
         Ok((group, numbers))
     }
 
-    /// Checks the members of a new group and reserves clusters and records. Returns the clusters needed in the worst case.
+    /// Checks the members of a new group and reserves clusters and records. Returns the clusters
+    /// needed in the worst case.
     fn reserve_group(&mut self, members: &[Member]) -> Result<u32, Fault> {
         self.check_members(members)?;
         // In the order of their numbers, as they are written.
@@ -244,8 +247,8 @@ impl GroupStore {
     }
 }
 
-/// Number of clusters if each file lies within one cluster, in the order given: this many are enough however the free
-/// clusters are scattered. One contiguous run never needs more.
+/// Number of clusters if each file lies within one cluster, in the order given: this many are
+/// enough however the free clusters are scattered. One contiguous run never needs more.
 pub(crate) fn worst_clusters(sizes: impl Iterator<Item = u32>, cluster: u32) -> u32 {
     let (mut clusters, mut space) = (1, cluster);
     for size in sizes {

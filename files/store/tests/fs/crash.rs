@@ -1,7 +1,10 @@
-//! Every loss of power, over both modules: random histories of writes, syncs, shuffles, returns and removals, with I/O
-//! ending in any order; at each moment some of the states that a crash could leave, with rot now and then. The driver
-//! here follows the rules of the crate's documentation; the other module is one in which each file's own changes
-//! keep their order, and no two files' do.
+//! Power loss at any moment, over both modules. A history is random: writes, syncs, shuffles,
+//! returns and removals, whose I/Os end in any order. At each moment the test attaches some of the
+//! states that a crash can leave, some of them damaged. The driver follows the rules of the crate's
+//! documentation. In the other module, the changes of one file keep their order; changes of two
+//! files may change places.
+
+mod recovered;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -11,13 +14,13 @@ use rand::SeedableRng;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{Bytes, Duration, Op, SimTime};
-use seekless_store::format::{Geometry, RecordPage};
 use seekless_store::{
-    Arrival, Ask, AttachError, Attributes, Config, Fault, FileNumber, GroupStore, Input, Io,
-    Member, Output, Reply, RequestId, StoreOnDevice, format_store, superblock,
+    Arrival, Ask, Attributes, Config, Fault, FileNumber, GroupStore, Input, Io, Member, Output,
+    Reply, RequestId, StoreOnDevice, format_store,
 };
 
 use crate::medium::{Image, Medium};
+use recovered::{damage, look, recover};
 
 const FILES: usize = 14;
 const CLUSTERS: u64 = 24;
@@ -31,7 +34,7 @@ struct Inode {
     marker: Option<FileNumber>,
 }
 
-/// A file as it is on stable storage, and what was done since; `None`: there is none.
+/// A file on stable storage, and its later changes; `None`: there is no file.
 #[derive(Clone, Debug, Default)]
 struct Ordered {
     stable: Option<Inode>,
@@ -57,17 +60,17 @@ impl Ordered {
     }
 }
 
-/// What clients may find: the last state that a sync covered, and all since.
+/// The states that clients may find: the last synced one, and all later ones.
 type Truth = Vec<Option<Content>>;
 
 #[derive(Clone, Debug)]
 enum Pending {
-    /// Nothing to do but to record what the file is now.
+    /// The file has this content now.
     Edit(usize, Option<Content>),
     Group(Vec<usize>),
     Leave(usize),
     Back(usize),
-    /// Lengths of the truths at that time.
+    /// Files, and the lengths of their truths at that time.
     Sync(Vec<(usize, usize)>),
     Nothing,
 }
@@ -81,7 +84,7 @@ struct World {
     pending: BTreeMap<u64, Pending>,
     busy: BTreeSet<usize>,
     sent: Vec<(Io, u64)>,
-    /// Numbers whose inode was removed: their entries may be left behind.
+    /// Numbers whose inode was removed: their entries may remain.
     unlinked: BTreeSet<FileNumber>,
     next: u64,
     now: u64,
@@ -225,7 +228,7 @@ impl World {
                 );
                 self.other[id].set(Some(Inode { content: Rc::clone(&content), marker }));
                 self.other[id].sync();
-                // Durable with whatever comes next there, or with the entry's end.
+                // Durable with the next change there, or with the end of the entry.
                 self.other[id].set(Some(Inode { content, marker: None }));
                 self.busy.remove(&id);
                 self.tally.returned += 1;
@@ -233,7 +236,8 @@ impl World {
             }
             (Pending::Sync(lengths), Ok(_)) => {
                 self.tally.synced += 1;
-                // What came before the state that was covered can no longer be found. Lengths only grow meanwhile.
+                // States before the synced state can no longer be found. Lengths only grow
+                // meanwhile.
                 for (id, len) in lengths {
                     for state in &mut self.truth[id][..len - 1] {
                         *state = Some(Rc::new(b"void".to_vec()));
@@ -245,7 +249,7 @@ impl World {
         }
     }
 
-    /// Lets one I/O take effect, or where there is none, time pass.
+    /// Completes one I/O; without an I/O, time passes.
     fn execute(&mut self, rng: &mut Pcg64Mcg) -> bool {
         if self.sent.is_empty() {
             let Some(at) = self.group_store.wakeup() else { return false };
@@ -273,7 +277,7 @@ impl World {
         let busy = self.busy.contains(&id);
         let here = self.marker(id);
         match rng.random_range(0..20u8) {
-            // Made, or written where it lies.
+            // Makes the file, or writes it in its place.
             0..=6 if !busy => {
                 let before = self.truth[id].last().unwrap().clone();
                 let len = if rng.random_ratio(1, 6) { 40_000 } else { 3_000 };
@@ -314,7 +318,7 @@ impl World {
                 let ask = Ask::Resize { file, size: size as u64, time: 1 };
                 self.ask(ask, Pending::Edit(id, Some(Rc::new(after))));
             }
-            // Made durable.
+            // Makes the file durable.
             8..=10 => {
                 let lengths = |w: &Self, ids: &[usize]| {
                     ids.iter().map(|&i| (i, w.truth[i].len())).collect::<Vec<_>>()
@@ -332,7 +336,7 @@ impl World {
                         }
                     }
                 } else {
-                    // Of all: those on their way are told of by nobody.
+                    // A sync of all files; it does not cover files on their way.
                     let ids: Vec<usize> = (0..FILES).filter(|i| !self.busy.contains(i)).collect();
                     self.other.iter_mut().for_each(Ordered::sync);
                     let lengths = lengths(self, &ids);
@@ -376,7 +380,7 @@ impl World {
                 }
             }
             17 if rng.random_ratio(1, 3) => self.ask(Ask::Checkpoint, Pending::Nothing),
-            // Cut to nothing: its inode has no bytes, and needs none from the store.
+            // Truncated to nothing: the inode has no bytes, and needs none from the store.
             18 if !busy => {
                 let Some(file) = here else { return };
                 self.other[id].set(Some(Inode::default()));
@@ -393,7 +397,7 @@ impl World {
         }
     }
 
-    /// What a crash now could leave, looked at.
+    /// Checks a state that a crash now can leave.
     fn inspect(&mut self, rng: &mut Pcg64Mcg) -> (Image, Vec<Ordered>, Vec<Truth>) {
         let mut image = self.medium.crash(rng);
         let other: Vec<Ordered> = self.other.iter().map(|o| o.crash(rng)).collect();
@@ -439,113 +443,10 @@ impl World {
         }
         if rot.is_some() {
             self.tally.damaged += 1;
-            // Life goes on from what is whole alone.
+            // The history continues only from undamaged states.
             truth.clear();
         }
         (kept.0, kept.1, truth)
-    }
-}
-
-/// Damages a sector that holds something; says whether it may be of the log's last batch.
-fn damage(image: &mut Image, rng: &mut Pcg64Mcg) -> bool {
-    let (_, geometry) = superblock(image).unwrap();
-    let used: Vec<usize> =
-        (0..image.0.len()).filter(|&i| image.0[i].iter().any(|b| *b != 0)).collect();
-    // Mostly where there is less of it.
-    let meta = geometry.clusters_at().0 as usize;
-    let few: Vec<usize> = used.iter().copied().filter(|i| *i < meta).collect();
-    let at = *if rng.random_ratio(2, 3) { &few } else { &used }.choose(rng).unwrap();
-    let mut last = (0, Vec::new());
-    for page in geometry.log_at()..geometry.log_at() + u64::from(geometry.log_pages) {
-        let mut bytes = [0; 4_096];
-        seekless_block::Device::read(image, Geometry::pages(page, 1), &mut bytes).unwrap();
-        if let Ok(read) = RecordPage::decode(&bytes) {
-            if read.number > last.0 {
-                last = (read.number, Vec::new());
-            }
-            if read.number == last.0 {
-                last.1.push(page);
-            }
-        }
-    }
-    let mut sector = *image.0[at];
-    sector[rng.random_range(0..512)] ^= 1 << rng.random_range(0..8);
-    image.0[at] = Rc::new(sector);
-    // A batch that a crash tore leaves pages with a number of its own: the one before it is the last that counts.
-    let page = at as u64 / 8;
-    let in_log =
-        (geometry.log_at()..geometry.log_at() + u64::from(geometry.log_pages)).contains(&page);
-    in_log && (last.1.contains(&page) || is_number(image, page, last.0, at))
-}
-
-fn is_number(image: &mut Image, page: u64, last: u64, at: usize) -> bool {
-    // The damaged page itself: its number, where it stands.
-    let _ = at;
-    let mut bytes = [0; 4_096];
-    seekless_block::Device::read(image, Geometry::pages(page, 1), &mut bytes).unwrap();
-    let number = u64::from_le_bytes(std::array::from_fn(|i| bytes[16 + 16 + 1 + i]));
-    number + 1 >= last
-}
-
-struct Found {
-    files: Vec<Result<Option<Content>, String>>,
-    dead: u64,
-}
-
-/// Attaches, decides about what was on its way, and reads all.
-fn look(
-    image: Image,
-    mut other: Vec<Ordered>,
-    unlinked: &BTreeSet<FileNumber>,
-    rng: &mut Pcg64Mcg,
-) -> Result<Found, AttachError> {
-    let mut store = StoreOnDevice::attach(image, || true, config(rng))?;
-    recover(&mut store, &mut other);
-    let mut claimed = BTreeSet::new();
-    let mut files = Vec::new();
-    for inode in &other {
-        files.push(match inode.now() {
-            None => Ok(None),
-            Some(Inode { content, marker: None }) => Ok(Some(Rc::clone(content))),
-            Some(Inode { marker: Some(file), .. }) => {
-                claimed.insert(*file);
-                match store.ask(SimTime(1), Ask::Read { file: *file, offset: 0, len: 1 << 17 }) {
-                    Ok(Reply::Data(data)) => Ok(Some(Rc::new(data))),
-                    Err(Fault::Damaged { .. }) => Err("damaged".to_owned()),
-                    other => Err(format!("its marker names {file:?}: {other:?}")),
-                }
-            }
-        });
-    }
-    // In exactly one place: what no marker names is dead, and is so only because its inode is gone.
-    let mut dead = 0;
-    for (number, file) in store.group_store().files() {
-        if !claimed.contains(&number) {
-            if !unlinked.contains(&number) {
-                let id: usize = std::str::from_utf8(&file.name).unwrap().parse().unwrap();
-                files[id] =
-                    Err(format!("in two places: {number:?} {:?} is not its marker", file.state));
-            }
-            dead += 1;
-        }
-    }
-    Ok(Found { files, dead })
-}
-
-fn recover(store: &mut StoreOnDevice<Image, impl FnMut() -> bool>, other: &mut [Ordered]) {
-    for number in store.group_store().unsettled() {
-        let id: usize = std::str::from_utf8(&store.group_store().file(number).unwrap().name)
-            .unwrap()
-            .parse()
-            .unwrap();
-        let marked = other[id].now().is_some_and(|i| i.marker == Some(number));
-        let ask = if marked {
-            other[id].set(Some(Inode { content: Rc::default(), marker: Some(number) }));
-            Ask::Settle { files: vec![number] }
-        } else {
-            Ask::Remove { file: number }
-        };
-        store.ask(SimTime(1), ask).unwrap();
     }
 }
 
@@ -562,7 +463,7 @@ pub(crate) fn live(seed: u64, steps: usize) -> Tally {
             let (image, other, truth) = world.inspect(&mut rng);
             if rng.random_ratio(1, 60) && truth.iter().all(|t| t.len() == 1) && truth.len() == FILES
             {
-                // Life goes on from here.
+                // The history continues from this state.
                 let stats = world.group_store.stats();
                 world.tally.checkpoints += stats.checkpoints;
                 world.tally.split += stats.split;
@@ -588,7 +489,7 @@ pub(crate) fn live(seed: u64, steps: usize) -> Tally {
     world.tally
 }
 
-/// How many histories: SEEKLESS_FS_SEEDS, for a longer look.
+/// SEEKLESS_FS_SEEDS is the number of histories.
 #[test]
 #[allow(clippy::print_stdout)]
 fn every_synced_file_is_whole_and_in_one_place_after_every_crash() {

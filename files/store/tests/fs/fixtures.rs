@@ -1,6 +1,6 @@
-//! Group stores that an earlier seekless made, attached by this one: see tests/fixtures/README.md. Every file of them is
-//! read and held against what was written; then with one byte flipped. The directories that belong to them are looked at
-//! by the tests of the mount.
+//! Group stores of an earlier seekless, attached by this one: see tests/fixtures/README.md. Every
+//! file is read and compared with its manifest; then again with one changed byte. The tests of the
+//! mount check the directories of these stores.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::medium::Image;
 
 const PAGE: usize = PAGE_BYTES as usize;
-/// What the file `b3` holds, over and over.
+/// The content of the file `b3`, repeated.
 const LINE: &[u8] = b"b3 1\n";
 
 struct Fixture {
@@ -32,7 +32,7 @@ const KILLED: Fixture = Fixture {
     manifest: include_str!("../fixtures/groups-killed.json"),
 };
 
-/// A file by the manifest.
+/// A file of the manifest.
 struct Known {
     name: String,
     size: usize,
@@ -78,15 +78,15 @@ fn content(name: &str, version: u64, size: usize) -> Vec<u8> {
     format!("{name} {version}\n").into_bytes().into_iter().cycle().take(size).collect()
 }
 
-/// With another module whose syncs always succeed.
+/// A store beside another module whose syncs always succeed.
 type Attached = StoreOnDevice<Image, fn() -> bool>;
 
 fn attach(image: Image) -> Result<Attached, AttachError> {
     StoreOnDevice::attach(image, || true, Config::default())
 }
 
-/// Reads every file; each must be whole. The names of those that are here for good or arrive, and are of a version that the
-/// manifest allows; and the files that could not be read.
+/// Reads every file; each must be whole. Returns the names of settled and arriving files with a
+/// version of the manifest, and the files that could not be read.
 fn read(fixture: &Fixture, store: &mut Attached) -> (BTreeSet<String>, Vec<(FileNumber, Fault)>) {
     let known = fixture.known();
     let (mut found, mut faults) = (BTreeSet::new(), Vec::new());
@@ -110,7 +110,8 @@ fn read(fixture: &Fixture, store: &mut Attached) -> (BTreeSet<String>, Vec<(File
         if let Some(of) = of.filter(|k| k.versions.contains(&version)) {
             found.insert(of.name.clone());
         } else {
-            // Removed, or of bytes that were replaced: on its way back, or forgotten by the other module.
+            // Removed, or replaced by newer bytes: on its way back, or forgotten by the other
+            // module.
             assert!(state != FileState::Settled || of.is_none(), "{line} is older than it may be");
         }
     }
@@ -130,7 +131,7 @@ fn is_attached(fixture: &Fixture) {
         }
     };
     check(&mut store, "attached");
-    // A change and a checkpoint of this code, and once more.
+    // A change and a checkpoint by this code, then the check again.
     let file = store.group_store().files().next().unwrap().0;
     let attributes = store.group_store().file(file).unwrap().attributes;
     assert_eq!(store.ask(SimTime(0), Ask::SetAttributes { file, attributes }), Ok(Reply::Done));
@@ -149,13 +150,13 @@ fn is_told(fixture: &Fixture) {
         image(&bytes)
     };
     let (_, geometry) = superblock(&mut image(&bytes)).unwrap();
-    // One superblock stands for the other.
+    // One superblock replaces the other.
     let (found, faults) = read(fixture, &mut attach(flip(&[100])).unwrap());
     assert!(faults.is_empty());
     let whole = found;
     let both = attach(flip(&[100, PAGE + 100])).err().unwrap();
     assert!(matches!(both, AttachError::Superblock { .. }), "{both}");
-    // The bytes of a group, and of those that stood elsewhere before.
+    // The bytes of a group, and of groups that were elsewhere before.
     let groups = bytes.len() - geometry.clusters as usize * geometry.cluster.bytes().0 as usize;
     let begins = |&at: &usize| bytes[at..].starts_with(LINE) && !bytes[..at].ends_with(LINE);
     let at: Vec<_> = (groups..bytes.len()).filter(begins).map(|at| at + LINE.len()).collect();
@@ -164,7 +165,8 @@ fn is_told(fixture: &Fixture) {
     assert!(!faults.is_empty() && !found.contains("b3"), "{faults:?}");
     assert!(faults.iter().all(|(_, f)| matches!(f, Fault::Damaged { .. })), "{faults:?}");
     assert!(!examine(&mut damaged).unwrap().damaged.is_empty());
-    // Every page of records, of the log and of both checkpoints: refused, or nothing that is read is wrong.
+    // Every page of records, of the log and of both checkpoints: the store is refused, or no read
+    // returns wrong bytes.
     let mut pages = Vec::new();
     for page in (2 * PAGE..groups).step_by(PAGE) {
         if !bytes[page..].starts_with(b"SEEKGRPS") {
@@ -174,11 +176,11 @@ fn is_told(fixture: &Fixture) {
         if let Ok(mut store) = attach(flip(&[page + 40])) {
             let (found, faults) = read(fixture, &mut store);
             assert!(faults.is_empty(), "page {}: {faults:?}", page / PAGE);
-            // Of the last batch nobody can know that it was whole: what it said is lost.
+            // A damaged last batch looks like a torn batch: its changes are lost.
             assert!(found.is_subset(&whole));
         }
     }
-    // One checkpoint stands for the other, with the log.
+    // One checkpoint replaces the other, with the log.
     assert!(pages.len() > 3 && attach(flip(&pages)).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! The group store from outside: what it does when all goes well, and what every loss of power leaves.
+//! The group store from outside: normal use, and every power loss.
 #![allow(clippy::unwrap_used)]
 
 mod crash;

@@ -1,5 +1,6 @@
-//! A device with a volatile write cache, and every state in which a loss of power can leave it. Until a flush covers a
-//! write, each of its sectors may or may not be on the medium, whatever became of others. As volume/sim/src/crash.
+//! A device with a volatile write cache, and every state that a power loss can leave. Until a flush
+//! covers a write, each of its sectors may be on the medium or not, independently of others. As in
+//! volume/sim/src/crash.
 
 use std::rc::Rc;
 
@@ -10,13 +11,13 @@ use seekless_block::{Device, DeviceError, Extent, Sectors};
 
 pub(crate) type Sector = Rc<[u8; 512]>;
 
-/// What stands on a device, for those who read and write synchronously.
+/// The contents of a device, for synchronous reads and writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Image(pub(crate) Vec<Sector>);
 
 impl Image {
     pub(crate) fn zeroed(sectors: u64) -> Self {
-        // Sectors are never changed in place: all may be one.
+        // Sectors are never changed in place: all can share one.
         let zero: Sector = Rc::new([0; 512]);
         Self((0..sectors).map(|_| Rc::clone(&zero)).collect())
     }
@@ -65,7 +66,7 @@ struct Unflushed {
 pub(crate) struct Medium {
     flushed: Image,
     pub(crate) current: Image,
-    /// Finished ones in their order, then those in flight.
+    /// Finished writes in their order, then writes in flight.
     unflushed: Vec<Unflushed>,
     clock: u64,
 }
@@ -118,7 +119,7 @@ impl Medium {
         });
     }
 
-    /// What a loss of power may leave.
+    /// A state that a power loss can leave.
     pub(crate) fn crash(&self, rng: &mut Pcg64Mcg) -> Image {
         let mut image = self.flushed.clone();
         let mut writes: Vec<&Unflushed> = self.unflushed.iter().collect();
@@ -127,7 +128,7 @@ impl Medium {
         match rng.random_range(0..7u8) {
             0 => {}
             1 => writes.iter().for_each(|w| apply(&mut image, w, |_| true)),
-            // A prefix, and the next in part.
+            // A prefix of the writes, and a part of the next.
             2 | 3 => {
                 let whole = rng.random_range(0..=writes.len());
                 writes[..whole].iter().for_each(|w| apply(&mut image, w, |_| true));
@@ -135,7 +136,7 @@ impl Medium {
                     tear(&mut image, torn, rng);
                 }
             }
-            // All but one.
+            // All writes but one.
             4 => {
                 let without = rng.random_range(0..writes.len().max(1));
                 for (i, w) in writes.iter().enumerate() {
@@ -144,13 +145,13 @@ impl Medium {
                     }
                 }
             }
-            // One alone.
+            // One write alone.
             5 => {
                 if let Some(w) = writes.choose(rng) {
                     apply(&mut image, w, |_| true);
                 }
             }
-            // Any sector of any.
+            // Any sectors of any writes.
             _ => {
                 writes.shuffle(rng);
                 writes.iter().for_each(|w| apply(&mut image, w, |_| rng.random()));

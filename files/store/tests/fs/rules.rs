@@ -1,5 +1,5 @@
-//! The order in which things reach the device, and what is believed of it afterwards: rules that a crash would have to fall on one
-//! particular moment to show.
+//! The order of writes on the device, and what recovery believes: rules that only a crash at one
+//! particular moment would show.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ enum Done {
     Flush,
 }
 
-/// A device that notes what was done to it.
+/// A device that records its I/Os.
 #[derive(Clone, Debug)]
 struct Noted {
     image: Image,
@@ -88,7 +88,7 @@ fn changes_that_nobody_syncs_go_before_a_disk_sleeps_and_wait_while_it_does() {
         let attributes = Attributes { mode: now as u32, ..Attributes::default() };
         store.ask(SimTime(now), Ask::SetAttributes { file, attributes }).unwrap();
         assert_eq!(store.group_store().wakeup(), Some(SimTime(now + waits)), "{phase:?}");
-        // Nor does a read from memory wake it.
+        // A read from memory does not wake the disk either.
         store.ask(SimTime(now + waits - 1), Ask::Read { file, offset: 0, len: 9 }).unwrap();
         store.tick(SimTime(now + waits - 1));
         assert!(done.borrow().is_empty(), "{phase:?}");
@@ -96,7 +96,7 @@ fn changes_that_nobody_syncs_go_before_a_disk_sleeps_and_wait_while_it_does() {
         assert!(!done.borrow().is_empty(), "{phase:?}");
         now += waits + 10;
     }
-    // Whoever syncs is not kept waiting.
+    // A sync does not wait.
     store.ask(SimTime(now), Ask::Leave { files: vec![file] }).unwrap();
     done.borrow_mut().clear();
     store.ask(SimTime(now), Ask::Settle { files: vec![file] }).unwrap();
@@ -135,7 +135,8 @@ fn what_is_asked_together_is_answered_in_order_and_shares_flushes() {
     assert!(3 * together < alone, "{together} flushes, {alone} one by one");
 }
 
-/// Batches of several pages, so that some find no room before its end, and a restart after each: checkpoints are few.
+/// Batches of several pages, so that some do not fit before the end of the log. The store restarts
+/// after each batch; checkpoints are few.
 #[test]
 fn the_log_goes_round_and_is_found_wherever_it_ends() {
     let (device, geometry) = noted(16);
@@ -162,7 +163,7 @@ fn the_log_goes_round_and_is_found_wherever_it_ends() {
     assert!(checkpoints > 1 && checkpoints < u64::from(rounds) / 2, "{checkpoints}, {rounds}");
 }
 
-/// Else a crash could bring a marker back whose entry is gone.
+/// Otherwise a crash could bring back a marker without an entry.
 #[test]
 fn a_removal_is_written_down_only_when_the_other_module_is_synced() {
     for synced in [true, false] {
@@ -186,7 +187,7 @@ fn a_removal_is_written_down_only_when_the_other_module_is_synced() {
     }
 }
 
-/// Four files, written again and again until the clusters have been gone round several times.
+/// Four files, written repeatedly until all clusters have been used several times.
 #[test]
 fn what_a_checkpoint_needs_is_not_written_over_and_its_header_comes_last() {
     let (device, geometry) = noted(16);
@@ -203,7 +204,7 @@ fn what_a_checkpoint_needs_is_not_written_over_and_its_header_comes_last() {
         Geometry::pages(checkpoints, 1).start.0,
         Geometry::pages(checkpoints + 2 * u64::from(geometry.checkpoint_pages), 0).start.0,
     );
-    // Where each file's group stands; what the checkpoint that stands, or the log behind it, names.
+    // The place of each file's group: by the newest checkpoint, or by the log after it.
     let mut live: Vec<Option<Extent>> = vec![None; files.len()];
     let mut needed: Vec<Extent> = Vec::new();
     let (mut groups, mut stood) = (0, 0);
@@ -255,12 +256,12 @@ fn what_a_checkpoint_needs_is_not_written_over_and_its_header_comes_last() {
     assert!(groups >= 400 && stood >= 10, "{groups} groups, {stood} checkpoints");
 }
 
-/// Two pages that are each whole and of the same batch, of which one is not what was written along with the other.
+/// Two whole pages of the same batch, written by different attempts.
 #[test]
 fn a_batch_whose_pages_do_not_add_up_is_not_believed() {
     let (device, geometry) = noted(16);
     let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
-    // Names so long that a batch takes several pages.
+    // Long names, so that a batch takes several pages.
     let long = |i: u8| vec![i; 1_000];
     let members = (1..=20).map(|i| arrival(long(i), vec![i; 100])).collect();
     let Ok(Reply::Numbers(numbers)) = store.ask(SimTime(1), Ask::Group { members }) else {
@@ -279,7 +280,7 @@ fn a_batch_whose_pages_do_not_add_up_is_not_believed() {
         if read.role != Role::Log || read.pages < 2 {
             continue;
         }
-        // A letter of a name: the page's own checksum is right, the batch's is not.
+        // One letter of a name changes: the page's own checksum is correct, the batch's is wrong.
         let at =
             read.body.windows(8).rposition(|w| w.iter().all(|b| *b == w[0] && *b > 0)).unwrap();
         read.body[at] ^= 0x40;

@@ -1,4 +1,4 @@
-//! Against a map of names to bytes, over many lives of a store.
+//! The store against a map from names to bytes, over many restarts of a store.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) fn arrival(name: &str, data: Vec<u8>) -> Member {
 }
 
 pub(crate) fn device(clusters: u64) -> MemDevice {
-    // What keeps track takes some 200 pages.
+    // The tables take about 200 pages.
     let mut device = MemDevice::new(Sectors(1_800 + clusters * 128));
     format_store(&mut device, [3; 16], Bytes(65_536), "test").unwrap();
     device
@@ -166,7 +166,7 @@ proptest! {
             let got = store.ask(NOW, Ask::Read { file: *file, offset: 0, len: 1 << 20 });
             prop_assert!(got == Ok(Reply::Data(bytes.clone())), "{:?}", file);
         }
-        // Nothing leaks: once all is gone and known to be, every cluster is free.
+        // No leak: when all files are removed and committed, every cluster is free.
         for file in twin.into_keys() {
             prop_assert_eq!(store.ask(NOW, Ask::Remove { file }), Ok(Reply::Done));
         }
@@ -190,7 +190,7 @@ fn a_change_goes_to_the_store_when_it_is_due() {
     assert!(!store.group_store().is_clean());
     store.tick(due);
     assert!(store.group_store().is_clean());
-    // Along with a read that goes to the disk anyway, sooner; from memory, not.
+    // A read from the disk commits changes sooner; a read from memory does not.
     let late = due + Config::default().commit_along + Duration(1);
     store
         .ask(
@@ -205,6 +205,6 @@ fn a_change_goes_to_the_store_when_it_is_due() {
     assert!(!store.group_store().is_clean());
     let attached = attach(store.into_device(), 1 << 20);
     let f = attached.group_store().file(file).unwrap();
-    // What was not synced when the store was dropped is as it was.
+    // Unsynced changes are lost when the store is dropped.
     assert_eq!((f.attributes.modified, f.attributes.mode, f.size), (3, 0o100_644, 100));
 }

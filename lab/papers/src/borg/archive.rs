@@ -28,7 +28,6 @@ pub(super) struct Archived {
     pub(super) means: Vec<(String, String, usize, f64)>,
 }
 
-/// Reads an archive.
 pub(super) fn read(path: &Path) -> Result<Archived, PaperError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| PaperError::Read { path: path.to_owned(), source })?;

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::experiments::{Curve, CurvePoint, Phases, Results};
 use super::replay::{BorgPhase, BorgRun, Reconfiguration};
 
-/// A claim and its test.
 #[derive(Serialize)]
 pub(super) struct Claim {
     /// Section or figure.

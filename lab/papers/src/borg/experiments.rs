@@ -63,7 +63,6 @@ pub(super) struct Curve {
     pub(super) points: Vec<CurvePoint>,
 }
 
-/// The results of all experiments.
 pub(super) struct Results {
     pub(super) scale: f64,
     pub(super) seed: u64,
@@ -87,7 +86,6 @@ pub(super) fn cylinder(disk: &str) -> Result<f64, PaperError> {
     Ok(spec.capacity_sectors as f64 / cylinders.max(1) as f64)
 }
 
-/// The replays to run.
 struct Replays<'a> {
     scale: f64,
     jobs: Vec<BorgJob<'a>>,
@@ -239,7 +237,6 @@ impl CurveJobs {
     }
 }
 
-/// Runs all experiments.
 pub(super) fn run(scale: f64, seed: u64, progress: &Progress<'_>) -> Result<Results, PaperError> {
     let week = |name| -> Result<Week, PaperError> {
         let synthetic = Synthetic::new(name, scale, seed).map_err(PaperError::Invalid)?;

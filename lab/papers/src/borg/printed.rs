@@ -56,5 +56,4 @@ pub(super) fn bar(figure: &str, system: &str, phase: &str) -> Option<&'static st
 /// Non-sequential share and mean seek in cylinders over all normal phases, vanilla and BORG (6.1.1
 /// and 6.1.2).
 pub(super) const SVN_SEEKS: [[f64; 2]; 2] = [[0.0170, 0.0115], [704.0, 201.0]];
-/// The same for the developer.
 pub(super) const DEVELOPER_SEEKS: [[f64; 2]; 2] = [[0.0393, 0.0330], [1203.0, 782.0]];

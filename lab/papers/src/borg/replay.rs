@@ -8,10 +8,8 @@ use std::time::Instant;
 use seekless_block::{Bytes, Duration, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_learn::{
-    AccessGraph, EDGES_MAX, Pages, Plan, PlanConfig, Planning, Reach, Strategy, Training, plan,
-};
-use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_learn::{Learner, Plan, Planning, Policy, PolicyName, Training};
+use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation, shape_of};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
 
@@ -21,10 +19,8 @@ use seekless_compare::StudyError;
 /// Requests served and learned from at a time.
 const BATCH: usize = 1 << 15;
 
-/// One replay.
 #[derive(Clone, Debug)]
 pub(super) struct BorgSystem {
-    /// The disk.
     pub disk: DeviceSpec,
     /// Size of the optimized area; 0 is vanilla.
     pub area: Bytes,
@@ -43,9 +39,7 @@ pub(super) struct BorgSystem {
 /// The cost of a phase between two reconfigurations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct BorgPhase {
-    /// Client requests.
     pub requests: u64,
-    /// Sectors requested.
     pub sectors: u64,
     /// Busy time of the disk for client requests.
     pub busy_s: f64,
@@ -85,7 +79,6 @@ impl BorgPhase {
     }
 
     /// The sum of several phases; the response time is the mean over all requests.
-    #[must_use]
     pub(super) fn sum(phases: &[Self]) -> Self {
         let mut all = phases.iter().fold(Self::default(), |a, b| Self {
             requests: a.requests + b.requests,
@@ -105,13 +98,11 @@ impl BorgPhase {
     }
 
     /// "# Seeks / # BlocksRead" (FAST'09, 6), blocks of 512 bytes.
-    #[must_use]
     pub(super) fn nonsequential_share(&self) -> f64 {
         self.nonsequential as f64 / self.sectors.max(1) as f64
     }
 
     /// Mean distance from one I/O to the next, in sectors.
-    #[must_use]
     pub(super) fn seek_mean_sectors(&self) -> f64 {
         self.seek_sectors / self.device_ios.max(1) as f64
     }
@@ -132,7 +123,6 @@ pub(super) struct PlanChange {
 
 impl PlanChange {
     /// From one plan to the next, whole pages.
-    #[must_use]
     pub(super) fn between(before: &Plan, after: &Plan) -> Self {
         let (before, after) = (pages(before), pages(after));
         let mut change = Self::default();
@@ -164,7 +154,6 @@ fn pages(plan: &Plan) -> Vec<(u64, u64)> {
     all
 }
 
-/// The cost of a reconfiguration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Reconfiguration {
     /// This computer's time to build the access graph from the requests since the last
@@ -178,7 +167,6 @@ pub(super) struct Reconfiguration {
     pub moved_bytes: u64,
     /// Vertices of the access graph.
     pub vertices: u64,
-    /// Its edges.
     pub edges: u64,
     /// Differences from the plan before.
     pub change: PlanChange,
@@ -196,18 +184,13 @@ pub(super) struct BorgRun {
 /// A replay to run: a trace with one device of this capacity, and the system.
 #[derive(Clone, Debug)]
 pub(super) struct BorgJob<'a> {
-    /// The trace.
     pub source: &'a Source,
     /// Size of the client's device.
     pub capacity: Sectors,
-    /// The system.
     pub system: BorgSystem,
 }
 
 /// Runs all replays, one a processor at a time. `progress` gets the number of finished replays.
-///
-/// # Errors
-/// Where a trace cannot be read, or does not fit its disk with its area.
 pub(super) fn borg(
     jobs: &[BorgJob<'_>],
     progress: &(dyn Fn(usize) + Sync),
@@ -215,25 +198,23 @@ pub(super) fn borg(
     in_parallel(jobs, replay, progress).into_iter().collect()
 }
 
-/// The paper's planner (FAST'09, 4.3): each plan places all blocks anew.
-pub(super) fn paper_planner(area: Sectors) -> PlanConfig {
-    // A plan from scratch does not depend on the reach of an access; and a replay has neither
-    // read-ahead nor clusters.
-    let reach = Reach::new(Bytes(0), Bytes(0));
-    let (strategy, planning) = (Strategy::MostConnected, Planning::Anew);
-    PlanConfig { area, min_weight: 0, strategy, planning, reach }
+/// The paper's planner (FAST'09, 4.3): each plan places all blocks again.
+pub(super) fn paper_policy(training: Training) -> Policy {
+    let mut policy = Policy::new(PolicyName::Borg);
+    (policy.planning, policy.training) = (Planning::Anew, training);
+    policy
 }
 
 /// One system's learning.
-#[derive(Debug)]
-struct Learner {
-    graph: AccessGraph,
+struct Learning {
+    learner: Learner,
     plan: Plan,
     analyzer_s: f64,
 }
 
-/// The simulation of a job. The area lies behind the file system.
-fn simulation(job: &BorgJob<'_>) -> Result<Simulation, StudyError> {
+/// The simulation of a job, and its learning, if there is an area. The area lies behind the file
+/// system.
+fn prepared(job: &BorgJob<'_>) -> Result<(Simulation, Option<Learning>), StudyError> {
     let BorgJob { source, capacity, system } = job;
     let disk = Device::new(&system.disk)?;
     let area = system.area.sectors_ceil();
@@ -257,7 +238,12 @@ fn simulation(job: &BorgJob<'_>) -> Result<Simulation, StudyError> {
         spin_down: SpinDown::None,
         replay: system.replay,
     };
-    Simulation::new(disk, config).map_err(failed)
+    let learning = (area > Sectors(0)).then(|| Learning {
+        learner: Learner::new(paper_policy(system.training), shape_of(&config.engine)),
+        plan: Plan::default(),
+        analyzer_s: 0.0,
+    });
+    Ok((Simulation::new(disk, config).map_err(failed)?, learning))
 }
 
 pub(super) fn failed(source: SimError) -> StudyError {
@@ -265,24 +251,18 @@ pub(super) fn failed(source: SimError) -> StudyError {
 }
 
 fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
-    let BorgJob { source, capacity, system } = job;
-    let mut simulation = simulation(job)?;
-    let mut learner = (system.area > Bytes(0)).then(|| Learner {
-        graph: AccessGraph::new(Pages::new(Sectors(0), *capacity), Bytes(0), EDGES_MAX),
-        plan: Plan::default(),
-        analyzer_s: 0.0,
-    });
+    let (mut simulation, mut learning) = prepared(job)?;
     let mut run = BorgRun::default();
     let (mut sectors, mut installing_s) = (0, 0.0);
     let mut batch: Vec<Request> = Vec::with_capacity(BATCH);
-    let mut reader = source.open(&OpenOptions::default())?;
-    let mut times = system.reconfigure.iter().peekable();
+    let mut reader = job.source.open(&OpenOptions::default())?;
+    let mut times = job.system.reconfigure.iter().peekable();
     loop {
         let record = reader.next_record()?;
         let due = |at: &SimTime| record.is_none_or(|r| r.request.arrival >= *at);
         let ends = times.next_if(|at| due(at)).is_some();
         if ends || record.is_none() || batch.len() == BATCH {
-            serve(&mut simulation, &mut learner, &mut batch)?;
+            serve(&mut simulation, &mut learning, &mut batch)?;
         }
         if record.is_none() {
             // Destaging the rest of the write buffer counts for the system that filled it.
@@ -294,8 +274,8 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
             installing_s = 0.0;
         }
         let Some(record) = record else { break };
-        if ends && let Some(learner) = &mut learner {
-            let done = learner.reconfigure(&mut simulation, system.training)?;
+        if ends && let Some(learning) = &mut learning {
+            let done = learning.reconfigure(record.request.arrival, &mut simulation)?;
             installing_s = done.reconfigurer_s;
             run.reconfigurations.push(done);
         }
@@ -308,13 +288,13 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
 /// Learns from the batch and serves it.
 fn serve(
     simulation: &mut Simulation,
-    learner: &mut Option<Learner>,
+    learning: &mut Option<Learning>,
     batch: &mut Vec<Request>,
 ) -> Result<(), StudyError> {
-    if let Some(learner) = learner {
+    if let Some(learning) = learning {
         let started = Instant::now();
-        batch.iter().for_each(|r| learner.graph.observe(r));
-        learner.analyzer_s += started.elapsed().as_secs_f64();
+        batch.iter().for_each(|r| learning.learner.observe(r.arrival, r));
+        learning.analyzer_s += started.elapsed().as_secs_f64();
     }
     for request in batch.drain(..) {
         simulation.offer(&request).map_err(failed)?;
@@ -322,21 +302,21 @@ fn serve(
     Ok(())
 }
 
-impl Learner {
+impl Learning {
     fn reconfigure(
         &mut self,
+        now: SimTime,
         simulation: &mut Simulation,
-        training: Training,
     ) -> Result<Reconfiguration, StudyError> {
+        let graph = self.learner.accesses();
+        let (vertices, edges) =
+            graph.map_or((0, 0), |g| (g.vertex_count() as u64, g.edge_count() as u64));
         let started = Instant::now();
-        let area = simulation.room();
-        let plan = plan(&self.graph, &paper_planner(area));
+        let plan = self.learner.replan(now, &self.plan);
         let planner_s = started.elapsed().as_secs_f64();
         let change = PlanChange::between(&self.plan, &plan);
-        let (vertices, edges) = (self.graph.vertex_count() as u64, self.graph.edge_count() as u64);
         self.plan.clone_from(&plan);
         simulation.install(plan).map_err(failed)?;
-        training.planned(&mut self.graph);
         Ok(Reconfiguration {
             analyzer_s: std::mem::take(&mut self.analyzer_s),
             planner_s,

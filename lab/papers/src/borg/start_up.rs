@@ -3,13 +3,13 @@
 //! takes no time here.
 
 use crate::synth::{StartUp, start_up};
-use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
+use seekless_block::{Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_learn::{AccessGraph, EDGES_MAX, Pages, plan};
-use seekless_sim::{Replay, SimConfig, Simulation};
+use seekless_learn::{Learner, Plan, Training};
+use seekless_sim::{Replay, SimConfig, Simulation, shape_of};
 
-use super::replay::{BorgPhase, failed, paper_planner};
+use super::replay::{BorgPhase, failed, paper_policy};
 use seekless_compare::StudyError;
 
 /// Starts of each trained program in the training.
@@ -17,7 +17,6 @@ const TRAINED: usize = 8;
 /// Reads that measure the time of one read.
 const SOUNDING: u32 = 400;
 
-/// A program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Program {
     /// Disk time of its start with the original layout, in seconds; determines the number of
@@ -43,9 +42,6 @@ pub(super) struct Started {
 
 /// Makes up the programs' reads from `seed`, and starts each program once in both systems, with
 /// empty RAM. The number is the disk's busy time for moving, in seconds.
-///
-/// # Errors
-/// If the file system and the area do not fit the disk.
 pub(super) fn start_ups(
     disk: &DeviceSpec,
     programs: &[Program],
@@ -54,10 +50,11 @@ pub(super) fn start_ups(
     seed: u64,
 ) -> Result<(Vec<Started>, f64), StudyError> {
     let device = Device::new(disk)?;
+    let engine = |area: Sectors| Config { area, ..Config::new(size) };
     let new = |area: Sectors| {
         let config = SimConfig {
             area_at: Lba(size.0),
-            engine: Config { area, ..Config::new(size) },
+            engine: engine(area),
             scheduler: Scheduler::Fcfs,
             spin_down: SpinDown::None,
             replay: Replay::Closed { depth: 1 },
@@ -81,16 +78,14 @@ pub(super) fn start_ups(
         own.extend(start_up(&StartUp { reads: rest, ..program.like }, seed));
         reads.push(own);
     }
-    let mut graph = AccessGraph::new(Pages::new(Sectors(0), size), Bytes(0), EDGES_MAX);
+    let mut learner = Learner::new(paper_policy(Training::Cumulative), shape_of(&engine(area)));
     for _ in 0..TRAINED {
         for (i, own) in reads.iter().enumerate().filter(|(i, _)| programs[*i].trained) {
-            own.iter().for_each(|&e| graph.observe(&read(i, e)));
+            own.iter().for_each(|&e| learner.observe(SimTime(0), &read(i, e)));
         }
     }
     let (mut vanilla, mut borg) = (new(Sectors(0))?, new(area)?);
-    let area = borg.room();
-    let plan = plan(&graph, &paper_planner(area));
-    borg.install(plan).map_err(failed)?;
+    borg.install(learner.replan(SimTime(0), &Plan::default())).map_err(failed)?;
     let moving_s = borg.lap().map_err(failed)?.background.busy().as_secs_f64();
     let mut started = Vec::with_capacity(programs.len());
     for (i, own) in reads.iter().enumerate() {

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::Order;
 use super::figures::{BLOCK, Effort, Loaded, imaginary, rz55};
 
-/// A claim and its test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ClusteringClaim {
     /// Section or figure.
@@ -25,14 +24,12 @@ pub(super) struct ClusteringClaim {
 
 impl ClusteringClaim {
     /// Whether ours lies within the bounds.
-    #[must_use]
     pub(super) fn holds(&self) -> bool {
         self.bounds.0 <= self.ours && self.ours <= self.bounds.1
     }
 }
 
 /// All claims.
-#[must_use]
 pub(super) fn claims(effort: Effort) -> Vec<ClusteringClaim> {
     one_request().into_iter().chain(loaded(effort)).collect()
 }

@@ -16,25 +16,19 @@ const QUEUES: [u32; 12] = [1, 2, 5, 10, 20, 35, 50, 75, 100, 150, 200, 300];
 const SPEED_QUEUES: [u32; 5] = [1, 10, 50, 100, 300];
 const BLOCKS: [u32; 6] = [1, 2, 4, 6, 9, 18];
 
-/// A line of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Line {
-    /// Its name in the legend.
     pub name: String,
-    /// Its points.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A figure of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ClusteringFigure {
-    /// Its number.
     pub number: u8,
-    /// Its title.
     pub title: &'static str,
     /// Labels of the horizontal and the vertical axis.
     pub axes: [&'static str; 2],
-    /// Its lines.
     pub lines: Vec<Line>,
 }
 
@@ -51,7 +45,7 @@ pub struct Effort {
 
 /// The loaded disk of section 5.2, with layouts by name.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub(super) struct Loaded {
     pub(super) arm: Arm,
     rotation: Rotation,
     effort: Effort,
@@ -59,35 +53,30 @@ pub struct Loaded {
 
 impl Loaded {
     /// A disk with requests for blocks of `block_sectors` sectors, up to `queue` at a time.
-    #[must_use]
-    pub fn new(arm: &Arm, block_sectors: u32, queue: u32, effort: Effort) -> Self {
+    pub(super) fn new(arm: &Arm, block_sectors: u32, queue: u32, effort: Effort) -> Self {
         let (positions, tracks) = (arm.blocks_per_track(block_sectors), arm.tracks());
         let rotation = Rotation::new(positions, tracks, queue, effort.start);
         Self { arm: arm.clone(), rotation, effort }
     }
 
     /// The results for a queue length under a distribution.
-    #[must_use]
-    pub fn point(&self, access: &Access, queue: u32, order: Order) -> Point {
+    pub(super) fn point(&self, access: &Access, queue: u32, order: Order) -> Point {
         let Effort { runs, seed, .. } = self.effort;
         Load::new(&self.arm, access, &self.rotation).point(queue, order, runs, seed)
     }
 }
 
 /// The disk of Figures 3 to 5.
-#[must_use]
 pub(super) fn imaginary() -> Arm {
     Arm::paper(IMAGINARY, 15, 36, 3600.0)
 }
 
 /// The disk of Figures 6 to 12, DEC's RZ55.
-#[must_use]
 pub(super) fn rz55() -> Arm {
     Arm::paper(1224, 15, 36, 3600.0)
 }
 
 /// Figures 3 to 12. `progress` is called with each number.
-#[must_use]
 pub(super) fn figures(effort: Effort, progress: &mut dyn FnMut(u8)) -> Vec<ClusteringFigure> {
     let mut all = vec![figure3()];
     all.extend(figures4_and_5());

@@ -10,8 +10,7 @@ use super::Rotation;
 
 /// The order of requests within a cylinder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// In order of arrival.
+pub(super) enum Order {
     Arrival,
     /// In order of rotational position.
     Position,
@@ -19,14 +18,12 @@ pub enum Order {
 
 /// Results of a run: means over requests, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub(super) struct Point {
     /// Length of the queue, with the request in service.
     pub queue: u32,
-    /// Seek time.
     pub seek_ms: f64,
     /// Rotational delay.
     pub rotation_ms: f64,
-    /// Transfer.
     pub transfer_ms: f64,
     /// Requests served per visit to a cylinder.
     pub a_visit: f64,
@@ -36,9 +33,8 @@ pub struct Point {
     pub spread: f64,
 }
 
-/// A loaded disk.
 #[derive(Clone, Debug)]
-pub struct Load<'a> {
+pub(super) struct Load<'a> {
     arm: &'a Arm,
     rotation: &'a Rotation,
     transfer_ms: f64,
@@ -52,8 +48,7 @@ const TRIES: u32 = 10_000;
 
 impl<'a> Load<'a> {
     /// A disk whose blocks have the transfer time and the costs of `rotation`.
-    #[must_use]
-    pub fn new(arm: &'a Arm, access: &Access, rotation: &'a Rotation) -> Self {
+    pub(super) fn new(arm: &'a Arm, access: &Access, rotation: &'a Rotation) -> Self {
         let mut sum = 0.0;
         let below = access.shares().iter().map(|p| {
             sum += p;
@@ -69,8 +64,7 @@ impl<'a> Load<'a> {
 
     /// Means of `runs` runs at a queue length. Each run has 100 times as many requests as the
     /// queue, as in the paper, and its own seed, derived from `seed`.
-    #[must_use]
-    pub fn point(&self, queue: u32, order: Order, runs: u32, seed: u64) -> Point {
+    pub(super) fn point(&self, queue: u32, order: Order, runs: u32, seed: u64) -> Point {
         let runs = runs.max(1);
         let each: Vec<Point> = (0..u64::from(runs))
             .map(|i| self.run(queue.max(1), order, seed ^ (i << 32) ^ u64::from(queue)))
@@ -141,7 +135,6 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Draws a cylinder.
     fn draw(&self, dice: &mut Dice) -> u32 {
         let at = dice.unit() * self.below.last().copied().unwrap_or(1.0);
         self.below.partition_point(|b| *b <= at).min(self.below.len() - 1) as u32

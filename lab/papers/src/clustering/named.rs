@@ -24,9 +24,10 @@ pub struct Layout {
 }
 
 impl Layout {
+    pub(super) const RANDOM: Self = Self { base: Base::Random, drift: None };
+
     /// Its distribution of accesses over this many cylinders.
-    #[must_use]
-    pub fn access(&self, cylinders: u32) -> Access {
+    pub(super) fn access(&self, cylinders: u32) -> Access {
         let perfect = || Access::perfect(cylinders);
         let base = match self.base {
             Base::Random => Access::random(cylinders),

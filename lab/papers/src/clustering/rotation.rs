@@ -31,28 +31,19 @@ pub enum Start {
 
 /// An exact expected cost in revolutions: a fraction, not in lowest terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exact {
-    /// Numerator.
-    pub numerator: BigUint,
-    /// Denominator.
-    pub denominator: BigUint,
+struct Exact {
+    numerator: BigUint,
+    denominator: BigUint,
 }
 
 impl Exact {
     /// The value, to about 2^-52.
-    #[must_use]
-    pub fn revolutions(&self) -> f64 {
+    fn revolutions(&self) -> f64 {
         let scaled = (&self.numerator << 53u32) / &self.denominator;
         // Costs of real cylinders fit by far; greater ones saturate.
         let digits = scaled.to_u64_digits();
         let value = digits.iter().rev().fold(0.0, |sum, d| sum * 2f64.powi(64) + *d as f64);
         value / 2f64.powi(53)
-    }
-
-    /// Whether two fractions are the same number.
-    #[must_use]
-    pub fn equals(&self, numerator: &BigUint, denominator: &BigUint) -> bool {
-        &self.numerator * denominator == numerator * &self.denominator
     }
 }
 
@@ -61,7 +52,6 @@ impl Exact {
 pub struct Rotation {
     positions: u32,
     tracks: u32,
-    exact: Vec<Exact>,
     costs: Vec<f64>,
 }
 
@@ -70,43 +60,10 @@ impl Rotation {
     /// to the number of blocks. All arguments are at least 1.
     #[must_use]
     pub fn new(positions: u32, tracks: u32, most: u32, start: Start) -> Self {
-        let (s, t) = (positions.max(1), tracks.max(1));
-        let most = most.clamp(1, s.saturating_mul(t)) as usize;
-        let mut sums = vec![BigUint::ZERO; most + 1];
-        let (of_positions, of_tracks) = (binomials(s + 1), binomials(t));
-        for m in 1..=t.min(most as u32) {
-            let below = &of_tracks[..m as usize];
-            let full = &of_tracks[m as usize];
-            // The power, by the number of positions that are less full.
-            let mut power = vec![BigUint::from(1u8)];
-            let fulls = powers(full, s.min(most as u32 / m));
-            for others in 0..s {
-                let r = s - others;
-                if (r as usize) < fulls.len() {
-                    // C(s, r) / (r + 1) = C(s + 1, r + 1) / (s + 1): all costs have one
-                    // denominator.
-                    let ways = &of_positions[r as usize + 1] * &fulls[r as usize];
-                    let each = ways * cost(s, m, r, start);
-                    let from = (r * m) as usize;
-                    for (sum, p) in sums[from..].iter_mut().zip(&power) {
-                        *sum += &each * p;
-                    }
-                }
-                if others + 1 < s {
-                    power = times(&power, below, most + 1);
-                }
-            }
-        }
-        let unit = BigUint::from(2 * u64::from(s) * (u64::from(s) + 1));
-        let mut ways = BigUint::from(1u8);
-        let all = u64::from(s) * u64::from(t);
-        let exact = sums.into_iter().enumerate().skip(1).map(|(k, numerator)| {
-            ways = &ways * (all - k as u64 + 1) / k as u64;
-            Exact { numerator, denominator: &ways * &unit }
-        });
-        let exact: Vec<Exact> = exact.collect();
-        let costs = exact.iter().map(Exact::revolutions).collect();
-        Self { positions: s, tracks: t, exact, costs }
+        let (positions, tracks) = (positions.max(1), tracks.max(1));
+        let most = most.clamp(1, positions.saturating_mul(tracks));
+        let costs = exact(positions, tracks, most, start).iter().map(Exact::revolutions).collect();
+        Self { positions, tracks, costs }
     }
 
     /// Blocks of a track.
@@ -136,16 +93,47 @@ impl Rotation {
 
     /// Expected revolutions in order of arrival: half a revolution for each request, equation 16,
     /// and the transfer.
-    #[must_use]
-    pub fn arriving(&self, k: u32) -> f64 {
+    pub(super) fn arriving(&self, k: u32) -> f64 {
         f64::from(k) * (0.5 + 1.0 / f64::from(self.positions))
     }
+}
 
-    /// The exact cost of k requests in order of position; `None` if it was not counted.
-    #[must_use]
-    pub fn exact(&self, k: u32) -> Option<&Exact> {
-        self.exact.get((k as usize).checked_sub(1)?)
+/// The exact costs of 1 to `most` requests on `t` tracks of `s` positions.
+fn exact(s: u32, t: u32, most: u32, start: Start) -> Vec<Exact> {
+    let most = most as usize;
+    let mut sums = vec![BigUint::ZERO; most + 1];
+    let (of_positions, of_tracks) = (binomials(s + 1), binomials(t));
+    for m in 1..=t.min(most as u32) {
+        let below = &of_tracks[..m as usize];
+        let full = &of_tracks[m as usize];
+        // The power, by the number of positions that are less full.
+        let mut power = vec![BigUint::from(1u8)];
+        let fulls = powers(full, s.min(most as u32 / m));
+        for others in 0..s {
+            let r = s - others;
+            if (r as usize) < fulls.len() {
+                // C(s, r) / (r + 1) = C(s + 1, r + 1) / (s + 1): all costs have one
+                // denominator.
+                let ways = &of_positions[r as usize + 1] * &fulls[r as usize];
+                let each = ways * cost(s, m, r, start);
+                let from = (r * m) as usize;
+                for (sum, p) in sums[from..].iter_mut().zip(&power) {
+                    *sum += &each * p;
+                }
+            }
+            if others + 1 < s {
+                power = times(&power, below, most + 1);
+            }
+        }
     }
+    let unit = BigUint::from(2 * u64::from(s) * (u64::from(s) + 1));
+    let mut ways = BigUint::from(1u8);
+    let all = u64::from(s) * u64::from(t);
+    let exact = sums.into_iter().enumerate().skip(1).map(|(k, numerator)| {
+        ways = &ways * (all - k as u64 + 1) / k as u64;
+        Exact { numerator, denominator: &ways * &unit }
+    });
+    exact.collect()
 }
 
 /// Cost of configurations whose fullest `r` positions hold `m` blocks, times 2 s (r + 1).

@@ -16,7 +16,6 @@ use crate::ffs::FfsFull;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FileSystem {
-    /// The fast file system.
     Ffs,
     /// The fast file system with read-ahead of a cluster.
     FfsReadAhead,
@@ -27,18 +26,14 @@ pub(super) enum FileSystem {
 /// A file before the trace begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileFacts {
-    /// Its directory.
     pub directory: u32,
     /// Its size in bytes.
     pub size: u64,
-    /// Whether it exists.
     pub existed: bool,
 }
 
-/// Settings of a replay.
 #[derive(Clone, Debug)]
 pub(super) struct FilesOptions {
-    /// The disk.
     pub disk: DiskSpec,
     /// Memory for blocks; under EEFS, for blocks and groups together, least recently used first
     /// out.
@@ -49,7 +44,6 @@ pub(super) struct FilesOptions {
     pub cluster: Bytes,
     /// Requests from one shuffle to the next.
     pub shuffle_every: u64,
-    /// Settings of grouping.
     pub groups: GroupConfig,
     /// When the platters stop.
     pub spin_down: SpinDown,
@@ -67,13 +61,11 @@ pub(super) struct FileEnergy {
     pub write: f64,
     /// Rotational delay, and the controller.
     pub rotation: f64,
-    /// Seeks.
     pub seek: f64,
     /// Idle, platters turning.
     pub idle: f64,
     /// Standby, spin-down and spin-up.
     pub standby: f64,
-    /// The sum.
     pub total: f64,
 }
 
@@ -82,17 +74,14 @@ pub(super) struct FileEnergy {
 pub(super) struct FileCauses {
     /// The file system's reads of inodes.
     pub inodes_read: u64,
-    /// Its reads of directories.
     pub names_read: u64,
     /// Its reads of files, with their indirect blocks.
     pub data_read: u64,
-    /// Its writes of inodes.
     pub inodes_written: u64,
     /// Its writes of directories.
     pub names_written: u64,
     /// Its writes of files, with their indirect blocks, and of free-space summaries.
     pub data_written: u64,
-    /// Groups read.
     pub groups_read: u64,
     /// Groups written; adjacent groups share a request.
     pub groups_written: u64,
@@ -104,10 +93,8 @@ pub(super) struct FileCauses {
     pub moves_written: u64,
 }
 
-/// Results of grouping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Grouping {
-    /// Shuffles.
     pub shuffles: u64,
     /// Files moved to the store.
     pub arrived: u64,
@@ -129,12 +116,9 @@ pub(super) struct Grouping {
     pub changes: [f64; 6],
 }
 
-/// Results of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct FileOutcome {
-    /// The system.
     pub system: FileSystem,
-    /// Requests of files.
     pub requests: u64,
     /// Opens among them.
     pub opens: u64,
@@ -146,9 +130,7 @@ pub(super) struct FileOutcome {
     pub disk_bytes: u64,
     /// The disk's requests by cause.
     pub causes: FileCauses,
-    /// Energy.
     pub energy: FileEnergy,
-    /// Number of spin-downs.
     pub spin_downs: u64,
     /// Mean response time of an open, in milliseconds.
     pub open_ms: f64,
@@ -168,40 +150,30 @@ pub(super) struct FileOutcome {
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum FilesError {
-    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The disk's description is wrong.
     #[error("the disk's description is out of range")]
     Spec(#[from] RangeError),
-    /// The disk refused a request.
     #[error("the disk refused a request")]
     Disk(#[from] DiskError),
-    /// The disk cannot spin down.
     #[error("the disk cannot spin down")]
     SpinDown(#[from] SpinDownError),
-    /// The files do not fit.
     #[error(
         "the files of this trace do not fit the disk beside the group store: choose a larger disk"
     )]
     Full(#[from] FfsFull),
-    /// The store cannot be created.
     #[error("the group store cannot be created")]
     Store(#[from] AttachError),
-    /// The settings of grouping are invalid.
     #[error(transparent)]
     Groups(#[from] GroupConfigError),
-    /// The store failed: a bug.
     #[error("the group store failed: {0}")]
     Fault(#[from] seekless_store::Fault),
 }
 
 /// Runs one system over a trace. `events` name files by index into `facts`; a file beyond its end
 /// does not exist before the trace.
-///
-/// # Errors
-/// If the trace cannot be read, or the disk or the options do not fit.
 pub(super) fn run_files(
     system: FileSystem,
     facts: &[FileFacts],
@@ -225,9 +197,6 @@ pub(super) fn run_files(
 /// The files of a trace before the trace begins, from one pass over it. A file exists, up to the
 /// furthest byte touched, unless the trace creates it, or writes it before reading it. Directories
 /// come from file names.
-///
-/// # Errors
-/// If the trace cannot be read.
 pub(super) fn facts_of(reader: &mut FileReader) -> Result<Vec<FileFacts>, TraceError> {
     let mut facts: Vec<Option<FileFacts>> = Vec::new();
     while let Some(event) = reader.next_event()? {

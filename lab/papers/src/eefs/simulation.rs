@@ -167,7 +167,6 @@ impl World {
         self.advance(last + Duration::from_millis(120_000))
     }
 
-    /// One request of the trace.
     pub(super) fn request(&mut self, event: &FileEvent) -> Result<(), FilesError> {
         self.requests += 1;
         self.opens += u64::from(matches!(event.op, FileOp::Open | FileOp::Create));

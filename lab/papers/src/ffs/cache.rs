@@ -15,15 +15,12 @@ impl Ffs {
         }
     }
 
-    /// Bytes in memory.
-    #[must_use]
     pub(crate) const fn cached_bytes(&self) -> u64 {
         self.cached * SECTOR_BYTES
     }
 
     /// The count of uses; a block used later has a greater number. Two caches that share memory
     /// share this count.
-    #[must_use]
     pub(crate) const fn uses(&self) -> u64 {
         self.clock
     }
@@ -36,7 +33,6 @@ impl Ffs {
     }
 
     /// The use of the least recently used block.
-    #[must_use]
     pub(crate) fn oldest_use(&self) -> Option<u64> {
         self.by_use.first_key_value().map(|(used, _)| *used)
     }
@@ -156,7 +152,6 @@ impl Ffs {
     }
 
     /// The next time at which [`Self::update`] writes.
-    #[must_use]
     pub(crate) fn wakeup(&self) -> Option<SimTime> {
         self.dirty.first().map(|(t, _)| *t + self.config.write_after)
     }

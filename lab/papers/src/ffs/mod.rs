@@ -36,9 +36,7 @@ const CLUSTER_BLOCKS: u64 = 8;
 pub(crate) struct FfsConfig {
     /// Size of the file system.
     pub capacity: Sectors,
-    /// Blocks of a cylinder group.
     pub group_blocks: u32,
-    /// Inodes of a cylinder group.
     pub group_inodes: u32,
     /// Size of the buffer cache.
     pub cache: Bytes,
@@ -52,7 +50,6 @@ pub(crate) struct FfsConfig {
 
 impl FfsConfig {
     /// 4.4BSD's usual figures.
-    #[must_use]
     pub(crate) const fn new(capacity: Sectors, cache: Bytes) -> Self {
         let write_after = Duration::from_millis(30_000);
         let (group_blocks, group_inodes) = (2_048, 2_048);
@@ -76,9 +73,7 @@ pub struct FfsFull;
 /// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Inodes.
     Inode,
-    /// Entries of a directory.
     Directory,
     /// Free space of a cylinder group.
     Summary,
@@ -132,7 +127,6 @@ struct Group {
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
     used: u64,
-    /// The time at which it became dirty.
     dirty: Option<SimTime>,
     sectors: u8,
     part: Part,
@@ -141,7 +135,6 @@ struct Buffer {
 /// Counts of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FfsStats {
-    /// Lookups of blocks.
     pub lookups: u64,
     /// Lookups that found the block.
     pub hits: u64,
@@ -165,7 +158,6 @@ pub(crate) struct Ffs {
 
 impl Ffs {
     /// An empty file system with at least one cylinder group.
-    #[must_use]
     pub(crate) fn new(config: FfsConfig) -> Self {
         let blocks = config.capacity.0 / BLOCK_SECTORS;
         let count = (blocks / u64::from(config.group_blocks)).max(1);
@@ -199,27 +191,20 @@ impl Ffs {
     }
 
     /// Counts of the cache.
-    #[must_use]
     pub(crate) const fn stats(&self) -> FfsStats {
         self.stats
     }
 
     /// Whether the file exists, here or elsewhere.
-    #[must_use]
     pub(crate) fn knows(&self, file: u64) -> bool {
         self.files.contains_key(&file)
     }
 
-    /// Bytes of a file that is here.
-    #[must_use]
     pub(crate) fn size(&self, file: u64) -> Option<u64> {
         self.files.get(&file).filter(|f| f.here).map(|f| f.size)
     }
 
     /// Puts a file of `size` bytes into a directory, without requests of the disk.
-    ///
-    /// # Errors
-    /// If there is no space.
     pub(crate) fn place(&mut self, file: u64, directory: u32, size: u64) -> Result<(), FfsFull> {
         self.enter(file, directory)?;
         self.grow(file, size)?;

@@ -75,9 +75,6 @@ impl Ffs {
     }
 
     /// Writes bytes of a file that is here; a partly written block is read first.
-    ///
-    /// # Errors
-    /// If there is no space.
     pub(crate) fn write(
         &mut self,
         now: SimTime,
@@ -131,9 +128,6 @@ impl Ffs {
     }
 
     /// Creates a file; the caller waits for the writes of its inode and its entry.
-    ///
-    /// # Errors
-    /// If there is no space.
     pub(crate) fn create(
         &mut self,
         now: SimTime,
@@ -215,9 +209,6 @@ impl Ffs {
     }
 
     /// Moves the file back, with `size` bytes.
-    ///
-    /// # Errors
-    /// If there is no space.
     pub(crate) fn come_back(
         &mut self,
         now: SimTime,

@@ -10,7 +10,6 @@ use super::replay::Fs2Run;
 /// The difference by which an improvement may fall short of the paper's, as a share of an access.
 const SHORT: f64 = 0.05;
 
-/// A claim and its test.
 #[derive(Serialize)]
 pub(super) struct Claim {
     pub(super) place: String,

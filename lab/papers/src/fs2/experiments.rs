@@ -49,13 +49,11 @@ pub(super) fn systems() -> Vec<(&'static str, Fs2System)> {
     ]
 }
 
-/// A load on every system.
 pub(super) struct Load {
     pub(super) name: String,
     /// Index into [`PRINTED`]; none of a recorded load.
     pub(super) printed: usize,
     pub(super) real: bool,
-    /// By system, each run.
     pub(super) systems: Vec<(&'static str, Vec<Fs2Run>)>,
     /// The head's path in the first, second and last run of [`DRAWN`].
     pub(super) paths: Vec<(&'static str, Vec<(usize, HeadPath)>)>,
@@ -76,18 +74,15 @@ impl Load {
         self.systems.first().map_or(0, |s| s.1.len())
     }
 
-    /// The last run of a system.
     pub(super) fn last(&self, name: &str) -> Fs2Run {
         self.of(name).and_then(<[Fs2Run]>::last).copied().unwrap_or_default()
     }
 
-    /// The first.
     pub(super) fn first(&self, name: &str) -> Fs2Run {
         self.of(name).and_then(<[Fs2Run]>::first).copied().unwrap_or_default()
     }
 }
 
-/// The results of all experiments.
 pub(super) struct Results {
     pub(super) scale: f64,
     pub(super) seed: u64,

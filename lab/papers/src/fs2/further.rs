@@ -123,7 +123,6 @@ fn by_free_space(
     Ok(gains.collect())
 }
 
-/// SURGE with each number of clients.
 fn by_clients(
     disk: &DiskSpec,
     scale: f64,

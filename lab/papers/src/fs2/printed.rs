@@ -13,7 +13,6 @@ pub(super) struct PrintedRow {
     pub(super) energy: f64,
 }
 
-/// The printed numbers of a load.
 #[derive(Debug)]
 pub(super) struct PrintedLoad {
     pub(super) load: Fs2Load,

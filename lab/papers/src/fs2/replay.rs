@@ -36,7 +36,6 @@ pub(super) enum Replicates {
     Statically,
     /// Replicates during the runs, by the paper's rule or ours.
     Dynamically {
-        /// Length of a region.
         region: Sectors,
         /// The rule that selects blocks.
         rule: ReplicationRule,
@@ -48,9 +47,7 @@ pub(super) enum Replicates {
 /// The system under test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fs2System {
-    /// How it replicates.
     pub replicates: Replicates,
-    /// RAM.
     pub cache: Bytes,
     /// Least bytes of a read, from home and from replicas.
     pub read_ahead: Bytes,
@@ -59,7 +56,6 @@ pub(super) struct Fs2System {
 /// Several runs of a load on one system.
 #[derive(Clone, Debug)]
 pub(super) struct Fs2Job<'a> {
-    /// The disk.
     pub disk: &'a DiskSpec,
     /// Free space before the first run.
     pub free: &'a [Extent],
@@ -75,10 +71,8 @@ pub(super) struct Fs2Job<'a> {
     pub draws: bool,
 }
 
-/// The cost of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Fs2Run {
-    /// Client requests.
     pub requests: u64,
     /// I/Os of the disk for client requests.
     pub device_ios: u64,
@@ -134,19 +128,16 @@ impl Fs2Run {
     }
 
     /// Disk busy time for clients.
-    #[must_use]
     pub(super) fn busy_s(&self) -> f64 {
         self.seek_s + self.rotation_s + self.transfer_s
     }
 
     /// Mean for one I/O of the disk in milliseconds, from a sum in seconds.
-    #[must_use]
     pub(super) fn mean_ms(&self, seconds: f64) -> f64 {
         seconds * 1e3 / self.device_ios.max(1) as f64
     }
 
     /// The sum of several runs; the response time is the mean over all requests.
-    #[must_use]
     pub(super) fn sum(runs: &[Self]) -> Self {
         let mut all = runs.iter().fold(Self::default(), |a, b| Self {
             requests: a.requests + b.requests,
@@ -173,7 +164,6 @@ impl Fs2Run {
 /// run repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Fs2Proof {
-    /// Bytes of replicas.
     pub replica_bytes: u64,
     /// Bytes read from home with an idle disk.
     pub read_bytes: u64,
@@ -181,7 +171,6 @@ pub(super) struct Fs2Proof {
     pub rest_s: f64,
     /// The same during the run.
     pub used_s: f64,
-    /// Length of that run.
     pub run_s: f64,
 }
 
@@ -190,16 +179,12 @@ pub(super) struct Fs2Proof {
 pub(super) struct Fs2Done {
     /// Verification after a crash behind the last run.
     pub proof: Fs2Proof,
-    /// Each run.
     pub runs: Vec<Fs2Run>,
     /// The head's paths of the first, second and last run, counted from one, if they are kept.
     pub paths: Vec<(usize, HeadPath)>,
 }
 
 /// Runs all jobs, one a processor at a time. `tick` gets the number of finished jobs.
-///
-/// # Errors
-/// If a disk is too small, or refuses an I/O.
 pub(super) fn fs2(
     jobs: &[Fs2Job<'_>],
     tick: &(dyn Fn(usize) + Sync),

@@ -21,7 +21,6 @@ fn beside(ours: String, paper: String) -> String {
     if paper.is_empty() { ours } else { format!("{ours} ({paper})") }
 }
 
-/// The printed numbers of a system.
 fn printed(l: &Load, system: &str) -> (&'static PrintedLoad, Option<PrintedRow>) {
     let p = &PRINTED[l.printed];
     let row = match system {

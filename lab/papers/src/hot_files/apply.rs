@@ -174,9 +174,6 @@ fn layout(found: &Survey, order: &[usize], donor: &Donor) -> Vec<HotRange> {
 }
 
 /// Exchanges all written blocks of a file for the donor's blocks from byte `at` on. Bytes moved.
-///
-/// # Errors
-/// Why the file was left alone, or not moved to its end. The file is whole in both cases.
 fn exchange(
     mounted: &Mounted,
     hot: &HotFile,

@@ -34,9 +34,6 @@ impl Donor {
 
 /// Allocates `bytes` for a nameless file in several folders in turn, and keeps the file with the
 /// least `cost`.
-///
-/// # Errors
-/// The host's last error if no folder has the space.
 pub(super) fn best<'a>(
     mounted: &Mounted,
     bytes: u64,

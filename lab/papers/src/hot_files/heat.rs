@@ -181,7 +181,6 @@ fn plain(file: &File, mounted: &Mounted) -> Option<std::fs::Metadata> {
     file.metadata().ok().filter(|m| m.is_file() && m.dev() == mounted.device())
 }
 
-/// A run of blocks and the file that owns the run.
 #[derive(Clone, Copy)]
 struct OwnedRun {
     start: u64,

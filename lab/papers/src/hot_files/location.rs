@@ -19,16 +19,12 @@ pub(super) struct Movable {
 }
 
 impl Movable {
-    /// Bytes to move.
     pub(super) fn bytes(&self) -> u64 {
         self.runs.iter().map(|r| r.len).sum()
     }
 }
 
 /// Opens a file of the list for reading and finds its blocks.
-///
-/// # Errors
-/// The reason to leave the file alone.
 pub(super) fn locate(mounted: &Mounted, hot: &HotFile) -> Result<Movable, &'static str> {
     let file = mounted.file(&hot.path, false).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => "no longer there",
@@ -43,7 +39,7 @@ pub(super) fn locate(mounted: &Mounted, hot: &HotFile) -> Result<Movable, &'stat
     }
     let runs = extents::map(&file, true).map_err(|_| "the kernel does not report its blocks")?;
     if runs.iter().any(|r| r.odd) {
-        return Err("its data lies in its inode, or not in blocks of its own");
+        return Err("its data are in its inode, or in blocks of another file");
     }
     let written: Vec<Run> = runs.into_iter().filter(|r| !r.unwritten && r.len > 0).collect();
     let whole =
@@ -56,9 +52,6 @@ pub(super) fn locate(mounted: &Mounted, hot: &HotFile) -> Result<Movable, &'stat
 }
 
 /// Whether ext4 may exchange the blocks of this file now.
-///
-/// # Errors
-/// The reason to leave the file alone.
 pub(super) fn check_exchangeable(movable: &Movable) -> Result<(), &'static str> {
     // FS_EXTENT_FL, FS_ENCRYPT_FL, FS_VERITY_FL and FS_JOURNAL_DATA_FL of linux/fs.h.
     const EXTENTS: u32 = 0x0008_0000;
@@ -81,7 +74,6 @@ pub(super) fn check_exchangeable(movable: &Movable) -> Result<(), &'static str> 
     }
 }
 
-/// Inode numbers of swap files.
 pub(super) fn swap_files(mounted: &Mounted) -> Vec<u64> {
     let table = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     let paths = table.lines().skip(1).filter_map(|l| l.split_whitespace().next());

@@ -72,17 +72,14 @@ impl Mounted {
         &self.root
     }
 
-    /// The mount point.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The device number of its files.
     pub(super) const fn device(&self) -> u64 {
         self.device
     }
 
-    /// Bytes of a block.
     pub(super) const fn block(&self) -> u64 {
         self.block
     }

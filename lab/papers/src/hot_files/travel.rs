@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::error::HotFilesError;
 use super::mounted::Mounted;
-use crate::clustering::{Access, Arm};
+use seekless_disk::clustering::{Access, Arm};
 
 /// Parts of a volume that the model distinguishes if no disk is named.
 const BANDS: u32 = 4096;

@@ -134,7 +134,7 @@ const GROUPED: f64 = 0.8;
 
 /// A file of a made-up day; it exists when the day begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeFile {
+pub(crate) struct MadeFile {
     /// Its directory, numbered from 0.
     pub directory: u32,
     /// Its size in bytes; constant.
@@ -142,9 +142,7 @@ pub struct MadeFile {
 }
 
 impl MadeFile {
-    /// A path for the file of this number.
-    #[must_use]
-    pub fn path(&self, file: u32) -> String {
+    pub(crate) fn path(&self, file: u32) -> String {
         format!("/made/d{}/f{file}", self.directory)
     }
 }
@@ -173,7 +171,7 @@ enum Phase {
 
 /// A day of requests, in order of time.
 #[derive(Debug)]
-pub struct FilePlay {
+pub(crate) struct FilePlay {
     day: FileDay,
     scale: f64,
     files: Vec<MadeFile>,
@@ -279,8 +277,7 @@ fn popularity(usual: &[(Vec<u32>, Vec<u32>)], tasks: usize) -> Vec<f64> {
 impl FilePlay {
     /// A day, or a part of it: requests, bytes and files times `scale`, which is above 0 and at
     /// most 1. The day still has 24 hours.
-    #[must_use]
-    pub fn new(day: FileDay, scale: f64, seed: u64) -> Self {
+    pub(crate) fn new(day: FileDay, scale: f64, seed: u64) -> Self {
         let mut dice = Dice::new(seed, 40);
         let Population { files, usual, tasks } = Population::draw(&day, scale, &mut dice);
         let popularity = popularity(&usual, tasks.len());
@@ -320,15 +317,12 @@ impl FilePlay {
         play
     }
 
-    /// The files, by number.
-    #[must_use]
-    pub fn files(&self) -> &[MadeFile] {
+    pub(crate) fn files(&self) -> &[MadeFile] {
         &self.files
     }
 
     /// Requests to come, approximately.
-    #[must_use]
-    pub fn expected(&self) -> u64 {
+    pub(crate) fn expected(&self) -> u64 {
         (self.day.requests as f64 * self.scale) as u64
     }
 

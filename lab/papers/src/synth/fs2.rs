@@ -15,7 +15,6 @@ use super::dice::Dice;
 /// Pages of a block group of Ext2 with blocks of 4 KiB, and its pages for inodes and bitmaps.
 const GROUP: u64 = 32_768;
 const INODES: u64 = 514;
-/// Inodes in a page.
 const INODES_A_PAGE: u64 = 32;
 /// Mean free share of each group: 60% of the paper's disks have more than 30% free (2.1), Windows
 /// PCs 47% (2.1).
@@ -25,9 +24,8 @@ const PIECE: f64 = 512.0;
 /// Most pages of a request: 128 KiB, Linux's read-ahead.
 const LONGEST: u64 = 32;
 
-/// A load of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fs2Load {
+pub(crate) enum Fs2Load {
     /// A web shop's database and pictures: fixed times; queries and pictures recur in any order,
     /// rows do not recur.
     TpcW,
@@ -41,12 +39,7 @@ pub enum Fs2Load {
 }
 
 impl Fs2Load {
-    /// All loads, in the paper's order.
-    pub const ALL: [Self; 4] = [Self::TpcW, Self::Cvs, Self::X, Self::Surge];
-
-    /// Its name in tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::TpcW => "TPC-W-like",
             Self::Cvs => "CVS-update-like",
@@ -56,19 +49,18 @@ impl Fs2Load {
     }
 
     /// Whether requests come at fixed times; otherwise each request waits for the request before.
-    #[must_use]
-    pub const fn is_timed(self) -> bool {
+    pub(crate) const fn is_timed(self) -> bool {
         matches!(self, Self::TpcW | Self::Surge)
     }
 }
 
 /// A request, and the time since the request before: since its arrival if times are fixed,
 /// otherwise since its answer.
-pub type Paced = (Duration, Request);
+pub(crate) type Paced = (Duration, Request);
 
 /// A file system with its load.
 #[derive(Clone, Debug)]
-pub struct Fs2World {
+pub(crate) struct Fs2World {
     load: Fs2Load,
     seed: u64,
     scale: f64,
@@ -102,7 +94,6 @@ impl Laying {
         Self { dice, groups, taken, next, inodes }
     }
 
-    /// The group at this share of the disk.
     fn group(&self, share: f64) -> u64 {
         ((self.groups as f64 * share) as u64).min(self.groups - 1)
     }
@@ -191,8 +182,7 @@ fn requests(file: Extent) -> impl Iterator<Item = Extent> {
 
 impl Fs2World {
     /// Places a load on a disk of this size. `scale` is the size of the load; 1 is the paper's.
-    #[must_use]
-    pub fn new(load: Fs2Load, capacity: Sectors, scale: f64, seed: u64) -> Self {
+    pub(crate) fn new(load: Fs2Load, capacity: Sectors, scale: f64, seed: u64) -> Self {
         let mut on = Laying::new(capacity, seed, load);
         let mut world = Self {
             load,
@@ -226,15 +216,13 @@ impl Fs2World {
 
     /// The same with `clients` times as many clients in the same time, if times are fixed; the
     /// files stay the same.
-    #[must_use]
-    pub fn crowded(self, times: f64) -> Self {
+    pub(crate) fn crowded(self, times: f64) -> Self {
         Self { crowd: times, ..self }
     }
 
     /// Some of the free pieces, so that at most this share of a disk is free; pieces are left out
     /// evenly over the disk.
-    #[must_use]
-    pub fn free_of(&self, capacity: Sectors, share: f64) -> Vec<Extent> {
+    pub(crate) fn free_of(&self, capacity: Sectors, share: f64) -> Vec<Extent> {
         let all: u64 = self.free.iter().map(|e| e.len.0).sum();
         let kept = (capacity.0 as f64 * share / all.max(1) as f64).min(1.0);
         let mut left = 0.0;
@@ -347,15 +335,13 @@ impl Fs2World {
     }
 
     /// Seconds of a run of a timed load; 0 for other loads.
-    #[must_use]
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         if self.load.is_timed() { 1200.0 * self.scale } else { 0.0 }
     }
 
     /// The requests of run number `run`, from 1. `pause` is the time from an answer to the next
     /// request, if times are not fixed.
-    #[must_use]
-    pub fn run(&self, run: u64, pause: Duration) -> Vec<Paced> {
+    pub(crate) fn run(&self, run: u64, pause: Duration) -> Vec<Paced> {
         let mut dice = Dice::new(self.seed.wrapping_add(run << 32), 200 + self.load as u64);
         let mut asked = Asked { read: Default::default(), all: Vec::new() };
         match self.load {
@@ -474,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_load_leaves_the_stated_share_of_the_disk_free() {
-        for load in Fs2Load::ALL {
+        for load in [Fs2Load::TpcW, Fs2Load::Cvs, Fs2Load::X, Fs2Load::Surge] {
             let world = Fs2World::new(load, CAPACITY, 0.1, 1);
             let free: u64 = world.free.iter().map(|e| e.len.0).sum();
             let share = free as f64 / CAPACITY.0 as f64;

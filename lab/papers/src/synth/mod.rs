@@ -24,10 +24,11 @@ use std::sync::Arc;
 use seekless_block::Bytes;
 use seekless_trace::{Generated, Source};
 
-pub use eefs::{FILE_DAYS, FileDay, FilePlay, MadeFile};
-pub use fs2::{Fs2Load, Fs2World, Paced};
+pub(crate) use eefs::FilePlay;
+pub use eefs::{FILE_DAYS, FileDay};
+pub(crate) use fs2::{Fs2Load, Fs2World, Paced};
 pub use matched::{Matched, counted, matched};
-pub use start_up::{StartUp, start_up};
+pub(crate) use start_up::{StartUp, start_up};
 pub use strace::{WrittenDay, write_strace};
 
 /// A gigabyte of the paper's tables, taken for 2^30 bytes.
@@ -90,7 +91,6 @@ struct Side {
 /// The file system's journal, written cyclically: a commit after every run of a writing task.
 #[derive(Clone, Copy, Debug)]
 struct Journal {
-    /// Its length.
     pages: u64,
     /// Its share of the pages written.
     share: f64,
@@ -134,7 +134,7 @@ pub struct Synthetic {
 
 impl Synthetic {
     /// The least and the greatest scale.
-    pub const SCALES: [f64; 2] = [0.001, 16.0];
+    const SCALES: [f64; 2] = [0.001, 16.0];
 
     /// The default seed.
     pub const SEED: u64 = 1;
@@ -142,7 +142,7 @@ impl Synthetic {
     /// The personality of this name, at this scale.
     ///
     /// # Errors
-    /// A text if there is no personality of this name, or the scale is outside [`Self::SCALES`].
+    /// A text if there is no personality of this name, or the scale is not within 0.001 to 16.
     pub fn new(name: &str, scale: f64, seed: u64) -> Result<Self, String> {
         let Some(personality) = PERSONALITIES.into_iter().find(|p| p.name == name) else {
             let names = PERSONALITIES.map(|p| p.name).join(", ");

@@ -53,7 +53,6 @@ pub(super) struct Play {
 }
 
 impl Play {
-    /// The week.
     pub(super) fn new(synthetic: &Synthetic) -> Self {
         let personality = synthetic.personality;
         let population = Population::new(synthetic);

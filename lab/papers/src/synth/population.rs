@@ -26,12 +26,10 @@ pub(super) struct Task {
     pub(super) first: u32,
     pub(super) steps: u32,
     pages: u32,
-    /// Number of runs; at least one.
     pub(super) runs: u32,
     pub(super) writes: bool,
 }
 
-/// The whole population.
 #[derive(Debug)]
 pub(super) struct Population {
     pub(super) extents: Vec<Run>,

@@ -8,10 +8,8 @@ use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
 use super::dice::Dice;
 
-/// The kind of a start.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StartUp {
-    /// Number of reads.
+pub(crate) struct StartUp {
     pub reads: u32,
     /// Mean sectors of a read.
     pub sectors: f64,
@@ -23,8 +21,7 @@ pub struct StartUp {
 
 /// The reads of a start in order, whole pages, no page twice. Equal seeds give equal reads; a
 /// shorter start has the first of them.
-#[must_use]
-pub fn start_up(like: &StartUp, seed: u64) -> Vec<Extent> {
+pub(crate) fn start_up(like: &StartUp, seed: u64) -> Vec<Extent> {
     let mut dice = Dice::new(seed, 4);
     let pages = (like.size.0 / PAGE_SECTORS).max(1);
     let mut at = (dice.unit() * pages as f64) as u64;

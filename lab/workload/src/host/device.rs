@@ -35,7 +35,7 @@ fn mount_fields(path: &Path) -> Option<(String, String, String)> {
     Some((kind, source, format!("{options};{superblock}")))
 }
 
-/// LoopDevice devices that are attached to this file.
+/// Loop devices that are attached to this file.
 pub(super) fn loops_of(file: &Path) -> Vec<String> {
     let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let is_its = |e: &std::fs::DirEntry| {
@@ -47,19 +47,8 @@ pub(super) fn loops_of(file: &Path) -> Vec<String> {
     entries.filter(is_its).map(|e| format!("/dev/{}", e.file_name().to_string_lossy())).collect()
 }
 
-/// A loop device attached to a file.
 #[derive(Clone, Debug)]
-pub struct LoopDevice {
-    /// The file.
-    pub file: PathBuf,
-    /// `/dev/loopN`.
-    pub device: PathBuf,
-}
-
-/// A device for a file system.
-#[derive(Clone, Debug)]
-pub struct Attached {
-    /// The block device.
+pub(crate) struct Attached {
     pub device: PathBuf,
     /// Whether a server of this project provides it.
     pub served: bool,
@@ -67,14 +56,11 @@ pub struct Attached {
 
 /// A block device named by the user.
 #[derive(Clone, Debug)]
-pub struct BlockDevice(PathBuf);
+pub(crate) struct BlockDevice(PathBuf);
 
 impl BlockDevice {
     /// Checks that a block device is not in use.
-    ///
-    /// # Errors
-    /// It is not a block device, or it is mounted, held by another device, or open exclusively.
-    pub fn unused(path: &Path) -> Result<Self, HostError> {
+    pub(crate) fn unused(path: &Path) -> Result<Self, HostError> {
         let refused = |why: &str| HostError::Refused(format!("{}: {why}", path.display()));
         let meta = std::fs::metadata(path).map_err(HostError::io("look at", path))?;
         if !meta.file_type().is_block_device() {
@@ -91,16 +77,14 @@ impl BlockDevice {
         }
     }
 
-    /// Its path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
 
 /// A mounted file system.
 #[derive(Debug)]
-pub struct Mounted {
+pub(crate) struct Mounted {
     /// The directory for the files.
     pub dir: PathBuf,
     /// The kernel driver of the file system: `ext4` also for ext2 and ext3 in most kernels.
@@ -108,15 +92,12 @@ pub struct Mounted {
     /// The mount options in force, as reported by the kernel.
     pub options: String,
     /// The program that mounts `dir` over itself; the ledger ends it.
-    pub over: Option<Server>,
+    _over: Option<Server>,
 }
 
 impl Ledger {
     /// Creates a sparse file of this size.
-    ///
-    /// # Errors
-    /// The host refuses.
-    pub fn make_image(&mut self, name: &str, bytes: u64) -> Result<PathBuf, HostError> {
+    pub(crate) fn make_image(&mut self, name: &str, bytes: u64) -> Result<PathBuf, HostError> {
         let path = self.dir().join(name);
         self.note(LedgerEntry::Files, &path)?;
         let make = || {
@@ -127,11 +108,8 @@ impl Ledger {
         Ok(path)
     }
 
-    /// Attaches a loop device to a file, with direct I/O if `direct`.
-    ///
-    /// # Errors
-    /// The host refuses.
-    pub fn attach_loop(&mut self, file: &Path, direct: bool) -> Result<LoopDevice, HostError> {
+    /// Attaches a loop device to a file, with direct I/O if `direct`, and returns its path.
+    pub(crate) fn attach_loop(&mut self, file: &Path, direct: bool) -> Result<PathBuf, HostError> {
         self.note(LedgerEntry::Loop, file)?;
         let direct = if direct { "--direct-io=on" } else { "--direct-io=off" };
         let args = [
@@ -145,10 +123,7 @@ impl Ledger {
         let mut tries = 0;
         loop {
             match run_program(&args, self.dir()) {
-                Ok(said) => {
-                    let device = PathBuf::from(said.trim());
-                    return Ok(LoopDevice { file: file.to_owned(), device });
-                }
+                Ok(said) => return Ok(PathBuf::from(said.trim())),
                 Err(HostError::Program { said, .. }) if tries < 20 && said.contains("busy") => {
                     tries += 1;
                 }
@@ -158,10 +133,7 @@ impl Ledger {
     }
 
     /// Starts a server of this project that serves a file at `file`, by this command.
-    ///
-    /// # Errors
-    /// The server does not start to serve.
-    pub fn start_server<S: AsRef<std::ffi::OsStr>>(
+    pub(crate) fn start_server<S: AsRef<std::ffi::OsStr>>(
         &mut self,
         args: &[S],
         file: &Path,
@@ -171,11 +143,7 @@ impl Ledger {
         Server::start(args, LedgerEntry::Server.word(), self.dir())
     }
 
-    /// Formats a device.
-    ///
-    /// # Errors
-    /// The program that formats fails.
-    pub fn format(
+    pub(crate) fn format(
         &mut self,
         device: &Path,
         kind: &FsKind,
@@ -189,10 +157,7 @@ impl Ledger {
 
     /// Mounts a device at a new directory in the study's folder. If the kind of file system needs
     /// it, `program` (this program) then mounts a directory of it over itself.
-    ///
-    /// # Errors
-    /// The program that mounts fails.
-    pub fn mount(
+    pub(crate) fn mount(
         &mut self,
         device: &Path,
         kind: &FsKind,
@@ -212,7 +177,7 @@ impl Ledger {
             over = Some(Server::start(&command, LedgerEntry::Over.word(), self.dir())?);
             (driver, within) = (format!("{} over {driver}", kind.name), inner);
         }
-        Ok(Mounted { driver, dir: within, options, over })
+        Ok(Mounted { driver, dir: within, options, _over: over })
     }
 }
 

@@ -8,14 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::attempt;
 use super::filesystem::FsKind;
 
-/// The host of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Release and version of the kernel.
     pub kernel: String,
     /// Number of processors, and their model name.
     pub processors: String,
-    /// RAM.
     pub memory_bytes: u64,
     /// The programs that create file systems, with their versions.
     pub programs: BTreeMap<String, String>,
@@ -23,8 +21,7 @@ pub struct Facts {
 
 impl Facts {
     /// The facts of this host, with the programs of these file systems.
-    #[must_use]
-    pub fn gather<'a>(kinds: impl IntoIterator<Item = &'a FsKind>) -> Self {
+    pub(crate) fn gather<'a>(kinds: impl IntoIterator<Item = &'a FsKind>) -> Self {
         let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default();
         let kernel = format!(
             "{} {}",

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::config_text::{self, TextError};
 
-/// The built-in table.
 pub(crate) const BUILT_IN: &str = include_str!("../../filesystems.toml");
 
 /// A file system.
@@ -67,11 +66,7 @@ impl FsTable {
         Self::toml("filesystems.toml", BUILT_IN)
     }
 
-    /// Parses a table.
-    ///
-    /// # Errors
-    /// The position and the reason of the fault.
-    pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn toml(file: &str, text: &str) -> Result<Self, TextError> {
         let table: Self = config_text::toml(file, text)?;
         for kind in &table.filesystem {
             if kind.make.is_empty() || !kind.make.iter().any(|a| a == "{device}") {
@@ -90,13 +85,12 @@ impl FsTable {
     }
 
     /// Finds the file system with this name.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&FsKind> {
+    pub(crate) fn get(&self, name: &str) -> Option<&FsKind> {
         self.filesystem.iter().find(|f| f.name == name)
     }
 
     /// Adds file systems. If two have the same name, the new one replaces the old one.
-    pub fn add(&mut self, other: Vec<FsKind>) {
+    pub(crate) fn add(&mut self, other: Vec<FsKind>) {
         self.filesystem.retain(|f| !other.iter().any(|o| o.name == f.name));
         self.filesystem.extend(other);
     }
@@ -104,15 +98,13 @@ impl FsTable {
 
 impl FsKind {
     /// Arguments for the format options with these names; `None` if one is not known.
-    #[must_use]
-    pub fn format_args(&self, names: &[String]) -> Option<Vec<String>> {
+    pub(crate) fn format_args(&self, names: &[String]) -> Option<Vec<String>> {
         let all: Option<Vec<_>> = names.iter().map(|n| self.format.get(n).cloned()).collect();
         all.map(|all| all.concat())
     }
 
     /// Mount options with these names; `None` if one is not known.
-    #[must_use]
-    pub fn mount_args(&self, names: &[String]) -> Option<Vec<String>> {
+    pub(crate) fn mount_args(&self, names: &[String]) -> Option<Vec<String>> {
         names.iter().map(|n| self.mount.get(n).cloned()).collect()
     }
 
@@ -128,14 +120,10 @@ impl FsKind {
         args
     }
 
-    /// The command that creates it.
-    #[must_use]
     pub(crate) fn make_command(&self, device: &Path, options: &[String]) -> Vec<OsString> {
         Self::fill(&self.make, options, &[("{device}", device)])
     }
 
-    /// The command that mounts it.
-    #[must_use]
     pub(crate) fn mount_command(
         &self,
         device: &Path,
@@ -155,7 +143,6 @@ impl FsKind {
     }
 
     /// The command that mounts `dir` over itself, if there is one.
-    #[must_use]
     pub(crate) fn over_command(
         &self,
         program: &Path,
@@ -166,9 +153,7 @@ impl FsKind {
         (!self.over.is_empty()).then(|| Self::fill(&self.over, &[], &places))
     }
 
-    /// The command that checks it.
-    #[must_use]
-    pub fn check_command(&self, device: &Path) -> Option<Vec<OsString>> {
+    pub(crate) fn check_command(&self, device: &Path) -> Option<Vec<OsString>> {
         (!self.check.is_empty()).then(|| Self::fill(&self.check, &[], &[("{device}", device)]))
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
+use rustix::process::Pid;
 
 use super::device::{loops_of, mounted_at, source_of};
 use super::memory;
@@ -16,7 +17,7 @@ use super::program::{HostError, alive, attempt, end_process, marked};
 
 /// The kind of an entry, which decides how it is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LedgerEntry {
+pub(crate) enum LedgerEntry {
     /// A file system is mounted at the path.
     Mount,
     /// A loop device is attached to the file.
@@ -49,19 +50,23 @@ impl LedgerEntry {
     }
 }
 
-/// Longest wait for the lock. A child that a killed study had just started holds the lock until the child runs its program.
-const LOCK_MOST: Duration = Duration::from_secs(2);
+/// Longest wait for the lock of a study that was killed.
+const LOCK_MOST: Duration = Duration::from_secs(30);
 
-/// Whether this process got the lock.
-fn locked(lock: &File) -> bool {
+/// Takes the lock, and writes the number of this process into its file. False if a study that runs
+/// has the lock. A program that a killed study was just starting shares the lock until the program
+/// is loaded: this may take seconds on a busy host.
+fn locked(path: &Path, lock: &File) -> std::io::Result<bool> {
     let begun = Instant::now();
     while rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if begun.elapsed() > LOCK_MOST {
-            return false;
+        let owner = std::fs::read_to_string(path)?.parse().ok().and_then(Pid::from_raw);
+        if owner.is_some_and(alive) || begun.elapsed() > LOCK_MOST {
+            return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    true
+    std::fs::write(path, std::process::id().to_string())?;
+    Ok(true)
 }
 
 /// The ledger of one study. One process at a time holds it.
@@ -89,7 +94,7 @@ impl Ledger {
         let lock_path = dir.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(HostError::io("open", &lock_path))?;
-        if !locked(&lock) {
+        if !locked(&lock_path, &lock).map_err(HostError::io("lock", &lock_path))? {
             let why = format!("another study is running in {}", dir.display());
             return Err(HostError::Refused(why));
         }
@@ -100,8 +105,7 @@ impl Ledger {
     }
 
     /// The study's folder, which marks its programs.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
@@ -135,10 +139,7 @@ impl Ledger {
     }
 
     /// Records, durably, that this action is about to start.
-    ///
-    /// # Errors
-    /// The entry cannot be written; then the action must not start.
-    pub fn note(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
+    pub(crate) fn note(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
         let path = self.path();
         let line = format!("{}\t{}\n", what.word(), place.display());
         File::options()
@@ -152,10 +153,7 @@ impl Ledger {
     }
 
     /// Records that this action was undone.
-    ///
-    /// # Errors
-    /// The entry cannot be written. A later process will find that the action is already undone.
-    pub fn forget(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
+    pub(crate) fn forget(&mut self, what: LedgerEntry, place: &Path) -> Result<(), HostError> {
         if let Some(i) = self.entries.iter().rposition(|e| e.0 == what && e.1 == place) {
             self.entries.remove(i);
         }
@@ -176,11 +174,7 @@ impl Ledger {
     }
 
     /// Undoes all entries, the last one first.
-    ///
-    /// # Errors
-    /// The first entry that cannot be undone. It stays in the ledger; the other entries are still
-    /// tried.
-    pub fn undo_all(&mut self) -> Result<Vec<String>, HostError> {
+    pub(crate) fn undo_all(&mut self) -> Result<Vec<String>, HostError> {
         if self.entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -202,10 +196,7 @@ impl Ledger {
     }
 
     /// Undoes this entry and all later ones.
-    ///
-    /// # Errors
-    /// As [`Self::undo_all`].
-    pub fn undo_from(&mut self, entries: usize) -> Result<(), HostError> {
+    pub(crate) fn undo_from(&mut self, entries: usize) -> Result<(), HostError> {
         while self.entries.len() > entries {
             let Some((what, place)) = self.entries.last().cloned() else { break };
             undo(what, &place, &self.dir)?;
@@ -214,16 +205,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Number of entries.
-    #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Whether there are no entries.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 
@@ -374,7 +357,7 @@ mod tests {
     fn the_next_process_undoes_the_entries_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let (mut ledger, done) = Ledger::open(dir.path()).unwrap();
-        assert!(done.is_empty() && ledger.is_empty());
+        assert!(done.is_empty() && ledger.entries.is_empty());
         let (ours, theirs) = (ledger.dir().join("disk.img"), ledger.dir().join("keep"));
         std::fs::write(&theirs, "x").unwrap();
         ledger.note(LedgerEntry::Files, &ours).unwrap();
@@ -389,7 +372,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let (ledger, done) = Ledger::open(dir.path()).unwrap();
         assert_eq!(done, [format!("removed {}", ours.display())]);
-        assert!(ledger.is_empty() && theirs.exists() && !ours.exists() && !path.exists());
+        assert!(ledger.entries.is_empty() && theirs.exists() && !ours.exists() && !path.exists());
         drop(ledger);
         let other = tempfile::tempdir().unwrap();
         for place in
@@ -431,7 +414,7 @@ mod tests {
         }
         let reaper = std::thread::spawn(move || child.wait().unwrap());
         let (ledger, _) = Ledger::open(&place).unwrap();
-        assert!(ledger.is_empty());
+        assert!(ledger.entries.is_empty());
         assert!(!reaper.join().unwrap().success(), "it was ended");
         assert!(marked("tool", &place).is_empty());
     }

@@ -14,17 +14,14 @@ const NAME: &str = "seekless-study-";
 
 /// The limit of this process; dropping it ends the limit.
 #[derive(Debug)]
-pub struct MemoryLimit {
+pub(crate) struct MemoryLimit {
     group: PathBuf,
     parent: PathBuf,
 }
 
 impl MemoryLimit {
     /// The path of this process's group; it must be recorded before it is created.
-    ///
-    /// # Errors
-    /// The kernel has no memory control group here.
-    pub fn place() -> Result<PathBuf, HostError> {
+    pub(crate) fn place() -> Result<PathBuf, HostError> {
         let none = || {
             HostError::Refused(format!(
                 "memory cannot be limited: no memory control group is mounted at {ROOT}; remove 'memory' from the specification"
@@ -55,10 +52,7 @@ impl MemoryLimit {
     }
 
     /// Moves this process into a group of `bytes` bytes at `group`.
-    ///
-    /// # Errors
-    /// The group cannot be created, limited, or entered.
-    pub fn enter(group: &Path, bytes: u64) -> Result<Self, HostError> {
+    pub(crate) fn enter(group: &Path, bytes: u64) -> Result<Self, HostError> {
         let parent = match fs::read_to_string("/proc/self/cgroup") {
             Ok(text) if !text.lines().any(|l| l.contains(":memory:")) => {
                 let own = text.lines().find_map(|l| l.strip_prefix("0::/")).unwrap_or_default();

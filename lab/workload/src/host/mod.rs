@@ -9,9 +9,12 @@ mod ledger;
 mod memory;
 mod program;
 
-pub use device::{Attached, BlockDevice, LoopDevice, Mounted};
-pub use facts::{Facts, drop_caches};
+pub(crate) use device::{Attached, BlockDevice, Mounted};
+pub(crate) use facts::Facts;
+pub use facts::drop_caches;
 pub use filesystem::{FsKind, FsTable};
-pub use ledger::{Ledger, LedgerEntry};
-pub use memory::MemoryLimit;
-pub use program::{HostError, Server, attempt};
+pub use ledger::Ledger;
+pub(crate) use ledger::LedgerEntry;
+pub(crate) use memory::MemoryLimit;
+pub use program::HostError;
+pub(crate) use program::{Server, attempt};

@@ -18,26 +18,12 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// An operation that the host refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum HostError {
-    /// A program failed.
     #[error("{program} failed: {said}")]
-    Program {
-        /// The command line.
-        program: String,
-        /// Its last output.
-        said: String,
-    },
-    /// A call failed.
+    Program { program: String, said: String },
     #[error("cannot {what} {place}")]
-    Io {
-        /// The operation.
-        what: &'static str,
-        /// The object of the operation.
-        place: String,
-        /// The error from the host.
-        source: std::io::Error,
-    },
-    /// A conflict.
+    Io { what: &'static str, place: String, source: std::io::Error },
     #[error("{0}")]
     Refused(String),
 }
@@ -59,10 +45,10 @@ fn command(args: &[OsString], mark: &str) -> Command {
 }
 
 /// Runs a program to its end. Returns whether it succeeded, and its standard output and error.
-///
-/// # Errors
-/// It cannot be started, or it exceeded the time limit and was ended.
-pub fn attempt<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<(bool, String), HostError> {
+pub(crate) fn attempt<S: AsRef<OsStr>>(
+    args: &[S],
+    dir: &Path,
+) -> Result<(bool, String), HostError> {
     let args: Vec<OsString> = args.iter().map(|a| a.as_ref().to_owned()).collect();
     let name = || args.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let mut command = command(&args, &format!("tool:{}", dir.display()));
@@ -98,9 +84,6 @@ pub fn attempt<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<(bool, String)
 }
 
 /// Runs a program that must succeed. Returns its output.
-///
-/// # Errors
-/// The program failed; the error contains its last lines.
 pub(crate) fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<String, HostError> {
     let (good, said) = attempt(args, dir)?;
     if good {
@@ -115,17 +98,18 @@ pub(crate) fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<Str
 /// A server of this project beside this process: an emulated disk, or a volume. Dropping it ends
 /// it.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
 }
 
 impl Server {
     /// Starts the server, and waits until it prints `serving` or `mounted`. `kind` is its mark:
     /// `server` or `over`.
-    ///
-    /// # Errors
-    /// It ended, or printed nothing for half a minute.
-    pub fn start<S: AsRef<OsStr>>(args: &[S], kind: &str, dir: &Path) -> Result<Self, HostError> {
+    pub(crate) fn start<S: AsRef<OsStr>>(
+        args: &[S],
+        kind: &str,
+        dir: &Path,
+    ) -> Result<Self, HostError> {
         let args: Vec<OsString> = args.iter().map(|a| a.as_ref().to_owned()).collect();
         let name = args.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let log = dir.join(format!("{kind}.log"));
@@ -163,7 +147,7 @@ impl Server {
     }
 
     /// Ends it: two requests, then by force.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         end_process(Pid::from_child(&self.child), || {
             matches!(self.child.try_wait(), Ok(Some(_)) | Err(_))
         });

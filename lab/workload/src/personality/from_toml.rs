@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::{
     FDS, FileSetSpec, FileSlot, Flow, FlowStep, PaceUnit, Personality, SizeSpec, StepAction,
 };
-use crate::config_text::{self, Amount, TextError, at};
+use crate::config_text::{self, Amount, ConfigText, TextError};
 
 /// Upper limits; a larger value is probably a mistake.
 pub(crate) const FILES_MAX: u64 = 100_000_000;
@@ -150,8 +150,7 @@ struct RawVariant {
 }
 
 struct Reader<'a> {
-    file: &'a str,
-    text: &'a str,
+    text: ConfigText<'a>,
     sets: Vec<FileSetSpec>,
     gates: Vec<(String, u64)>,
     posts: Vec<(usize, usize)>,
@@ -160,25 +159,24 @@ struct Reader<'a> {
 
 impl Personality {
     /// Parses a personality without a variant; see [`crate::preset`] for variants.
-    ///
-    /// # Errors
-    /// The position and the reason of the fault, and the allowed values.
-    pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn toml(file: &str, text: &str) -> Result<Self, TextError> {
         Self::toml_variant(file, text, None)
     }
 
     /// Parses one of the variants in the file.
-    ///
-    /// # Errors
-    /// As [`Self::toml`]; also if there is no such variant.
     pub(crate) fn toml_variant(
         file: &str,
         text: &str,
         variant: Option<&str>,
     ) -> Result<Self, TextError> {
         let raw: Raw = config_text::toml(file, text)?;
-        let mut reader =
-            Reader { file, text, sets: Vec::new(), gates: Vec::new(), posts: Vec::new(), steps: 0 };
+        let mut reader = Reader {
+            text: ConfigText { file, text },
+            sets: Vec::new(),
+            gates: Vec::new(),
+            posts: Vec::new(),
+            steps: 0,
+        };
         for set in raw.set {
             let spec = reader.set(set)?;
             reader.sets.push(spec);
@@ -188,18 +186,18 @@ impl Personality {
             flows.push(reader.flow(flow)?);
         }
         if reader.sets.is_empty() || flows.is_empty() {
-            return Err(
-                reader.error(0, "a personality needs at least one [[set]] and one [[flow]]")
-            );
+            return Err(reader
+                .text
+                .error(0, "a personality needs at least one [[set]] and one [[flow]]"));
         }
         if let Some((_, offset)) = reader.posts.iter().find(|(gate, _)| reader.gates[*gate].1 == 0)
         {
-            return Err(reader.error(
+            return Err(reader.text.error(
                 *offset,
                 "no step waits at this gate, so threads that post to it would wait forever",
             ));
         }
-        let rate = raw.rate.map(|r| reader.within("rate", r, 0.001, 1e9)).transpose()?;
+        let rate = raw.rate.map(|r| reader.text.within("rate", r, 0.001..=1e9)).transpose()?;
         let mut personality = Self {
             name: raw.name,
             title: raw.title,
@@ -214,106 +212,65 @@ impl Personality {
         }
         match variant {
             Some(name) if !personality.name.ends_with(&format!(":{name}")) => {
-                Err(reader.error(0, format!("has no [[variant]] '{name}'")))
+                Err(reader.text.error(0, format!("has no [[variant]] '{name}'")))
             }
             _ => Ok(personality),
         }
     }
 
     /// The names of the variants in a file, with their descriptions.
-    ///
-    /// # Errors
-    /// As [`Self::toml`].
-    pub fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, TextError> {
+    pub(crate) fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, TextError> {
         let raw: Raw = config_text::toml(file, text)?;
         Ok(raw.variant.into_iter().map(|v| (v.name, v.about)).collect())
     }
 }
 
 impl Reader<'_> {
-    fn error(&self, offset: usize, what: impl Into<String>) -> TextError {
-        at(self.file, self.text, offset, what)
-    }
-
-    /// A number in a range.
-    fn within(
-        &self,
-        field: &str,
-        value: Spanned<f64>,
-        low: f64,
-        high: f64,
-    ) -> Result<f64, TextError> {
-        let (offset, value) = (value.span().start, value.into_inner());
-        if (low..=high).contains(&value) {
-            return Ok(value);
-        }
-        Err(self
-            .error(offset, format!("{field} = {value} is out of range; allowed: {low} to {high}")))
-    }
-
-    fn whole(
-        &self,
-        field: &str,
-        value: &Spanned<u64>,
-        low: u64,
-        high: u64,
-    ) -> Result<u64, TextError> {
-        let found = *value.get_ref();
-        if (low..=high).contains(&found) {
-            return Ok(found);
-        }
-        let what = format!("{field} = {found} is out of range; allowed: {low} to {high}");
-        Err(self.error(value.span().start, what))
-    }
-
     fn set(&self, raw: RawSet) -> Result<FileSetSpec, TextError> {
         let (offset, name) = (raw.name.span().start, raw.name.into_inner());
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
-            return Err(
-                self.error(offset, format!("set '{name}': a name is letters, digits, - and _"))
-            );
+            return Err(self
+                .text
+                .error(offset, format!("set '{name}': a name is letters, digits, - and _")));
         }
         if self.sets.iter().any(|s| s.name == name) {
-            return Err(self.error(offset, format!("there are two sets '{name}'")));
+            return Err(self.text.error(offset, format!("there are two sets '{name}'")));
         }
         let mean = raw.size.get_ref().0;
         let size = match raw.shape {
             None => SizeSpec::Fixed(mean),
             Some(shape) => {
-                SizeSpec::Gamma { mean, shape: self.within("shape", shape, 0.01, 1000.0)? }
+                SizeSpec::Gamma { mean, shape: self.text.within("shape", shape, 0.01..=1000.0)? }
             }
         };
-        let width_shape = match raw.width_shape {
-            None => 1.5,
-            Some(shape) => self.within("width_shape", shape, 0.01, 1000.0)?,
-        };
+        let width_shape =
+            self.text.within_or("width_shape", raw.width_shape, 1.5, 0.01..=1000.0)?;
         Ok(FileSetSpec {
             name,
-            files: self.whole("files", &raw.files, 1, FILES_MAX)?,
+            files: self.text.within("files", raw.files, 1..=FILES_MAX)?,
             size,
-            width: self.within("width", raw.width, 1.0, 1e12)?,
+            width: self.text.within("width", raw.width, 1.0..=1e12)?,
             width_shape,
-            prealloc: self.within("prealloc", raw.prealloc, 0.0, 1.0)?,
+            prealloc: self.text.within("prealloc", raw.prealloc, 0.0..=1.0)?,
             read_only: raw.read_only,
         })
     }
 
     fn flow(&mut self, raw: RawFlow) -> Result<Flow, TextError> {
-        let threads = self.whole("threads", &raw.threads, 1, THREADS_MAX)? as u32;
+        let offset = raw.threads.span().start;
+        let threads = self.text.within("threads", raw.threads, 1..=THREADS_MAX)? as u32;
         let (mut steps, mut offsets) = (Vec::new(), Vec::new());
         self.steps(raw.steps, &mut steps, &mut offsets, 0)?;
         if steps.is_empty() {
-            return Err(
-                self.error(raw.threads.span().start, format!("flow '{}' has no steps", raw.name))
-            );
+            return Err(self.text.error(offset, format!("flow '{}' has no steps", raw.name)));
         }
         let flow = Flow { name: raw.name, threads, steps };
         if let Some((step, fd)) = flow.unopened() {
             let what = format!(
                 "no step of this flow opens descriptor {fd}; open or create it, or name a set"
             );
-            return Err(self.error(offsets[step], what));
+            return Err(self.text.error(offsets[step], what));
         }
         Ok(flow)
     }
@@ -331,17 +288,23 @@ impl Reader<'_> {
             let times = step.times.as_ref().map_or(1, |t| *t.get_ref());
             if times == 0 {
                 let offset = step.times.map_or(offset, |t| t.span().start);
-                return Err(self.error(offset, "times = 0 is out of range; allowed: 1 and more"));
+                return Err(self
+                    .text
+                    .error(offset, "times = 0 is out of range; allowed: 1 and more"));
             }
             if let (Word::Repeat, Some(inner)) = (step.op, step.steps.take()) {
                 if depth >= 4 {
-                    return Err(self.error(offset, "repeat is nested too deep; allowed: 4 levels"));
+                    return Err(self
+                        .text
+                        .error(offset, "repeat is nested too deep; allowed: 4 levels"));
                 }
                 let (mut more, mut places) = (Vec::new(), Vec::new());
                 self.steps(inner, &mut more, &mut places, depth + 1)?;
                 for _ in 0..times {
                     if steps.len() + more.len() > STEPS_MAX {
-                        return Err(self.error(offset, format!("more than {STEPS_MAX} steps")));
+                        return Err(self
+                            .text
+                            .error(offset, format!("more than {STEPS_MAX} steps")));
                     }
                     steps.extend_from_slice(&more);
                     offsets.extend_from_slice(&places);
@@ -352,7 +315,7 @@ impl Reader<'_> {
             let act = self.act(step, offset)?;
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Err(self.error(offset, format!("more than {STEPS_MAX} steps")));
+                return Err(self.text.error(offset, format!("more than {STEPS_MAX} steps")));
             }
             steps.push(FlowStep {
                 name: name.unwrap_or_else(|| act.word().to_owned()),
@@ -383,56 +346,39 @@ impl Reader<'_> {
             ("by", step.by.is_some()),
             ("steps", step.steps.is_some()),
         ];
-        let (must, may) = step.op.fields();
-        let all = || must.iter().chain(may).copied().collect::<Vec<_>>().join(", ");
-        for (field, is_given) in given {
-            if is_given && !must.contains(&field) && !may.contains(&field) {
-                let what = format!(
-                    "this operation has no field '{field}'; allowed: name, times, {}",
-                    all()
-                );
-                return Err(self.error(offset, what));
-            }
-            if !is_given && must.contains(&field) {
-                let what =
-                    format!("this operation needs '{field}'; its fields: name, times, {}", all());
-                return Err(self.error(offset, what));
-            }
-        }
-        Ok(())
+        self.text.check_fields(offset, "this operation", &given, step.op.fields(), "name, times")
     }
 
-    fn act(&mut self, s: RawStep, offset: usize) -> Result<StepAction, TextError> {
+    fn act(&mut self, mut s: RawStep, offset: usize) -> Result<StepAction, TextError> {
         let set = s.set.as_ref().map(|n| self.find_set(n)).transpose()?;
-        let fd = s.fd.as_ref().map(|f| self.whole("fd", f, 0, FDS as u64 - 1)).transpose()?;
+        let fd = s.fd.take().map(|f| self.text.within("fd", f, 0..=FDS as u64 - 1)).transpose()?;
         if s.io.is_some() && set.is_none() && fd.is_none() {
-            return Err(self.error(offset, "this operation needs 'fd', 'set' or both"));
+            return Err(self.text.error(offset, "this operation needs 'fd', 'set' or both"));
         }
         let io = match &s.io {
             None => 0,
             Some(io) if (1..=IO_MAX).contains(&io.get_ref().0) => io.get_ref().0,
             Some(io) => {
                 let what = format!("io is out of range; allowed: 1 byte to {IO_MAX}");
-                return Err(self.error(io.span().start, what));
+                return Err(self.text.error(io.span().start, what));
             }
         };
         let (fd, yes) = (fd.unwrap_or(0) as usize, |b: Option<bool>| b.unwrap_or(false));
         let slot = FileSlot { fd, set, rotate: yes(s.rotate) };
         if slot.rotate && slot.set.is_none() {
-            return Err(
-                self.error(offset, "'rotate' needs a 'set'; it uses the files of the set in turn")
-            );
+            return Err(self
+                .text
+                .error(offset, "'rotate' needs a 'set'; it uses the files of the set in turn"));
         }
         let set = set.unwrap_or(0);
         let (random, direct) = (yes(s.random), yes(s.direct));
         if direct && (!random || io % 512 != 0) {
-            return Err(self.error(
+            return Err(self.text.error(
                 offset,
                 "'direct' needs 'random' and an io that is a multiple of 512 bytes",
             ));
         }
-        let posts = s.posts.as_ref().map(|p| self.whole("posts", p, 1, 1 << 40)).transpose()?;
-        let posts = posts.unwrap_or(1);
+        let posts = self.text.within_or("posts", s.posts.take(), 1, 1..=1 << 40)?;
         Ok(match s.op {
             Word::Open => StepAction::Open { set, fd },
             Word::Create => StepAction::Create { set, fd },
@@ -447,7 +393,7 @@ impl Reader<'_> {
             Word::Write => {
                 let (sync, background) = (yes(s.sync), yes(s.background));
                 if background && !random {
-                    return Err(self.error(offset, "'background' needs 'random'"));
+                    return Err(self.text.error(offset, "'background' needs 'random'"));
                 }
                 StepAction::Write { slot, io, random, direct, sync, background }
             }
@@ -465,10 +411,10 @@ impl Reader<'_> {
     ) -> Result<StepAction, TextError> {
         Ok(match s.op {
             Word::Think => match s.seconds {
-                Some(t) => {
-                    StepAction::Think { seconds: self.within("seconds", t, 0.0, SECONDS_MAX)? }
-                }
-                None => return Err(self.error(offset, "this operation needs 'seconds'")),
+                Some(t) => StepAction::Think {
+                    seconds: self.text.within("seconds", t, 0.0..=SECONDS_MAX)?,
+                },
+                None => return Err(self.text.error(offset, "this operation needs 'seconds'")),
             },
             Word::Burn => StepAction::Burn { loops: s.loops.unwrap_or(0) },
             Word::Wait => {
@@ -491,7 +437,7 @@ impl Reader<'_> {
                     Some(RawPace::Turns) | None => PaceUnit::Turns,
                 },
             },
-            _ => return Err(self.error(offset, "this operation needs 'steps'")),
+            _ => return Err(self.text.error(offset, "this operation needs 'steps'")),
         })
     }
 
@@ -500,7 +446,7 @@ impl Reader<'_> {
         found.ok_or_else(|| {
             let all: Vec<_> = self.sets.iter().map(|s| s.name.as_str()).collect();
             let what = format!("there is no set '{}'; allowed: {}", name.get_ref(), all.join(", "));
-            self.error(name.span().start, what)
+            self.text.error(name.span().start, what)
         })
     }
 
@@ -521,15 +467,15 @@ impl Reader<'_> {
     ) -> Result<(), TextError> {
         let is_it = wanted == Some(v.name.as_str());
         let missing = |name: &Spanned<String>, what: &str| {
-            self.error(name.span().start, format!("there is no {what} '{}'", name.get_ref()))
+            self.text.error(name.span().start, format!("there is no {what} '{}'", name.get_ref()))
         };
         for (name, files) in v.files {
             let set = p.sets.iter_mut().find(|s| s.name == *name.get_ref());
             let set = set.ok_or_else(|| missing(&name, "set"))?;
             if files == 0 || files > FILES_MAX {
-                return Err(
-                    self.error(name.span().start, format!("allowed: 1 to {FILES_MAX} files"))
-                );
+                return Err(self
+                    .text
+                    .error(name.span().start, format!("allowed: 1 to {FILES_MAX} files")));
             }
             if is_it {
                 set.files = files;
@@ -546,9 +492,9 @@ impl Reader<'_> {
             let flow = p.flows.iter_mut().find(|f| f.name == *name.get_ref());
             let flow = flow.ok_or_else(|| missing(&name, "flow"))?;
             if !(1..=THREADS_MAX).contains(&u64::from(threads)) {
-                return Err(
-                    self.error(name.span().start, format!("allowed: 1 to {THREADS_MAX} threads"))
-                );
+                return Err(self
+                    .text
+                    .error(name.span().start, format!("allowed: 1 to {THREADS_MAX} threads")));
             }
             if is_it {
                 flow.threads = threads;

@@ -9,7 +9,8 @@ pub(crate) mod read_limits {
     pub(crate) use super::from_toml::{FILES_MAX, IO_MAX, SECONDS_MAX, STEPS_MAX, THREADS_MAX};
 }
 
-pub use presets::{Preset, preset, presets};
+pub(crate) use presets::preset;
+pub use presets::{Preset, presets};
 
 /// Maximum number of descriptors in a flow.
 pub(crate) const FDS: usize = 64;
@@ -19,38 +20,30 @@ pub(crate) const FDS: usize = 64;
 pub struct Personality {
     /// Its name; the name of a variant follows after a colon.
     pub name: String,
-    /// A title of one line.
-    pub title: String,
+    pub(crate) title: String,
     /// The system that it imitates, and the source of its numbers.
-    pub about: String,
-    /// Sets of files.
-    pub sets: Vec<FileSetSpec>,
-    /// Flows; each is run by its own threads.
-    pub flows: Vec<Flow>,
+    pub(crate) about: String,
+    pub(crate) sets: Vec<FileSetSpec>,
+    pub(crate) flows: Vec<Flow>,
     /// The gates of the steps: name, and maximum number of posts.
-    pub gates: Vec<(String, u64)>,
-    /// The rate per second, over all threads, that [`StepAction::Pace`] allows; `None` means no limit.
-    pub rate: Option<f64>,
+    pub(crate) gates: Vec<(String, u64)>,
+    /// The rate per second, over all threads, that [`StepAction::Pace`] allows; `None` means no
+    /// limit.
+    pub(crate) rate: Option<f64>,
 }
 
 /// The sizes of the files in a set. The size of a file is drawn once and never changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum SizeSpec {
+pub(crate) enum SizeSpec {
     /// All files have this size.
     Fixed(u64),
-    /// Gamma-distributed sizes.
-    Gamma {
-        /// Mean in bytes.
-        mean: u64,
-        /// Shape of the distribution; 1.5 in Filebench.
-        shape: f64,
-    },
+    /// Gamma-distributed sizes with this mean in bytes; the shape is 1.5 in Filebench.
+    Gamma { mean: u64, shape: f64 },
 }
 
 impl SizeSpec {
     /// The mean in bytes.
-    #[must_use]
-    pub const fn mean(self) -> u64 {
+    pub(crate) const fn mean(self) -> u64 {
         match self {
             Self::Fixed(size) => size,
             Self::Gamma { mean, .. } => mean,
@@ -67,12 +60,10 @@ impl SizeSpec {
 
 /// A set of files in a tree of directories.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FileSetSpec {
+pub(crate) struct FileSetSpec {
     /// Its name, which is also the name of its directory.
     pub name: String,
-    /// Number of places for files.
     pub files: u64,
-    /// The sizes of its files.
     pub size: SizeSpec,
     /// Mean number of entries per directory.
     pub width: f64,
@@ -89,35 +80,29 @@ const FEW: u64 = 200;
 
 impl FileSetSpec {
     /// Mean depth of the tree: ln(files) / ln(width).
-    #[must_use]
-    pub fn mean_depth(&self) -> f64 {
+    pub(crate) fn mean_depth(&self) -> f64 {
         (self.files.max(1) as f64).ln() / self.width.max(2.0).ln()
     }
 
     /// Mean total size in bytes after filling.
-    #[must_use]
-    pub fn mean_bytes(&self) -> f64 {
+    pub(crate) fn mean_bytes(&self) -> f64 {
         self.files as f64 * self.prealloc * self.size.mean() as f64
     }
 }
 
 /// Steps that some threads repeat.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Flow {
-    /// Its name.
+pub(crate) struct Flow {
     pub name: String,
-    /// Number of threads.
     pub threads: u32,
     /// The steps in order, repeated without end.
     pub steps: Vec<FlowStep>,
 }
 
-/// One operation of a flow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FlowStep {
+pub(crate) struct FlowStep {
     /// The name for its counts and latencies; several steps can have the same name.
     pub name: String,
-    /// The operation.
     pub act: StepAction,
     /// Number of repetitions in a row.
     pub times: u32,
@@ -127,8 +112,7 @@ pub struct FlowStep {
 /// file of that set is opened first. That open does not count as an operation, and the file stays
 /// open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileSlot {
-    /// Number of the descriptor.
+pub(crate) struct FileSlot {
     pub fd: usize,
     /// Index into [`Personality::sets`].
     pub set: Option<usize>,
@@ -138,53 +122,97 @@ pub struct FileSlot {
 
 /// The operation of a step. Sets and gates are indices; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
-pub enum StepAction {
+pub(crate) enum StepAction {
     /// Opens the next existing file of the set.
-    Open { set: usize, fd: usize },
+    Open {
+        set: usize,
+        fd: usize,
+    },
     /// Creates the next absent file of the set.
-    Create { set: usize, fd: usize },
-    /// Closes the descriptor.
-    Close { fd: usize },
+    Create {
+        set: usize,
+        fd: usize,
+    },
+    Close {
+        fd: usize,
+    },
     /// Deletes the next file of the set that no thread has open.
-    Delete { set: usize },
+    Delete {
+        set: usize,
+    },
     /// Reads the attributes of the next file of the set.
-    Stat { set: usize },
+    Stat {
+        set: usize,
+    },
     /// Makes the file durable.
-    Fsync { fd: usize },
+    Fsync {
+        fd: usize,
+    },
     /// Reads the whole file, `io` bytes at a time; counts as one operation.
-    ReadWhole { slot: FileSlot, io: u64 },
+    ReadWhole {
+        slot: FileSlot,
+        io: u64,
+    },
     /// Writes the file's size from the beginning, `io` bytes at a time; counts as one operation.
     /// The last write has `io` bytes, too.
-    WriteWhole { slot: FileSlot, io: u64 },
+    WriteWhole {
+        slot: FileSlot,
+        io: u64,
+    },
     /// Appends `io` bytes, or a random number of bytes below `io`.
-    Append { slot: FileSlot, io: u64, random: bool },
+    Append {
+        slot: FileSlot,
+        io: u64,
+        random: bool,
+    },
     /// Reads `io` bytes: the next ones, or at a random multiple of `io`. At the end of the file,
     /// reading starts again at the beginning.
-    Read { slot: FileSlot, io: u64, random: bool, direct: bool },
+    Read {
+        slot: FileSlot,
+        io: u64,
+        random: bool,
+        direct: bool,
+    },
     /// Writes `io` bytes: the next ones, or at a random multiple of `io`. With `sync`, each write
     /// is durable when it ends. With `background`, the thread continues at once.
-    Write { slot: FileSlot, io: u64, random: bool, direct: bool, sync: bool, background: bool },
+    Write {
+        slot: FileSlot,
+        io: u64,
+        random: bool,
+        direct: bool,
+        sync: bool,
+        background: bool,
+    },
     /// Waits for the thread's background writes.
     Await,
     /// Waits `seconds`.
-    Think { seconds: f64 },
+    Think {
+        seconds: f64,
+    },
     /// Computes: `loops` rounds of a short loop.
-    Burn { loops: u64 },
+    Burn {
+        loops: u64,
+    },
     /// Waits for `posts` posts, and takes them.
-    Wait { gate: usize, posts: u64 },
+    Wait {
+        gate: usize,
+        posts: u64,
+    },
     /// Posts; waits while the gate is full.
-    Post { gate: usize, posts: u64 },
+    Post {
+        gate: usize,
+        posts: u64,
+    },
     /// Waits until the rate allows the operations since the last pace.
-    Pace { by: PaceUnit },
+    Pace {
+        by: PaceUnit,
+    },
 }
 
-/// The unit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PaceUnit {
+pub(crate) enum PaceUnit {
     /// Number of times the step is reached.
     Turns,
-    /// Operations.
     Operations,
     /// Reads and writes.
     Transfers,
@@ -195,8 +223,7 @@ pub enum PaceUnit {
 impl StepAction {
     /// Whether the step counts as an operation, as in Filebench: I/O, open, create, close, delete,
     /// stat, fsync and waiting for asynchronous I/O do. Computing, gates and pauses do not.
-    #[must_use]
-    pub const fn counts(&self) -> bool {
+    pub(crate) const fn counts(&self) -> bool {
         !matches!(
             self,
             Self::Think { .. }
@@ -208,8 +235,7 @@ impl StepAction {
     }
 
     /// Its name in a TOML file.
-    #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Open { .. } => "open",
             Self::Create { .. } => "create",
@@ -307,7 +333,6 @@ impl Personality {
     }
 
     /// Number of counted operations in one turn of each flow.
-    #[must_use]
     pub(crate) fn operations_per_turn(&self) -> Vec<u64> {
         let of =
             |f: &Flow| f.steps.iter().filter(|s| s.act.counts()).map(|s| u64::from(s.times)).sum();
@@ -321,14 +346,12 @@ impl Personality {
     }
 
     /// Bytes of all threads' read buffers.
-    #[must_use]
-    pub fn buffers(&self) -> u64 {
+    pub(crate) fn buffers(&self) -> u64 {
         self.flows.iter().map(|f| u64::from(f.threads) * f.largest_read()).sum()
     }
 
     /// Mean total size in bytes of all sets after filling.
-    #[must_use]
-    pub fn mean_bytes(&self) -> f64 {
+    pub(crate) fn mean_bytes(&self) -> f64 {
         self.sets.iter().map(FileSetSpec::mean_bytes).sum()
     }
 }

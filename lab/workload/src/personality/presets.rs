@@ -29,10 +29,7 @@ pub const fn presets() -> &'static [Preset] {
 
 /// The workload with this name: `webserver`, or a variant, `webserver:filebench`. `None` if there
 /// is no such workload.
-///
-/// # Errors
-/// None for built-in workloads: a test reads all of them.
-pub fn preset(name: &str) -> Option<Result<Personality, TextError>> {
+pub(crate) fn preset(name: &str) -> Option<Result<Personality, TextError>> {
     let (base, variant) = match name.split_once(':') {
         Some((base, variant)) => (base, Some(variant)),
         None => (name, None),
@@ -44,7 +41,7 @@ pub fn preset(name: &str) -> Option<Result<Personality, TextError>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StepAction;
+    use crate::personality::StepAction;
 
     /// The paper's Table 1: files, mean size, mean depth, threads; and the counts of one turn.
     #[test]
@@ -97,7 +94,7 @@ mod tests {
         assert!(preset("nosuch").is_none());
         assert!(preset("webserver:nosuch").unwrap().is_err());
         let mail = preset("varmail").unwrap().unwrap();
-        let syncs = |s: &&crate::FlowStep| matches!(s.act, StepAction::Fsync { .. });
+        let syncs = |s: &&crate::personality::FlowStep| matches!(s.act, StepAction::Fsync { .. });
         assert_eq!(mail.flows[0].steps.iter().filter(syncs).count(), 2);
     }
 }

@@ -7,7 +7,7 @@ use super::{Basis, Energy, Source};
 /// A machine needs `idle` watts without load and `peak` watts with fully used processors; between
 /// them the power is linear.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CpuModel {
+pub(super) struct CpuModel {
     /// Idle power in W.
     pub idle: f64,
     /// Peak power in W.
@@ -23,10 +23,7 @@ impl Default for CpuModel {
 
 impl CpuModel {
     /// Parses `IDLE-PEAK`, in W.
-    ///
-    /// # Errors
-    /// The expected form.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let watts = |t: &str| t.trim().parse().ok().filter(|w: &f64| (0.0..=100_000.0).contains(w));
         let pair = text.split_once('-').and_then(|(a, b)| Some((watts(a)?, watts(b)?)));
         match pair {
@@ -38,8 +35,7 @@ impl CpuModel {
     }
 
     /// Energy of `seconds` with the processors `busy`, a fraction of all their time.
-    #[must_use]
-    pub fn energy(&self, seconds: f64, busy: f64) -> Energy {
+    pub(super) fn energy(&self, seconds: f64, busy: f64) -> Energy {
         let watts = self.idle + (self.peak - self.idle) * busy.clamp(0.0, 1.0);
         let by = format!("processor use, between {} and {} W", self.idle, self.peak);
         let source = Source { name: "machine".to_owned(), basis: Basis::Modelled, by };

@@ -31,7 +31,6 @@ pub(super) fn boxed<M: Meter + 'static>(all: Vec<M>) -> Vec<Box<dyn Meter>> {
     all.into_iter().map(|m| Box::new(m) as Box<dyn Meter>).collect()
 }
 
-/// The instruments of this host.
 pub(super) fn auto() -> Vec<Box<dyn Meter>> {
     let found = boxed(Rapl::all());
     let found = if found.is_empty() { boxed(Hwmon::all()) } else { found };
@@ -50,13 +49,11 @@ pub(super) struct Rapl {
 
 impl Rapl {
     /// All packages and their DRAM on this host. Empty if there are none or they cannot be read.
-    #[must_use]
     pub(super) fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/powercap"))
     }
 
     /// The same below another folder. Cores and graphics are parts of a package and are left out.
-    #[must_use]
     pub(super) fn below(root: &Path) -> Vec<Self> {
         let zone = |folder: PathBuf| {
             let file = folder.file_name()?.to_str()?.to_owned();
@@ -102,13 +99,11 @@ pub(super) struct Hwmon {
 
 impl Hwmon {
     /// All sensors of this host.
-    #[must_use]
     pub(super) fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/hwmon"))
     }
 
     /// The same below another folder.
-    #[must_use]
     pub(super) fn below(root: &Path) -> Vec<Self> {
         let mut all = Vec::new();
         for folder in below(root) {
@@ -148,13 +143,11 @@ pub(super) struct Battery {
 
 impl Battery {
     /// All batteries of this host that report their power.
-    #[must_use]
     pub(super) fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/power_supply"))
     }
 
     /// The same below another folder.
-    #[must_use]
     pub(super) fn below(root: &Path) -> Vec<Self> {
         let is_one = |f: &PathBuf| word(&f.join("type")).is_some_and(|t| t == "Battery");
         let all = below(root).into_iter().filter(is_one).map(|folder| Self { folder });
@@ -194,9 +187,6 @@ pub(super) struct CommandMeter {
 
 impl CommandMeter {
     /// Starts the program with the shell.
-    ///
-    /// # Errors
-    /// The shell cannot be run, or the command is empty.
     pub(super) fn start(command: &str) -> io::Result<Self> {
         if command.trim().is_empty() {
             return Err(io::Error::other("the command is empty"));

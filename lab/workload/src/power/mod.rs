@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-pub use cpu_model::CpuModel;
+use cpu_model::CpuModel;
 use instruments::{Battery, CommandMeter, Hwmon, Rapl};
 
 /// The origin of a number.
@@ -33,17 +33,15 @@ pub struct Source {
     pub by: String,
 }
 
-/// A reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reading {
+pub(crate) enum Reading {
     /// Joules since a fixed time; never decreases.
     Joules(f64),
-    /// Watts at this moment.
     Watts(f64),
 }
 
 /// A meter of power or energy.
-pub trait Meter: Send {
+pub(crate) trait Meter: Send {
     /// The name and the origin of its numbers.
     fn source(&self) -> Source;
     /// Takes a reading; `None` if there is none at present.
@@ -66,8 +64,7 @@ pub struct Energy {
 
 impl Energy {
     /// Creates it from a source, joules over a time in seconds, and the idle power in watts.
-    #[must_use]
-    pub fn new(source: Source, joules: f64, seconds: f64, idle_watts: Option<f64>) -> Self {
+    pub(crate) fn new(source: Source, joules: f64, seconds: f64, idle_watts: Option<f64>) -> Self {
         let idle_joules = idle_watts.map(|w| w * seconds);
         Self { source, joules, idle_joules, watts: joules / seconds.max(1e-9) }
     }
@@ -155,8 +152,7 @@ const EVERY_S: f64 = 0.2;
 
 impl Meters {
     /// These meters, and the processor model if there is one.
-    #[must_use]
-    pub fn new(meters: Vec<Box<dyn Meter>>, cpu: Option<CpuModel>) -> Self {
+    fn new(meters: Vec<Box<dyn Meter>>, cpu: Option<CpuModel>) -> Self {
         Self { books: meters.into_iter().map(Book::new).collect(), cpu, next_s: 0.0 }
     }
 

@@ -289,7 +289,6 @@ fn names(personality: &Personality) -> Vec<String> {
     names
 }
 
-/// The counts of one thread.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) flow: usize,

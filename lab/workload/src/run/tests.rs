@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::*;
-use crate::preset;
+use crate::personality::preset;
 
 fn options(ms: u64) -> RunOptions {
     let measured = Duration::from_millis(ms);
@@ -35,7 +35,11 @@ fn all_run_and_keep_their_mix() {
             "postmark" => 0.2,
             _ => 0.02,
         };
-        let p = crate::preset(preset.name).unwrap().unwrap().scaled(scale).with_threads(0.1);
+        let p = crate::personality::preset(preset.name)
+            .unwrap()
+            .unwrap()
+            .scaled(scale)
+            .with_threads(0.1);
         let out = ran(&p, &options(300));
         assert!(out.operations > 0, "{}: {out:?}", p.name);
         assert_eq!(out.operations, out.steps.iter().map(|s| s.count).sum::<u64>());

@@ -18,7 +18,6 @@ use crate::personality::{FDS, FileSlot, PaceUnit, StepAction};
 use crate::run_counts::Tally;
 use crate::seeded_random::SeededRandom;
 
-/// An open descriptor.
 struct Open {
     fd: Arc<OwnedFd>,
     set: usize,
@@ -58,8 +57,9 @@ impl<'a> Worker<'a> {
         let steps = &shared.personality.flows[flow].steps;
         let largest = shared.personality.flows[flow].largest_read();
         let buffer = vec![0; largest as usize + ALIGN];
-        let name =
-            |s: &crate::FlowStep| shared.names.iter().position(|n| *n == s.name).unwrap_or(0);
+        let name = |s: &crate::personality::FlowStep| {
+            shared.names.iter().position(|n| *n == s.name).unwrap_or(0)
+        };
         let mut flags = vec![OFlags::empty(); FDS];
         for step in steps {
             if let Some(fd) = fd_of(&step.act) {
@@ -181,7 +181,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The counts of this thread.
     pub(super) fn counts(mut self) -> Counts {
         let (tallies, written) = self.background.end();
         self.counts.steps.iter_mut().zip(&tallies).for_each(|(a, t)| a.merge(t));

@@ -61,11 +61,11 @@ impl Study<'_> {
                 return Ok(Attached { device: device.path().to_owned(), served: false });
             }
             DeviceKind::Loop { direct_io } => {
-                let device = self.ledger.attach_loop(image, *direct_io)?.device;
+                let device = self.ledger.attach_loop(image, *direct_io)?;
                 return Ok(Attached { device, served: false });
             }
             DeviceKind::Emulated { .. } if !filled => {
-                let device = self.ledger.attach_loop(image, true)?.device;
+                let device = self.ledger.attach_loop(image, true)?;
                 return Ok(Attached { device, served: false });
             }
             DeviceKind::Emulated { disk, scheduler, speed } => {
@@ -82,7 +82,7 @@ impl Study<'_> {
         };
         self.ledger.note(LedgerEntry::Files, &self.http())?;
         let server = self.ledger.start_server(&server, &fuse)?;
-        let device = self.ledger.attach_loop(&fuse, true)?.device;
+        let device = self.ledger.attach_loop(&fuse, true)?;
         self.servers.push(server);
         Ok(Attached { device, served: true })
     }

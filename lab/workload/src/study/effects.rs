@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::sample::Sample;
 use super::tables::{Measured, Relative, Results};
 
-/// The finding about an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Finding {
@@ -19,13 +18,10 @@ pub(super) enum Finding {
     Mixed,
     /// No comparison is significant: too few runs, or too much variation.
     Undecided,
-    /// No run tests the effect.
     NotRun,
 }
 
 impl Finding {
-    /// In words.
-    #[must_use]
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::FoundAgain => "found again",
@@ -37,7 +33,6 @@ impl Finding {
     }
 }
 
-/// One comparison.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Evidence {
     /// The compared systems.
@@ -48,16 +43,13 @@ pub(super) struct Evidence {
     pub agrees: Option<bool>,
 }
 
-/// An effect and its finding.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Effect {
     /// The paper's claim.
     pub claim: String,
     /// The section of the paper.
     pub section: String,
-    /// The finding.
     pub finding: Finding,
-    /// The comparisons.
     pub evidence: Vec<Evidence>,
 }
 
@@ -143,7 +135,6 @@ const CLAIMS: &[Claim] = &[
 
 /// All effects with their findings. The effect between two file systems is about mail: with an
 /// fsync for every message, the file system without a journal is slower (section 5.4).
-#[must_use]
 pub(super) fn effects(results: &Results) -> Vec<Effect> {
     let (devices, _) = results.axes();
     let find = |device: &str, workload: &str, fs: &str, options: &str| -> Option<Measured> {

@@ -5,7 +5,6 @@ use crate::power::Energy;
 use crate::{Filled, Outcome};
 use serde::{Deserialize, Serialize};
 
-/// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RunRecord {
     /// `seekless.study-run/1`.
@@ -14,14 +13,12 @@ pub(super) struct RunRecord {
     pub cell: String,
     /// Number of the run of this cell, from 0.
     pub run: u32,
-    /// Seed of the run.
     pub seed: u64,
     /// Start of the run, in seconds since 1970.
     pub started_unix_s: u64,
     /// The driver that served the file system.
     #[serde(default)]
     pub driver: String,
-    /// Mount options in force.
     #[serde(default)]
     pub mount_options: String,
     /// The files that were written.
@@ -30,7 +27,6 @@ pub(super) struct RunRecord {
     /// The counts; `None` if the run failed.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// Energy of the run.
     #[serde(default)]
     pub energy: Vec<Energy>,
     /// Why it failed.
@@ -40,13 +36,11 @@ pub(super) struct RunRecord {
 
 impl RunRecord {
     /// Operations a second.
-    #[must_use]
     pub(super) fn ops_per_s(&self) -> Option<f64> {
         self.outcome.as_ref().map(|o| o.ops_per_s)
     }
 
     /// Operations for each joule, of all sources together.
-    #[must_use]
     pub(super) fn ops_per_joule(&self) -> Option<f64> {
         let joules: f64 = self.energy.iter().map(|e| e.joules).sum();
         let outcome = self.outcome.as_ref().filter(|_| joules > 0.0)?;
@@ -54,7 +48,6 @@ impl RunRecord {
     }
 
     /// Mean power in W, of all sources together.
-    #[must_use]
     pub(super) fn watts(&self) -> Option<f64> {
         let watts: f64 = self.energy.iter().map(|e| e.watts).sum();
         (watts > 0.0).then_some(watts)
@@ -62,9 +55,6 @@ impl RunRecord {
 }
 
 /// Reads lines of records. The number is the bytes of all whole lines.
-///
-/// # Errors
-/// The number of a line that is no record, from 1, and the reason.
 pub(super) fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize, String)> {
     let mut records = Vec::new();
     let whole = text.rfind('\n').map_or(0, |i| i + 1);

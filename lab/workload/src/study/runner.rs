@@ -17,7 +17,8 @@ use crate::host::{
     Attached, Facts, Ledger, LedgerEntry, MemoryLimit, Mounted, Server, attempt, drop_caches,
 };
 use crate::power::{Energy, Meters};
-use crate::{FileSet, Load, Outcome, Personality, RunOptions, SeededRandom};
+use crate::seeded_random::SeededRandom;
+use crate::{FileSet, Load, Outcome, Personality, RunOptions};
 
 /// How a study ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,25 +33,14 @@ pub enum Ended {
 
 /// An event of a running study, for people.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
 pub enum Event<'a> {
     /// A killed study left this attached; it has been detached.
     LeftOver(&'a str),
-    /// A run begins.
-    Begins {
-        /// The cell.
-        cell: &'a str,
-        /// Runs done.
-        done: u64,
-        /// Runs expected in all.
-        expected: u64,
-    },
+    /// A run of a cell begins: `done` of `expected` runs are complete.
+    Begins { cell: &'a str, done: u64, expected: u64 },
     /// A run failed; its cell is not run again.
-    Failed {
-        /// The cell.
-        cell: &'a str,
-        /// Why.
-        why: &'a str,
-    },
+    Failed { cell: &'a str, why: &'a str },
 }
 
 /// Settings of one call; the specification says what to run.
@@ -325,7 +315,6 @@ pub(super) fn no_such_cell() -> StudyError {
     StudyError::Refused("the specification has no such cell".to_owned())
 }
 
-/// An error and its causes, on one line.
 fn with_causes(error: &StudyError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

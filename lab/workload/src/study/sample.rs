@@ -9,7 +9,6 @@ use serde::Serialize;
 pub(super) struct Sample {
     /// The values in order of measurement.
     pub values: Vec<f64>,
-    /// Mean.
     pub mean: f64,
     /// Standard deviation, of the sample; 0 for one value.
     pub deviation: f64,
@@ -22,7 +21,6 @@ pub(super) struct Sample {
 
 impl Sample {
     /// The sample of these values; `None` if there are none.
-    #[must_use]
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         if values.is_empty() {
@@ -43,13 +41,11 @@ impl Sample {
     }
 
     /// Half the width of the interval as a share of the mean.
-    #[must_use]
     pub(super) fn relative_half_width(&self) -> f64 {
         if self.mean == 0.0 { f64::INFINITY } else { self.half_width / self.mean.abs() }
     }
 
     /// The deviation as a share of the mean.
-    #[must_use]
     pub(super) fn variation(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { self.deviation / self.mean.abs() }
     }
@@ -76,14 +72,12 @@ pub(super) struct Welch {
 
 impl Welch {
     /// Whether the difference is significant: p below 5%.
-    #[must_use]
     pub(super) fn differs(&self) -> bool {
         self.p < 0.05
     }
 }
 
 /// Welch's test; `None` if a sample has fewer than two values.
-#[must_use]
 pub(super) fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     if a.values.len() < 2 || b.values.len() < 2 {
         return None;
@@ -102,7 +96,6 @@ pub(super) fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
 }
 
 /// The quantile `q`, above one half, of Student's t.
-#[must_use]
 pub(super) fn student_t(freedom: f64, q: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
     for _ in 0..200 {

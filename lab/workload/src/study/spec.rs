@@ -70,31 +70,17 @@ pub struct DeviceSpec {
 
 /// The kind of a device.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields are explained in the variant's text")]
 pub enum DeviceKind {
-    /// A sparse file of the study's folder behind a loop device.
-    Loop {
-        /// Whether to bypass the host's page cache.
-        direct_io: bool,
-    },
+    /// A sparse file of the study's folder behind a loop device; `direct_io` bypasses the host's
+    /// page cache.
+    Loop { direct_io: bool },
     /// A block device, whose content is lost.
-    Block {
-        /// Its path.
-        path: String,
-    },
-    /// A modelled disk in real time (`seekless disk emulate`).
-    Emulated {
-        /// Name of a disk, or path of its file.
-        disk: String,
-        /// Its scheduler.
-        scheduler: String,
-        /// Times faster than real.
-        speed: f64,
-    },
+    Block { path: String },
+    /// A modelled disk in real time, `speed` times faster than real (`seekless disk emulate`).
+    Emulated { disk: String, scheduler: String, speed: f64 },
     /// A volume of this project (`seekless serve`), with more arguments.
-    Served {
-        /// Arguments of `seekless serve`.
-        arguments: Vec<String>,
-    },
+    Served { arguments: Vec<String> },
 }
 
 /// A workload of a study.
@@ -140,36 +126,29 @@ impl Cell {
     }
 
     /// File system and options in the paper's notation: `x-isz1k`, `e3-def`.
-    #[must_use]
-    pub fn system(&self) -> String {
+    pub(crate) fn system(&self) -> String {
         let options: Vec<_> = self.format.iter().chain(&self.mount).map(String::as_str).collect();
         let options = if options.is_empty() { "def".to_owned() } else { options.join("+") };
         format!("{}-{options}", self.short)
     }
 
     /// Whether the file system has default options.
-    #[must_use]
-    pub fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         self.format.is_empty() && self.mount.is_empty()
     }
 }
 
 impl StudySpec {
     /// The file system of a cell.
-    #[must_use]
-    pub fn kind(&self, cell: &Cell) -> Option<&FsKind> {
+    pub(crate) fn kind(&self, cell: &Cell) -> Option<&FsKind> {
         self.kinds.get(&cell.filesystem)
     }
 
-    /// The device of a cell.
-    #[must_use]
-    pub fn device(&self, cell: &Cell) -> Option<&DeviceSpec> {
+    pub(crate) fn device(&self, cell: &Cell) -> Option<&DeviceSpec> {
         self.devices.iter().find(|d| d.name == cell.device)
     }
 
-    /// The workload of a cell.
-    #[must_use]
-    pub fn workload(&self, cell: &Cell) -> Option<&WorkloadSpec> {
+    pub(crate) fn workload(&self, cell: &Cell) -> Option<&WorkloadSpec> {
         self.workloads.iter().find(|w| w.name == cell.workload)
     }
 }

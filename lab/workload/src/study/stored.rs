@@ -12,11 +12,9 @@ use crate::host::Facts;
 /// The content of a study's folder.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// The specification.
     pub(super) spec: StudySpec,
     /// The host that ran the study.
     pub(super) facts: Facts,
-    /// All runs.
     pub(super) records: Vec<RunRecord>,
 }
 
@@ -52,9 +50,6 @@ fn records(dir: &Path) -> Result<(Vec<RunRecord>, usize), StudyError> {
 }
 
 /// Keeps the specification, unless the folder holds the same already.
-///
-/// # Errors
-/// If the folder holds the runs of another specification.
 pub(super) fn keep_spec(dir: &Path, text: &str) -> Result<(), StudyError> {
     let path = dir.join("spec.toml");
     match fs::read_to_string(&path) {
@@ -68,7 +63,6 @@ pub(super) fn keep_spec(dir: &Path, text: &str) -> Result<(), StudyError> {
     }
 }
 
-/// Keeps the facts of the host.
 pub(super) fn keep_facts(dir: &Path, facts: &Facts) -> Result<(), StudyError> {
     let path = dir.join("host.json");
     match serde_json::to_string_pretty(facts) {

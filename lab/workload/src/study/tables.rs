@@ -7,7 +7,6 @@ use super::record::RunRecord;
 use super::sample::{Sample, welch};
 use super::spec::Cell;
 
-/// The compared quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Quantity {
     /// Operations a second.
@@ -21,7 +20,6 @@ pub(super) enum Quantity {
 pub(super) struct Measured {
     /// `device/system/workload`.
     pub id: String,
-    /// The cell.
     #[serde(skip)]
     pub cell: Cell,
     /// Operations a second.
@@ -36,7 +34,6 @@ pub(super) struct Measured {
 
 impl Measured {
     /// The sample of this quantity; `None` if it was not measured.
-    #[must_use]
     pub(super) fn sample(&self, quantity: Quantity) -> Option<&Sample> {
         match quantity {
             Quantity::Performance => Some(&self.ops_per_s),
@@ -62,7 +59,6 @@ pub(super) struct Relative {
 
 impl Relative {
     /// The comparison of two samples.
-    #[must_use]
     pub(super) fn of(one: &Sample, base: &Sample) -> Self {
         let test = welch(one, base);
         Self {
@@ -76,7 +72,6 @@ impl Relative {
 
     /// In the paper's notation: per cent, a dash for no significant difference, a dagger for
     /// strongly varying runs.
-    #[must_use]
     pub(super) fn shown(&self) -> String {
         let dagger = if self.varies { " †" } else { "" };
         if !self.differs {
@@ -91,9 +86,7 @@ impl Relative {
 /// A file system with an option against the same with default options.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Compared {
-    /// Device.
     pub device: String,
-    /// Workload.
     pub workload: String,
     /// Operations a second.
     pub performance: Relative,
@@ -104,13 +97,11 @@ pub(super) struct Compared {
 /// A row of Table 2.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
-    /// Device.
     pub device: String,
     /// File system.
     pub filesystem: String,
     /// `format`, `mount` or both.
     pub kind: String,
-    /// The options.
     pub option: String,
     /// One for each workload, in order; `None` if it was not run.
     pub cells: Vec<Option<Compared>>,
@@ -119,9 +110,7 @@ pub(super) struct Row {
 /// A row of Table 3.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Best {
-    /// Device.
     pub device: String,
-    /// Workload.
     pub workload: String,
     /// The file system and options with the most operations a second.
     pub system: String,
@@ -164,7 +153,6 @@ pub(super) struct Results {
 
 impl Results {
     /// From a matrix and the records of its runs.
-    #[must_use]
     pub(super) fn new(cells: &[Cell], records: &[RunRecord]) -> Self {
         let (mut measured, mut failed) = (Vec::new(), Vec::new());
         for cell in cells {
@@ -207,7 +195,6 @@ impl Results {
     }
 
     /// Devices and workloads, in order.
-    #[must_use]
     pub(super) fn axes(&self) -> (Vec<String>, Vec<String>) {
         let (mut devices, mut workloads) = (Vec::new(), Vec::new());
         for m in &self.measured {
@@ -227,7 +214,6 @@ impl Results {
     }
 
     /// Table 2: each option against the file system with default options.
-    #[must_use]
     pub(super) fn table_2(&self) -> Vec<Row> {
         let (_, workloads) = self.axes();
         let mut rows: Vec<Row> = Vec::new();
@@ -274,7 +260,6 @@ impl Results {
     }
 
     /// Table 3: the best of each workload, against the best and the worst with default options.
-    #[must_use]
     pub(super) fn table_3(&self) -> Vec<Best> {
         let (devices, workloads) = self.axes();
         let mut all = Vec::new();
@@ -330,7 +315,6 @@ impl Results {
 
     /// The relation of performance and efficiency over the systems of one device and workload;
     /// `None` for fewer than three.
-    #[must_use]
     pub(super) fn linearity(&self, device: &str, workload: &str) -> Option<Linearity> {
         let pair = |m: &Measured| Some((m.ops_per_s.mean, m.ops_per_joule.as_ref()?.mean));
         let points: Vec<(f64, f64)> =
@@ -358,8 +342,6 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     (xx > 0.0 && yy > 0.0).then(|| (xy / xx, xy / (xx * yy).sqrt()))
 }
 
-/// Advice for one workload.
-#[must_use]
 pub(super) fn advice_sentence(best: &Best) -> String {
     let Best { workload, device, system, .. } = best;
     let Some((first, last)) = best.ops_per_s else {

@@ -9,7 +9,6 @@ const FLOWOPS: &str = "openfile, createfile, closefile, deletefile, statfile, re
                        appendfile, appendfilerand, read, write, aiowrite, aiowait, fsync, delay, hog, semblock, \
                        sempost, eventlimit, opslimit, iopslimit, bwlimit";
 
-/// The attributes of a flowop.
 #[derive(Clone, Debug)]
 struct Given {
     fd: usize,

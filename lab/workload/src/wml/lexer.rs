@@ -2,18 +2,15 @@
 
 use crate::config_text::{TextError, at};
 
-/// The kind of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A keyword, name or value without quotes.
     Plain(String),
-    /// Text in quotes.
     Quoted(String),
     /// `$name`.
     Variable(String),
     /// One of `= , { } ( ) : ;`.
     Sign(char),
-    /// The end of a line.
     End,
 }
 

@@ -46,10 +46,7 @@ const COMMANDS: &str = "set, define fileset, define process, eventgen, and run, 
 
 impl Personality {
     /// Parses a workload in Filebench's language, as far as its shipped personalities use it.
-    ///
-    /// # Errors
-    /// Line and column of the fault, and the allowed values.
-    pub fn wml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn wml(file: &str, text: &str) -> Result<Self, TextError> {
         let mut parser = Parser {
             file,
             text,
@@ -203,7 +200,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `(type=cvar-gamma,parameters=mean:16384;gamma:1.5)`, or randvar's `(type=gamma,mean=..,gamma=..)`.
+    /// `(type=cvar-gamma,parameters=mean:16384;gamma:1.5)`, or randvar's
+    /// `(type=gamma,mean=..,gamma=..)`.
     fn random(&mut self, offset: usize) -> Result<Value, TextError> {
         self.sign('(')?;
         let (mut kind, mut mean, mut shape) = (String::new(), None, 1.5);
@@ -499,8 +497,8 @@ impl Parser<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::personality::preset;
     use crate::personality::{FileSlot, StepAction};
-    use crate::preset;
 
     /// Written for this test with the facts of the shipped personality; the flows must agree with
     /// those of the preset.

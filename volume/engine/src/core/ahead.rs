@@ -150,9 +150,34 @@ impl Engine {
             && wanted.bytes().0 + 2 * PAGE_BYTES <= self.config.buffer_bytes.0
     }
 
-    /// Pages that a read at home may take along.
-    fn limits(&self) -> Range<u64> {
-        0..self.cache.grid.pages(Extent::new(0, self.config.capacity.0)).end
+    /// Pages that a read at home may take along: up to the next pages that are on their way already.
+    fn limits(&self, demanded: &Range<u64>) -> Range<u64> {
+        let end = self.cache.grid.pages(Extent::new(0, self.config.capacity.0)).end;
+        let mut limits = 0..end;
+        for io in &self.fills {
+            if let Some(Pending::Read(read)) = self.pending[io.0 as usize]
+                && read.from.is_none()
+            {
+                let pages = self.cache.grid.pages(read.io);
+                if pages.start >= demanded.end {
+                    limits.end = limits.end.min(pages.start);
+                } else if pages.end <= demanded.start {
+                    limits.start = limits.start.max(pages.end);
+                }
+            }
+        }
+        limits
+    }
+
+    /// First slots of the reads of the trail that are under way, of eight at most.
+    fn trail_reads(&self) -> [u32; 8] {
+        let mut slots = [0; 8];
+        let reads = self.fills.iter().filter_map(|io| match self.pending[io.0 as usize] {
+            Some(Pending::Read(read)) => read.from,
+            _ => None,
+        });
+        slots.iter_mut().zip(reads).for_each(|(to, slot)| *to = slot.0);
+        slots
     }
 
     /// Compares the ways to read what home and the trail both hold.
@@ -168,15 +193,17 @@ impl Engine {
             return found;
         }
         let demanded = self.cache.grid.pages(wanted);
-        let (limits, most) = (self.limits(), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let in_flight = self.trail_reads();
         let Some((ahead, seen)) = self.seen() else { return found };
         let copies = seen.copies.find_all(HomePage(homes.start));
         let copies = copies.filter(|&slot| seen.is_copy(slot)).map(|slot| slot.0).take(COPIES);
         let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return Found::Home };
         let (slot, _, continues) = choice;
-        // What stands behind the head is about to be overwritten.
+        // The slots behind the head are overwritten next.
         let end = if slot < seen.head { seen.head } else { seen.slots };
-        let end = end.min(slot + most as u32);
+        let others = in_flight.into_iter().filter(|&first| first > slot);
+        let end = others.fold(end.min(slot + most as u32), u32::min);
         let Some((must, scattered)) = seen.reach(slot, homes, end) else { return Found::Home };
         let slots = (must, end - slot);
         let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, slots, &seen);
@@ -232,7 +259,7 @@ impl Engine {
     fn learned_window(&mut self, wanted: Extent) -> (Extent, WindowId) {
         let capacity = self.config.capacity.0;
         let demanded = self.cache.grid.pages(wanted);
-        let (limits, most) = (self.limits(), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
         let Some((ahead, seen)) = self.seen() else { return (wanted, WindowId::default()) };
         if ahead.weighed != demanded {
             ahead.policy.weigh_home(&demanded, limits, most, &seen);
@@ -241,6 +268,13 @@ impl Engine {
         let (pages, window) = ahead.policy.go_home(&demanded);
         let whole = self.cache.grid.extent(pages);
         (Extent::span(whole.start.0, whole.end().0.min(capacity)), window)
+    }
+
+    /// Another read brings a part of the window.
+    pub(super) fn share_window(&mut self, window: WindowId) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.policy.share(window);
+        }
     }
 
     /// A client reads a page of RAM.
@@ -300,12 +334,16 @@ impl Engine {
         let Some(ahead) = &mut self.ahead else { return };
         let took = self.now.since(ahead.works_since).0 as f64 / 1e6;
         ahead.works_since = self.now;
-        let pages = |sectors: Sectors| sectors.0.div_ceil(PAGE_SECTORS);
         let work = match ended {
-            Pending::Read(read) if read.target == Target::Home => {
-                Work::HomeRead { pages: pages(read.io.len) }
+            Pending::Read(read) => {
+                let pages = read.io.len.0.div_ceil(PAGE_SECTORS);
+                match (read.target, read.wanted.is_empty()) {
+                    (Target::Home, false) => Work::HomeRead { pages },
+                    (Target::Home, true) => Work::HomeAlong { pages },
+                    (Target::Area, false) => Work::TrailRead { pages },
+                    (Target::Area, true) => Work::TrailAlong,
+                }
             }
-            Pending::Read(read) => Work::TrailRead { pages: pages(read.io.len) },
             Pending::Background(_) | Pending::SyncArea | Pending::Record(_) if writes_trail => {
                 Work::TrailWrite
             }

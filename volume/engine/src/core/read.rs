@@ -15,6 +15,8 @@ use crate::{Asked, Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, Req
 
 /// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
 pub(crate) const WAITS: u8 = 4;
+/// Less than this is not read by itself behind demanded pages.
+const ALONG_MIN: Sectors = Sectors(5 * PAGE_SECTORS);
 /// Belongs to no join.
 pub(super) const ALONE: u32 = u32::MAX;
 /// Brings pages to RAM only, where a client's read waits for them.
@@ -47,6 +49,8 @@ pub(crate) struct Read {
     pub(super) stream: StreamId,
     /// What learned read-ahead knows of it.
     pub(super) window: WindowId,
+    /// Number of its first page in the window.
+    pub(super) window_at: u32,
 }
 
 /// A part of a client's read.
@@ -205,10 +209,7 @@ impl Engine {
     /// A read in flight that will bring this sector to RAM, unless it is overtaken by a write.
     fn on_its_way(&self, sector: Lba, found: Found) -> Option<IoId> {
         let holds = |io: Extent, at: Lba| io.start <= at && at < io.end();
-        let slot = match found {
-            Found::Copy(slot) => Some(slot),
-            Found::Home | Found::Pieces | Found::Zeroes => None,
-        };
+        let page = HomePage(self.pages_of(Extent::new(sector.0, 1)).start);
         let reads = |f: &Read, slot: Slot| {
             f.from.is_some_and(|first| {
                 first <= slot && u64::from(slot - first) < f.io.len.0 / PAGE_SECTORS
@@ -218,7 +219,14 @@ impl Engine {
             Some(Pending::Read(f)) if f.from.is_none() => {
                 !matches!(found, Found::Pieces | Found::Zeroes) && holds(f.io, sector)
             }
-            Some(Pending::Read(f)) => slot.is_some_and(|slot| reads(&f, slot)),
+            Some(Pending::Read(f)) => match found {
+                Found::Copy(slot) if self.ahead.is_none() => reads(&f, slot),
+                // Another copy may be on its way than the one that was found.
+                Found::Copy(_) | Found::Home if self.ahead.is_some() => {
+                    self.copies.find_all(page).any(|slot| reads(&f, slot))
+                }
+                _ => false,
+            },
             _ => false,
         })
     }
@@ -244,7 +252,36 @@ impl Engine {
         let (io, window) = self.home_window(part.wanted);
         let skip = part.wanted.start - io.start;
         let read = Read { window, ..Self::new_read(part, (Target::Home, io), None, skip) };
-        self.submit_read(read, asked);
+        let demanded = self.cache.grid.extent(self.cache.grid.pages(part.wanted));
+        let first = (demanded.end() - io.start).min(io.len);
+        self.submit_in_two(read, first, asked);
+    }
+
+    /// Sends a read with a window: the client waits for the first part alone, which holds all that it wants.
+    fn submit_in_two(&mut self, read: Read, first: Sectors, asked: Asked) {
+        if read.window == WindowId::default() || read.io.len < first + ALONG_MIN {
+            self.submit_read(read, asked);
+            return;
+        }
+        self.share_window(read.window);
+        let (start, pages) = (read.io.start + first, first.0.div_ceil(PAGE_SECTORS) as u32);
+        let rest = Extent::span(start.0, read.io.end().0);
+        let window_at = match read.from {
+            None => self.cache.grid.pages(rest).start - self.cache.grid.pages(read.io).start,
+            Some(_) => pages.into(),
+        };
+        let along = Read {
+            wanted: Extent::new(read.wanted.start.0, 0),
+            join: FILLS,
+            from: read.from.map(|slot| slot + pages),
+            io: rest,
+            skip: Sectors(0),
+            window_at: window_at as u32,
+            ..read
+        };
+        let io = Extent { start: read.io.start, len: first };
+        self.submit_read(Read { io, ..read }, asked);
+        self.submit_read(along, asked);
     }
 
     /// All of it was discarded by the client: home is not asked.
@@ -301,7 +338,8 @@ impl Engine {
             let window = chosen.map(|chosen| self.goes_along(part.wanted, chosen));
             let window = window.unwrap_or_default();
             let read = Self::new_read(part, stand, Some(Slot(from)), skip);
-            self.submit_read(Read { window, ..read }, asked);
+            let first = Sectors((pages.end - pages.start) * PAGE_SECTORS);
+            self.submit_in_two(Read { window, ..read }, first, asked);
         }
     }
 

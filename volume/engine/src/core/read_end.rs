@@ -174,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// The reads that waited for these copies go elsewhere.
+    /// Clients that wait for these copies are served from elsewhere.
     fn fill_failed(&mut self, read: &Read) {
         let Some(first) = read.from else { return };
         let wanted = self.pages_of(read.wanted);
@@ -220,7 +220,7 @@ impl Engine {
                     let mut from = Sectors(u64::from(i) * PAGE_SECTORS);
                     for piece in self.cache.grid.pieces(home) {
                         let part = Extent::from(piece);
-                        self.fill_piece(read, part, index, from, i);
+                        self.fill_piece(read, part, index, from, i + read.window_at);
                         from += part.len;
                     }
                 }
@@ -239,7 +239,7 @@ impl Engine {
                     .pages_of(part)
                     .any(|p| self.copies.state_of(HomePage(p)) == Some(CopyState::Dirty));
             if !stale {
-                let at = (piece.page - first) as u32;
+                let at = (piece.page - first) as u32 + read.window_at;
                 self.fill_piece(read, part, buffer, part.start - home.start, at);
             }
         }
@@ -279,7 +279,7 @@ impl Engine {
                 self.waiting.remove(at);
                 let hits = self.stats.cache_hits;
                 self.read(id, extent, asked, waits);
-                if read.join == FILLS {
+                if read.join == FILLS && !read.wanted.is_empty() {
                     self.stats.cache_hits = hits; // the area served it
                 }
             } else {

@@ -1,13 +1,11 @@
 //! Prices in milliseconds of disk time, measured while the disk works.
 
 /// Weight of the newest read.
-const WEIGHT: f64 = 0.003;
+const WEIGHT: f32 = 0.01;
 
 /// Prices of reads at home and of space in RAM.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
-    /// Moments of (pages, ms) of reads, aged: a line through them has the access time and the time a page.
-    moments: [f64; 4],
     /// Access to a place at home, without its transfer, ms.
     pub(crate) access: f32,
     /// Transfer of a page, ms.
@@ -26,17 +24,7 @@ pub(crate) struct Costs {
 
 impl Costs {
     pub(crate) fn new() -> Self {
-        // A line of 6 ms and 0.08 ms a page through 16 and 64 pages.
-        let (a, b) = (16.0f64, 64.0f64);
-        let at = |n: f64| 6.0 + 0.08 * n;
-        let moments = [
-            (a + b) / 2.0,
-            (at(a) + at(b)) / 2.0,
-            (a * a + b * b) / 2.0,
-            (a * at(a) + b * at(b)) / 2.0,
-        ];
         Self {
-            moments,
             access: 6.0,
             transfer: 0.08,
             per_use: 1.0,
@@ -51,23 +39,19 @@ impl Costs {
 
     /// A read of so many pages, at home or on the trail, took so long.
     pub(crate) fn read(&mut self, pages: u64, ms: f64, on_trail: bool) {
-        let n = pages as f64;
-        let access = (ms - n * f64::from(self.transfer)).max(0.0) as f32;
+        let access = (ms as f32 - pages as f32 * self.transfer).max(0.0);
         let by = &mut self.access_by[usize::from(self.last_on_trail)][usize::from(on_trail)];
         *by += 0.01 * (access - *by);
         self.last_on_trail = on_trail;
         if on_trail {
             return;
         }
-        for (moment, x) in self.moments.iter_mut().zip([n, ms, n * n, n * ms]) {
-            *moment += WEIGHT * (x - *moment);
-        }
-        let [n, t, nn, nt] = self.moments;
-        let variance = nn - n * n;
-        if variance > 1.0 {
-            self.transfer = ((nt - n * t) / variance).clamp(0.005, 1.0) as f32;
-        }
-        self.access = (t - f64::from(self.transfer) * n).clamp(0.05, 100.0) as f32;
+        self.access += WEIGHT * (access - self.access);
+    }
+
+    /// So many pages behind a read were read along, and took so long.
+    pub(crate) fn read_along(&mut self, pages: u64, ms: f64) {
+        self.transfer += WEIGHT * ((ms / pages.max(1) as f64) as f32 - self.transfer);
     }
 
     /// By how much longer the way to the trail is than the way home, ms.

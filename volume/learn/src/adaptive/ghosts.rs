@@ -25,11 +25,12 @@ pub(super) struct Ghosts {
 }
 
 impl Ghosts {
-    pub(super) fn new() -> Self {
+    /// For RAM of so many pages: none is evicted at a smaller age.
+    pub(super) fn new(ram: u32) -> Self {
         let mut by_page = FxHashMap::default();
         by_page.reserve(2 * MOST);
         let watched = VecDeque::with_capacity(MOST);
-        Self { watched, by_page, first: 0, lifetime: LIFETIME_MIN }
+        Self { watched, by_page, first: 0, lifetime: LIFETIME_MIN.max(ram as f32) }
     }
 
     pub(super) const fn bytes() -> u64 {

@@ -58,11 +58,18 @@ pub enum Work {
         /// Pages that were read.
         pages: u64,
     },
+    /// Pages that are read along behind such a read.
+    HomeAlong {
+        /// Pages that were read.
+        pages: u64,
+    },
     /// A client's read of the trail.
     TrailRead {
         /// Pages that were read.
         pages: u64,
     },
+    /// Slots of the trail that are read along behind such a read.
+    TrailAlong,
     /// Anything that the trail has written.
     TrailWrite,
     /// Anything else.
@@ -101,6 +108,8 @@ struct Window {
     features: Vec<Features>,
     /// First slot of a window of the trail.
     slot: Option<u32>,
+    /// Reads that bring it.
+    reads: u32,
 }
 
 /// The name of a window in flight.
@@ -176,7 +185,7 @@ impl Adaptive {
             along: Window::default(),
             home_pages: 0..0,
             looked_at: Vec::with_capacity(2 * WATCHED),
-            ghosts: Ghosts::new(),
+            ghosts: Ghosts::new(ram),
             misses: 0,
             windows: Vec::new(),
             windows_free: Vec::new(),
@@ -221,8 +230,9 @@ impl Adaptive {
         self.costs.busy(ms);
         match work {
             Work::HomeRead { pages } => self.costs.read(pages, ms, false),
+            Work::HomeAlong { pages } => self.costs.read_along(pages, ms),
             Work::TrailRead { pages } => self.costs.read(pages, ms, true),
-            Work::TrailWrite | Work::Other => {}
+            Work::TrailAlong | Work::TrailWrite | Work::Other => {}
         }
         if let Some(trail) = &mut self.trail {
             trail.worked(work, ms);
@@ -262,7 +272,7 @@ impl Adaptive {
         let first = demanded.end + above;
         self.look_at(&found, behind as u64 + above, |i| first + i);
         found.truncate(behind + above as usize);
-        self.home = Window { features: found, slot: None };
+        self.home = Window { features: found, ..Window::default() };
         self.home_pages = demanded.start - below..demanded.end + above;
         worth_below + worth_above
     }
@@ -299,6 +309,7 @@ impl Adaptive {
         });
         let from = if on_trail { &mut self.along } else { &mut self.home };
         std::mem::swap(from, &mut self.windows[id as usize]);
+        self.windows[id as usize].reads = 1;
         WindowId(id)
     }
 
@@ -491,7 +502,7 @@ impl Adaptive {
             }
         }
         found.truncate(reach as usize);
-        self.along = Window { features: found, slot: Some(slot) };
+        self.along = Window { features: found, slot: Some(slot), reads: 0 };
         (best, reach)
     }
 
@@ -530,7 +541,7 @@ impl Adaptive {
         let now = self.now;
         let entry = self.history.entry(page, now);
         (entry.before, entry.last) = (entry.last, now);
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
         self.recent[self.recent_at] = page;
         self.recent_at = (self.recent_at + 1) % self.recent.len();
         self.costs.used();
@@ -563,10 +574,20 @@ impl Adaptive {
         }
     }
 
-    /// A window is read, or never will be.
+    /// One more read brings a part of a window.
+    pub fn share(&mut self, window: WindowId) {
+        if let Some(window) = self.windows.get_mut(window.0 as usize) {
+            window.reads += 1;
+        }
+    }
+
+    /// A read of a window has ended.
     pub fn end(&mut self, window: WindowId) {
-        if window.0 != NONE {
-            self.windows_free.push(window.0);
+        if let Some(ended) = self.windows.get_mut(window.0 as usize) {
+            ended.reads -= 1;
+            if ended.reads == 0 {
+                self.windows_free.push(window.0);
+            }
         }
     }
 

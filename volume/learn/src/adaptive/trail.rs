@@ -158,8 +158,10 @@ impl Trail {
         let l = &mut self.ledger;
         match work {
             super::Work::TrailWrite => l.writes += ms,
-            super::Work::TrailRead { .. } => (l.reads, l.clients) = (l.reads + ms, l.clients + ms),
-            super::Work::HomeRead { .. } => {
+            super::Work::TrailRead { .. } | super::Work::TrailAlong => {
+                (l.reads, l.clients) = (l.reads + ms, l.clients + ms)
+            }
+            super::Work::HomeRead { .. } | super::Work::HomeAlong { .. } => {
                 (l.home_reads, l.clients) = (l.home_reads + ms, l.clients + ms);
             }
             super::Work::Other => l.clients += ms,

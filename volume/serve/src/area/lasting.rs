@@ -1,34 +1,32 @@
-//! A volume and its area, found and locked: by the area's name, or within the device. Attaching it, and what is known of its home.
+//! A volume and its area, found and locked: by the area's name, or inside the device. Attaches the
+//! area, and proves the state of home.
 
 use std::path::{Path, PathBuf};
 
-use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
-use seekless_engine::format::{FormatError, Label, Page, Superblock, page_extent, read_superblock};
+use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
+use seekless_engine::format::{FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, attach, examine,
 };
 
 use seekless_host::Opened;
 
-use super::{HEAD, MAGIC, NO_ROOM, failed, guarded_by, part, refused, whole};
+use super::{HEAD, MAGIC, NO_ROOM, failed, first_page, guarded_by, part, refused, whole};
 use crate::backend::files::Disk;
 use crate::backend::guard::{self, GuardError, Standing};
 use crate::backend::identity;
 use crate::backend::region::Region;
 use crate::error::ServeError;
 
-/// What a backing is, together with the area named for it, if any.
+/// A backing, with its area if it has one.
 pub(crate) enum Store {
-    /// A disk without an area that lasts.
+    /// A disk without a lasting area.
     Plain(Opened),
     /// A volume and its area.
     Lasting(Box<Lasting>),
 }
 
-/// Opens a volume and its area without attaching it, `write` to mend it. Nobody else has it meanwhile.
-///
-/// # Errors
-/// Where either cannot be opened, is in use, or holds no area.
+/// Opens and locks a volume and its area without attaching it; `write` for repairs.
 pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
     let opened = Opened::path(backing, !write)?;
     match Store::open(opened, backing, area, !write)? {
@@ -47,16 +45,16 @@ pub struct Lasting {
     pub(crate) area: Disk,
     pub(crate) superblock: Superblock,
     pub(super) backing: PathBuf,
-    /// Where the area stands, for people.
+    /// Path of the area, for messages.
     pub(crate) place: PathBuf,
-    /// Sectors that home has now.
+    /// Current size of home.
     pub(super) found: Sectors,
-    /// How its guard stood when it was opened.
+    /// State of the guard at opening.
     pub(super) guard: Result<Standing, GuardError>,
 }
 
 impl Store {
-    /// Finds the area of a backing: the one named, or the one within it.
+    /// Finds the area of a backing: the named area, or the one inside it.
     pub(crate) fn open(
         opened: Opened,
         backing: &Path,
@@ -64,10 +62,7 @@ impl Store {
         read_only: bool,
     ) -> Result<Self, ServeError> {
         let mut all = whole(&opened)?;
-        let mut first: Page = [0; PAGE_BYTES as usize];
-        if all.capacity().0 >= PAGE_SECTORS {
-            all.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
-        }
+        let first = first_page(&mut all, backing)?;
         let ours = first.starts_with(MAGIC);
         match area {
             None if !ours => Ok(Self::Plain(opened)),
@@ -84,47 +79,7 @@ impl Lasting {
         first: &Page,
         backing: &Path,
     ) -> Result<Store, ServeError> {
-        let superblock = match Superblock::decode(first) {
-            Ok(s) if !s.inside => {
-                let why = format!(
-                    "is an area, made for '{}': name that one, and this as its --area",
-                    s.label.as_str()
-                );
-                return Err(refused(backing, why));
-            }
-            Ok(locator) => {
-                let (expected, found) =
-                    (locator.area_at.0.saturating_add(locator.area_size.0), all.capacity());
-                if expected > found.0 {
-                    let expected = Sectors(expected);
-                    return Err(failed(backing)(AttachError::Shrunken { expected, found }));
-                }
-                let s = read_superblock(&mut all, locator.area_at)
-                    .map_err(|e| failed(backing)(e.into()))?
-                    .superblock;
-                if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
-                    let why = "its locator and its area do not belong together; nothing was changed; run `seekless volume check`";
-                    return Err(refused(backing, why));
-                }
-                s
-            }
-            Err(FormatError::Kind { .. }) => {
-                let why =
-                    "begins with a page of seekless that is no superblock; nothing was changed";
-                return Err(guard::of_page(first)
-                    .map_or_else(|| refused(backing, why), |page| guarded_by(backing, &page)));
-            }
-            // At the start of a device the locator is a superblock, and there is another copy of it.
-            Err(_) => {
-                let s = read_superblock(&mut all, Lba(0))
-                    .map_err(|e| failed(backing)(e.into()))?
-                    .superblock;
-                if !s.inside || s.area_at.0 != 0 {
-                    return Err(refused(backing, "its first page is damaged; nothing was changed"));
-                }
-                s
-            }
-        };
+        let superblock = superblock_inside(&mut all, first, backing)?;
         let (at, len) = (superblock.area_at.0, superblock.area_size.0);
         let head = if at == 0 { 0 } else { HEAD.0 };
         let volume = superblock.home_capacity.0;
@@ -188,7 +143,7 @@ impl Lasting {
         Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
     }
 
-    /// What the area holds, for whoever only reads; nothing is written.
+    /// The contents of the area, for readers; writes nothing.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
         let proof = self.proof(false);
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
@@ -198,16 +153,14 @@ impl Lasting {
             return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
         }
         match &self.guard {
-            // The region has what somebody wrote over.
+            // The region holds what a program overwrote on the disk.
             Err(GuardError::Wrong { here: true, .. }) | Ok(_) => Ok(examined),
             Err(e) => Err(refused(&self.backing, e.to_string())),
         }
     }
 
-    /// Whether its guard is up, so that the bare disk cannot be mounted; or why that cannot be said.
-    ///
-    /// # Errors
-    /// What is wrong with it, in words.
+    /// True if its guard is up, so that the bare disk cannot be mounted.
+    /// The error is its fault, in words.
     pub fn is_guarded(&self) -> Result<bool, String> {
         match &self.guard {
             Ok(standing) => Ok(standing.is_in_region()),
@@ -215,12 +168,9 @@ impl Lasting {
         }
     }
 
-    /// Mends a guard that [`Self::is_guarded`] is not content with. What was wrong, and whether bytes that somebody
-    /// wrote to the disk without its area are given up for it: those only where `lose`, else nothing is written.
-    /// `None` where nothing was wrong.
-    ///
-    /// # Errors
-    /// Where it cannot be mended, where the disk is another one by its name, or a device fails.
+    /// Repairs a guard that [`Self::is_guarded`] refuses. Returns the fault, and whether the repair
+    /// gives up bytes that a program wrote to the disk without its area. Without `lose`, such a
+    /// repair writes nothing. `None`: no fault.
     pub fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
         let wrong = |e: GuardError| match e {
             GuardError::Device(e) => failed(&self.place)(e.into()),
@@ -235,7 +185,8 @@ impl Lasting {
         }
     }
 
-    /// What is known of home and of its guard; `to_drain` where the area is only to be brought home.
+    /// The proven state of home and of its guard; `to_drain` if the area is only opened for a
+    /// drain.
     fn proof(&self, to_drain: bool) -> Proof {
         let guard = match &self.guard {
             _ if self.superblock.inside => HomeGuard::SameDevice,
@@ -247,19 +198,19 @@ impl Lasting {
         Proof { stamp: self.stamp(), guard, to_drain }
     }
 
-    /// What is free in the ext2, ext3 or ext4 file system at home.
+    /// Free space of the ext2, ext3 or ext4 file system at home.
     pub(crate) fn free_in_ext(&mut self) -> Result<Vec<Extent>, ServeError> {
         let found = crate::ext::free(&mut self.home);
         found.map_err(|e| refused(&self.backing, format!("what is free is not known: {e}")))
     }
 
-    /// What can be proven of home.
+    /// The stamp of home.
     fn stamp(&self) -> [u8; 32] {
         let of_home = || identity::stamp(std::os::fd::AsFd::as_fd(&self.home));
         self.own_stamp().unwrap_or_else(of_home)
     }
 
-    /// Refuses another disk than the area was made for.
+    /// Refuses a disk that the area was not made for.
     fn is_home(&self, moved: bool) -> Result<(), ServeError> {
         let s = &self.superblock;
         let (is, was) = (identity::label(&self.backing), s.label.as_str());
@@ -282,27 +233,24 @@ impl Lasting {
         &mut self.area
     }
 
-    /// What its superblock said when it was opened.
-    #[must_use]
+    /// Its superblock at opening.
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// The file or device that the area stands on.
-    #[must_use]
+    /// The file or device of the area.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// Sectors of home as it is now.
-    #[must_use]
+    /// Current size of home.
     pub const fn home_capacity(&self) -> Sectors {
         self.found
     }
 
-    /// A device that begins with a page of ours is used through us alone, as a RAID's members are through it: that
-    /// the area was detached in order is proof enough. The times of its last change would prove nothing, since the
-    /// area's own writes change them.
+    /// A device that begins with a page of seekless is used only through seekless, like the members
+    /// of a RAID: an orderly detach is enough proof. Times of change would prove nothing, because
+    /// writes to the area also change them.
     pub(crate) fn own_stamp(&self) -> Option<[u8; 32]> {
         let uuid = self.superblock.uuid.0;
         let mut stamp = [0; 32];
@@ -310,9 +258,9 @@ impl Lasting {
         self.superblock.inside.then_some(stamp)
     }
 
-    /// Attaches: what the area holds is recovered, and it is marked as in use; where it may hold the only copy of
-    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `to_drain`: it is
-    /// only to be brought home, which needs no room for a guard.
+    /// Attaches: recovers the area, and marks it as in use. If the area may hold the only copy of
+    /// some data, the guard goes up. `moved`: home may have another name than before. `to_drain`: a
+    /// drain needs no room for a guard.
     pub(crate) fn attach(
         &mut self,
         config: Config,
@@ -349,4 +297,50 @@ fn tail(path: &Path) -> Label {
     let text = path.to_string_lossy();
     let from = (text.len().saturating_sub(64)..=text.len()).find(|&i| text.is_char_boundary(i));
     Label::new(text.get(from.unwrap_or(0)..).unwrap_or_default())
+}
+
+/// The superblock of an area inside its device; `first` is its copy or the locator.
+fn superblock_inside(
+    all: &mut Disk,
+    first: &Page,
+    backing: &Path,
+) -> Result<Superblock, ServeError> {
+    match Superblock::decode(first) {
+        Ok(s) if !s.inside => {
+            let why = format!(
+                "is an area, made for '{}': name that one, and this as its --area",
+                s.label.as_str()
+            );
+            Err(refused(backing, why))
+        }
+        Ok(locator) => {
+            let (expected, found) =
+                (locator.area_at.0.saturating_add(locator.area_size.0), all.capacity());
+            if expected > found.0 {
+                let expected = Sectors(expected);
+                return Err(failed(backing)(AttachError::Shrunken { expected, found }));
+            }
+            let s = read_superblock(all, locator.area_at)
+                .map_err(|e| failed(backing)(e.into()))?
+                .superblock;
+            if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
+                let why = "its locator and its area do not belong together; nothing was changed; run `seekless volume check`";
+                return Err(refused(backing, why));
+            }
+            Ok(s)
+        }
+        Err(FormatError::Kind { .. }) => {
+            let why = "begins with a page of seekless that is no superblock; nothing was changed";
+            Err(guard::of_page(first)
+                .map_or_else(|| refused(backing, why), |page| guarded_by(backing, &page)))
+        }
+        // At the start of a device the locator is a superblock, which has a second copy.
+        Err(_) => {
+            let s = read_superblock(all, Lba(0)).map_err(|e| failed(backing)(e.into()))?.superblock;
+            if !s.inside || s.area_at.0 != 0 {
+                return Err(refused(backing, "its first page is damaged; nothing was changed"));
+            }
+            Ok(s)
+        }
+    }
 }

@@ -1,9 +1,8 @@
-//! An area for a device that has another size now, or an area of another size.
+//! Divides an area again after a change of its size or of its device's size.
 
 use std::fs::File;
 use std::path::Path;
 
-use rustix::io::Errno;
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaFlags, AreaId, Contents};
 use seekless_engine::{AttachError, FormatOptions, resize_area};
@@ -16,14 +15,14 @@ use crate::backend::guard::{self, Standing};
 use crate::backend::identity;
 use crate::error::ServeError;
 
-/// Divides the area anew for the sizes that its home and its place have now; its copies are dropped. An area
-/// within its device keeps its own size, since moving it would move home.
+/// Divides the area again for the current sizes of its home and its place; its copies are dropped.
+/// An area inside its device keeps its size, because another size would move home.
 ///
-/// Nothing may stand in the area alone: home is complete before, and stays so. The superblocks go first; a crash
-/// before they are written anew leaves no area, and `make` makes another.
+/// Home must hold all newest data, before and after. The superblocks are erased first: a crash
+/// before the new ones are written leaves no area, and `make` makes another.
 ///
 /// # Errors
-/// Where it was not drained and detached in order, where the new size has no room for it, where it fails.
+/// The area was not drained and detached, has no room in the new size, or cannot be written.
 pub fn resize(
     backing: &Path,
     area: Option<&Path>,
@@ -42,14 +41,13 @@ pub fn resize(
         );
         return Err(refused(backing, why));
     }
-    // As it was divided.
     let contents = s.geometry().map(|g| g.contents(s.area_size));
     let (write_buffer_percent, replicas) = match contents {
         Ok(Contents::Copies { write_buffer_percent }) => (write_buffer_percent, Sectors(0)),
         Ok(Contents::Replicas { most }) => (0, most),
         Err(_) => (0, Sectors(0)),
     };
-    let mut format = FormatOptions {
+    let format = FormatOptions {
         uuid: s.uuid.0,
         capacity: lasting.found,
         inside: s.inside.then_some(s.area_at),
@@ -60,57 +58,68 @@ pub fn resize(
         replicas,
         label: identity::label(backing),
     };
-    let before = s.clone();
-    let (geometry, area, volume);
     if s.inside {
-        if size.is_some_and(|b| b != s.area_size.bytes()) {
-            let why = "an area within its device keeps its size, since another would move the volume's data; nothing was changed";
-            return Err(refused(backing, why));
-        }
-        let device = device_sectors(backing)?;
-        let head = if s.area_at.0 == 0 { 0 } else { HEAD.0 };
-        volume = Sectors(device - head - s.area_size.0);
-        format.capacity = volume;
-        let mut disk = lasting.area;
-        area = s.area_size;
-        geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
+        resize_inside(lasting, format, size)
     } else {
-        let Lasting { place, area: disk, mut home, .. } = lasting;
-        // The lock goes with these two, and comes back with the next line; that of home stays.
-        home.forget_guard();
-        drop(disk);
-        let grown = Opened::path(&place, false)?;
-        let region = guard::REGION * SECTOR_BYTES;
-        let wanted = size.map_or(grown.bytes.saturating_sub(region), |b| b.0);
-        let wanted = wanted / PAGE_BYTES * PAGE_BYTES;
-        let all = wanted + region;
-        let is_file = grown.dir.is_some();
-        let fail = |source: Errno| HostError::Path {
+        resize_beside(lasting, &format, size)
+    }
+}
+
+fn resize_inside(
+    lasting: Lasting,
+    mut format: FormatOptions,
+    size: Option<Bytes>,
+) -> Result<Made, ServeError> {
+    let Lasting { area: mut disk, superblock: before, backing, .. } = lasting;
+    let area = before.area_size;
+    if size.is_some_and(|b| b != area.bytes()) {
+        let why = "an area within its device keeps its size, since another would move the volume's data; nothing was changed";
+        return Err(refused(&backing, why));
+    }
+    let head = if before.area_at.0 == 0 { 0 } else { HEAD.0 };
+    format.capacity = Sectors(device_sectors(&backing)? - head - area.0);
+    let geometry = resize_area(&mut disk, &format, &before).map_err(failed(&backing))?;
+    Ok(Made::new(&format, area, geometry))
+}
+
+fn resize_beside(
+    lasting: Lasting,
+    format: &FormatOptions,
+    size: Option<Bytes>,
+) -> Result<Made, ServeError> {
+    let Lasting { place, area: disk, mut home, superblock: before, .. } = lasting;
+    // The lock of the area ends here, and the next line takes it again. The lock of home stays.
+    home.forget_guard();
+    drop(disk);
+    let grown = Opened::path(&place, false)?;
+    let region = guard::REGION * SECTOR_BYTES;
+    let wanted = size.map_or(grown.bytes.saturating_sub(region), |b| b.0);
+    let wanted = wanted / PAGE_BYTES * PAGE_BYTES;
+    let all = wanted + region;
+    let is_file = grown.dir.is_some();
+    let set_len = || {
+        rustix::fs::ftruncate(&grown.fd, all).map_err(|source| HostError::Path {
             path: place.clone(),
             what: "size the area",
             source: source.into(),
-        };
-        let mut disk = part(&grown.fd, &[(0, wanted)])?;
-        divided(&disk, &format).map_err(failed(&place))?;
-        if all > grown.bytes {
-            if !is_file {
-                let (expected, found) =
-                    (Bytes(all).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
-                return Err(failed(&place)(AttachError::Shrunken { expected, found }));
-            }
-            rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
+        })
+    };
+    let mut disk = part(&grown.fd, &[(0, wanted)])?;
+    divided(&disk, format).map_err(failed(&place))?;
+    if all > grown.bytes {
+        if !is_file {
+            let (expected, found) = (Bytes(all).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
+            return Err(failed(&place)(AttachError::Shrunken { expected, found }));
         }
-        make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
-            .map_err(failed(&place))?;
-        geometry = resize_area(&mut disk, &format, &before).map_err(failed(&place))?;
-        if is_file && all < grown.bytes {
-            rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
-        }
-        area = Bytes(wanted).sectors_ceil();
-        volume = format.capacity;
+        set_len()?;
     }
-    let (at, grid) = (format.inside, format.grid.0 as u8);
-    Ok(Made { uuid: AreaId(format.uuid), volume, area, at, geometry, grid })
+    make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
+        .map_err(failed(&place))?;
+    let geometry = resize_area(&mut disk, format, &before).map_err(failed(&place))?;
+    if is_file && all < grown.bytes {
+        set_len()?;
+    }
+    Ok(Made::new(format, Bytes(wanted).sectors_ceil(), geometry))
 }
 
 /// Size of a file or device that is open elsewhere.

@@ -1,20 +1,20 @@
-//! An emulated device in front of the files: an I/O is let through when that disk would have
-//! done it. It moves no byte and knows no file.
+//! An emulated device in front of the files: an I/O may run when that disk would have ended it.
+//! Moves no byte, knows no file.
 //!
-//! The backing lies at the disk's first sector, the optimized area right after it.
+//! The backing is at the disk's first sector, followed by the optimized area.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
 use seekless_disk::{Command, Completion, Drive, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
 use super::lateness::{Late, Lateness};
+use crate::builder::Emulation;
 use crate::error::ServeError;
-use crate::handle::Emulation;
 
-/// What an emulated disk has done.
+/// Counters of an emulated disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskStats {
-    /// Commands served, and those of them that were background work.
+    /// Commands served.
     pub ios: u64,
     /// Of these, background work.
     pub background_ios: u64,
@@ -22,17 +22,17 @@ pub struct DiskStats {
     pub busy: Duration,
     /// Of this, for background work.
     pub background_busy: Duration,
-    /// Time the arm moved.
+    /// Time of arm movement.
     pub seek: Duration,
-    /// Time the platter was waited for.
+    /// Time of waiting for the platter.
     pub rotation: Duration,
-    /// Time sectors passed the head.
+    /// Time of transfer.
     pub transfer: Duration,
-    /// Sum over commands of the distance from the end of the one before, in sectors.
+    /// Sum over commands of the distance from the end of the previous command, in sectors.
     pub seek_distance_sectors: u64,
-    /// Commands that started elsewhere than where the one before ended.
+    /// Commands that did not start at the end of the previous command.
     pub nonsequential: u64,
-    /// Sum over commands of the cylinders the arm crossed before the first sector.
+    /// Sum over commands of the cylinders crossed before the first sector.
     pub seek_cylinders: u64,
     /// Sectors read, written and otherwise changed.
     pub sectors: u64,
@@ -40,28 +40,27 @@ pub struct DiskStats {
     pub usage: Usage,
     /// Time of the disk since the server started, or since the last reset.
     pub elapsed: Duration,
-    /// How far answers were behind the modelled disk.
+    /// Delay of answers behind the modelled disk.
     pub lateness: Lateness,
 }
 
 impl DiskStats {
-    /// All of it.
-    #[must_use]
+    /// Total energy.
     pub fn energy_total(&self) -> Energy {
         self.usage.energy.total()
     }
 }
 
-/// Where the head was when.
+/// A position of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadSample {
-    /// When the command began.
+    /// Start of the command.
     pub time: SimTime,
     /// Its first sector on the disk: home addresses first, then those of the optimized area.
     pub lba: Lba,
     /// Its length.
     pub len: Sectors,
-    /// Whether it was background work.
+    /// True for background work.
     pub background: bool,
 }
 
@@ -72,7 +71,7 @@ pub(crate) struct Emulated {
     home: Sectors,
     stats: DiskStats,
     since: SimTime,
-    /// The drive's account at that time.
+    /// The drive's account at `since`.
     usage_before: Usage,
     path: Vec<HeadSample>,
     path_max: usize,
@@ -80,12 +79,12 @@ pub(crate) struct Emulated {
     late: Late,
 }
 
-/// What is known of an I/O, by its number.
+/// State of an I/O, by its number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
     extent: Extent,
     background: bool,
-    /// When the disk was done with it.
+    /// When the disk ended it.
     due: Option<SimTime>,
 }
 
@@ -119,7 +118,7 @@ impl Emulated {
         })
     }
 
-    /// Takes an I/O. False where it cannot be: it passes the end.
+    /// Takes an I/O. False if it passes the end of the disk.
     pub(crate) fn submit(&mut self, now: SimTime, io: &Io) -> bool {
         let shift = if io.target == Target::Area { self.home } else { Sectors(0) };
         let extent = Extent::new(io.extent.start.0.saturating_add(shift.0), io.extent.len.0);
@@ -136,7 +135,7 @@ impl Emulated {
         self.drive.submit_with(now, command, io.flags).is_ok()
     }
 
-    /// When the next I/O will end.
+    /// When the next I/O ends.
     pub(crate) fn next_event(&self) -> Option<SimTime> {
         self.drive.next_event()
     }
@@ -153,12 +152,12 @@ impl Emulated {
         Some(id)
     }
 
-    /// When the disk was done with an I/O that [`Self::poll`] has returned.
+    /// When the disk ended an I/O that [`Self::poll`] has returned.
     pub(crate) fn due(&self, id: IoId) -> Option<SimTime> {
         self.running.get(id.0 as usize)?.due
     }
 
-    /// An answer was late by so much, in real time.
+    /// Counts a late answer, in real time.
     pub(crate) fn was_late(&mut self, by: std::time::Duration) {
         self.late.add(by);
     }
@@ -185,7 +184,7 @@ impl Emulated {
         }
     }
 
-    /// The books up to `now`.
+    /// The counters at `now`.
     pub(crate) fn stats(&self, now: SimTime) -> DiskStats {
         let mut stats = self.stats.clone();
         stats.elapsed = now.since(self.since);
@@ -194,12 +193,12 @@ impl Emulated {
         stats
     }
 
-    /// The head's path so far.
+    /// The path of the head.
     pub(crate) fn path(&self) -> &[HeadSample] {
         &self.path
     }
 
-    /// Begins the books anew.
+    /// Resets the counters.
     pub(crate) fn reset(&mut self, now: SimTime) {
         self.stats = DiskStats::default();
         self.late = Late::new();

@@ -1,5 +1,5 @@
-//! The files under a volume: the backing, and the optimized area beside it. Positional I/O only, in two
-//! forms: one that never waits for the disk, and one that may. It refuses to know the engine.
+//! The files under a volume: the backing, and the optimized area. Positional I/O in two forms: one
+//! never waits for the disk, the other may wait. Knows no engine.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -29,15 +29,15 @@ const RUNS_MAX: usize = 512;
 pub(crate) struct Files {
     home: Disk,
     area: Option<Disk>,
-    /// What proves that nobody wrote home, where home is on a device that only seekless can use.
+    /// Proof that nobody wrote home, if home is on a device that only seekless uses.
     own: Option<[u8; 32]>,
-    /// The area may have newer bytes than home: what is a hole there may be data.
+    /// The area may have newer bytes than home: a hole at home may be data.
     may_be_newer: bool,
-    /// Of an area that is not attached: where it has newer bytes than home.
+    /// Of an area that is not attached: the places of bytes newer than home.
     newest: Option<Box<Examined>>,
 }
 
-/// One file or block device, or runs of one; its two ends elsewhere while it is guarded.
+/// One file or block device, or runs of it; while guarded, its two ends are elsewhere.
 #[derive(Debug)]
 pub(crate) struct Disk {
     own: OpenFile,
@@ -51,8 +51,8 @@ pub(crate) fn opened_memory(bytes: u64) -> Result<Opened, HostError> {
 }
 
 impl Files {
-    /// A backing, with an optimized area of `area` bytes: an anonymous file in `dir` where there is one,
-    /// else memory.
+    /// A backing with an optimized area of `area` bytes: an anonymous file in `dir`, or memory
+    /// without `dir`.
     pub(crate) fn new(home: Opened, area: u64, dir: Option<&Path>) -> Result<Self, HostError> {
         let area = match (area, dir) {
             (0, _) => None,
@@ -69,13 +69,13 @@ impl Files {
         })
     }
 
-    /// A home and its area, wherever they stand; `own` where they are one device.
+    /// A home and its area; `own` if both are on one device.
     pub(crate) const fn of(home: Disk, area: Disk, own: Option<[u8; 32]>) -> Self {
         let area = Some(area);
         Self { own, home, area, may_be_newer: true, newest: None }
     }
 
-    /// A home as it would read with its area attached; neither is written.
+    /// A home as it reads with its area attached; neither is written.
     pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
         Self {
             own: None,
@@ -86,9 +86,9 @@ impl Files {
         }
     }
 
-    /// What can be proven of a home that nobody writes any more.
+    /// The stamp of a home that gets no more writes.
     pub(crate) fn stamp_home(&self) -> [u8; 32] {
-        // A home that cannot be made durable proves nothing.
+        // Without a successful sync there is no proof.
         if let Some(own) = self.own {
             return self.home.sync().map_or([0; 32], |()| own);
         }
@@ -119,7 +119,7 @@ impl Files {
         }
     }
 
-    /// Reads without waiting: `None` where the disk would have to be waited for.
+    /// Reads without waiting: `None` if the read would wait for the disk.
     pub(crate) fn read_now(&self, target: Target, at: u64, buf: &mut [u8]) -> Option<()> {
         if self.newest.is_some() {
             return None;
@@ -127,7 +127,7 @@ impl Files {
         self.disk(target).ok()?.read_now(at, buf)
     }
 
-    /// Writes without waiting: `None` where the disk might have to be waited for.
+    /// Writes without waiting: `None` if the write might wait for the disk.
     pub(crate) fn write_now(
         &self,
         target: Target,
@@ -149,7 +149,7 @@ impl Files {
         Some(disk.write(at, buf, ReadWriteFlags::empty()))
     }
 
-    /// Reads, waiting.
+    /// Reads, and may wait.
     pub(crate) fn read(&self, target: Target, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
         self.disk(target)?.read(at, buf)?;
         match (&self.newest, target) {
@@ -158,7 +158,7 @@ impl Files {
         }
     }
 
-    /// Puts the area's newer bytes over those of home, and zeroes over what is discarded.
+    /// Copies the area's newer bytes over those of home, and zeroes over discarded pages.
     fn lay_over(&self, newest: &Examined, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
         let area = self.disk(Target::Area)?;
         let grid = newest.home_of(0).start.0 * SECTOR_BYTES;
@@ -173,7 +173,7 @@ impl Files {
                         return Err(Errno::IO);
                     }
                 }
-                // What home holds there may be a replica.
+                // Home may hold a replica there.
                 None if newest.is_free(page) => bytes.fill(0),
                 None => continue,
             }
@@ -188,7 +188,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes, discards, zeroes or flushes, waiting.
+    /// Writes, discards, zeroes or flushes, and may wait.
     pub(crate) fn change(
         &self,
         target: Target,
@@ -222,33 +222,32 @@ impl Files {
         for p in disk.runs().pieces(at, len) {
             let advice = rustix::fs::Advice::WillNeed;
             let Ok(file) = disk.handle(p.side) else { continue };
-            // Nothing depends on whether it is taken.
+            // The advice may fail.
             let _ = rustix::fs::fadvise(file, p.at, std::num::NonZeroU64::new(p.len), advice);
         }
     }
 
-    /// Whether the host seems to hold these bytes in memory: it is asked for the first and the last sector.
+    /// True if the host probably has these bytes in memory: tests the first and the last sector.
     pub(crate) fn holds(&self, target: Target, at: u64, len: u64) -> bool {
         let mut sector = [0; 512];
         let last = at + len.saturating_sub(512);
         [at, last].into_iter().all(|at| self.read_now(target, at, &mut sector).is_some())
     }
 
-    /// Which runs of the backing from `at` are holes: (bytes, state), covering `len` bytes or the first
-    /// [`RUNS_MAX`] runs of them.
+    /// Holes of the backing from `at` on, as (bytes, state): for `len` bytes, or the first
+    /// [`RUNS_MAX`] runs.
     pub(crate) fn status(&self, at: u64, len: u32) -> Vec<(u32, u32)> {
         if self.may_be_newer {
             return vec![(len, 0)];
         }
         let mut runs = Vec::new();
-        // What has a guard has an area that lasts.
+        // Only a lasting area can have a guard, and then this line is not reached.
         for p in self.home.runs.pieces(at, len.into()) {
             self.status_of_piece(p.at, p.len, &mut runs);
         }
         runs
     }
 
-    /// The same, within one piece of the file.
     fn status_of_piece(&self, at: u64, len: u64, runs: &mut Vec<(u32, u32)>) {
         let end = at + len;
         let mut from = at;
@@ -257,7 +256,7 @@ impl Files {
                 Ok(data) => data.min(end),
                 // No data up to the end of the file.
                 Err(Errno::NXIO) => end,
-                // Not known: called data.
+                // Not known: counts as data.
                 Err(_) => from,
             };
             let hole = if data > from {
@@ -281,18 +280,18 @@ impl Disk {
         Self { own: OpenFile::new(fd), runs, guard: None }
     }
 
-    /// With room for a guard, which stands as the region says.
+    /// With room for a guard, whose state the region knows.
     pub(crate) fn with_guard(mut self, region: Region) -> Self {
         self.guard = Some(Box::new(region));
         self
     }
 
-    /// Lets the file go that its guard has its region in; the guard must be down.
+    /// Closes the guard's file; the guard must be down.
     pub(crate) fn forget_guard(&mut self) {
         self.guard = None;
     }
 
-    /// The same disk as it stands, without its guard.
+    /// The same disk without its guard.
     pub(crate) fn bare(&self) -> Result<Self, Errno> {
         let fd = rustix::io::fcntl_dupfd_cloexec(&self.own, 0)?;
         Ok(Self::new(fd, self.runs.clone()))
@@ -303,7 +302,7 @@ impl Disk {
         self.guard.as_deref()
     }
 
-    /// Where its bytes stand now.
+    /// The current places of its bytes.
     #[inline]
     fn runs(&self) -> &Runs {
         match &self.guard {
@@ -325,7 +324,7 @@ impl Disk {
         self.guard().map_or(Ok(()), Region::sync)
     }
 
-    /// Past the end there is nothing to read or write.
+    /// Fails past the end.
     fn check_end(&self, at: u64, len: u64) -> Result<(), Errno> {
         if self.runs.hold(at, len) { Ok(()) } else { Err(Errno::IO) }
     }
@@ -356,13 +355,13 @@ impl Disk {
         Ok(())
     }
 
-    /// Takes space back. What is guarded keeps its own.
+    /// Frees space. Guarded ranges keep their space.
     fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
         let mut pieces = self.runs().pieces(at, len).filter(|p| p.side == Side::Own);
         pieces.try_for_each(|p| self.own.punch(p.at, p.len))
     }
 
-    /// Zeroes by the cheapest way that the file system knows; what is guarded by writing.
+    /// Zeroes in the cheapest way of the file system; guarded ranges by writing.
     fn zero(&self, at: u64, len: u64, flags: Flags) -> Result<(), Errno> {
         for p in self.runs().pieces(at, len) {
             if p.side == Side::Own {
@@ -414,7 +413,7 @@ impl Device for Disk {
     }
 }
 
-/// A file of `bytes` without a name: it is gone when the server is, and clobbers nothing.
+/// A file of `bytes` without a name: it ends with the server, and overwrites nothing.
 fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, HostError> {
     let fail =
         |what| move |e: Errno| HostError::Path { path: dir.to_owned(), what, source: e.into() };

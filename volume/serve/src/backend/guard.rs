@@ -1,7 +1,7 @@
-//! Keeping the bare disk from being mounted while its newest data stand in an area elsewhere: home's two ends are
-//! moved into the guard region behind the area, and pages that are no file system's take their place. Written in an
-//! order that leaves, whatever moment the power fails at, either home as it was or all that is needed to make it so;
-//! see docs/changing/on-disk-format.md. It refuses to know when a guard is wanted.
+//! The guard: keeps a bare disk from being mounted while its newest data is in an area elsewhere.
+//! Home's two ends move to the guard region behind the area; pages that belong to no file system
+//! replace them. The order of writes leaves, after a power cut at any moment, either home as it was
+//! or everything needed to restore it; see docs/changing/on-disk-format.md.
 
 use std::ops::Range;
 
@@ -11,13 +11,14 @@ use seekless_engine::format::{
     GuardState, Label, Page, page_extent,
 };
 
-/// Sectors at either end of home that the guard replaces.
+/// Sectors of each end of home that the guard replaces.
 pub(crate) const EDGE: u64 = GUARD_PAGES * PAGE_BYTES / SECTOR_BYTES;
 /// Sectors of the guard region.
 pub(crate) const REGION: u64 = GUARD_REGION_PAGES * PAGE_BYTES / SECTOR_BYTES;
-/// A smaller home has no two ends.
+/// The least home with two ends.
 pub(crate) const HOME_MIN: u64 = 2 * EDGE;
 const SECTOR: usize = SECTOR_BYTES as usize;
+const BOTH_DAMAGED: &str = "both the guard region's header and the guard on the disk are damaged";
 const EDGE_BYTES: usize = EDGE as usize * SECTOR;
 
 /// Why a guard can be neither used nor moved.
@@ -25,41 +26,41 @@ const EDGE_BYTES: usize = EDGE as usize * SECTOR;
 pub(crate) enum GuardError {
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// What is found does not fit together; nothing was changed.
+    /// The parts do not fit together; nothing was changed.
     #[error("{why}")]
     Wrong {
-        /// What, and what to do.
+        /// The fault, and the remedy.
         why: String,
-        /// Whether a repair gives up what somebody wrote.
+        /// True if a repair gives up bytes that a program wrote.
         loses: bool,
-        /// Whether the region has home's ends all the same.
+        /// True if the region still has home's ends.
         here: bool,
     },
 }
 
-/// How a guard stands.
+/// State of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// There is no room for one: the area was made before there were guards, or cut.
+    /// No room for one: the area is older than guards, or was cut.
     Nowhere,
     /// Home is as clients see it.
     Down,
-    /// On its way up or down when something stopped it; whether home lacks what the region holds.
+    /// A move was cut short; `lacking`: the ends of home are only in the region.
     Between { lacking: bool },
     /// Home's ends are in the region.
     Up,
 }
 
 impl Standing {
-    /// Whether the region has what clients see of home's ends.
+    /// True if clients see the region's bytes as home's ends.
     pub(crate) const fn is_in_region(self) -> bool {
         matches!(self, Self::Up | Self::Between { lacking: true })
     }
 }
 
-/// A disk, the guard region of its area, and what they must agree on.
+/// A disk, the guard region of its area, and the keys of both.
 pub(crate) struct Guard<'a> {
-    /// As it is, without its guard.
+    /// The disk without its guard.
     pub(crate) home: &'a mut dyn Device,
     pub(crate) region: &'a mut dyn Device,
     pub(crate) uuid: AreaId,
@@ -67,15 +68,15 @@ pub(crate) struct Guard<'a> {
     pub(crate) capacity: Sectors,
 }
 
-/// What a putting up that failed has left.
+/// A failed raise of the guard.
 #[derive(Debug)]
 pub(crate) struct HalfUp {
     pub(crate) error: GuardError,
-    /// Whether guard pages may have been written over home.
+    /// True if guard pages may have been written over home.
     pub(crate) touched: bool,
 }
 
-/// What home's ends have, sector by sector.
+/// Contents of home's ends, in sectors.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     guard: usize,
@@ -87,35 +88,36 @@ fn wrong<T>(loses: bool, why: impl Into<String>) -> Result<T, GuardError> {
     Err(GuardError::Wrong { why: why.into(), loses, here: false })
 }
 
-/// The region has home's ends, but home has neither them nor the guard.
+/// The region has home's ends, but home has neither its ends nor the guard.
 fn overwritten<T>(why: impl Into<String>) -> Result<T, GuardError> {
     Err(GuardError::Wrong { why: why.into(), loses: true, here: true })
 }
 
-/// Where home's two ends stand in memory.
+/// Home's two ends in memory.
 const fn ends() -> [Range<usize>; 2] {
     [0..EDGE_BYTES, EDGE_BYTES..2 * EDGE_BYTES]
 }
 
-/// Of which area a first page is the guard, if it is one.
+/// The guard page in a first page, if there is one.
 pub(crate) fn of_page(page: &Page) -> Option<GuardPage> {
     GuardPage::decode(page).ok()
 }
 
-/// The region of an area that was just made.
+/// Makes the region of a new area.
 pub(crate) fn make(
     region: &mut dyn Device,
     uuid: AreaId,
     capacity: Sectors,
 ) -> Result<(), DeviceError> {
-    let header = GuardHeader {
-        uuid,
-        generation: 0,
-        home_capacity: capacity,
-        sum: 0,
-        state: GuardState::Down,
-        place: Label::new(""),
-    };
+    write_header(region, &header_down(uuid, capacity))
+}
+
+fn header_down(uuid: AreaId, home_capacity: Sectors) -> GuardHeader {
+    let (state, place) = (GuardState::Down, Label::new(""));
+    GuardHeader { uuid, generation: 0, home_capacity, sum: 0, state, place }
+}
+
+fn write_header(region: &mut dyn Device, header: &GuardHeader) -> Result<(), DeviceError> {
     let mut page: Page = [0; PAGE_BYTES as usize];
     header.encode(&mut page);
     region.write(page_extent(0, 1), &page)?;
@@ -149,13 +151,10 @@ impl Guard<'_> {
     }
 
     fn put_header(&mut self, header: &GuardHeader) -> Result<(), DeviceError> {
-        let mut page: Page = [0; PAGE_BYTES as usize];
-        header.encode(&mut page);
-        self.region.write(page_extent(0, 1), &page)?;
-        self.region.flush()
+        write_header(self.region, header)
     }
 
-    /// `None` where there is no region.
+    /// `None` without a region.
     fn header(&mut self) -> Result<Option<Result<GuardHeader, FormatError>>, DeviceError> {
         if self.region.capacity().0 < REGION {
             return Ok(None);
@@ -168,7 +167,7 @@ impl Guard<'_> {
         })
     }
 
-    /// The guard page that home begins with, if it does.
+    /// The guard page at the start of home, if there is one.
     fn first(&mut self) -> Result<Option<GuardPage>, DeviceError> {
         let mut page: Page = [0; PAGE_BYTES as usize];
         if self.home.capacity().0 < EDGE {
@@ -200,7 +199,7 @@ impl Guard<'_> {
         Ok(found)
     }
 
-    /// How it stands; nothing is written.
+    /// The state of the guard; writes nothing.
     pub(crate) fn standing(&mut self) -> Result<Standing, GuardError> {
         let header = match self.header()? {
             Some(Ok(header)) => header,
@@ -242,45 +241,46 @@ impl Guard<'_> {
                 Some(page) => self.of_another(&page),
                 None => Ok(Standing::Down),
             },
-            GuardState::Up => {
-                let found = self.compare(&header, None)?;
-                if found.other == 0 {
-                    return Ok(Standing::Up);
-                }
-                if let Some(page) = self.first()?.filter(|p| p.uuid != self.uuid) {
-                    return self.of_another(&page);
-                }
-                if found.guard == 0 {
-                    return wrong(
-                        true,
-                        "the disk does not carry the guard that was put on it: it is another one, or was formatted or restored without its area; nothing was changed. If it is the right one, `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
-                    );
-                }
-                overwritten(
-                    "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows it with what the area holds; `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
-                )
-            }
-            GuardState::Between => {
-                let region = self.read_region()?;
-                let found = self.compare(&header, Some(&region))?;
-                let lacking = found.guard > 0;
-                if !lacking {
-                    return Ok(Standing::Between { lacking });
-                }
-                if crc_fast::crc32_iscsi(&region) != header.sum {
-                    return wrong(
-                        true,
-                        "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless volume repair --lose-data` takes it as it is",
-                    );
-                }
-                if found.other > 0 {
-                    return overwritten(
-                        "the disk was written without its area while its guard was half up; nothing was changed. `seekless volume repair --lose-data` gives up what was written over it",
-                    );
-                }
-                Ok(Standing::Between { lacking })
-            }
+            GuardState::Up => self.standing_up(&header),
+            GuardState::Between => self.standing_between(&header),
         }
+    }
+
+    fn standing_up(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
+        let found = self.compare(header, None)?;
+        if found.other == 0 {
+            return Ok(Standing::Up);
+        }
+        if let Some(page) = self.first()?.filter(|p| p.uuid != self.uuid) {
+            return self.of_another(&page);
+        }
+        if found.guard == 0 {
+            return wrong(
+                true,
+                "the disk does not carry the guard that was put on it: it is another one, or was formatted or restored without its area; nothing was changed. If it is the right one, `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
+            );
+        }
+        overwritten(
+            "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows it with what the area holds; `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
+        )
+    }
+
+    fn standing_between(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
+        let region = self.read_region()?;
+        let found = self.compare(header, Some(&region))?;
+        let lacking = found.guard > 0;
+        if lacking && crc_fast::crc32_iscsi(&region) != header.sum {
+            return wrong(
+                true,
+                "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless volume repair --lose-data` takes it as it is",
+            );
+        }
+        if lacking && found.other > 0 {
+            return overwritten(
+                "the disk was written without its area while its guard was half up; nothing was changed. `seekless volume repair --lose-data` gives up what was written over it",
+            );
+        }
+        Ok(Standing::Between { lacking })
     }
 
     fn of_another<T>(&self, page: &GuardPage) -> Result<T, GuardError> {
@@ -295,7 +295,7 @@ impl Guard<'_> {
         )
     }
 
-    /// Ends what was cut short. Afterwards it stands up, down or nowhere, and durably so.
+    /// Ends a move that was cut short. Afterwards the guard is durably up, down or nowhere.
     pub(crate) fn settle(&mut self) -> Result<Standing, GuardError> {
         match self.standing()? {
             Standing::Between { lacking: true } => {
@@ -303,13 +303,13 @@ impl Guard<'_> {
                 Ok(Standing::Down)
             }
             Standing::Between { lacking: false } => {
-                // What shows no guard may do so in a cache alone.
+                // The pages without a guard may be only in a cache.
                 self.home.flush()?;
                 self.mark(GuardState::Down, 0)?;
                 Ok(Standing::Down)
             }
             Standing::Up => {
-                // So may the header, and what clients wrote to the region.
+                // The header, and writes of clients to the region, may be only in a cache.
                 self.region.flush()?;
                 Ok(Standing::Up)
             }
@@ -317,14 +317,19 @@ impl Guard<'_> {
         }
     }
 
-    fn mark(&mut self, state: GuardState, sum: u32) -> Result<(), GuardError> {
+    fn good_header(&mut self) -> Result<GuardHeader, GuardError> {
         match self.header()? {
-            Some(Ok(header)) => Ok(self.put_header(&GuardHeader { state, sum, ..header })?),
+            Some(Ok(header)) => Ok(header),
             _ => wrong(false, "its guard region's header is damaged; run `seekless volume repair`"),
         }
     }
 
-    /// Puts the guard up, where it is down. What clients see of home's ends stands in the region from then on.
+    fn mark(&mut self, state: GuardState, sum: u32) -> Result<(), GuardError> {
+        let header = self.good_header()?;
+        Ok(self.put_header(&GuardHeader { state, sum, ..header })?)
+    }
+
+    /// Puts the guard up if it is down. From then on the region holds home's ends.
     pub(crate) fn put_up(&mut self, place: Label) -> Result<(), HalfUp> {
         let before = self.prepare(place).map_err(|error| HalfUp { error, touched: false })?;
         let mut after = || -> Result<(), GuardError> {
@@ -334,22 +339,18 @@ impl Guard<'_> {
         after().map_err(|error| HalfUp { error, touched: true })
     }
 
-    /// Everything before home is written: the region durably holds home's ends, and says so.
+    /// All writes before home is written: the region durably holds home's ends, and its header says
+    /// so.
     fn prepare(&mut self, place: Label) -> Result<GuardHeader, GuardError> {
         match self.settle()? {
             Standing::Down => {}
             found => return wrong(false, format!("the guard is not down but {found:?}")),
         }
-        let Some(Ok(old)) = self.header()? else {
-            return wrong(
-                false,
-                "its guard region's header is damaged; run `seekless volume repair`",
-            );
-        };
-        // An older sector that came back after a crash would be nobody's.
+        let old = self.good_header()?;
+        // After a crash, an older sector could return that belongs to neither side.
         self.home.flush()?;
         let bytes = self.read_home()?;
-        // Durable together with the header: until then home has no guard, and counts.
+        // Durable together with the header. Until then home has no guard and stays valid.
         self.region.write(page_extent(1, 2 * GUARD_PAGES), &bytes)?;
         let header = GuardHeader {
             generation: old.generation + 1,
@@ -362,12 +363,12 @@ impl Guard<'_> {
         Ok(header)
     }
 
-    /// Takes the guard down, where it is up: home's ends are what clients see of them.
+    /// Takes the guard down if it is up: home has its ends again.
     pub(crate) fn take_down(&mut self) -> Result<(), GuardError> {
         if self.settle()? == Standing::Up { self.restore() } else { Ok(()) }
     }
 
-    /// The region is durable, as [`Self::settle`] leaves it.
+    /// Requires a durable region, as after [`Self::settle`].
     fn restore(&mut self) -> Result<(), GuardError> {
         let bytes = self.read_region()?;
         self.mark(GuardState::Between, crc_fast::crc32_iscsi(&bytes))?;
@@ -375,8 +376,8 @@ impl Guard<'_> {
         self.mark(GuardState::Down, 0)
     }
 
-    /// Mends what [`Self::standing`] refuses, and says what it did, and whether bytes were given up for it; those
-    /// only where `lose`, else nothing is written. `None` where nothing is wrong.
+    /// Repairs a guard that [`Self::standing`] refuses. Returns the fault, and whether the repair
+    /// gives up bytes. Without `lose`, such a repair writes nothing. `None`: no fault.
     pub(crate) fn repair(&mut self, lose: bool) -> Result<Option<(String, bool)>, GuardError> {
         let (why, loses) = match self.standing() {
             Ok(_) => return Ok(None),
@@ -402,23 +403,16 @@ impl Guard<'_> {
             (Some(Err(_)) | None, first) if self.region.capacity().0 >= REGION => {
                 self.new_header(first)?;
             }
-            // Nothing is known that would be right.
+            // No state is proven.
             _ => return wrong(loses, why),
         }
         Ok(Some((why, loses)))
     }
 
-    /// Home tells what a lost header said.
+    /// Makes a new header from the pages at home.
     fn new_header(&mut self, first: Option<GuardPage>) -> Result<(), GuardError> {
-        let mut header = GuardHeader {
-            uuid: self.uuid,
-            generation: 0,
-            home_capacity: self.capacity,
-            sum: 0,
-            state: GuardState::Down,
-            place: Label::new(""),
-        };
-        // Where the first page was not written yet, or already, the last ones tell.
+        let mut header = header_down(self.uuid, self.capacity);
+        // If the first page is not a guard page, the last pages may be.
         let home = self.read_home()?;
         let mut pages =
             home.chunks_exact(PAGE_BYTES as usize).filter_map(|p| GuardPage::decode(p).ok());
@@ -432,18 +426,10 @@ impl Guard<'_> {
             (header.state, header.sum) = match found {
                 Ends { region: 0, other: 0, .. } => (GuardState::Up, 0),
                 Ends { other: 0, .. } => (GuardState::Between, crc_fast::crc32_iscsi(&region)),
-                _ => {
-                    return wrong(
-                        true,
-                        "both the guard region's header and the guard on the disk are damaged",
-                    );
-                }
+                _ => return wrong(true, BOTH_DAMAGED),
             };
         } else if home.windows(GUARD_WORDS.len()).any(|w| w == GUARD_WORDS) {
-            return wrong(
-                true,
-                "both the guard region's header and the guard on the disk are damaged",
-            );
+            return wrong(true, BOTH_DAMAGED);
         }
         Ok(self.put_header(&header)?)
     }

@@ -1,5 +1,5 @@
-//! What can be proven of a home: that it is the one an area was made for, and that nobody has written it since.
-//! It only looks.
+//! Identity of a home: it is the one for which an area was made, and nobody has written it since.
+//! Only reads.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::FileType;
 use seekless_engine::format::Label;
 
-/// Two writes that the clock of a file system may not tell apart are closer than this.
+/// A file system's clock may not distinguish two writes within this time.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What the home is called in its area: for a device what its maker or the kernel calls it for good, for a file
-/// its number and its name, either of which may change.
+/// The name of home in its area: of a device, its permanent name; of a file, its inode number and
+/// name, of which one may change.
 pub(crate) fn label(path: &Path) -> String {
     let Ok(meta) = path.metadata() else { return String::new() };
     let text = if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
@@ -26,7 +26,7 @@ pub(crate) fn label(path: &Path) -> String {
     Label::new(&text).as_str().to_owned()
 }
 
-/// Whether two labels may be of one home.
+/// True if two labels may name one home.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     let file = |label: &str| {
         let (number, name) = label.strip_prefix("file ")?.split_once(' ')?;
@@ -45,7 +45,7 @@ fn device_name(path: &Path, number: u64) -> String {
     let disk = if partition.is_some() { dir.join("..") } else { dir };
     let names = ["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"];
     let name = names.iter().find_map(|n| read(&disk.join(n)).filter(|t| !t.is_empty()));
-    // Where nobody gave it a name of its own there is that of its node.
+    // Without such a name, the path of its node.
     let name = name.unwrap_or_else(|| {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         path.to_string_lossy().into_owned()
@@ -55,7 +55,7 @@ fn device_name(path: &Path, number: u64) -> String {
 
 fn sysfs(number: u64) -> PathBuf {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    // The kernel's own path, so that `..` of a partition is its disk.
+    // The kernel's own path: the parent of a partition is its disk.
     let path = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     path.canonicalize().unwrap_or(path)
 }
@@ -64,9 +64,9 @@ fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|t| t.trim().to_owned())
 }
 
-/// 32 bytes that are equal, and not all zero, only where nobody wrote to the file or device in between. Of a
-/// file: where it is, and when it and its attributes were last changed; waits until a change that comes after
-/// this moment has another time. Of a device: this boot, this attachment, and what was written to it since.
+/// 32 bytes, not all zero, that stay equal only if nobody writes to the file or device. Of a file:
+/// its place, and the times of its last changes; waits until a later change must get another time.
+/// Of a device: this boot, this attachment, and the writes since.
 pub(crate) fn stamp(home: BorrowedFd<'_>) -> [u8; 32] {
     prove(home).unwrap_or_default()
 }
@@ -82,7 +82,7 @@ fn prove(home: BorrowedFd<'_>) -> Option<[u8; 32]> {
         (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let last = Duration::from_nanos(u64::try_from(changed.max(status)).ok()?);
-    // A time to come proves nothing.
+    // A time in the future proves nothing.
     let since = now.checked_sub(last)?;
     if let Some(left) = TICK.checked_sub(since) {
         std::thread::sleep(left);
@@ -91,8 +91,7 @@ fn prove(home: BorrowedFd<'_>) -> Option<[u8; 32]> {
     Some(join([meta.dev(), meta.ino(), changed.cast_unsigned(), status.cast_unsigned()]))
 }
 
-/// A device that stands on others can be written through them, and one whose writes are not counted proves
-/// nothing.
+/// A device on other devices can be written through them, and uncounted writes prove nothing.
 fn device_stamp(number: u64) -> Option<[u8; 32]> {
     let dir = sysfs(number);
     let disk = if dir.join("partition").exists() { dir.parent()?.to_owned() } else { dir };

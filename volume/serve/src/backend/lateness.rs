@@ -1,27 +1,25 @@
-//! How late answers were, as counts by size: constant memory, quantiles within a sixteenth. It refuses to
-//! know what was late.
+//! Delays of answers, counted by size: constant memory, quantiles exact to a sixteenth.
 
 use std::time::Duration;
 
-/// Buckets to an octave, as a power of two.
+/// Buckets per octave, as a power of two.
 const FINE: u32 = 4;
-/// One for each leading digit in base 2^FINE of any 64-bit number of nanoseconds.
+/// One bucket for each leading digit in base 2^FINE of any 64-bit number of nanoseconds.
 const BUCKETS: usize = ((64 - FINE as usize) + 1) << FINE;
 
-/// How much later than the modelled disk the emulated one answered, in real time.
+/// Delay of the emulated disk's answers behind the modelled disk, in real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// Half of all answers were no later.
+    /// At most this for half of all answers.
     pub median: Duration,
-    /// 99 of 100 were no later.
+    /// At most this for 99 of 100 answers.
     pub p99: Duration,
-    /// None was later.
+    /// The longest.
     pub max: Duration,
-    /// Of all answers together.
+    /// The sum over all answers.
     pub total: Duration,
 }
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Late {
     counts: Vec<u64>,
@@ -64,13 +62,13 @@ impl Late {
     }
 }
 
-/// Where a number is counted.
+/// The bucket of a number.
 const fn bucket(ns: u64) -> usize {
     let octave = (u64::BITS - ns.leading_zeros()).saturating_sub(FINE + 1);
     ((octave as usize) << FINE) + (ns >> octave) as usize
 }
 
-/// The largest number counted there.
+/// The largest number of a bucket.
 const fn largest(bucket: usize) -> u64 {
     let octave = (bucket >> FINE).saturating_sub(1);
     let digits = (bucket - (octave << FINE)) as u128;
@@ -84,7 +82,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against sorting: no quantile is below the true one, nor above it by more than a sixteenth.
+        /// Against sorting: no quantile is too low, or too high by more than a sixteenth.
         #[test]
         fn quantiles_are_those_of_the_sorted_values(
             values in prop::collection::vec((0u32..64, any::<u64>()).prop_map(|(s, v)| v >> s), 1..300),

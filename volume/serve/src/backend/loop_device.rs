@@ -1,4 +1,4 @@
-//! Which loop device stands on a regular file, as the kernel tells it. It only looks.
+//! Finds the loop device of a regular file in /sys.
 
 use std::path::{Path, PathBuf};
 

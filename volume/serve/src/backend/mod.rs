@@ -1,5 +1,5 @@
-//! Carrying out device I/O: at once where that cannot block, else by worker threads, and, where a
-//! mechanical disk is emulated, when that disk would have done it. It refuses to know who asked.
+//! Device I/O: at once if that cannot block, else by worker threads. With an emulated disk, an I/O
+//! runs when that disk would have ended it.
 
 pub(crate) mod emulated;
 pub(crate) mod files;
@@ -15,10 +15,10 @@ pub(crate) mod workers;
 use seekless_block::Flags;
 use seekless_nbd::Errno;
 
-/// Write zeroes only where that is faster than writing.
+/// Write zeroes only if that is faster than writing.
 pub(crate) const FAST_ZERO: Flags = Flags(0x20);
 
-/// The protocol's error for one of the host.
+/// The protocol's error for an error of the host.
 pub(crate) fn errno_of(e: rustix::io::Errno) -> Errno {
     use rustix::io::Errno as E;
     match e {

@@ -1,9 +1,9 @@
-//! Where the blocks of a disk's file systems begin, by its table of partitions. It only reads.
+//! The grid of a disk's file systems, from its partition table. Only reads.
 
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES};
 
-/// The grid that suits what stands on a disk: where the first partition begins, within a page of 8 sectors; 0
-/// where there are no partitions, or one that covers whole pages.
+/// The start of the first partition within a page of 8 sectors; 0 without partitions, or if one
+/// starts on a page.
 pub(crate) fn partition_grid(disk: &mut dyn Device) -> Result<u64, DeviceError> {
     if disk.capacity().0 < 64 {
         return Ok(0);
@@ -17,13 +17,13 @@ pub(crate) fn partition_grid(disk: &mut dyn Device) -> Result<u64, DeviceError> 
         return Ok(0);
     }
     if bytes.get(512..520) == Some(b"EFI PART") {
-        // Entries follow at sector 2, as they do on nearly every disk; the first LBA is at byte 32 of each.
+        // Entries follow at sector 2 on nearly every disk; the first LBA is at byte 32 of each.
         let size = u32_at(512 + 84) as usize;
         let entry = |i: usize| 1024 + i * size.clamp(128, 4096);
         let first = (0..4).map(entry).find(|at| u32_at(*at) != 0);
         return Ok(first.map_or(0, |at| u64::from(u32_at(at + 32)) % 8));
     }
-    // A boot sector of a file system ends like a partition table; then its entries make no sense.
+    // A file system's boot sector ends like a partition table, but its entries make no sense.
     let entries = (0..4).map(|i| 446 + 16 * i);
     let starts: Vec<u32> = entries
         .filter(|at| bytes.get(*at).is_some_and(|b| b & 0x7f == 0) && bytes[at + 4] != 0)

@@ -1,6 +1,6 @@
-//! The guard region of an open disk: which of its bytes stand there now, and moving them. Switching between the two is
-//! one atomic store, made while nothing of home's ends is in flight; a request takes no lock. It refuses to know
-//! when that is.
+//! The guard region of an open disk: which bytes are there now, and how to move them. The switch
+//! between home and region is one atomic store, made while no I/O on home's ends is in flight;
+//! requests take no lock.
 #![allow(
     clippy::redundant_closure_for_method_calls,
     reason = "the method itself has one lifetime too few"
@@ -20,30 +20,29 @@ use super::runs::Runs;
 
 /// Home's ends are at home.
 const DOWN: u8 = 0;
-/// They are in the region.
+/// Home's ends are in the region.
 const UP: u8 = 1;
-/// They are in the region, which must not change: a move of the guard failed halfway.
+/// Home's ends are in the region, which must not change: a move of the guard failed halfway.
 const HALFWAY: u8 = 2;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Region {
     handle: OpenFile,
-    /// Where it begins, in bytes.
+    /// Its start in bytes.
     at: u64,
     /// Home's runs while its ends are here.
     runs: Runs,
     keys: (AreaId, Sectors),
-    /// What the guard pages call the place.
+    /// The area's name in the guard pages.
     place: Label,
     switch: AtomicU8,
-    /// Writes that have ended; and how many of them are durable.
+    /// Number of finished writes, and number of durable writes.
     written: AtomicU64,
     durable: AtomicU64,
 }
 
 impl Region {
-    /// The region at byte `at` of a file, for a home of this capacity, which has two ends.
+    /// The region at byte `at` of a file, for a home of this capacity with two ends.
     pub(crate) fn new(
         fd: OwnedFd,
         at: u64,
@@ -60,7 +59,7 @@ impl Region {
             keys: (uuid, capacity),
             place,
             switch: AtomicU8::new(DOWN),
-            // What was written before this server may not be durable.
+            // Writes before this server may not be durable.
             written: AtomicU64::new(1),
             durable: AtomicU64::new(0),
         }
@@ -79,7 +78,7 @@ impl Region {
         &self.handle
     }
 
-    /// Whether these sectors of home stand here while it is up.
+    /// True if an extent of home overlaps home's ends.
     pub(crate) fn touches(&self, extent: Extent) -> bool {
         extent.len.0 > 0 && (extent.start.0 < EDGE || extent.end().0 > self.keys.1.0 - EDGE)
     }
@@ -93,7 +92,7 @@ impl Region {
         Ok(())
     }
 
-    /// Makes durable what was written here, where that is not so.
+    /// Makes writes in the region durable, if any are not.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         let written = self.written.load(SeqCst);
         if self.is_in_region() && self.durable.load(SeqCst) < written {
@@ -103,7 +102,7 @@ impl Region {
         Ok(())
     }
 
-    /// Calls `f` with the disk as it stands without its guard.
+    /// Calls `f` with the disk without its guard.
     fn with<T>(
         &self,
         home: &Disk,
@@ -118,7 +117,8 @@ impl Region {
         f(&mut Guard { home: &mut home, region: &mut region, uuid, capacity })
     }
 
-    /// How it stands on the devices; nothing is written. What clients see is read accordingly from now on.
+    /// The state of the guard on the devices; writes nothing. Later reads of clients follow this
+    /// state.
     pub(crate) fn look(&self, home: &Disk) -> Result<Standing, GuardError> {
         let standing = self.with(home, |g| g.standing());
         let here = match &standing {
@@ -130,7 +130,7 @@ impl Region {
         standing
     }
 
-    /// Ends a move that was cut short. Whether the guard is up.
+    /// Ends a move that was cut short.
     pub(crate) fn settle(&self, home: &Disk) -> Result<Standing, GuardError> {
         let before = self.with(home, |g| g.standing())?;
         let standing = self.with(home, |g| g.settle())?;
@@ -141,7 +141,7 @@ impl Region {
         Ok(standing)
     }
 
-    /// Puts the guard up, durably, or leaves it down. Nothing of home's ends may be in flight.
+    /// Puts the guard up durably, or leaves it down. No I/O on home's ends may be in flight.
     pub(crate) fn put_up(&self, home: &Disk) -> Result<(), GuardError> {
         let mut touched = false;
         let result = self.with(home, |g| {
@@ -150,7 +150,7 @@ impl Region {
                 half.error
             })
         });
-        // A partition in use would be another way in.
+        // A partition in use would be another way to mount the disk.
         let result = result.and_then(|()| {
             touched = true;
             sys::read_partitions(home.as_fd()).map_err(io("reading the partitions of"))
@@ -163,7 +163,7 @@ impl Region {
             Err(e) => {
                 if touched {
                     self.turn(HALFWAY);
-                    // Where that fails as well, the next try ends it.
+                    // If this fails too, the next try ends it.
                     let _ = self.take_down(home);
                 }
                 Err(e)
@@ -171,13 +171,13 @@ impl Region {
         }
     }
 
-    /// Takes the guard down, durably; nothing of home's ends may be in flight. Where that fails, clients can read them, and
-    /// write them no more until it has been done.
+    /// Takes the guard down durably; no I/O on home's ends may be in flight. After a failure
+    /// clients can read home's ends, and cannot write them until a later try succeeds.
     pub(crate) fn take_down(&self, home: &Disk) -> Result<(), GuardError> {
         match self.with(home, |g| g.take_down()) {
             Ok(()) => {
                 self.turn(DOWN);
-                // Where one is in use, its user has what it wants.
+                // A partition in use is already known to its user.
                 let _ = sys::read_partitions(home.as_fd());
                 Ok(())
             }

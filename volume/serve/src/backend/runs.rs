@@ -1,17 +1,16 @@
-//! Where the bytes of a volume, or of an area, stand within a file or device: in one run, or in a few, one behind
-//! the other; and, while a guard is up, which of them stand in its region instead. Plain arithmetic: it refuses to
-//! know what the bytes are.
+//! Maps bytes of a volume or area to bytes of a file or device: one run or several in order. While
+//! a guard is up, some runs are in its region.
 
-/// Which file.
+/// The file of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The disk's own.
+    /// The disk's own file.
     Own,
-    /// The one that the guard region stands in.
+    /// The file with the guard region.
     Region,
 }
 
-/// A piece of what was asked for: bytes `from .. from + len` of it stand at `at ..` of the file.
+/// A piece of a request: its bytes `from .. from + len` are at `at ..` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) side: Side,
@@ -20,7 +19,7 @@ pub(crate) struct Piece {
     pub(crate) len: u64,
 }
 
-/// Bytes `from ..` of the volume stand at `at ..` of the file, `len` of them.
+/// `len` bytes `from ..` of the volume are at `at ..` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     side: Side,
@@ -29,22 +28,21 @@ struct Run {
     len: u64,
 }
 
-/// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runs(Vec<Run>);
 
 impl Runs {
-    /// A whole file, however long it is.
+    /// A whole file of any length.
     pub(crate) fn all() -> Self {
         Self::new(&[(0, u64::MAX)])
     }
 
-    /// Runs of a file, each by where it begins and its length in bytes, in the order of the volume.
+    /// Runs of a file, each by start and length in bytes, in the order of the volume.
     pub(crate) fn new(parts: &[(u64, u64)]) -> Self {
         Self::of(parts.iter().map(|&(at, len)| (Side::Own, at, len)))
     }
 
-    /// A file of `len` bytes whose first and last `edge` bytes stand at `region ..` of another.
+    /// A file of `len` bytes whose first and last `edge` bytes are at `region ..` of another file.
     pub(crate) fn guarded(len: u64, edge: u64, region: u64) -> Self {
         Self::of([
             (Side::Region, region, edge),
@@ -63,19 +61,19 @@ impl Runs {
         Self(runs.collect())
     }
 
-    /// Length of all.
+    /// Total length.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|r| r.len).sum()
     }
 
-    /// Where bytes stand, if they stand in one piece.
+    /// The place of bytes in one piece.
     #[inline]
     pub(crate) fn one(&self, at: u64, len: u64) -> Option<(Side, u64)> {
         let run = self.0.iter().find(|r| at >= r.from && at - r.from < r.len)?;
         (at - run.from + len <= run.len).then(|| (run.side, run.at + (at - run.from)))
     }
 
-    /// The pieces that bytes stand in. Bytes past the end stand nowhere.
+    /// The pieces of a byte range; bytes past the end have none.
     pub(crate) fn pieces(&self, at: u64, len: u64) -> impl Iterator<Item = Piece> + '_ {
         let end = at.saturating_add(len);
         self.0.iter().filter_map(move |run| {
@@ -89,7 +87,7 @@ impl Runs {
         })
     }
 
-    /// Whether all of these bytes stand somewhere.
+    /// True if all of these bytes have a place.
     pub(crate) fn hold(&self, at: u64, len: u64) -> bool {
         self.0.last().is_some_and(|r| at.saturating_add(len) <= r.from.saturating_add(r.len))
     }

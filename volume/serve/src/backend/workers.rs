@@ -1,5 +1,5 @@
-//! Threads that wait for the disk, so that the volume's thread never does. A job owns its buffer; the
-//! buffer comes back with the result. It refuses to know what the job is for.
+//! Threads that wait for the disk, so that the volume's thread does not. A job owns its buffer; the
+//! buffer returns with the result.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use super::files::Files;
 use crate::error::ServeError;
 use seekless_host::cannot;
 
-/// What a worker is asked.
+/// A job for a worker.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// The caller's name for it.
+    /// The caller's name for the job.
     pub(crate) name: JobName,
     pub(crate) work: Work,
     /// In bytes.
     pub(crate) at: u64,
     /// In bytes.
     pub(crate) len: u64,
-    /// The data lies at `from .. from + len`.
+    /// The data is at `from .. from + len`.
     pub(crate) buf: Vec<u8>,
     pub(crate) from: usize,
 }
 
-/// Whose job it is.
+/// The origin of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobName {
     /// An I/O of the engine.
     Io(IoId),
-    /// A client's question that passes the engine by.
+    /// A client's question that the engine does not see.
     Question(usize),
     /// A move of the guard.
     Guard,
-    /// Nobody waits for its end.
+    /// Read-ahead: the result does not matter.
     Hint,
 }
 
@@ -48,11 +48,11 @@ pub(crate) enum JobName {
 pub(crate) enum Work {
     /// Device I/O.
     Io(Target, Op, Flags),
-    /// Which runs are holes.
+    /// Ask for holes.
     Status,
     /// Read-ahead.
     WillNeed(Target),
-    /// The guard goes up, or comes down.
+    /// Move the guard up or down.
     Guard(bool),
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` threads; each end of a job makes `bell`, an eventfd, readable.
+    /// Starts `count` threads; the end of each job makes `bell`, an eventfd, readable.
     pub(crate) fn new(
         count: usize,
         files: &Arc<Files>,
@@ -102,7 +102,7 @@ impl Workers {
         Ok(Self { queues, ended, threads })
     }
 
-    /// Hands a job to the worker with the least to do. Gives it back where that worker is gone.
+    /// Gives a job to the worker with the least work. Returns the job if that worker is gone.
     pub(crate) fn send(&mut self, job: Job) -> Result<(), Job> {
         match self.queues.iter_mut().min_by_key(|(_, waiting)| *waiting) {
             Some((queue, waiting)) => {
@@ -122,11 +122,11 @@ impl Workers {
         Some(ended)
     }
 
-    /// Ends the threads after the jobs they have.
+    /// Ends the threads after their jobs.
     pub(crate) fn stop(self) {
         drop(self.queues);
         for thread in self.threads {
-            // A worker that panicked has nothing left to tell.
+            // A worker that panicked returns nothing.
             let _ = thread.join();
         }
     }
@@ -134,7 +134,7 @@ impl Workers {
 
 /// Makes an eventfd readable.
 pub(crate) fn ring(bell: &OwnedFd) {
-    // It can only fail when the counter is full, and then it is readable.
+    // A write can fail only if the counter is full, and then the eventfd is readable.
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 

@@ -1,5 +1,4 @@
-//! Which block device a path names, what disk it is part of, and which disks a file lies on: what stat and
-//! /sys say. It opens no device.
+//! Finds a block device, its disk, and the disks below a file, from stat and /sys. Opens no device.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,33 +10,29 @@ use seekless_block::Extent;
 
 use super::CaptureError;
 
-/// A block device, and where it lies.
+/// A block device and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// As it was named.
+    /// Its path as given.
     pub path: PathBuf,
-    /// Major and minor number of the whole disk: what the kernel's block events carry.
+    /// Major and minor number of the whole disk, as in the kernel's block events.
     pub disk: (u32, u32),
-    /// The kernel's name of the whole disk.
+    /// Kernel name of the whole disk.
     pub disk_name: String,
-    /// The sectors of the disk that the device is, where it is a partition.
+    /// Its sectors of the disk, if it is a partition.
     pub partition: Option<Extent>,
-    /// How many sectors the device has.
+    /// Sectors of the device.
     pub sectors: u64,
-    /// How many sectors the whole disk has.
+    /// Sectors of the whole disk.
     pub disk_sectors: u64,
-    /// The kernel's number of what is attached there, of which no two are alike as long as it runs; 0 where it
-    /// numbers none (Linux before 5.15).
+    /// The kernel's sequence number of the attached disk, unique until reboot; 0 before Linux 5.15.
     pub(crate) sequence: u64,
-    /// Whether requests are queued and issued to a driver, rather than remapped to other devices.
+    /// True if it queues requests for a driver; false if it maps them to other devices.
     pub(super) has_queue: bool,
 }
 
 impl BlockDevice {
-    /// What is known of the device at `path`.
-    ///
-    /// # Errors
-    /// Where it is no block device.
+    /// Finds the device at `path`.
     pub fn find(path: &Path) -> Result<Self, CaptureError> {
         let no = |what: String| CaptureError::NotABlockDevice { path: path.to_owned(), what };
         let meta = path.metadata().map_err(|e| no(e.to_string()))?;
@@ -50,7 +45,12 @@ impl BlockDevice {
         Self::known(path, &sys(number)).map_err(|e| no(format!("/sys does not know it ({e})")))
     }
 
-    /// The disk as it is now, whatever has come of the path; `None` where it is no more.
+    /// Finds the device of this number, as stat has it.
+    pub(crate) fn of_number(device: u64) -> io::Result<Self> {
+        Self::known(Path::new(""), &sys(numbers(device)))
+    }
+
+    /// The disk as it is now, independent of the path; `None` if it is gone.
     pub(crate) fn again(&self) -> Option<Self> {
         Self::known(&self.path, &sys(self.disk)).ok()
     }
@@ -81,15 +81,14 @@ impl BlockDevice {
         })
     }
 
-    /// The number that block events carry: the kernel's own, not stat's.
+    /// The kernel's device number in block events, which differs from stat's.
     pub(super) const fn kernel_number(&self) -> u64 {
         (self.disk.0 as u64) << 20 | self.disk.1 as u64
     }
 }
 
-/// Numbers of the whole disks that `path` is or lies on, also through partitions, device mapper and loop
-/// devices. Empty where that is not known (a network, memory, file systems of several devices).
-#[must_use]
+/// Numbers of the whole disks that `path` is or lies on, also through partitions, device mapper and
+/// loop devices. Empty if unknown (network, memory, file systems of several devices).
 pub fn disks_below(path: &Path) -> BTreeSet<(u32, u32)> {
     let mut found = BTreeSet::new();
     if let Ok(meta) = path.metadata() {
@@ -98,12 +97,12 @@ pub fn disks_below(path: &Path) -> BTreeSet<(u32, u32)> {
     found
 }
 
-/// The device that a file lies on, or is.
+/// The device of a file, or the file itself if it is a device.
 fn under(meta: &fs::Metadata) -> (u32, u32) {
     numbers(if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() })
 }
 
-/// Stacks of devices are a few storeys high; a loop in them would be the kernel's fault.
+/// Limit for stacked devices, against loops.
 const STOREYS: u32 = 16;
 
 fn below(number: (u32, u32), found: &mut BTreeSet<(u32, u32)>, storey: u32) {

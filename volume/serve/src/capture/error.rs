@@ -1,9 +1,9 @@
-//! Why nothing can be recorded, in words for the person who asked.
+//! Errors of recording, for the user.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a recording cannot start or go on.
+/// A recording cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The path is no block device.
@@ -12,17 +12,17 @@ pub enum CaptureError {
         path.display()
     )]
     NotABlockDevice {
-        /// What was named.
+        /// The path.
         path: PathBuf,
-        /// What it is instead.
+        /// Its kind.
         what: String,
     },
-    /// The kernel's tracing cannot be reached.
+    /// The kernel's tracing is not available.
     #[error(
         "the kernel's block events cannot be reached: {what}. Recording needs root (or CAP_SYS_ADMIN and CAP_DAC_OVERRIDE) and tracefs; `mount -t tracefs nodev /sys/kernel/tracing` mounts it; a kernel locked down for confidentiality, and most containers, forbid it"
     )]
     NoTracing {
-        /// What was tried, and the host's word.
+        /// The failed attempt, and the host's error.
         what: String,
     },
     /// A device without a request queue has no D events.
@@ -33,31 +33,31 @@ pub enum CaptureError {
     Tracefs {
         /// The file of tracefs.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
-        /// The host's word.
+        /// The host's error.
         #[source]
         source: io::Error,
     },
-    /// The kernel describes its binary data in a way that this program does not know.
+    /// The kernel's binary format is unknown to this program.
     #[error("{}: {what}; this kernel's tracing is newer or older than this program knows", path.display())]
     Layout {
-        /// The file of tracefs that describes it.
+        /// The file of tracefs with the description.
         path: PathBuf,
-        /// What is missing.
+        /// The missing part.
         what: String,
     },
-    /// What was read is not what the kernel described.
+    /// The data does not match the kernel's description.
     #[error("{}: {what}", path.display())]
     Data {
         /// The pipe.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }
 
-/// Wraps the host's error with the file it came of.
+/// Adds the file and the operation to the host's error.
 pub(super) fn at(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> CaptureError {
     move |source| CaptureError::Tracefs { path: path.to_owned(), what, source }
 }

@@ -1,9 +1,9 @@
-//! The kernel's own description of its binary trace: `events/header_page`, `events/header_event` and each
-//! event's `format`. Nothing is taken for granted that these files say.
+//! The kernel's own description of its binary trace: `events/header_page`, `events/header_event`
+//! and each event's `format`. The layout comes from these files only.
 
 use std::ops::Range;
 
-/// Where a number or some letters lie.
+/// Place of a number or text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) offset: usize,
@@ -11,7 +11,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The number, in this machine's byte order. `None` past the end, or of no known size.
+    /// The number, in this machine's byte order. `None` past the end, or of another size.
     pub(super) fn number(self, bytes: &[u8]) -> Option<u64> {
         let b = self.bytes(bytes)?;
         Some(match *b {
@@ -27,19 +27,19 @@ impl Field {
         bytes.get(self.offset..self.offset.checked_add(self.size)?)
     }
 
-    /// Letters up to the first zero. `None` past the end.
+    /// Text up to the first zero. `None` past the end.
     pub(super) fn text(self, bytes: &[u8]) -> Option<&[u8]> {
         let b = self.bytes(bytes)?;
         Some(&b[..b.iter().position(|&c| c == 0).unwrap_or(b.len())])
     }
 }
 
-/// Longest name or letters believed.
+/// Longest accepted text.
 const TEXT_MAX: usize = 256;
-/// Largest page believed: the kernel makes none above 64 pages, of up to 64 KiB.
+/// Largest accepted page: the kernel uses at most 64 pages of up to 64 KiB.
 const PAGE_MAX: usize = 4 << 20;
 
-/// How a page of the ring buffer begins.
+/// Header of a page of the ring buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PageLayout {
     pub(super) timestamp: Field,
@@ -48,7 +48,7 @@ pub(super) struct PageLayout {
 }
 
 impl PageLayout {
-    /// From `events/header_page`; an error says what is missing.
+    /// From `events/header_page`; an error names the missing part.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let data = field(text, "data")?;
         let layout = Self {
@@ -64,7 +64,7 @@ impl PageLayout {
     }
 }
 
-/// Checks that entries are laid out as [`super::page`] reads them.
+/// Checks the layout of entries that [`super::page`] expects.
 pub(super) fn check_entries(text: &str) -> Result<(), String> {
     let words: Vec<String> =
         text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -84,7 +84,7 @@ pub(super) fn check_entries(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where a block event keeps what we want of it.
+/// Fields of a block event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventLayout {
     pub(super) id: u16,
@@ -98,7 +98,7 @@ pub(super) struct EventLayout {
 }
 
 impl EventLayout {
-    /// From an event's `format`; an error says what is missing.
+    /// From an event's `format`; an error names the missing part.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let id = text.lines().find_map(|l| l.strip_prefix("ID:")?.trim().parse().ok());
         let letters = |name| match field(text, name) {
@@ -117,7 +117,7 @@ impl EventLayout {
     }
 }
 
-/// Every event begins with its number.
+/// The number at the start of every event.
 pub(super) fn common_type(text: &str) -> Result<Field, String> {
     number_field(text, "common_type")
 }
@@ -178,7 +178,7 @@ mod tests {
         let (pid, dev, sector, sectors) = (f(4, 4), f(8, 4), f(16, 8), f(24, 4));
         let (kind, command) = (f(28, 10), Some(f(38, 16)));
         assert_eq!(event, EventLayout { id: 2097, pid, dev, sector, sectors, kind, command });
-        // Older kernels have 8 letters, which moves the rest; later ones may move anything.
+        // Older kernels have 8 letters, which shifts the rest; later kernels may shift anything.
         let moved = QUEUE.replace("size:10;", "size:8;").replace("offset:38", "offset:36");
         assert_eq!(EventLayout::parse(&moved).unwrap().command, Some(f(36, 16)));
     }

@@ -1,11 +1,11 @@
-//! What the fuzz target calls, here so that a test can replay it. Checks what must hold for any bytes at
-//! all: the kernel's descriptions and its pages, both from `data`.
+//! The body of the fuzz target, here for replay by a test. Checks the laws for any bytes as the
+//! kernel's descriptions and pages.
 
 use super::format::{EventLayout, PageLayout, check_entries, common_type};
 use super::page::Entries;
 use super::recorder::{Decoder, What};
 
-/// Page and event as Linux 6.18 describes them on x86-64.
+/// Page and event as described by Linux 6.18 on x86-64.
 pub(super) const PAGE: &str = "\
 \tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
 \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
@@ -27,7 +27,7 @@ format:
 \tfield:char comm[16];\toffset:38;\tsize:16;\tsigned:0;
 ";
 
-/// How to read pages of that kernel with events of the device 7,0.
+/// A decoder for that kernel and device 7,0.
 pub(super) fn decoder(page: &str, event: &str) -> Result<Decoder, String> {
     Ok(Decoder {
         page: PageLayout::parse(page)?,
@@ -37,10 +37,10 @@ pub(super) fn decoder(page: &str, event: &str) -> Result<Decoder, String> {
     })
 }
 
-/// Reads `data` as a page, and as the descriptions of a page and of events.
+/// Reads `data` as a page, and as descriptions of a page and of events.
 ///
 /// # Panics
-/// Where something comes out that must not.
+/// A law is broken.
 pub fn page(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = check_entries(&text);

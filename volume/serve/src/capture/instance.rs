@@ -1,5 +1,5 @@
-//! A tracefs instance of our own: made, set up, read and taken away again. Its name carries the process and
-//! when that began, so that what a killed recorder left behind can be told from what is in use.
+//! A private tracefs instance: made, set up, read and removed. Its name has the process number and
+//! start time, which tell leftovers of killed recorders from instances in use.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -15,19 +15,19 @@ use super::tracefs::Tracefs;
 
 const PREFIX: &str = "seekless-";
 
-/// Several recorders of one process have different numbers.
+/// Distinguishes recorders of one process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// The instance. Dropping it takes it away, whatever state it is in.
+/// The instance. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Instance {
     path: PathBuf,
-    /// Open pipes keep an instance from being removed: they go first.
+    /// Open pipes prevent the removal of the instance: they are closed first.
     pub(super) pipes: Vec<Pipe>,
     _tracefs: Tracefs,
 }
 
-/// What one CPU's events come out of.
+/// The events of one CPU.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) path: PathBuf,
@@ -36,7 +36,7 @@ pub(super) struct Pipe {
 }
 
 impl Instance {
-    /// A new instance that records nothing yet.
+    /// A new instance that does not record yet.
     pub(super) fn new() -> Result<Self, CaptureError> {
         let tracefs = Tracefs::find()?;
         let all = tracefs.path().join("instances");
@@ -49,9 +49,9 @@ impl Instance {
             .map_err(|e| CaptureError::NoTracing { what: format!("{}: {e}", path.display()) })?;
         let instance = Self { path, pipes: Vec::new(), _tracefs: tracefs };
         instance.set("tracing_on", "0")?;
-        // The clock that user space can read too.
+        // User space can read this clock too.
         instance.set("trace_clock", "mono")?;
-        // Once full, it keeps what it has and counts what comes.
+        // A full buffer keeps its events, and counts the lost ones.
         instance.set("options/overwrite", "0")?;
         Ok(instance)
     }
@@ -59,13 +59,13 @@ impl Instance {
     /// Writes a setting.
     pub(super) fn set(&self, name: &str, value: &str) -> Result<(), CaptureError> {
         let path = self.path.join(name);
-        // Never creates: what is not there, this kernel does not have.
+        // Never creates a file: an absent file is a setting that this kernel does not have.
         let file = File::options().write(true).open(&path);
         file.and_then(|mut f| f.write_all(value.as_bytes()))
             .map_err(at(&path, "set what recording needs"))
     }
 
-    /// Reads a description, and makes sense of it.
+    /// Reads and parses a description.
     pub(super) fn describe<T>(
         &self,
         name: &str,
@@ -76,7 +76,7 @@ impl Instance {
         parse(&text).map_err(|what| CaptureError::Layout { path, what })
     }
 
-    /// Shares `bytes` of buffer out among the CPUs, and opens their pipes.
+    /// Divides `bytes` of buffer among the CPUs, and opens their pipes.
     pub(super) fn open_pipes(&mut self, bytes: u64) -> Result<(), CaptureError> {
         let all = self.path.join("per_cpu");
         let entries = fs::read_dir(&all).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -100,7 +100,7 @@ impl Instance {
 }
 
 impl Pipe {
-    /// Events that this CPU lost since the instance was made.
+    /// Events lost on this CPU since the instance was made.
     pub(super) fn lost(&self) -> Result<u64, CaptureError> {
         let text =
             fs::read_to_string(&self.stats).map_err(at(&self.stats, "read what was lost"))?;
@@ -114,7 +114,7 @@ impl Pipe {
 /// Longest piece of a description.
 const PIECE: usize = 1 << 16;
 
-/// The text of a description. Some of these files answer one read only, however little that took.
+/// The text of a description. Some of these files answer only one read, however short.
 fn description(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let (mut piece, mut all) = (vec![0; PIECE], Vec::new());
@@ -128,7 +128,7 @@ fn description(path: &Path) -> io::Result<String> {
     }
 }
 
-/// The three ways in which a ring buffer loses events, together.
+/// The sum of the three kinds of loss in a ring buffer.
 fn lost(stats: &str) -> Option<u64> {
     ["overrun", "commit overrun", "dropped events"].iter().try_fold(0u64, |sum, name| {
         let count = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok();
@@ -144,8 +144,8 @@ impl Drop for Instance {
     }
 }
 
-/// Takes away the instances of recorders that are no more. What is still read cannot be removed: the kernel
-/// refuses, which also protects recorders whose processes we cannot see.
+/// Removes instances of processes that have ended. The kernel refuses to remove an instance that is
+/// being read, which also protects recorders in other process namespaces.
 fn remove_stale(all: &Path) {
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -155,7 +155,7 @@ fn remove_stale(all: &Path) {
     }
 }
 
-/// Process and its start time out of the name of an instance.
+/// Process number and start time in the name of an instance.
 fn owner(name: &str) -> Option<(u32, u64)> {
     let (pid, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
     let (start, number) = rest.split_once('-')?;
@@ -163,12 +163,12 @@ fn owner(name: &str) -> Option<(u32, u64)> {
     Some((pid.parse().ok()?, start.parse().ok()?))
 }
 
-/// When a process began, in the kernel's ticks; `None` where there is none of that number.
+/// Start of a process in the kernel's ticks; `None` without such a process.
 fn start_of(pid: u32) -> Option<u64> {
     start_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The 22nd field. The second is the command in parentheses, which may hold anything.
+/// The 22nd field. The second field is the command in parentheses, with any characters.
 fn start_in(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }

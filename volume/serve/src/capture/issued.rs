@@ -1,23 +1,23 @@
-//! Requests issued to a driver, each held until it completes, so that it tells how long the disk took.
-//! Order is that of issuing. A request that never completes as it was issued (a driver may do it in parts)
-//! goes on without a time.
+//! Requests issued to a driver. Each is held until it completes, to measure the disk's time. Order
+//! is that of issuing. A request that never completes as issued (a driver may split it) goes on
+//! without a time.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::recorder::Event;
 
-/// Requests held at most: more than queues hold; then the oldest goes on.
+/// Most requests held: more than any queue; beyond that the oldest goes on.
 const HELD_MAX: usize = 1 << 16;
-/// How long a request is waited for: twice what SCSI gives a command by default.
+/// Longest wait for a completion: twice SCSI's default time limit.
 const WAIT_NS: u64 = 60_000_000_000;
 
 /// Requests under way.
 #[derive(Debug, Default)]
 pub(super) struct Issued {
     held: VecDeque<Held>,
-    /// Number of the first of `held`.
+    /// Number of the first request in `held`.
     first: u64,
-    /// Numbers of those that are not done, by first sector and length; the earliest first.
+    /// Numbers of open requests by first sector and length; the earliest first.
     open: HashMap<(u64, u32), VecDeque<u64>>,
     latest: u64,
 }
@@ -30,16 +30,16 @@ struct Held {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// With the driver since then.
+    /// Given to the driver at this time.
     Since(u64),
-    /// The driver gave it back; it will be issued again.
+    /// Returned by the driver, which will get it again.
     Back,
-    /// Done, after so long.
+    /// Completed after this time.
     Took(u64),
 }
 
 impl Issued {
-    /// A request goes to the driver.
+    /// The driver gets a request.
     pub(super) fn issue(&mut self, event: Event) {
         self.latest = self.latest.max(event.time);
         if let Some(number) = self.find(&event, true) {
@@ -51,14 +51,14 @@ impl Issued {
         self.held.push_back(Held { event, state: State::Since(event.time) });
     }
 
-    /// The driver had no room for it.
+    /// The driver returned a request, without room for it.
     pub(super) fn requeue(&mut self, event: &Event) {
         if let Some(number) = self.find(event, false) {
             self.at(number).state = State::Back;
         }
     }
 
-    /// A request is done.
+    /// A request is complete.
     pub(super) fn complete(&mut self, event: &Event) {
         self.latest = self.latest.max(event.time);
         let Some(number) = self.find(event, false) else { return };
@@ -69,7 +69,7 @@ impl Issued {
         self.close(key(event), number);
     }
 
-    /// The next in order that is done, or was waited for too long; any, where `all` are wanted. With it,
+    /// The next request in order that is complete or too old; any request if `all`. With it, the
     /// nanoseconds from the last issue to the completion.
     pub(super) fn next(&mut self, all: bool) -> Option<(Event, Option<u64>)> {
         let head = self.held.front()?;
@@ -86,7 +86,7 @@ impl Issued {
         Some((event, took))
     }
 
-    /// The earliest such request that the driver has, or gave back.
+    /// The earliest such request that the driver has, or with `back` has returned.
     fn find(&self, event: &Event, back: bool) -> Option<u64> {
         let numbers = self.open.get(&key(event))?;
         let state = |n: u64| self.held[(n - self.first) as usize].state;
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(drain(&mut i, false), [], "the first is under way");
         i.complete(&event(60, 100));
         assert_eq!(drain(&mut i, false), [(10, 100, Some(50)), (20, 200, Some(30))]);
-        // Two alike, a completion of nothing known, and the rest at the end.
+        // Two equal requests, an unknown completion, and the rest at the end.
         i.issue(event(70, 300));
         i.issue(event(80, 300));
         i.complete(&event(81, 999));

@@ -1,6 +1,5 @@
-//! What the kernel's block layer is asked for, as it happens: a private tracefs instance with block events
-//! of one device, read in binary and put in order of time. It reads; nothing here writes to a disk, and
-//! nothing here knows what becomes of the records.
+//! Records the requests of the kernel's block layer: a private tracefs instance with block events
+//! of one device, read in binary and put in order of time. Writes to no disk.
 //!
 //! ```no_run
 //! use seekless_serve::capture::{Config, Recorder};
@@ -37,10 +36,7 @@ pub use device::{BlockDevice, disks_below};
 pub use error::CaptureError;
 pub use recorder::{Config, Recorder};
 
-/// Whether this process may record, whatever device: makes a private instance in tracefs and takes it away.
-///
-/// # Errors
-/// What is missing.
+/// Checks that this process may record: makes a private tracefs instance and removes it.
 pub fn check() -> Result<(), CaptureError> {
     instance::Instance::new().map(drop)
 }

@@ -1,20 +1,20 @@
-//! One page of the kernel's ring buffer, as `trace_pipe_raw` hands it out: entries and their times. The
-//! layout is that of Documentation/trace/ring-buffer-design and include/linux/ring_buffer.h: a head with
-//! the time of the page and the length of what was committed, then entries of a 32-bit head (5 bits type or
-//! length, 27 bits time since the entry before) and words. It refuses to know what the entries say.
+//! One page of the kernel's ring buffer, from `trace_pipe_raw`: entries and their times. The layout
+//! is that of Documentation/trace/ring-buffer-design and include/linux/ring_buffer.h. A header has
+//! the page's time and the committed length. Each entry has a 32-bit head (5 bits type or length,
+//! 27 bits time since the previous entry) and words.
 
 use super::format::PageLayout;
 
-/// Lengths of entries and pages stand in the low bits of the commit field.
+/// Bits of the commit field for the length.
 const LENGTH_MASK: u64 = (1 << 27) - 1;
 /// The kernel lost entries before this page.
 const MISSED: u64 = 1 << 31;
-/// It says how many: a 64-bit number behind the committed bytes.
+/// The number of lost entries follows the committed bytes, in 64 bits.
 const MISSED_STORED: u64 = 1 << 30;
 const TYPE_DATA_MAX: u32 = 28;
 const TYPE_PADDING: u32 = 29;
 const TYPE_EXTEND: u32 = 30;
-/// Bits of a time that do not fit an absolute stamp.
+/// Bits of a time that an absolute stamp lacks.
 const STAMP_TOP: u64 = !((1 << 59) - 1);
 
 /// The entries of a page.
@@ -22,13 +22,13 @@ const STAMP_TOP: u64 = !((1 << 59) - 1);
 pub(super) struct Entries<'a> {
     rest: &'a [u8],
     time: u64,
-    /// How many entries the kernel lost before this page, at least; 0 where it lost none.
+    /// Least number of entries lost before this page.
     pub(super) missed: u64,
     broken: bool,
 }
 
 impl<'a> Entries<'a> {
-    /// `None` where the page has no whole head, or claims more than it has.
+    /// `None` if the page's header is incomplete, or claims too many bytes.
     pub(super) fn new(page: &'a [u8], layout: &PageLayout) -> Option<Self> {
         let time = layout.timestamp.number(page)?;
         let commit = layout.commit.number(page)?;
@@ -44,22 +44,23 @@ impl<'a> Entries<'a> {
         Some(Self { rest, time, missed, broken: false })
     }
 
-    /// Whether reading ended at something that is no entry.
+    /// True if reading ended at an invalid entry.
     pub(super) const fn broken(&self) -> bool {
         self.broken
     }
 
-    /// The word at the front, which is taken.
+    /// Takes the next word.
     fn word(&mut self) -> Option<u32> {
         let (word, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(u32::from_ne_bytes(*word))
     }
 
-    /// `None` where what stands there is no entry; `Some(None)` for one that carries nothing.
+    /// `None` for an invalid entry; `Some(None)` for an entry without data.
     fn step(&mut self) -> Option<Option<&'a [u8]>> {
         let head = self.word()?;
-        // The kernel declares bit fields, which compilers lay out from the end that numbers begin at.
+        // The kernel declares bit fields; compilers begin at the low end of the number on
+        // little-endian machines, and at the high end on others.
         let (kind, delta) = if cfg!(target_endian = "big") {
             (head >> 27, head & ((1 << 27) - 1))
         } else {
@@ -69,7 +70,7 @@ impl<'a> Entries<'a> {
         match kind {
             0 => {
                 self.time = self.time.wrapping_add(delta);
-                // The length counts its own word.
+                // The length includes its own word.
                 let length = (self.word()? as usize).checked_sub(4)?;
                 self.take(length).map(Some)
             }
@@ -77,7 +78,7 @@ impl<'a> Entries<'a> {
                 self.time = self.time.wrapping_add(delta);
                 self.take(kind as usize * 4).map(Some)
             }
-            // Without a time: nothing follows on this page.
+            // Without a time: the rest of the page is empty.
             TYPE_PADDING if delta == 0 => {
                 self.rest = &[];
                 Some(None)
@@ -193,7 +194,7 @@ mod tests {
             ]
         );
         assert!(!broken);
-        // An absolute stamp lacks the top bits, which are the page's.
+        // An absolute stamp lacks the top bits, which come from the page.
         let (found, _) = read(&page(1 << 60 | 77, 0, &[head(31, 9), 0, head(1, 1), 0]));
         assert_eq!(found[0].0, (1 << 60) + 10);
     }
@@ -216,9 +217,9 @@ mod tests {
         let whole = page(7, 0, &words);
         let (all, _) = read(&whole);
         for cut in 0..whole.len() {
-            // The head promises more than there is.
+            // The header claims more than there is.
             assert!(Entries::new(&whole[..cut], &layout()).is_none(), "{cut}");
-            // The head promises what there is, which ends within an entry.
+            // The header is right, and the data ends inside an entry.
             let Some(rest) = cut.checked_sub(16) else { continue };
             let mut short = whole[..cut].to_vec();
             short[8] = rest as u8;
@@ -226,7 +227,7 @@ mod tests {
             assert_eq!(found, all[..found.len()], "{cut}");
             assert_eq!(broken, ![0, 8, 16, 32].contains(&rest), "{cut}");
         }
-        // Lengths that cannot be.
+        // Impossible lengths.
         for length in [0, 3, u32::MAX] {
             assert!(read(&page(1, 0, &[head(0, 1), length, 0])).1, "{length}");
             assert!(read(&page(1, 0, &[head(29, 1), length, 0])).1, "{length}");

@@ -1,4 +1,5 @@
-//! The recorder: pages of all CPUs in, records in order of time out. Whoever owns it decides when to look.
+//! The recorder: reads pages of all CPUs, and returns records in order of time. The owner decides
+//! when to poll.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _};
@@ -16,16 +17,17 @@ use super::instance::{Instance, Pipe};
 use super::issued::Issued;
 use super::page::Entries;
 
-/// How far a look at the buffers may come after an event that one of them still withholds: what is being
-/// written while we look, and a virtual CPU that sleeps in the midst of it.
+/// Longest delay of an event in a buffer: an entry that is being written, or a virtual CPU that
+/// sleeps while it writes.
 const SLACK_NS: u64 = 10_000_000;
-/// How often the kernel's counts of lost events are read: a file for each CPU.
+/// Interval between reads of the kernel's lost-event counts, one file per CPU.
 const COUNT_EVERY_NS: u64 = 1_000_000_000;
 const LETTERS: usize = 16;
 const COMMAND: usize = 16;
 
-/// What to record, and how.
+/// Settings of a recording.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Config {
     device: PathBuf,
     issued: bool,
@@ -33,30 +35,26 @@ pub struct Config {
 }
 
 impl Config {
-    /// Requests as they are queued on this block device, with 32 MiB of buffer.
-    #[must_use]
+    /// Requests as queued on this block device, with 32 MiB of buffer.
     pub fn new(device: impl Into<PathBuf>) -> Self {
         Self { device: device.into(), issued: false, buffer: Bytes(32 << 20) }
     }
 
-    /// Requests as they are issued to the driver, after merging and scheduling, each with the time to its
-    /// completion; three events in the kernel for each instead of one.
-    #[must_use]
+    /// Requests as issued to the driver, after merging and scheduling, each with its time to
+    /// completion. The kernel then records three events per request instead of one.
     pub const fn issued(mut self, issued: bool) -> Self {
         self.issued = issued;
         self
     }
 
-    /// Memory of the kernel for events that were not looked at yet, all CPUs together. It is rounded up to
-    /// two pages a CPU.
-    #[must_use]
+    /// Kernel memory for unread events of all CPUs, rounded up to two pages per CPU.
     pub const fn buffer(mut self, bytes: Bytes) -> Self {
         self.buffer = bytes;
         self
     }
 }
 
-/// A block event, as much as we want of it. Times count on `CLOCK_MONOTONIC`.
+/// The needed fields of a block event. Times are of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Event {
     pub(super) time: u64,
@@ -68,7 +66,7 @@ pub(super) struct Event {
     pub(super) command: [u8; COMMAND],
 }
 
-/// Which event it is.
+/// The kind of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum What {
     #[default]
@@ -89,18 +87,19 @@ impl What {
     }
 }
 
-/// How to read the events of a recording.
+/// Decodes the events of a recording.
 #[derive(Debug)]
 pub(super) struct Decoder {
     pub(super) page: PageLayout,
     pub(super) common_type: Field,
     pub(super) events: Vec<(What, EventLayout)>,
-    /// Only events of this device; the kernel filters too.
+    /// Keeps only events of this device; the kernel filters too.
     pub(super) dev: u64,
 }
 
 impl Decoder {
-    /// Appends the events of a page to `to`; how many the kernel lost before it. Else what is wrong with it.
+    /// Appends the events of a page to `to`. Returns the number of events lost before it, or the
+    /// fault.
     pub(super) fn page(&self, bytes: &[u8], to: &mut Vec<Event>) -> Result<u64, &'static str> {
         let mut entries = Entries::new(bytes, &self.page).ok_or("a page without a whole head")?;
         for (time, entry) in entries.by_ref() {
@@ -137,7 +136,7 @@ impl Decoder {
     }
 }
 
-/// As much as there is room for; zeroes stay behind it.
+/// Copies as much as fits; the rest of `to` stays zero.
 fn copy(to: &mut [u8], from: &[u8]) {
     let n = from.len().min(to.len());
     to[..n].copy_from_slice(&from[..n]);
@@ -147,8 +146,8 @@ fn letters(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len())]
 }
 
-/// Records one device's requests until it is stopped or dropped; either takes away all that it set up in
-/// the kernel.
+/// Records one device's requests until it is stopped or dropped; both remove everything from the
+/// kernel.
 #[derive(Debug)]
 pub struct Recorder {
     instance: Instance,
@@ -157,23 +156,20 @@ pub struct Recorder {
     issued: Option<Issued>,
     collector: Collector,
     page: Vec<u8>,
-    /// Most pages read of one CPU at a look.
+    /// Most pages of one CPU per poll.
     pages_max: u64,
-    /// Seen, not yet in order: later events of other CPUs may come before them.
+    /// Not yet in order: later events of other CPUs may precede them.
     pending: Vec<Event>,
     ready: VecDeque<Record>,
-    /// Lost by the kernel's counts, and at least so many by what the pages say.
+    /// Lost events by the kernel's counts, and the least number by the pages.
     lost: u64,
     missed: u64,
-    /// When the kernel's counts were read.
+    /// Time of the last read of the kernel's counts.
     counted: u64,
 }
 
 impl Recorder {
-    /// Starts to record. What the calling thread itself asks of the device is left out.
-    ///
-    /// # Errors
-    /// Where the device is none, or the kernel's tracing cannot be used.
+    /// Starts to record. Requests of the calling thread are left out.
     pub fn start(config: &Config) -> Result<Self, CaptureError> {
         let device = BlockDevice::find(&config.device)?;
         if config.issued && !device.has_queue {
@@ -217,11 +213,8 @@ impl Recorder {
         })
     }
 
-    /// Takes what the kernel has. Call it often enough that the buffer does not fill: twenty times a second
-    /// is plenty.
-    ///
-    /// # Errors
-    /// Where the kernel's data cannot be read or understood.
+    /// Takes the kernel's events. Twenty calls per second are enough to keep the buffer from
+    /// filling.
     pub fn poll(&mut self) -> Result<(), CaptureError> {
         let now = now();
         let horizon = self.look(now.saturating_sub(SLACK_NS))?;
@@ -233,16 +226,14 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the recording, and takes what is left. Records may be ready after it; then there are no more.
-    ///
-    /// # Errors
-    /// As [`Self::poll`].
+    /// Ends the recording, and takes the remaining events. The last records may be ready
+    /// afterwards.
     pub fn stop(&mut self) -> Result<(), CaptureError> {
         if self.instance.pipes.is_empty() {
             return Ok(());
         }
         self.instance.set("tracing_on", "0")?;
-        // Until a look finds every CPU's buffer empty.
+        // Until every CPU's buffer is empty.
         while self.look(u64::MAX)? != u64::MAX {}
         self.release(u64::MAX);
         self.count_lost()?;
@@ -255,50 +246,44 @@ impl Recorder {
         self.ready.pop_front()
     }
 
-    /// How many events were lost so far, because the buffer was full: 0 for a whole recording.
-    #[must_use]
+    /// Number of events lost in a full buffer; 0 for a complete recording.
     pub fn lost_events(&self) -> u64 {
         self.lost.max(self.missed)
     }
 
-    /// Who asked, indexed by stream number; the first stands for "unknown". Grows as records come.
-    #[must_use]
+    /// Processes by stream number; number 0 is "unknown". Grows with the records.
     pub fn streams(&self) -> &[Stream] {
         self.collector.streams()
     }
 
-    /// Begins the table of [`Self::streams`] anew, so that it does not grow for ever; numbers of earlier records mean
-    /// nothing any more.
+    /// Empties the table of [`Self::streams`], to limit its size. Numbers in earlier records become
+    /// invalid.
     pub fn forget_streams(&mut self) {
         self.collector.forget_streams();
     }
 
-    /// The device as records know it, for [`seekless_trace::StoreWriter`].
-    #[must_use]
+    /// The device for [`seekless_trace::StoreWriter`].
     pub fn devices(&self) -> &[Device] {
         self.collector.devices()
     }
 
-    /// What is recorded.
-    #[must_use]
+    /// The recorded device.
     pub const fn device(&self) -> &BlockDevice {
         &self.device
     }
 
-    /// What its records can tell.
-    #[must_use]
+    /// Properties of the records.
     pub const fn info(&self) -> Info {
         Collector::info(self.issued.is_some())
     }
 
-    /// Events of the device that made no sense, and the first of them in words.
-    #[must_use]
+    /// Number of malformed events of the device, and the first of them in words.
     pub fn malformed(&self) -> (u64, Option<&str>) {
         let skipped = self.collector.skipped();
         (skipped.malformed, skipped.malformed_first.as_ref().map(|e| e.what.as_str()))
     }
 
-    /// Reads all CPUs' pages; up to which time everything is here then, `horizon` at most.
+    /// Reads all CPUs' pages. Returns the time, at most `horizon`, up to which all events are here.
     fn look(&mut self, mut horizon: u64) -> Result<u64, CaptureError> {
         for pipe in &mut self.instance.pipes {
             let (mut pages, before) = (0, self.pending.len());
@@ -324,7 +309,8 @@ impl Recorder {
                 self.missed += missed;
                 pages += 1;
                 if pages >= self.pages_max {
-                    // It is filled as fast as we read: others' later events have to wait for its next.
+                    // This CPU fills its buffer as fast as it is read: later events of other CPUs
+                    // wait for its next pages.
                     let last = self.pending[before..].last();
                     horizon = horizon.min(last.map_or(0, |e| e.time));
                     break;
@@ -334,9 +320,9 @@ impl Recorder {
         Ok(horizon)
     }
 
-    /// Hands out what happened before `horizon`.
+    /// Makes records of the events before `horizon`.
     fn release(&mut self, horizon: u64) {
-        // Each CPU's events are in order already, and runs are what this sort likes.
+        // Each CPU's events are in order: this sort is fast for sorted runs.
         self.pending.sort_by_key(|e| e.time);
         let n = self.pending.partition_point(|e| e.time < horizon);
         for event in self.pending.drain(..n) {
@@ -360,7 +346,7 @@ impl Recorder {
     }
 }
 
-/// The record of an event; a partition's sectors count from its start.
+/// The record of an event; sectors of a partition count from its start.
 fn record(
     collector: &mut Collector,
     device: &BlockDevice,
@@ -379,8 +365,9 @@ fn record(
     })
 }
 
-/// What the kernel need not tell us: other devices, other partitions, and what this thread asks for itself.
-/// Events carry the disk's number and sectors of the whole disk. A flush has no sectors; it is the disk's.
+/// The kernel's filter: leaves out other devices, other partitions, and requests of this thread.
+/// Events have the disk's number and sectors of the whole disk. A flush has no sectors and belongs
+/// to the disk.
 fn filter(device: &BlockDevice, what: What) -> String {
     let mut filter = format!("dev == {}", device.kernel_number());
     if let Some(part) = device.partition {
@@ -393,7 +380,7 @@ fn filter(device: &BlockDevice, what: What) -> String {
     filter
 }
 
-/// The trace clock, now.
+/// The present time of the trace clock.
 fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
@@ -407,7 +394,7 @@ mod tests {
     use super::super::fuzzing;
     use super::*;
 
-    /// Two pages as Linux 6.18 handed them out while dd read 90 pages of /dev/loop0, then wrote 9.
+    /// Two pages from Linux 6.18 while dd read 90 pages of /dev/loop0, then wrote 9.
     const PAGES: [&[u8]; 2] = [
         include_bytes!("../../corpus/ring_page/page0"),
         include_bytes!("../../corpus/ring_page/page1"),
@@ -432,11 +419,11 @@ mod tests {
         let asked: Vec<_> = reads.chain((0..9).map(|page| row("WS", page))).collect();
         assert_eq!(events.iter().map(told).collect::<Vec<_>>(), asked);
         assert!(events.is_sorted_by_key(|e| e.time));
-        // dd, and dd again; the second waited for 0.3 s at least.
+        // Two runs of dd, at least 0.3 s apart.
         let pids: Vec<_> = events.chunk_by(|a, b| a.pid == b.pid).map(<[_]>::len).collect();
         assert_eq!(pids, [90, 9]);
         assert!((300_000_000..2_000_000_000).contains(&(events[90].time - events[89].time)));
-        // Events of another device are none of ours.
+        // Events of another device are skipped.
         let mut none = Vec::new();
         let other = Decoder { dev: 8 << 20, ..decoder() };
         assert_eq!((other.page(PAGES[0], &mut none), none.len()), (Ok(0), 0));

@@ -1,5 +1,4 @@
-//! Where tracefs is mounted; where it is not, a mount of our own that nobody else sees and that goes with
-//! its descriptor.
+//! Finds the mount of tracefs, or makes a private mount that ends with its descriptor.
 
 use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -13,7 +12,7 @@ use super::CaptureError;
 #[derive(Debug)]
 pub(super) struct Tracefs {
     path: PathBuf,
-    /// Our own mount, where there was none.
+    /// The private mount, if there was no other.
     _mount: Option<OwnedFd>,
 }
 
@@ -29,7 +28,7 @@ impl Tracefs {
                 (format!("/proc/self/fd/{}", mount.as_raw_fd()).into(), Some(mount))
             }
         };
-        // Whether we may look into it at all.
+        // Checks for the right to read it.
         let events = path.join("events/block");
         fs::read_dir(&events).map_err(|e| no(format!("{}: {e}", events.display())))?;
         Ok(Self { path, _mount: mount })
@@ -40,7 +39,7 @@ impl Tracefs {
     }
 }
 
-/// The first mount of tracefs in the text of /proc/mounts, which writes a blank as `\040`.
+/// The first tracefs mount in the text of /proc/mounts, which writes a blank as `\040`.
 fn mounted(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);

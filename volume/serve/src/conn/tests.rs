@@ -1,4 +1,4 @@
-//! When replies are sent: what reaches a client in the middle of a turn, and what at its end.
+//! Times of sending: the replies sent during a turn, and at its end.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -33,7 +33,7 @@ fn volume() -> Volume<Owner> {
     .unwrap()
 }
 
-/// What has been sent to a client and not been read by it.
+/// Bytes sent to a client and not yet read.
 fn unread(client: &mut UnixStream) -> usize {
     let (mut all, mut buf) = (0, vec![0; 1 << 20]);
     loop {
@@ -45,7 +45,7 @@ fn unread(client: &mut UnixStream) -> usize {
     }
 }
 
-/// Bytes of replies that a turn over so many requests of a page has sent by itself, and what was left for its end.
+/// Bytes of replies sent during a turn of this number of page requests, and at its end.
 fn sent_in_a_turn(command: Command, requests: usize, alone: bool) -> (usize, usize) {
     let mut volume = volume();
     let (ours, mut client) = UnixStream::pair().unwrap();

@@ -1,4 +1,4 @@
-//! Administration of a volume, whether a server has it or nobody does.
+//! Administration of a volume, with or without a server.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const END_MOST: Duration = Duration::from_secs(60);
 /// Extents that one command carries.
 const EXTENTS_A_COMMAND: usize = 1_000;
 
-/// Why an administrator's command was not carried out.
+/// A command was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum AdministerError {
     /// The volume cannot be opened, or its server failed.
@@ -37,7 +37,7 @@ pub enum AdministerError {
     Area {
         /// The file or device of the area.
         place: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Box<AttachError>,
     },
@@ -58,20 +58,18 @@ pub enum AdministerError {
         .0.display()
     )]
     NoReplicas(PathBuf),
-    /// An extent that the volume does not have.
+    /// An extent past the end of the volume.
     #[error("{extent} lies past the end of the volume, {volume}")]
     PastEnd {
-        /// What was asked.
+        /// The extent.
         extent: Extent,
         /// Size of the volume.
         volume: Bytes,
     },
     /// Writing home makes no progress.
-    #[error(
-        "cannot go on: {left} have not become less for {STUCK:?}{why}. The area still has them"
-    )]
+    #[error("no progress for {STUCK:?}: {left} are not at home yet{why}. The area still has them")]
     NotDrained {
-        /// What is left to write home.
+        /// Bytes still to write home.
         left: Bytes,
         /// Reasons that the volume gives.
         why: String,
@@ -85,9 +83,7 @@ pub enum AdministerError {
         why: String,
     },
     /// Replication makes no progress.
-    #[error(
-        "asked for, but nothing was written for {STUCK:?}; `seekless volume status` shows how it goes on"
-    )]
+    #[error("no replica was written for {STUCK:?}; `seekless volume status` shows the progress")]
     NotReplicated,
     /// Everything is at home, and the server runs on.
     #[error("drained, but the server has not ended{why}")]
@@ -103,7 +99,7 @@ enum Reached {
     Here(Box<ServerHandle>),
 }
 
-/// A volume in the hands of its administrator. `progress` hears how many bytes are left.
+/// A volume under administration.
 pub struct Administered {
     backing: PathBuf,
     reached: Reached,
@@ -113,11 +109,8 @@ pub struct Administered {
 pub type Progress<'a> = &'a mut dyn FnMut(Bytes);
 
 impl Administered {
-    /// Reaches the server of a volume, or opens the volume if nobody serves it. `moved`: the backing may have another name
-    /// than when its area was made.
-    ///
-    /// # Errors
-    /// Where the volume cannot be opened, or has no area.
+    /// Reaches the server of a volume, or opens a volume without a server. `moved`: the backing may
+    /// have another name than when its area was made.
     pub fn reach(
         backing: &Path,
         area: Option<&Path>,
@@ -131,19 +124,13 @@ impl Administered {
     }
 
     /// Reaches the server of a volume.
-    ///
-    /// # Errors
-    /// Where nobody serves it.
     pub fn served(backing: &Path) -> Result<Self, AdministerError> {
         let address =
             server_of(backing)?.ok_or_else(|| AdministerError::NotServed(backing.to_owned()))?;
         Ok(Self { backing: backing.to_owned(), reached: Reached::Server(address) })
     }
 
-    /// How the volume stands.
-    ///
-    /// # Errors
-    /// Where the server has ended.
+    /// The state of the volume.
     pub fn state(&self) -> Result<VolumeState, AdministerError> {
         Ok(match &self.reached {
             Reached::Server(address) => ask(address, None, "/state")?,
@@ -154,28 +141,19 @@ impl Administered {
         })
     }
 
-    /// Has the server make a new plan of everything learned.
-    ///
-    /// # Errors
-    /// Where the server refuses or has ended.
+    /// Has the server plan again from everything learned.
     pub fn replan(&self) -> Result<(), AdministerError> {
         self.command(&VolumeCommand::Replan)
     }
 
-    /// Writes everything home that stands in the area alone; the volume absorbs nothing more.
-    ///
-    /// # Errors
-    /// Where writing home makes no progress; the area still has the rest.
+    /// Writes home all data that is only in the area. The write buffer takes no more data.
     pub fn drain(self, progress: Progress<'_>) -> Result<(), AdministerError> {
         self.command(&VolumeCommand::Engine(Command::Drain))?;
         self.wait_drained(false, progress)?;
         self.close()
     }
 
-    /// Changes where writes go, and waits until they do.
-    ///
-    /// # Errors
-    /// Where the volume cannot absorb writes, or the change makes no progress.
+    /// Changes the mode, and waits until it is in force.
     pub fn set_mode(self, mode: Mode, progress: Progress<'_>) -> Result<(), AdministerError> {
         self.command(&VolumeCommand::Engine(Command::SetMode(mode)))?;
         if mode == Mode::WriteThrough {
@@ -195,9 +173,6 @@ impl Administered {
     }
 
     /// Drains the volume, then ends its server, if there is one, with the area saved.
-    ///
-    /// # Errors
-    /// As [`Self::drain`]; where the server does not end.
     pub fn detach(self, progress: Progress<'_>) -> Result<(), AdministerError> {
         self.command(&VolumeCommand::Engine(Command::Drain))?;
         self.wait_drained(false, progress)?;
@@ -218,11 +193,8 @@ impl Administered {
         Ok(())
     }
 
-    /// Replicates the pages of `homes` in free space close to `near`, and waits until the replicas stand. Returns the pages
-    /// placed, and the bytes of all replicas that stand then.
-    ///
-    /// # Errors
-    /// Where the volume has no replicas, an extent lies past its end, or nothing is written.
+    /// Replicates the pages of `homes` in free space close to `near`, and waits until the replicas
+    /// are written. Returns the pages placed, and the bytes of all replicas.
     pub fn replicate(
         &self,
         near: Extent,
@@ -257,13 +229,13 @@ impl Administered {
                 let _: Value = ask::command(address, command)?;
             }
             (Reached::Here(server), VolumeCommand::Engine(command)) => server.command(*command)?,
-            // Learning, replicas and an end of its own belong to a server.
+            // Only a server learns, replicates and ends.
             (Reached::Here(_), _) => return Err(AdministerError::NotServed(self.backing.clone())),
         }
         Ok(())
     }
 
-    /// Waits until everything is at home; where `replicas`, these may stay.
+    /// Waits until everything is at home; with `replicas`, these may stay.
     fn wait_drained(&self, replicas: bool, progress: Progress<'_>) -> Result<(), AdministerError> {
         let (mut least, mut since) = (u64::MAX, Instant::now());
         loop {
@@ -284,7 +256,7 @@ impl Administered {
         }
     }
 
-    /// Waits until the replicas asked for are written; bytes of all replicas that stand then.
+    /// Waits until the requested replicas are written. Returns the bytes of all replicas.
     fn wait_replicated(&self, progress: Progress<'_>) -> Result<Bytes, AdministerError> {
         let (mut last, mut since) = (0, Instant::now());
         loop {
@@ -303,7 +275,7 @@ impl Administered {
         }
     }
 
-    /// Saves a volume that was opened here.
+    /// Saves a volume opened by this process.
     fn close(self) -> Result<(), AdministerError> {
         if let Reached::Here(server) = self.reached {
             server.stop()?;
@@ -312,7 +284,7 @@ impl Administered {
     }
 }
 
-/// A volume that nobody serves, opened to be changed.
+/// Opens a volume without a server for a change.
 fn open_here(
     backing: &Path,
     area: Option<&Path>,
@@ -329,10 +301,7 @@ fn open_here(
     Ok(server)
 }
 
-/// Refuses a volume that a server has.
-///
-/// # Errors
-/// Where one has it.
+/// Refuses a volume with a server.
 pub fn ensure_unserved(backing: &Path) -> Result<(), AdministerError> {
     match server_of(backing)? {
         Some(_) => Err(AdministerError::Served(backing.to_owned())),
@@ -340,10 +309,7 @@ pub fn ensure_unserved(backing: &Path) -> Result<(), AdministerError> {
     }
 }
 
-/// Opens the area of a volume that nobody serves, to look into it, or to mend it where `write`.
-///
-/// # Errors
-/// Where a server has the volume, or there is no area.
+/// Opens the area of a volume without a server; `write` for repairs.
 pub fn open_unserved(
     backing: &Path,
     area: Option<&Path>,
@@ -353,10 +319,7 @@ pub fn open_unserved(
     Ok(area::open(backing, area, write)?)
 }
 
-/// How a volume stands: from its server, or from its area, which is only read.
-///
-/// # Errors
-/// Where the server does not answer, or the area cannot be read.
+/// The state of a volume: from its server, or read from its area.
 pub fn state_of(backing: &Path, area: Option<&Path>) -> Result<VolumeState, AdministerError> {
     match server_of(backing)? {
         Some(server) => Ok(ask(&server, None, "/state")?),

@@ -1,10 +1,12 @@
-//! One question to the live page's server or to a control socket, and its answer: just enough HTTP for that.
+//! One question to the live page's server or a control socket, and its answer, over minimal HTTP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use serde::de::DeserializeOwned;
 
 use super::VolumeCommand;
@@ -47,7 +49,7 @@ pub enum AskError {
     Answer {
         /// The address asked.
         address: Address,
-        /// What was found, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
     /// The token cannot be sent.
@@ -55,10 +57,7 @@ pub enum AskError {
     Token,
 }
 
-/// What stands at `path`, from JSON.
-///
-/// # Errors
-/// Where nobody answers, or with something else.
+/// The JSON value at `path`.
 pub fn ask<T: DeserializeOwned>(
     address: &Address,
     token: Option<&str>,
@@ -92,18 +91,11 @@ fn request<T: DeserializeOwned>(
         None => String::new(),
     };
     let unreachable = |source| AskError::Unreachable { address: address.clone(), source };
-    let answer = match address {
-        Address::Tcp(host) => {
-            let stream = connect(host).map_err(unreachable)?;
-            timed(&stream, TcpStream::set_read_timeout, TcpStream::set_write_timeout)
-                .and_then(|()| exchange(stream, host, &secret, target, sent))
-        }
-        Address::Unix(socket) => {
-            let stream = UnixStream::connect(socket).map_err(unreachable)?;
-            timed(&stream, UnixStream::set_read_timeout, UnixStream::set_write_timeout)
-                .and_then(|()| exchange(stream, "localhost", &secret, target, sent))
-        }
+    let (stream, host) = match address {
+        Address::Tcp(host) => (connect(host).map(OwnedFd::from), host.as_str()),
+        Address::Unix(socket) => (UnixStream::connect(socket).map(OwnedFd::from), "localhost"),
     };
+    let answer = exchange(stream.map_err(unreachable)?, host, &secret, target, sent);
     let answer = answer.map_err(|source| AskError::Silent { address: address.clone(), source })?;
     let strange = |why: String| AskError::Answer { address: address.clone(), why };
     let body = body(&answer).map_err(|e| match e {
@@ -112,13 +104,6 @@ fn request<T: DeserializeOwned>(
     })?;
     serde_json::from_slice(body)
         .map_err(|e| strange(format!("{}: not what this version of seekless shows: {e}", target.1)))
-}
-
-type SetTimeout<S> = fn(&S, Option<Duration>) -> io::Result<()>;
-
-fn timed<S>(stream: &S, read: SetTimeout<S>, write: SetTimeout<S>) -> io::Result<()> {
-    read(stream, Some(PATIENCE))?;
-    write(stream, Some(PATIENCE))
 }
 
 fn connect(host: &str) -> io::Result<TcpStream> {
@@ -133,12 +118,17 @@ fn connect(host: &str) -> io::Result<TcpStream> {
 }
 
 fn exchange(
-    mut stream: impl Read + Write,
+    stream: OwnedFd,
     host: &str,
     secret: &str,
     (method, path): (&str, &str),
     body: &[u8],
 ) -> io::Result<Vec<u8>> {
+    for kind in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(&stream, kind, Some(PATIENCE))?;
+    }
+    // Reads and writes are the same for both kinds of socket.
+    let mut stream = UnixStream::from(stream);
     let length = body.len();
     let mut request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{secret}Content-Length: {length}\r\nConnection: close\r\n\r\n"
@@ -151,12 +141,12 @@ fn exchange(
     Ok(answer)
 }
 
-/// An answer that is not a good one.
+/// A bad answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Bad {
-    /// By the server's decision.
+    /// The server refuses.
     Refused(String),
-    /// By its form.
+    /// The form is wrong.
     Strange(String),
 }
 

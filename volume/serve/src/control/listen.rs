@@ -21,11 +21,9 @@ pub enum MainThread {
     Stop,
 }
 
-/// Starts to take commands for `server`, at the socket of its backing. `learns`: whether it has a learner. `tell` hands a
-/// command to the thread that owns the server, and is false once that thread has ended.
-///
-/// # Errors
-/// Where the socket cannot be made.
+/// Starts to take commands for `server`, at the socket of its backing. `learns`: the server has a
+/// learner. `tell` gives a command to the thread that owns the server; false once that thread has
+/// ended.
 pub fn start(
     backing: &Path,
     server: &ServerHandle,
@@ -49,7 +47,7 @@ pub fn start(
 struct Steered {
     volume: Injector,
     backing: PathBuf,
-    /// Of the volume, and of its area.
+    /// Sizes of the volume and of its area.
     sizes: (Bytes, Bytes),
     learns: bool,
     /// Its area outlasts the server.

@@ -1,19 +1,19 @@
-//! Replicas that an administrator asks for (FS2-static): which pages of which extents get one, and where the blocks of a
-//! file lie on a volume.
+//! Replicas on request (FS2-static): the pages that get one, and the places of a file's blocks on a
+//! volume.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, SECTOR_BYTES};
 use seekless_host::HostError;
 use seekless_learn::side_by_side;
 use serde::{Deserialize, Serialize};
 
+use crate::capture::BlockDevice;
 use crate::{Injector, extents};
 
-/// The answer to [`super::VolumeCommand::Replicate`].
+/// The answer to a command to replicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// Sectors of the whole pages asked for.
@@ -22,7 +22,8 @@ pub struct Placed {
     pub placed_sectors: u64,
 }
 
-/// Has every page of `homes` without a replica laid side by side in free space, close to `near`. The error is for people.
+/// Places replicas of every page of `homes` without one side by side in free space, close to
+/// `near`.
 pub(super) fn replicate(
     volume: &Injector,
     near: Extent,
@@ -32,7 +33,7 @@ pub(super) fn replicate(
     let room = room.ok_or("its area was not made for replicas")?;
     if room.state.suspended {
         return Err(
-            "less than 10% of the volume is discarded and spare: replication stops until 15% are"
+            "less than 10% of the volume is discarded and spare: replication waits for 15%"
                 .to_owned(),
         );
     }
@@ -58,11 +59,8 @@ pub(super) fn replicate(
     Ok(Placed { asked_sectors: asked, placed_sectors: placed })
 }
 
-/// Where the blocks of a file lie on a volume of `volume` bytes: the file system must stand on the volume's device or on a
-/// partition of it.
-///
-/// # Errors
-/// Where the file is no regular file, stands elsewhere, or the kernel does not tell.
+/// The extents of a file on a volume of `volume` bytes. The file system must be on the volume's
+/// device or on a partition of it.
 pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     let refused = |why: String| HostError::Refused { path: path.to_owned(), why };
@@ -84,27 +82,13 @@ pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostErro
         .collect())
 }
 
-/// The sector of the volume at which this device of the kernel begins. The error is for people.
+/// The sector of the volume at which this device of the kernel begins.
 fn partition_start(device: u64, volume: u64) -> Result<u64, String> {
-    let number = (rustix::fs::major(device), rustix::fs::minor(device));
-    let dir = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
-    let dir = dir
-        .canonicalize()
+    let device = BlockDevice::of_number(device)
         .map_err(|_| "its file system does not stand on one block device".to_owned())?;
-    let read = |path: PathBuf| -> Result<u64, String> {
-        let text: io::Result<String> = std::fs::read_to_string(&path);
-        let text = text.map_err(|e| format!("{}: cannot read it: {e}", path.display()))?;
-        text.trim().parse().map_err(|e| format!("{}: '{}': {e}", path.display(), text.trim()))
-    };
-    let (disk, from) = if dir.join("partition").exists() {
-        (dir.parent().unwrap_or(&dir).to_owned(), read(dir.join("start"))?)
-    } else {
-        (dir, 0)
-    };
-    let found = read(disk.join("size"))?.saturating_mul(SECTOR_BYTES);
+    let (name, found) = (&device.disk_name, device.disk_sectors.saturating_mul(SECTOR_BYTES));
     if found == volume {
-        return Ok(from);
+        return Ok(device.partition.map_or(0, |p| p.start.0));
     }
-    let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Err(format!("its device, {name}, has {}, and the volume has {}", Bytes(found), Bytes(volume)))
 }

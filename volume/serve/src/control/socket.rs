@@ -1,4 +1,4 @@
-//! Where the server of a backing takes commands.
+//! The control socket of a backing's server.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -10,11 +10,9 @@ use seekless_host::HostError;
 
 use crate::{Address, ServeError};
 
-/// The unix socket of the server of `backing`, in a directory of this user alone. The server may not run.
-///
-/// # Errors
-/// Where the backing cannot be found.
-pub fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
+/// The unix socket of the server of `backing`, in a directory of this user alone. The server may
+/// not run.
+pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     let uid = rustix::process::getuid();
     let dir = if uid.is_root() {
         PathBuf::from("/run/seekless")
@@ -25,7 +23,8 @@ pub fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
         }
     };
     let path = backing.canonicalize().map_err(fail(backing, "open it"))?;
-    // The sum of the path tells backings apart; its last name is for people. The path of a socket is short.
+    // The hash of the path distinguishes backings; the file name is for people. A socket path is
+    // short.
     let name: String =
         path.file_name().unwrap_or_default().to_string_lossy().chars().take(30).collect();
     let name: String =
@@ -43,7 +42,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
         .fold(0xCBF2_9CE4_8422_2325, |sum, b| (sum ^ u64::from(*b)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// Makes the directory of control sockets if it is absent. Nobody but this user may reach into it.
+/// Makes the directory of control sockets if it is absent. Only this user may have access.
 pub(super) fn make_directory(socket: &Path) -> Result<(), ServeError> {
     let Some(dir) = socket.parent() else { return Ok(()) };
     match DirBuilder::new().mode(0o700).create(dir) {

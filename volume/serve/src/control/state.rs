@@ -8,38 +8,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::ServerStats;
 
-/// How a volume stands: schema `seekless.volume/1`.
+/// State of a volume: schema `seekless.volume/1`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VolumeState {
     /// `seekless.volume/1`.
     pub schema: String,
     /// The file or block device.
     pub backing: String,
-    /// Whether a server has it.
+    /// True if a server has it.
     pub served: bool,
-    /// Whether its area outlasts a server.
+    /// True if its area outlasts a server.
     pub lasting: bool,
-    /// Of the volume.
+    /// Size of the volume.
     pub size_bytes: u64,
-    /// Of its area.
+    /// Size of its area.
     pub area_bytes: u64,
     /// `writethrough` or `writeback`.
     pub mode: String,
-    /// Only in the area.
+    /// Newest data that is only in the area.
     pub dirty_bytes: u64,
-    /// Copies yet to be compared with home.
+    /// Copies not yet compared with home.
     pub in_doubt_bytes: u64,
-    /// Copies that may be used, what is dirty included.
+    /// Usable copies, with dirty ones.
     pub copied_bytes: u64,
-    /// Everything is at home, nothing more goes into the write buffer, and no guard is up.
+    /// Everything is at home, the write buffer takes nothing, and no guard is up.
     pub drained: bool,
-    /// The bare disk cannot be mounted: its two ends stand in the area.
+    /// The bare disk cannot be mounted: its two ends are in the area.
     pub guarded: bool,
-    /// Of the move under way: done, and all.
+    /// Progress of the current move: done and total.
     pub moving_bytes: Option<(u64, u64)>,
-    /// Copied to their places, since the server's start.
+    /// Copied to their places since the server's start.
     pub moved_bytes: u64,
-    /// Replicas in discarded pages, where the area is made for them.
+    /// Replicas in discarded pages, if the area is made for them.
     #[serde(default)]
     pub replicas: Option<ReplicaState>,
     /// Since the server's start.
@@ -48,31 +48,33 @@ pub struct VolumeState {
     pub nbd_clients: u64,
     /// Pages of the area that did not match their checksums, since the server's start.
     pub damaged_pages: u64,
-    /// Why the server does not go on with what it was asked, where it does not.
+    /// Reason why the server makes no progress.
     pub trouble: Option<String>,
-    /// The last I/O that failed, since the server's start.
+    /// The last failed I/O since the server's start.
     pub last_failure: Option<String>,
 }
 
-/// How replicas in discarded pages (FS2) stand. Of the volume, `spare` is what is free of data and of replicas: below 10% of its
-/// pages replication stops and replicas give way, below 5% in haste; at 15% it goes on.
+/// State of the replicas in discarded pages (FS2). `spare` is free of data and of replicas. Below
+/// 10% of the volume replication stops and replicas give way; below 5% they give way faster; at 15%
+/// replication continues.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ReplicaState {
-    /// Replicas at most.
+    /// Limit for replicas.
     pub room_bytes: u64,
     /// Pages of the volume.
     pub home_bytes: u64,
-    /// Of them, discarded and not written since.
+    /// Discarded and not written since.
     pub free_bytes: u64,
-    /// Free, and no replica stands there.
+    /// Free, without a replica.
     pub spare_bytes: u64,
-    /// Free, and bytes of replicas may stand there.
+    /// Free, with possible bytes of replicas.
     pub stained_bytes: u64,
-    /// Asked for and not begun.
+    /// Requested and not begun.
     pub waiting_bytes: u64,
-    /// Too little is spare: nothing is replicated.
+    /// Too little spare space: replication has stopped.
     pub suspended: bool,
-    /// Since the server's start: asked for and impossible, as the place was not free or the home had a replica.
+    /// Since the server's start, requested but impossible: the place was not free, or the home had
+    /// a replica.
     pub refused_bytes: u64,
     /// Given up for clients.
     pub yielded_bytes: u64,
@@ -99,10 +101,9 @@ impl ReplicaState {
 }
 
 /// The schema of [`VolumeState`].
-pub const VOLUME_SCHEMA: &str = "seekless.volume/1";
+pub(super) const VOLUME_SCHEMA: &str = "seekless.volume/1";
 
 /// The mode on command lines and in JSON.
-#[must_use]
 pub const fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::WriteThrough => "writethrough",
@@ -111,9 +112,6 @@ pub const fn mode_name(mode: Mode) -> &'static str {
 }
 
 /// The mode of this name.
-///
-/// # Errors
-/// Where there is none; the text says which there are.
 pub fn mode_of(text: &str) -> Result<Mode, String> {
     match text {
         "writethrough" => Ok(Mode::WriteThrough),
@@ -123,7 +121,7 @@ pub fn mode_of(text: &str) -> Result<Mode, String> {
 }
 
 impl VolumeState {
-    /// Why a volume makes no progress, to go behind the words that say so; empty where nothing is known.
+    /// Reasons for missing progress, for the end of a message; empty if unknown.
     pub(super) fn why(&self) -> String {
         let mut why = String::new();
         if let Some(trouble) = &self.trouble {
@@ -141,8 +139,7 @@ impl VolumeState {
         why
     }
 
-    /// Of a server that runs.
-    #[must_use]
+    /// State of a running server.
     pub fn of(backing: &Path, (size, area): (Bytes, Bytes), stats: &ServerStats) -> Self {
         let a = &stats.area;
         let failure = a.failure.map(|f| {

@@ -1,16 +1,15 @@
-//! Three calls of Linux that no safe wrapper has: where a file lies (FIEMAP), exchanging blocks of two files
-//! (EXT4_IOC_MOVE_EXT), and whether anybody has a file open for writing (F_SETLEASE). Nothing else is here, and what is
-//! here decides nothing.
+//! Linux calls without a safe wrapper: places of a file (FIEMAP), and exchange of blocks between
+//! two files (EXT4_IOC_MOVE_EXT).
 //!
-//! Layouts and numbers are those of the kernel's `linux/fiemap.h`, `fs/ext4/ext4.h` and `asm-generic/fcntl.h`. Each
-//! structure is plain integers of fixed size, so any bytes the kernel writes are valid values of it.
+//! Layouts and numbers are those of the kernel's `linux/fiemap.h` and `fs/ext4/ext4.h`. Each
+//! structure has only integers of fixed size, so any bytes from the kernel are valid values.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use rustix::ioctl::{Updater, ioctl, opcode};
 
-/// Extents asked for at a time.
+/// Extents per call.
 pub(super) const BATCH: usize = 256;
 
 /// `struct fiemap_extent`.
@@ -25,7 +24,7 @@ pub(super) struct RawExtent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap` with room behind it.
+/// `struct fiemap` with room for extents.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawMap {
@@ -70,15 +69,15 @@ impl RawMove {
     }
 }
 
-/// The head of `struct fiemap`: what the number of the call is made from.
+/// Length of `struct fiemap` without extents, for the number of the call.
 const HEAD: usize = size_of::<RawMap>() - size_of::<[RawExtent; BATCH]>();
 const _: () = assert!(HEAD == 32 && size_of::<RawExtent>() == 56 && size_of::<RawMove>() == 40);
 
 /// FS_IOC_FIEMAP: `_IOWR('f', 11, struct fiemap)`.
 pub(super) fn fiemap(file: impl AsFd, map: &mut RawMap) -> io::Result<()> {
     const CALL: rustix::ioctl::Opcode = opcode::read_write::<[u8; HEAD]>(b'f', 11);
-    // SAFETY: the call reads and writes `struct fiemap` and at most `count` extents behind it; `RawMap` is laid out so, has
-    // BATCH of them, and says so in `count`, which is brought down to it here.
+    // SAFETY: the call reads and writes `struct fiemap` and at most `count` extents behind it.
+    // `RawMap` has this layout and BATCH extents; `count` is limited to BATCH here.
     map.count = map.count.min(BATCH as u32);
     unsafe { ioctl(file, Updater::<CALL, RawMap>::new(map)) }?;
     Ok(())
@@ -87,8 +86,8 @@ pub(super) fn fiemap(file: impl AsFd, map: &mut RawMap) -> io::Result<()> {
 /// EXT4_IOC_MOVE_EXT: `_IOWR('f', 15, struct move_extent)`.
 pub(super) fn move_extent(file: impl AsFd, exchange: &mut RawMove) -> io::Result<()> {
     const CALL: rustix::ioctl::Opcode = opcode::read_write::<RawMove>(b'f', 15);
-    // SAFETY: the call reads and writes `struct move_extent` alone, which `RawMove` is; the donor's number is looked up by the
-    // kernel, which refuses one that is not open.
+    // SAFETY: the call reads and writes only `struct move_extent`, which `RawMove` is. The kernel
+    // checks the donor's descriptor number.
     unsafe { ioctl(file, Updater::<CALL, RawMove>::new(exchange)) }?;
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! A volume as bytes: reads and changes of any byte range, made of requests of whole sectors. The parts of
-//! sectors at the ends of a change are read, mended and written back, with every other change of those
-//! sectors by this front end kept out meanwhile. Nothing here waits: every call ends in a callback.
+//! A volume as bytes: reads and changes of any byte range, as requests of whole sectors. A partial
+//! sector at the end of a change is read, changed and written back; meanwhile no other change of
+//! this front end may touch the sector. Nothing waits: every call ends in a callback.
 //!
-//! It refuses to know who asks. Clients of other front ends that write the very sector that is being mended
-//! may be undone: two writers of one sector must agree among themselves, as on any disk.
+//! Writes of other front ends to that sector may be lost: two writers of one sector must
+//! coordinate, as on any disk.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,10 +16,9 @@ use super::gate::{Gate, Span, Ticket};
 use crate::handle::Injector;
 use crate::server::Job;
 
-/// What is called when a request has ended. It must not wait.
+/// Called at the end of a request. It must not wait.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Errno>) + Send>;
 
-/// See the module.
 #[derive(Clone)]
 pub(crate) struct ByteDisk(Arc<Shared>);
 
@@ -33,10 +32,10 @@ struct Shared {
 struct Change {
     /// The first byte.
     at: u64,
-    /// What is written there; `None` writes zeroes.
+    /// The new bytes; `None` writes zeroes.
     data: Option<Vec<u8>>,
     flags: Flags,
-    /// Ranges still to be changed.
+    /// Remaining ranges.
     pieces: VecDeque<Range<u64>>,
     done: Done<()>,
 }
@@ -71,7 +70,7 @@ impl ByteDisk {
         self.submit(Op::Read, extent, Flags::NONE, vec![0; extent.bytes().0 as usize], reply);
     }
 
-    /// Writes as much of `data` as there is room for, and tells how much that is: nothing past the end is
+    /// Writes as much of `data` as fits, and returns that length; a write past the end is
     /// [`Errno::NoSpc`].
     pub(crate) fn write(&self, at: u64, data: &[u8], fua: bool, done: Done<u64>) {
         let range = self.within(at, data.len() as u64);
@@ -84,7 +83,7 @@ impl ByteDisk {
         self.change(range, Some(data.to_vec()), flags, done);
     }
 
-    /// Writes zeroes up to the end of the disk at most.
+    /// Writes zeroes, at most up to the end of the disk.
     pub(crate) fn zero(&self, at: u64, len: u64, flags: Flags, done: Done<()>) {
         let range = self.within(at, len);
         if range.is_empty() { done(Ok(())) } else { self.change(range, None, flags, done) }
@@ -147,7 +146,7 @@ impl ByteDisk {
 
     /// Writes one piece, and goes on with the next.
     fn put(&self, op: Op, extent: Extent, data: Vec<u8>, ticket: Ticket, change: Change) {
-        // How zeroes are written is no matter of those that are written as data.
+        // Flags for zeroing do not apply to zeroes written as data.
         let flags =
             if op == Op::Write && change.data.is_none() { Flags::NONE } else { change.flags };
         let disk = self.clone();
@@ -165,7 +164,7 @@ impl ByteDisk {
     }
 
     fn gate<R>(&self, act: impl FnOnce(&mut Gate<Change>) -> R) -> R {
-        // Held for a look at a short list, by the front end's thread and the volume's.
+        // Held only for a look at a short list, by the front end's thread and the volume's thread.
         act(&mut self.0.gate.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -177,7 +176,8 @@ impl ByteDisk {
         data: Vec<u8>,
         reply: impl FnOnce(Result<Vec<u8>, Errno>) + Send + 'static,
     ) {
-        // A server that has stopped drops the reply uncalled: the front end answers with an error of its own.
+        // A stopped server drops the reply without a call: the front end answers with an error of
+        // its own.
         let _ = self.0.injector.submit(Job { op, extent, flags, data, reply: Box::new(reply) });
     }
 }
@@ -191,7 +191,7 @@ const fn is_whole(range: &Range<u64>) -> bool {
     range.start.is_multiple_of(SECTOR_BYTES) && range.end.is_multiple_of(SECTOR_BYTES)
 }
 
-/// A range cut into whole sectors and the parts of sectors at its ends.
+/// Divides a range into whole sectors and partial sectors at its ends.
 fn pieces(range: &Range<u64>) -> VecDeque<Range<u64>> {
     let head = range.start.next_multiple_of(SECTOR_BYTES).min(range.end);
     let tail = (range.end / SECTOR_BYTES * SECTOR_BYTES).max(head);

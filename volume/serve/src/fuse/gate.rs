@@ -1,14 +1,14 @@
-//! Who may change which sectors when. A change of part of a sector reads the sector and writes it back
-//! whole: nothing else may change that sector meanwhile, or it would be undone. Changes of whole sectors do
-//! not mind each other: the engine orders them. It refuses to know what a change is.
+//! Orders changes of sectors. A change of part of a sector reads the sector and writes it back
+//! whole: no other change may touch the sector meanwhile, or it would be lost. Changes of whole
+//! sectors do not conflict here: the engine orders them.
 
 use seekless_block::Extent;
 
-/// What a change touches.
+/// The sectors of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) extent: Extent,
-    /// Nothing else may change these sectors meanwhile.
+    /// No other change may touch these sectors.
     pub(crate) alone: bool,
 }
 
@@ -18,11 +18,11 @@ impl Span {
     }
 }
 
-/// A change that was let in.
+/// Proof of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// See the module. Changes that conflict are let in one after the other, in the order they came.
+/// Conflicting changes enter one after the other, in their order of arrival.
 #[derive(Debug)]
 pub(crate) struct Gate<T> {
     inside: Vec<(Ticket, Span)>,
@@ -35,7 +35,7 @@ impl<T> Gate<T> {
         Self { inside: Vec::new(), waiting: Vec::new(), next: 0 }
     }
 
-    /// Lets a change in, or keeps it until [`Self::leave`] lets it in.
+    /// Admits a change, or keeps it until [`Self::leave`] admits it.
     pub(crate) fn enter(&mut self, span: Span, item: T) -> Option<(Ticket, T)> {
         if self.inside.iter().any(|(_, s)| s.conflicts(&span))
             || self.waiting.iter().any(|(s, _)| s.conflicts(&span))
@@ -49,7 +49,7 @@ impl<T> Gate<T> {
         Some((ticket, item))
     }
 
-    /// A change has ended: those that waited for it and may go now.
+    /// Ends a change. Returns the waiting changes that may go now.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Vec<(Ticket, T)> {
         self.inside.retain(|(t, _)| *t != ticket);
         let waiting = std::mem::take(&mut self.waiting);
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the definition: of two changes that conflict, the later one goes in only after the
-        /// earlier one has left; of those that conflict with nobody before them, none waits.
+        /// Against the definition: of two conflicting changes, the later enters only after the
+        /// earlier has left. A change without an earlier conflict does not wait.
         #[test]
         fn conflicting_changes_go_one_by_one_in_order_and_nobody_waits_for_nothing(
             spans in prop::collection::vec((0u64..12, 1u64..4, any::<bool>()), 1..40),

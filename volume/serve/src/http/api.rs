@@ -1,4 +1,4 @@
-//! What is where: the page, the JSON API with its schema, and the metrics. It only reads.
+//! Paths of the server: the page, the JSON API with its schema, and the metrics.
 
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ fn json(value: &impl Serialize) -> Answer {
     }
 }
 
-/// One file that needs nothing but this server. Only what carries this answer's nonce runs in it.
+/// One file without external parts. Only scripts and styles with this answer's nonce run in it.
 fn page() -> Answer {
     let mut random = [0; 16];
     if rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).is_err() {
@@ -65,7 +65,7 @@ mod tests {
         Board::of(status)
     }
 
-    /// The least of a validator: what the schema uses, and nothing it does not.
+    /// A minimal validator: only the features that the schema uses.
     fn check(schema: &Value, root: &Value, value: &Value, at: &str) {
         if let Some(name) = schema.get("$ref") {
             let path = name.as_str().unwrap().trim_start_matches('#');

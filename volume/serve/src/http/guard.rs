@@ -1,5 +1,5 @@
-//! Who may ask: requests must name this server the way it is reached, so that a foreign page cannot reach it
-//! through a name of its own (DNS rebinding), and carry the token where there is one.
+//! Access control: a request must name this server by its address, so that a foreign page cannot
+//! reach it through another name (DNS rebinding), and must have the token if there is one.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use crate::error::ServeError;
 const TOKEN_MIN: usize = 16;
 
 pub(super) struct Guard {
-    /// The host part of the address as it was given; none on a unix socket.
+    /// The host part of the configured address; none on a unix socket.
     name: Option<String>,
     token: Option<String>,
 }
@@ -52,8 +52,8 @@ impl Guard {
             .with("WWW-Authenticate: Basic realm=\"seekless\", charset=\"UTF-8\""))
     }
 
-    /// A name that only its owner can point here: an address, `localhost`, or the name listened on. On a unix
-    /// socket no browser comes, and any name will do.
+    /// Accepts a name that only its owner can direct here: an address, `localhost`, or the
+    /// configured name. A unix socket accepts any name, because no browser uses it.
     fn knows(&self, host: &str) -> bool {
         let Some(own) = &self.name else { return true };
         host.eq_ignore_ascii_case("localhost")
@@ -62,7 +62,7 @@ impl Guard {
     }
 }
 
-/// Without the port.
+/// The host without the port.
 fn host_of(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !host.is_empty() => host,
@@ -70,7 +70,7 @@ fn host_of(authority: &str) -> &str {
     }
 }
 
-/// The token of `Bearer TOKEN` or of `Basic base64(user:TOKEN)`; empty where it is neither.
+/// The token of `Bearer TOKEN` or of `Basic base64(user:TOKEN)`; empty for anything else.
 fn password(value: &[u8]) -> Vec<u8> {
     let Some((scheme, rest)) = std::str::from_utf8(value).ok().and_then(|v| v.split_once(' '))
     else {

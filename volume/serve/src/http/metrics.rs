@@ -1,16 +1,16 @@
-//! The status as OpenMetrics 1.0 text (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), which
-//! Prometheus and its kin collect.
+//! The status as OpenMetrics 1.0 text (<https://prometheus.io/docs/specs/om/open_metrics_spec/>),
+//! for Prometheus and similar collectors.
 
 use std::fmt::Write as _;
 
-use crate::status::{Busy, Status};
+use crate::status::{Busy, BusyStatus, Status};
 
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 struct Text(String);
 
 impl Text {
-    /// A family and its samples: labels and values. Where there is no sample there is no family.
+    /// A family with its samples (labels and values). Without samples there is no family.
     fn family(&mut self, kind: &str, name: &str, unit: &str, help: &str, samples: &[(&str, f64)]) {
         if samples.is_empty() {
             return;
@@ -40,6 +40,10 @@ impl Text {
     }
 }
 
+fn flag(on: bool) -> f64 {
+    f64::from(u8::from(on))
+}
+
 pub(super) fn text(s: &Status) -> String {
     let mut t = Text(String::with_capacity(4096));
     let version = format!("{{version=\"{}\"}}", s.version);
@@ -47,10 +51,10 @@ pub(super) fn text(s: &Status) -> String {
     t.gauge("seekless_uptime_seconds", "seconds", "Time since the start.", s.uptime_s);
     t.gauge("seekless_volume_bytes", "bytes", "Size of the volume.", s.volume.size_bytes as f64);
     t.gauge("seekless_nbd_clients", "", "NBD clients connected.", s.volume.nbd_clients as f64);
-    let trouble = f64::from(u8::from(s.volume.trouble.is_some()));
-    t.gauge("seekless_trouble", "", "1 where it does not go on with what it was asked.", trouble);
-    t.counter("seekless_requests", "", "Requests of clients.", s.requests.total);
+    let help = "1 if the server cannot make progress.";
+    t.gauge("seekless_trouble", "", help, flag(s.volume.trouble.is_some()));
     let r = &s.requests;
+    t.counter("seekless_requests", "", "Requests of clients.", r.total);
     t.family(
         "counter",
         "seekless_reads",
@@ -62,110 +66,72 @@ pub(super) fn text(s: &Status) -> String {
             ("{from=\"home\"}", r.home_reads as f64),
         ],
     );
-    let c = &s.copies;
+    copies(&mut t, s);
+    let l = &s.learning;
+    let help = "Requests that the learner missed.";
+    t.counter("seekless_unlearned_requests", "requests", help, l.missed_requests);
+    let help = "1 while requests are told apart by process, from the kernel's block trace.";
+    t.gauge("seekless_streams_observed", "", help, flag(l.streams == "observed"));
+    let help = "Lost events of the kernel's block trace.";
+    t.counter("seekless_lost_events", "", help, l.lost_events);
+    let help = "Requests and I/Os that the watcher missed; busy times leave them out.";
+    t.counter("seekless_unwatched", "", help, l.unwatched);
+    if let Some(b) = &s.busy {
+        busy(&mut t, b);
+    }
+    t.0 + "# EOF\n"
+}
+
+/// Copies, the plan, and moving data.
+fn copies(t: &mut Text, s: &Status) {
+    let (c, p) = (&s.copies, &s.plan);
     t.gauge("seekless_area_bytes", "bytes", "Size of the optimized area.", c.area_bytes as f64);
-    t.gauge("seekless_copies_bytes", "bytes", "Copies that may be used.", c.usable_bytes as f64);
+    t.gauge("seekless_copies_bytes", "bytes", "Usable copies.", c.usable_bytes as f64);
     t.counter("seekless_moved_bytes", "bytes", "Written into the optimized area.", c.moved_bytes);
-    t.counter(
-        "seekless_overtaken_bytes",
-        "bytes",
-        "Copies dropped because their home was written while they were made.",
-        c.overtaken_bytes,
-    );
-    let p = &s.plan;
+    let help = "Copies dropped because their home was written while they were made.";
+    t.counter("seekless_overtaken_bytes", "bytes", help, c.overtaken_bytes);
     t.counter("seekless_plans", "", "Plans made.", p.made);
     t.counter("seekless_plans_refused", "", "Plans refused because they did not fit.", p.refused);
     t.gauge("seekless_plan_bytes", "bytes", "Size of the latest plan.", p.plan_bytes as f64);
-    t.gauge(
-        "seekless_moving",
-        "",
-        "1 while copies are on their way.",
-        f64::from(u8::from(p.moving)),
-    );
-    t.gauge(
-        "seekless_move_bytes",
-        "bytes",
-        "To be copied in this move, or in the last.",
-        p.total_bytes as f64,
-    );
-    t.gauge(
-        "seekless_move_done_bytes",
-        "bytes",
-        "Of these, copied or given up.",
-        p.done_bytes as f64,
-    );
+    t.gauge("seekless_moving", "", "1 while copies are being written.", flag(p.moving));
+    let help = "Bytes to copy in the current or last move.";
+    t.gauge("seekless_move_bytes", "bytes", help, p.total_bytes as f64);
+    let help = "Of these, copied or given up.";
+    t.gauge("seekless_move_done_bytes", "bytes", help, p.done_bytes as f64);
     let limit: Vec<_> = s.budget.limit_bytes_per_s.iter().map(|l| ("", *l as f64)).collect();
     t.family(
         "gauge",
         "seekless_move_limit_bytes_per_second",
         "bytes_per_second",
-        "What moving data may read and write a second.",
+        "Most bytes per second that moving data reads and writes.",
         &limit,
     );
-    t.counter(
-        "seekless_unlearned_requests",
-        "requests",
-        "Requests that the learner missed.",
-        s.learning.missed_requests,
-    );
-    t.gauge(
-        "seekless_streams_observed",
-        "",
-        "1 while requests are told apart by process, from the kernel's block trace.",
-        f64::from(u8::from(s.learning.streams == "observed")),
-    );
-    t.counter(
-        "seekless_lost_events",
-        "",
-        "Events of the kernel's block trace that were lost.",
-        s.learning.lost_events,
-    );
-    t.counter(
-        "seekless_unwatched",
-        "",
-        "Requests and I/Os that the watcher missed; busy times leave them out.",
-        s.learning.unwatched,
-    );
-    if let Some(b) = &s.busy {
-        let phases = |layout: &str, b: &Busy| {
-            [
-                ("seek", b.seek_s),
-                ("rotation", b.rotation_s),
-                ("transfer", b.transfer_s),
-                ("overhead", b.overhead_s),
-            ]
-            .map(|(p, v)| (format!("{{layout=\"{layout}\",phase=\"{p}\"}}"), v))
-        };
-        let mut busy = phases("now", &b.now).to_vec();
-        let mut energy = vec![("{layout=\"now\"}", b.now.energy_j)];
-        if let Some(v) = &b.vanilla {
-            busy.extend(phases("vanilla", v));
-            energy.push(("{layout=\"vanilla\"}", v.energy_j));
-        }
-        let busy: Vec<_> = busy.iter().map(|(l, v)| (l.as_str(), *v)).collect();
-        t.family(
-            "counter",
-            "seekless_disk_busy_seconds",
-            "seconds",
-            "Busy time of the emulated or modelled disk, with copies and as the vanilla system.",
-            &busy,
-        );
-        t.family(
-            "counter",
-            "seekless_disk_moving_seconds",
-            "seconds",
-            "Of the busy time with copies, moving data.",
-            &[("", b.moving_s)],
-        );
-        t.family(
-            "counter",
-            "seekless_disk_energy_joules",
-            "joules",
-            "Energy of the busy times, modelled; idling is not counted.",
-            &energy,
-        );
+}
+
+fn busy(t: &mut Text, b: &BusyStatus) {
+    let phases = |layout: &str, b: &Busy| {
+        [
+            ("seek", b.seek_s),
+            ("rotation", b.rotation_s),
+            ("transfer", b.transfer_s),
+            ("overhead", b.overhead_s),
+        ]
+        .map(|(p, v)| (format!("{{layout=\"{layout}\",phase=\"{p}\"}}"), v))
+    };
+    let mut busy = phases("now", &b.now).to_vec();
+    let mut energy = vec![("{layout=\"now\"}", b.now.energy_j)];
+    if let Some(v) = &b.vanilla {
+        busy.extend(phases("vanilla", v));
+        energy.push(("{layout=\"vanilla\"}", v.energy_j));
     }
-    t.0 + "# EOF\n"
+    let busy: Vec<_> = busy.iter().map(|(l, v)| (l.as_str(), *v)).collect();
+    let help = "Busy time of the emulated or modelled disk, with copies and as the vanilla system.";
+    t.family("counter", "seekless_disk_busy_seconds", "seconds", help, &busy);
+    let help = "Of the busy time with copies, moving data.";
+    let moving = [("", b.moving_s)];
+    t.family("counter", "seekless_disk_moving_seconds", "seconds", help, &moving);
+    let help = "Energy of the busy times, modelled; idling is not counted.";
+    t.family("counter", "seekless_disk_energy_joules", "joules", help, &energy);
 }
 
 #[cfg(test)]

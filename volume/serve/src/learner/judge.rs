@@ -1,5 +1,5 @@
-//! The judged policy on a served volume: a model of the disk tries each plan, and the volume does what the judged system
-//! in the simulator does. Days are UTC's; turns count from the start.
+//! The judged policy on a served volume: a model of the disk tries each plan, and the volume
+//! follows the judged system of the simulator. Days are UTC days; turns count from the start.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,19 +11,19 @@ use seekless_sim::{Clock, Judged, JudgedConfig, Replay, SimConfig, SimError};
 
 use super::{Say, span};
 
-/// Requests in flight at each of the judged systems, at most.
+/// Most requests in flight at each judged system.
 const DEPTH: u32 = 32;
-/// Time from one plan to the next, where nobody says otherwise.
+/// Default time from one plan to the next.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// What judges.
+/// Settings of the judge.
 #[derive(Clone, Debug, Default)]
 pub struct JudgeModel {
-    /// The disk whose model judges; `None` is the smallest of the catalogue that is large enough.
+    /// The modelled disk; `None`: the smallest of the catalogue that is large enough.
     pub disk: Option<DeviceSpec>,
     /// The drive's scheduler.
     pub scheduler: Scheduler,
-    /// When data may be moved; hours are UTC's.
+    /// When data may be moved; hours are UTC hours.
     pub budget: Budget,
 }
 
@@ -49,7 +49,7 @@ impl LiveJudge {
             Some(disk) => disk,
             None => catalogue::stand_in(size).map_err(|e| e.to_string())?,
         };
-        say(&format!("note: what is learned is judged by the model {}", disk.name()));
+        say(&format!("note: plans are judged by the model {}", disk.name()));
         let device = Device::new(&disk).map_err(|e| e.to_string())?;
         let sim = SimConfig {
             engine: *volume,
@@ -64,7 +64,7 @@ impl LiveJudge {
         Ok(Self { judged: Some(judged), every, budget: model.budget, say: Say::clone(say) })
     }
 
-    /// The time as the judge counts it, and since the epoch.
+    /// The judge's time, and the time since the epoch.
     fn clock(&self, now: SimTime) -> (Clock, Duration) {
         let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let turn = u128::from(now.0) / self.every.as_nanos().max(1);
@@ -73,10 +73,12 @@ impl LiveJudge {
         (Clock { now, day: whole(day), turn: whole(turn) }, utc)
     }
 
-    /// Judging ends where its model does; copies that stand go on standing.
+    /// A failed model ends judging; existing copies stay.
     fn check(&mut self, result: Result<(), SimError>) {
         if let Err(e) = result {
-            (self.say)(&format!("note: nothing more is learned: the judge's model stopped: {e}"));
+            (self.say)(&format!(
+                "note: learning has stopped, because the judge's model failed: {e}"
+            ));
             self.judged = None;
         }
     }
@@ -85,13 +87,13 @@ impl LiveJudge {
         let (clock, _) = self.clock(now);
         let Some(judged) = &mut self.judged else { return };
         if judged.capacity() < Sectors(request.extent.end().0) {
-            return; // the volume refused it, too
+            return; // the volume refused it too
         }
         let result = judged.offer(clock, request);
         self.check(result);
     }
 
-    /// Somebody asks for a plan: it is not judged before it is carried out.
+    /// Plans on request: the plan is executed without judging.
     pub(super) fn adopt(&mut self, now: SimTime) -> Vec<Act> {
         let Some(judged) = &mut self.judged else { return Vec::new() };
         let result = judged.adopt(now);
@@ -99,7 +101,7 @@ impl LiveJudge {
         self.take_acts()
     }
 
-    /// What the judge has decided, and decides now, if data may be moved after so long without a request.
+    /// Acts decided so far, and now, if data may be moved after this time without requests.
     pub(super) fn tick(&mut self, now: SimTime, quiet: Duration) -> Vec<Act> {
         let (clock, utc) = self.clock(now);
         let mut acts = self.take_acts();

@@ -1,4 +1,4 @@
-//! Where replicas may stand (FS2), asked of the volume's thread part by part, and only when a plan is made.
+//! Free space for replicas (FS2), asked of the volume's thread in parts, and only for a plan.
 
 use std::cell::OnceCell;
 
@@ -6,37 +6,38 @@ use seekless_block::{Extent, Lba};
 use seekless_engine::{Replicated, RoomFrom};
 use seekless_learn::{Pages, ReplicaProgress, ReplicaSpace, needs_no_more};
 
-/// Where replicas may stand, and what has one already.
+/// Free space for replicas, and existing replicas.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
-    /// Free pages without replicas, in order; none where nothing may be replicated now.
+    /// Free pages without replicas, in order; none if nothing may be replicated now.
     pub(crate) free: Vec<Extent>,
-    /// First sectors of the pages that have a replica, or are about to, in order, each with where the replica stands.
+    /// First sectors of pages with a current or coming replica, in order, each with the replica's
+    /// place.
     pub(crate) placed: Vec<(Lba, Lba)>,
     /// Most replicas of a page.
     pub(crate) degree: u32,
     /// The volume's pages.
     pub(crate) pages: Pages,
-    /// How replication stands.
+    /// State of replication.
     pub(crate) state: Replicated,
 }
 
-/// A part of it, and where the next begins.
+/// A part of the room, and the start of the next part.
 pub(crate) type RoomReply = Option<(Room, Option<RoomFrom>)>;
 
 impl Room {
-    /// Whether the page that begins at this sector has a replica.
+    /// True if the page that begins at this sector has a replica.
     pub(crate) fn has_replica(&self, page: Lba) -> bool {
         self.places(page).next().is_some()
     }
 
-    /// Where replicas of the page that begins at this sector stand.
+    /// Places of replicas of the page that begins at this sector.
     fn places(&self, page: Lba) -> impl Iterator<Item = Lba> + '_ {
         let from = self.placed.partition_point(|p| p.0 < page);
         self.placed[from..].iter().take_while(move |p| p.0 == page).map(|p| p.1)
     }
 
-    /// Of its parts, which the volume's thread gives one by one: it has no time for all at once, nor to sort.
+    /// Joins and sorts parts, because the volume's thread has no time for all at once.
     pub(crate) fn of_parts<E>(
         mut part: impl FnMut(RoomFrom) -> Result<RoomReply, E>,
     ) -> Result<Option<Self>, E> {
@@ -67,7 +68,7 @@ impl ReplicaSpace for Room {
     }
 }
 
-/// The room, asked for once, when a learner wants to know.
+/// The room, asked for once, on demand.
 pub(crate) struct LazySpace<'a> {
     ask: &'a dyn Fn() -> Option<Room>,
     room: OnceCell<Option<Room>>,

@@ -1,4 +1,4 @@
-//! The live learner does what the simulator does with the same requests at the same times, and fits its volume.
+//! The live learner acts like the simulator on the same requests and times, and fits its volume.
 
 use seekless_block::{Bytes, Extent, Lba, Op};
 use seekless_disk::{Device, Scheduler, SpinDown, catalogue};
@@ -24,7 +24,7 @@ fn simulation(volume: Config) -> Simulation {
     simulation
 }
 
-/// Six times the same reads, of three places in turn, with a few others in between.
+/// The same reads six times, of three places in turn, with a few others between.
 fn request(i: u64) -> Request {
     let (turn, at) = (i / 5000, i % 5000);
     let mixed = at.wrapping_mul(6_364_136_223_846_793_005) >> 40;
@@ -34,12 +34,12 @@ fn request(i: u64) -> Request {
     Request::new(SimTime(i), Op::Read, extent)
 }
 
-/// Every 4 s a request; so the days pass.
+/// A request every 4 s.
 fn time(i: u64) -> SimTime {
     SimTime(i * 4_000_000_000)
 }
 
-/// Serves all requests; all acts of whoever learns from them, which are carried out.
+/// Serves all requests; executes and returns all acts of the learner.
 fn served(
     volume: Config,
     mut learn: impl FnMut(SimTime, &Request, &Simulation) -> Vec<Act>,
@@ -63,7 +63,7 @@ fn served(
     all
 }
 
-/// The room as the volume's thread would list it.
+/// The room as the volume's thread lists it.
 fn room_of(simulation: &Simulation) -> Option<Room> {
     let engine = simulation.engine();
     let part = |from: RoomFrom| -> Result<RoomReply, std::convert::Infallible> {

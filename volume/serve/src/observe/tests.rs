@@ -1,4 +1,4 @@
-//! An observer on a trace that the test writes, at times that the test names.
+//! An observer with a trace and a clock from the test.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use seekless_block::{Extent, Op, SimTime};
 
 use super::*;
 
-/// What the trace says next.
+/// The next answers of the trace.
 #[derive(Default)]
 struct Script {
     not_ready: Option<String>,
@@ -118,7 +118,8 @@ fn a_request_counts_from_one_source_only() {
     c.trace.with(|s| s.requests = vec![1, 2]);
     c.pass(1);
     assert_eq!(c.learned, [1, 2]);
-    // It goes: what the trace still held is taken, and what follows from the volume is not, for a while.
+    // The device goes: the rest of the trace counts, and the volume's requests do not count for a
+    // while.
     c.trace.with(|s| (s.requests, s.not_ready) = (vec![3], Some("nothing is attached".to_owned())));
     c.pass(11);
     assert_eq!(c.learned, [1, 2, 3]);
@@ -126,7 +127,7 @@ fn a_request_counts_from_one_source_only() {
     let left = c.now;
     assert!(!c.observer.takes_own(left), "it may be one that the trace held");
     assert!(c.observer.takes_own(left + LAG));
-    // And comes back.
+    // The device returns.
     c.trace.with(|s| s.not_ready = None);
     c.pass(11);
     assert!(c.observes());
@@ -171,14 +172,14 @@ fn what_cannot_be_observed_is_given_up() {
     c.trace.with(|s| s.refused = true);
     c.pass(1);
     given_up(&mut c, "no rights");
-    // Not there in ten minutes.
+    // No device for ten minutes.
     let mut c = Case::new();
     c.trace.with(|s| s.not_ready = Some("it is not there".to_owned()));
     c.pass(5_980);
     assert!(c.streams().note.starts_with("waiting"));
     c.pass(30);
     given_up(&mut c, "it is not there; waited 10 minutes");
-    // Another device of that size: the volume is busy and the trace is not.
+    // Another device of that size: requests reach the volume, none the trace.
     let mut c = Case::new();
     c.pass(1);
     for _ in 0..=UNSEEN_MAX {
@@ -186,7 +187,7 @@ fn what_cannot_be_observed_is_given_up() {
     }
     c.pass(1);
     given_up(&mut c, "name the device that clients use");
-    // Seen once, it is the right one.
+    // After one request in the trace it is the right device.
     let mut c = Case::new();
     c.pass(1);
     c.trace.with(|s| s.requests = vec![1]);

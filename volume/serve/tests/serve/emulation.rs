@@ -1,4 +1,4 @@
-//! The emulated disk: its time passes, its books balance, and learning shortens its ways.
+//! The emulated disk: its time passes, its counters agree, and learning shortens its seeks.
 
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ fn at_infinite_speed_the_disks_time_passes_and_nobody_waits_for_it() {
     let server = Builder::new(Backing::Memory(Bytes(SIZE))).emulate(emulation(f64::INFINITY));
     let server = server.spawn().unwrap();
     let mut c = client(&server);
-    // Five minutes of reads: as long as that nobody waits.
+    // Five minutes of reads: nobody waits that long.
     let mut random = Random(6);
     let mut asked = 0;
     while server.stats().unwrap().disk.unwrap().busy
@@ -88,7 +88,7 @@ fn at_infinite_speed_the_disks_time_passes_and_nobody_waits_for_it() {
     let disk = server.stats().unwrap().disk.unwrap();
     let wall = start.elapsed();
     assert_eq!(disk.ios, asked);
-    // What was not the disk's is real time: it is not made longer.
+    // Time outside the disk is real time, and is not scaled.
     let beyond = disk.elapsed.0 - disk.busy.0;
     assert!(beyond <= wall.as_nanos() as u64, "{beyond} ns beside the disk's in {wall:?}");
     let each_ms = disk.busy.as_millis_f64() / disk.ios as f64;
@@ -107,7 +107,7 @@ fn a_disk_too_small_or_of_no_speed_is_refused() {
 
 #[test]
 fn what_the_disk_does_not_take_yet_is_chosen_by_the_host() {
-    // Six reads at once, on a disk so slow that all are there before the first has ended.
+    // Six reads at once, on a disk so slow that all arrive before the first ends.
     let places = [9, 3, 12, 1, 7, 5].map(|p: u64| p << 22);
     let order = |host| {
         let emulation = Emulation { host, ..emulation(0.2) };
@@ -124,8 +124,8 @@ fn what_the_disk_does_not_take_yet_is_chosen_by_the_host() {
         path.iter().map(|s| (s.lba.0 * 512) >> 22).collect::<Vec<_>>()
     };
     assert_eq!(order(None), [9, 3, 12, 1, 7, 5]);
-    // The disk's own policy is to serve as they come: one at a time it has no choice, three at a time it takes
-    // the first three before the host can choose.
+    // The disk's own scheduler is first come, first served. With one command at a time it has no
+    // choice; with three it takes the first three before the host can choose.
     let host = |depth| Some(HostQueue { depth, scheduler: Scheduler::CLook });
     assert_eq!(order(host(1)), [9, 12, 1, 3, 5, 7]);
     assert_eq!(order(host(3)), [9, 3, 12, 1, 5, 7]);
@@ -159,7 +159,7 @@ fn learning_shortens_the_ways() {
     let after = round();
     assert_eq!((before.ios, after.ios), (60, 60));
     assert!(after.seek.0 * 2 < before.seek.0, "{:?} {:?}", after.seek, before.seek);
-    // Not busy time: at this speed the client's own time is milliseconds of the disk's, and decides what part
-    // of a turn each read waits for.
+    // Busy time is not compared: at this speed milliseconds of the disk depend on the client's own
+    // time.
     assert!(server.stats().unwrap().engine.copy_reads >= 50);
 }

@@ -1,4 +1,5 @@
-//! What is free in ext2, ext3 and ext4: as their own tools have it, for file systems of many kinds; anything else is refused.
+//! Free space of ext2, ext3 and ext4, compared with their own tools for many kinds of file systems;
+//! everything else is refused.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -40,7 +41,7 @@ fn refused(path: &Path, word: &str) {
     assert!(error.contains(word), "{error} does not say '{word}'");
 }
 
-/// Whether the tools are here.
+/// The missing tools.
 fn tools() -> bool {
     let there = |name: &str| Command::new(name).arg("-V").output().is_ok();
     let all = ["mke2fs", "dumpe2fs", "debugfs"].into_iter().all(there);
@@ -57,7 +58,7 @@ fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A file system with some files in it, and holes where others were.
+/// A file system with some files, and holes from deleted files.
 fn make(dir: &Path, size: u64, args: &[&str]) -> std::path::PathBuf {
     let image = dir.join("image");
     let _ = fs::remove_file(&image);
@@ -172,7 +173,7 @@ fn what_is_not_known_to_be_whole_is_refused() {
     let image = fresh();
     debugfs(&image, "feature mmp");
     refused(&image, "mmp");
-    // A feature that nobody knows.
+    // An unknown feature.
     for at in [0x62, 0x66] {
         let image = fresh();
         patch(&image, 1024 + at, &|b| b | 0x80);
@@ -181,7 +182,7 @@ fn what_is_not_known_to_be_whole_is_refused() {
     let image = fresh();
     patch(&image, 1024 + 0x0C, &|b| b ^ 1);
     refused(&image, "checksum");
-    // Its own tools write a checksum to what does not add up.
+    // Its own tools write a checksum for an inconsistent superblock.
     let image = fresh();
     debugfs(&image, "set_super_value free_blocks_count 77");
     refused(&image, "77 free blocks");
@@ -200,7 +201,8 @@ fn what_is_not_known_to_be_whole_is_refused() {
         debugfs(&image, command);
         refused(&image, word);
     }
-    // A bit of a descriptor under uninit_bg: behind what both lengths of it have, and in its checksum.
+    // A bit of a descriptor under uninit_bg: behind the fields of both lengths, and inside the
+    // checksum.
     for (wide, byte) in [("64bit", 0x0E), ("64bit", 0x2C), ("64bit", 0x1E), ("^64bit", 0x0E)] {
         let features = format!("uninit_bg,^metadata_csum,{wide}");
         let image = make(&dir, 64 << 20, &["-t", "ext4", "-b", "4096", "-O", &features]);
@@ -208,7 +210,7 @@ fn what_is_not_known_to_be_whole_is_refused() {
         patch(&image, 4096 + byte, &|b| b ^ 1);
         refused(&image, "descriptor of group 0 is damaged");
     }
-    // One bit of the bitmap, without and with a checksum that tells.
+    // One bit of the bitmap, without and with a checksum for it.
     for features in ["^metadata_csum", "metadata_csum"] {
         let image = make(&dir, 64 << 20, &["-t", "ext4", "-b", "4096", "-O", features]);
         let said = run("dumpe2fs", &[image.to_str().unwrap()]);
@@ -227,7 +229,7 @@ fn what_is_not_known_to_be_whole_is_refused() {
     refused(&image, "too small");
 }
 
-/// The corpus of the fuzz target, and what one bit makes of it.
+/// The corpus of the fuzz target, and each of its files with one bit changed.
 #[test]
 fn no_bytes_do_harm() {
     for name in ["plain", "meta"] {

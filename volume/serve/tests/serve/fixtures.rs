@@ -1,5 +1,5 @@
-//! Areas that an earlier seekless made, attached and served by this one: see tests/fixtures/README.md. Every sector is
-//! read and held against what was written; then with one byte of the area flipped.
+//! Areas from an earlier seekless, attached and served by this one: see tests/fixtures/README.md.
+//! Every sector is read and compared; then again with one damaged byte in the area.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -15,15 +15,15 @@ use crate::{Dir, client};
 const SECTOR: usize = 512;
 const PAGE_SECTORS: u64 = 8;
 const PAGE: usize = 4096;
-/// Sectors of one read, where no error is expected.
+/// Sectors of one read without expected errors.
 const READ: u64 = 128;
 
-/// An unpacked fixture, in a folder of its own.
+/// An unpacked fixture in its own folder.
 struct Fixture {
     dir: Dir,
     name: &'static str,
     said: Value,
-    /// Versions that a sector may have; empty: zeroes alone.
+    /// Allowed versions of a sector; empty: only zeroes.
     allowed: Vec<Vec<u64>>,
 }
 
@@ -31,7 +31,7 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// Unpacks a file, with holes where it is zeroes.
+/// Unpacks a file, with holes for zeroes.
 fn unpack(from: &str, to: &std::path::Path, bytes: u64) {
     let packed = std::fs::read(fixture(from)).unwrap();
     let content = zstd::bulk::decompress(&packed, bytes as usize).unwrap();
@@ -63,7 +63,7 @@ impl Fixture {
         fixture
     }
 
-    /// As it was kept.
+    /// The original state.
     fn restore(&self) {
         unpack(
             &format!("{}.home.zst", self.name),
@@ -89,7 +89,7 @@ impl Fixture {
         if self.said["area_bytes"].is_null() { builder } else { builder.area_path(self.area()) }
     }
 
-    /// The whole number in `bytes` is one that this sector may hold; panics with what it holds.
+    /// Checks that the number in `bytes` is allowed for this sector.
     fn compare(&self, sector: u64, bytes: &[u8], when: &str) {
         assert_eq!(bytes.len(), SECTOR);
         let seed = self.said["seed"].as_u64().unwrap();
@@ -120,7 +120,7 @@ impl Fixture {
         }
     }
 
-    /// Reads everything a page at a time; the pages whose reading is an error.
+    /// Reads everything by page; returns the pages with an error.
     fn compare_pages(&self, server: &ServerHandle, when: &str) -> Vec<u64> {
         let mut client = client(server);
         let mut told = Vec::new();
@@ -141,7 +141,7 @@ impl Fixture {
 
 fn is_served(name: &'static str) {
     let f = Fixture::new(name, "fixture");
-    // Nothing is written where somebody only looks.
+    // Readers write nothing.
     let looking = f.builder().read_only(true).spawn().unwrap();
     f.compare_all(&looking, "read-only");
     looking.stop().unwrap();
@@ -152,12 +152,13 @@ fn is_served(name: &'static str) {
     assert_eq!(Value::from(report.clean), f.said["detached_in_order"], "{name}: {report:?}");
     assert_eq!(report.dirty, pages("dirty"), "{name}: {report:?}");
     assert_eq!(report.records, f.said["log_records"].as_u64().unwrap(), "{name}: {report:?}");
-    // Detached in order, and home may have been written since: it is another file than it was. Then copies are dropped.
+    // Detached in order, and home may have been written since, because it is another file: copies
+    // are dropped.
     let dropped = report.clean && !report.trusted && f.said["stained_sectors"] == 0;
     let copies = if dropped { 0 } else { pages("clean") + pages("suspect") };
     assert_eq!(report.copies + report.suspects, copies, "{name}: {report:?}");
     f.compare_all(&server, "attached");
-    // By now some copies were proven by home, and RAM holds some of it.
+    // By now some copies are proven, and RAM holds some data.
     f.compare_all(&server, "read again");
     let stats = server.stop().unwrap();
     assert_eq!(stats.area.failure, None, "{name}");
@@ -175,7 +176,7 @@ fn is_served(name: &'static str) {
     f.compare_all(&server, "drained");
     server.stop().unwrap();
     if !f.said["area_bytes"].is_null() {
-        // Home by itself is the volume now.
+        // Bare home is the volume now.
         let home = std::fs::read(f.home()).unwrap();
         for (i, bytes) in home.chunks(SECTOR).enumerate() {
             f.compare(i as u64, bytes, "home by itself");
@@ -187,7 +188,7 @@ fn is_served(name: &'static str) {
     server.stop().unwrap();
 }
 
-/// Without RAM, and with nothing in the host's page cache, the pieces of a read come from several threads.
+/// Without RAM and page cache, several threads deliver the pieces of a read.
 fn is_served_piece_by_piece(name: &'static str) {
     let f = Fixture::new(name, "pieces");
     let server = f.builder().spawn().unwrap();
@@ -213,7 +214,7 @@ fn pieces_of_a_read_do_not_overtake_each_other() {
     }
 }
 
-/// Damage, as the manifest lists it.
+/// Damage from the manifest.
 fn is_told(name: &'static str) {
     let f = Fixture::new(name, "damage");
     let mut kinds = Vec::new();

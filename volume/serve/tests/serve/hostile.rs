@@ -1,4 +1,4 @@
-//! Neighbours that shout, stall, vanish or never listen. An honest client must not notice.
+//! Clients that flood, stall, disappear or never read. An honest client must not be affected.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -25,7 +25,7 @@ fn honest(server: &ServerHandle) {
     c.disconnect().unwrap();
 }
 
-/// Shakes hands by hand, so that what follows need not be honest.
+/// Starts a session by hand, so that later bytes may be invalid.
 fn raw(server: &ServerHandle) -> UnixStream {
     let mut stream = server.connect().unwrap();
     let options = Options { structured: false, allocation: false, ..Options::default() };
@@ -64,7 +64,7 @@ fn noise_kills_nobody_but_its_maker() {
     for round in 0..200u64 {
         let mut stream = if round % 2 == 0 { raw(&server) } else { server.connect().unwrap() };
         let noise: Vec<u8> = (0..random.below(5000)).map(|_| random.next() as u8).collect();
-        // The server may hang up in the middle.
+        // The server may close the connection.
         let _ = stream.write_all(&noise);
         if round % 3 == 0 {
             stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
@@ -91,7 +91,7 @@ fn silent_and_half_spoken_clients_hold_nobody_up() {
     let mut idle = Vec::new();
     for i in 0..60 {
         let mut stream = if i % 2 == 0 { raw(&server) } else { server.connect().unwrap() };
-        // Half a header, or a header whose payload never comes.
+        // Half a header, or a header without its payload.
         let half = request(Command::Write, 1, 0, 32 << 20);
         stream.write_all(&half[..if i % 4 == 0 { 28 } else { 13 }]).unwrap();
         idle.push(stream);
@@ -107,14 +107,14 @@ fn who_reads_no_replies_waits_alone_and_loses_none() {
     let server = server();
     let at = 32 << 20;
     client(&server).write(at, &vec![0xC3; 1 << 20]).unwrap();
-    // 300 MiB of replies from buffers of their own, then as many made in place.
+    // 300 MiB of replies in their own buffers, then the same amount built in place.
     for len in [1 << 20, 100 << 10] {
         flood(&server, at, len, (300 << 20) / u64::from(len));
     }
     server.stop().unwrap();
 }
 
-/// Asks for far more than the server may hold for a client before it takes the first reply.
+/// Asks for far more than the server may hold for a client, before reading a reply.
 fn flood(server: &ServerHandle, at: u64, len: u32, asks: u64) {
     let mut deaf = raw(server);
     let mut sender = deaf.try_clone().unwrap();
@@ -145,7 +145,7 @@ fn long_and_short_writes_in_one_stream_arrive_whole() {
     let mut random = Random(11);
     let mut stream = raw(&server);
     let mut sender = stream.try_clone().unwrap();
-    // Each to a place of its own, with bytes of its own.
+    // Each has its own place and bytes.
     let lens: Vec<usize> = (0..200)
         .map(|i| {
             [512, 4096, 64 << 10, 128 << 10, 300 << 10, 1 << 20][(i + random.below(3) as usize) % 6]
@@ -213,7 +213,7 @@ fn too_many_clients_are_turned_away_and_room_is_found_again() {
     let clients = server.stats().unwrap().clients;
     assert!(clients < 200, "{clients}");
     drop(crowd);
-    // Their leaving is seen before or after the newcomer; only then is there room.
+    // The server may see their end after the new client; only then is there room.
     while server.stats().unwrap().clients > 0 {
         std::thread::yield_now();
     }

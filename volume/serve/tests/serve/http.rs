@@ -1,4 +1,4 @@
-//! The page's server as its clients meet it, the hostile ones too: whatever they do, the volume serves on.
+//! The page's server with honest and hostile clients: the volume must keep serving.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use seekless_serve::{
 
 use crate::{Dir, Random, client};
 
-/// Longer than a request may take.
+/// Longer than the time limit of a request.
 const LONG: Duration = Duration::from_secs(30);
 
 fn volume() -> ServerHandle {
@@ -33,7 +33,7 @@ fn server(volume: &ServerHandle) -> (HttpServer, SocketAddr) {
 fn raw(at: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
-    // It may have been told enough before all was sent.
+    // The server may have closed the connection before everything was sent.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     let mut text = Vec::new();
@@ -49,7 +49,7 @@ fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
 }
 
-/// Asks for the status until it says so.
+/// Asks for the status until it fits.
 fn status_that(at: SocketAddr, fits: impl Fn(&Status) -> bool) -> Status {
     let began = Instant::now();
     loop {
@@ -81,7 +81,7 @@ fn what_was_asked_is_what_is_shown() {
     places.sort_unstable();
     assert_eq!(places, [0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9]);
     let events: Events = serde_json::from_str(body(&get(at, "/api/events"))).unwrap();
-    assert!(events.events[0].text.contains("Nothing is learned"), "{events:?}");
+    assert!(events.events[0].text.contains("learns and copies nothing"), "{events:?}");
     assert!(get(at, "/metrics").contains("\nseekless_requests_total 11\n"));
     let page = get(at, "/");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("frame-ancestors 'none'"));
@@ -177,7 +177,7 @@ fn bytes_that_are_no_request_are_refused_and_nobody_else_is_the_worse_for_it() {
 fn clients_that_never_finish_are_put_out_and_the_volume_serves_on() {
     let volume = volume();
     let (_http, at) = server(&volume);
-    // More than are taken in, each with half a request.
+    // More connections than the limit, each with half a request.
     let mut slow: Vec<TcpStream> = (0..40)
         .map(|_| {
             let mut stream = TcpStream::connect(at).unwrap();
@@ -190,7 +190,7 @@ fn clients_that_never_finish_are_put_out_and_the_volume_serves_on() {
         nbd.write(i * 4096, &[i as u8; 4096]).unwrap();
         assert_eq!(nbd.read(i * 4096, 4096).unwrap(), [i as u8; 4096]);
     }
-    // One goes on, a byte at a time: that does not buy it more time.
+    // One sends a byte at a time, which does not extend its time.
     let began = Instant::now();
     slow[0].set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let mut byte = [0];
@@ -210,7 +210,7 @@ fn clients_that_never_finish_are_put_out_and_the_volume_serves_on() {
     assert_eq!(status.learning.unwatched, 0);
 }
 
-/// Counts what it is fed.
+/// Counts its input.
 struct Counter(u64, u64);
 
 impl Shadow for Counter {

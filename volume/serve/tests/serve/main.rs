@@ -1,5 +1,5 @@
-//! Servers as their users meet them: over sockets, from several clients at once, with hostile neighbours,
-//! and through other people's NBD clients. It refuses to know the server's insides.
+//! Servers over sockets, with several clients at once, hostile ones, and other NBD clients. Uses
+//! only the public interface.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panic")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip and draw")]
@@ -19,7 +19,7 @@ use seekless_nbd::Options;
 use seekless_serve::ServerHandle;
 use seekless_serve::client::Client;
 
-/// A directory of its own for a test, gone with it.
+/// A test's own directory, removed with it.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -33,7 +33,7 @@ impl Dir {
         self.0.join(name)
     }
 
-    /// A file of so many zeroes.
+    /// A file of zeroes.
     fn file(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.path(name);
         std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
@@ -52,7 +52,7 @@ fn client(server: &ServerHandle) -> Client {
     Client::new(Box::new(server.connect().unwrap()), Options::default()).unwrap()
 }
 
-/// splitmix64, so that a seed says everything.
+/// splitmix64: the seed determines everything.
 struct Random(u64);
 
 impl Random {

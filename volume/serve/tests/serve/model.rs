@@ -1,4 +1,4 @@
-//! Several clients at once against a flat array of bytes, while layouts come and go under them.
+//! Several clients at once against a flat array of bytes, while layouts change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use crate::{Dir, Random, client};
 const SECTORS: u64 = 8192;
 /// The optimized area.
 const AREA: u64 = 16_384;
-/// Of it, at the least, for copies.
+/// The least part of it for copies.
 const ROOM: u64 = AREA / 4;
 const CLIENTS: u64 = 3;
-/// Clients own runs of so many sectors in turn: less than a page, so that they share pages.
+/// Clients own runs of this number of sectors in turn: less than a page, so that they share pages.
 const STRIPE: u64 = 5;
 
 /// The `i`-th sector that a client owns.
@@ -30,7 +30,7 @@ fn owned(client: u64, i: u64) -> u64 {
 /// Copies of random runs, packed in random order.
 fn random_plan(random: &mut Random) -> Plan {
     let mut copies = Vec::new();
-    // Whole pages, and no more than the area has room for beside what it is kept by.
+    // Whole pages, and not more than the area can hold beside its metadata.
     let (mut home, mut place) = (8 * random.below(8), 0);
     while home < SECTORS && place < ROOM {
         let len = (8 * (1 + random.below(12))).min(SECTORS - home).min(ROOM - place);
@@ -50,12 +50,12 @@ fn random_plan(random: &mut Random) -> Plan {
     Plan { copies }
 }
 
-/// One client's life: requests of its own sectors, several in flight, none of them overlapping.
+/// One client: requests for its own sectors, several in flight, without overlap.
 fn live(server: &ServerHandle, me: u64, seed: u64, steps: u32) -> BTreeMap<u64, u8> {
     let mut random = Random(seed);
     let mut client = client(server);
     let mut model: BTreeMap<u64, u8> = BTreeMap::new();
-    // Cookie to what a read must bring; the sectors in flight.
+    // Expected data by cookie; the sectors in flight.
     let mut in_flight: BTreeMap<u64, (u64, u64, Option<Vec<u8>>)> = BTreeMap::new();
     let runs = SECTORS / CLIENTS / STRIPE - 1;
     for step in 0..steps {
@@ -121,7 +121,7 @@ fn hold_against_the_model(builder: Builder, seed: u64, steps: u32) {
             while !over.load(Ordering::Relaxed) {
                 server.install(random_plan(&mut random)).unwrap();
                 installed += 1;
-                // Some plans are overtaken by the next one half-way, some settle.
+                // Some plans are replaced half-way, some complete.
                 server.wait_settled(Duration::from_millis(random.below(40))).unwrap();
             }
             installed
@@ -138,7 +138,7 @@ fn hold_against_the_model(builder: Builder, seed: u64, steps: u32) {
         assert!(installer.join().unwrap() > 1, "layouts changed meanwhile");
         models
     });
-    // Somebody else sees what all have written, from wherever it is served, twice.
+    // Another client sees all writes, from any place, twice.
     assert!(server.wait_settled(Duration::from_secs(60)).unwrap());
     let mut reader = client(&server);
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Starting and stopping: what is refused, and with which words; other ways in than a unix socket.
+//! Start and stop: refusals and their messages; other connections than a unix socket.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -65,7 +65,7 @@ fn sockets_are_taken_over_only_from_the_dead() {
     // No socket at all.
     std::fs::write(&socket, b"precious").unwrap();
     let refused = listen("b").spawn().err().unwrap();
-    assert!(refused.to_string().contains("no socket"), "{refused}");
+    assert!(refused.to_string().contains("not a socket"), "{refused}");
     assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
 }
 

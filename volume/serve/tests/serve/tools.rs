@@ -1,5 +1,5 @@
-//! Other people's clients: qemu-io, libnbd's nbdinfo and nbdsh, fio's nbd engine. Each test says so
-//! aloud where its program is not installed.
+//! Other NBD clients: qemu-io, libnbd's nbdinfo and nbdsh, fio's nbd engine. Each test reports a
+//! missing program.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::Dir;
 
 const SIZE: u64 = 64 << 20;
 
-/// A program's output; `None`, loudly, where it cannot be run.
+/// The output of a program; `None`, with a message, if it cannot run.
 fn run(test: &str, program: &str, args: &[&str]) -> Option<Output> {
     match Command::new(program).args(args).output() {
         Ok(output) => Some(output),

@@ -72,8 +72,9 @@ fn a_small_drive_by_hand() {
     let folder = Folder::new();
     let toml = folder.path("small.toml");
     succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&toml)]);
-    // Sector 0, then 0 again after 5 ms: 6000 rpm turn in 10 ms, a sector passes in 0.1. The arm stands there
-    // already, but the description's drive settles anew: both wait for the platter to come by.
+    // Sector 0, then 0 again after 5 ms: 6000 rpm turn in 10 ms, a sector passes in 0.1. The arm
+    // stands there already, but the description's drive settles anew: both wait for the platter to
+    // come by.
     let trace = folder.put("t", "R Miss 0 1 10000 4900\nR Miss 0 1 10000 0\n");
     let out = succeeds(&["disk", "validate", "--disk", word(&toml), word(&trace), "--json", "-"]);
     let v: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -1,10 +1,12 @@
-//! Import and validate against the references at hand. The bounds are what is reached, with a little room.
+//! Import and validate against the references at hand. The bounds are what is reached, with a
+//! little room.
 
 use serde_json::Value;
 
 use super::support::{shared, succeeds, word};
 
-/// Names, and the demerit to stay below in milliseconds: the reference simulator's published figure.
+/// Names, and the demerit to stay below in milliseconds: the reference simulator's published
+/// figure.
 const DRIVES: [(&str, &str, f64); 5] = [
     ("atlas10k", "atlas10k", 0.268),
     ("cheetah9LP", "cheetah9LP", 0.107),

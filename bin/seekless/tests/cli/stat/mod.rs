@@ -1,5 +1,5 @@
-//! `seekless stat`, run as a person runs it: an independent calculation in Python, the contract of its JSON, what
-//! it refuses. Knows nothing of the code behind.
+//! `seekless stat`, run as a person runs it: an independent calculation in Python, the contract of
+//! its JSON, what it refuses. Knows nothing of the code behind.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -238,9 +238,9 @@ fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
         .collect();
     let count = |end: &str| names.iter().filter(|n| n.ends_with(end)).count();
     assert!(count(".svg") >= 6 && count(".svg") == count(".csv"), "{names:?}");
-    // Records passed over are told of too.
+    // Skipped records are reported too.
     let ran = run(&dir, &["-", "--lenient"], b"0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
-    assert!(ran.err.contains("note: 1 malformed records were passed over"), "{}", ran.err);
+    assert!(ran.err.contains("note: 1 malformed records were skipped"), "{}", ran.err);
 }
 
 #[test]

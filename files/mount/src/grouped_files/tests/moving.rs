@@ -7,7 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::*;
 
-/// An fdatasync of a client covers no marker: the removal of the marker must be durable before a client may write.
+/// An fdatasync of a client covers no marker: the removal of the marker must be durable before a
+/// client may write.
 #[test]
 fn a_marker_is_durably_gone_before_its_file_can_be_written() {
     let homes: &[Act] = &[
@@ -30,7 +31,8 @@ fn a_marker_is_durably_gone_before_its_file_can_be_written() {
     }
 }
 
-/// No client opens or reads a file during a move, except before the last step, the sync of the truncation.
+/// No client opens or reads a file during a move, except before the last step, the sync of the
+/// truncation.
 #[test]
 fn a_moving_file_is_locked() {
     let Some(mut dir) = TestDir::new() else { return };

@@ -13,7 +13,8 @@ enum Bytes {
 
 const NOT_ITS_BYTES: &str = "no marker, and not its bytes";
 
-/// The reason why a file can be lost by a power cut after these events. Any part of the unsynced changes may be kept.
+/// The reason why a file can be lost by a power cut after these events. Any part of the unsynced
+/// changes may be kept.
 fn lost(events: &[Event], handle: InodeHandle) -> Option<&'static str> {
     let mut sure = (Bytes::Whole, false);
     let mut loose: Vec<InodeStep> = Vec::new();

@@ -6,7 +6,8 @@ use seekless_store::GroupConfig;
 use super::*;
 use crate::shuffle::{Observed, Shuffler};
 
-/// Files 0 and 2 lead to each other. They are in two groups, neither of which is in memory. Both were opened just now.
+/// Files 0 and 2 lead to each other. They are in two groups, neither of which is in memory. Both
+/// were opened just now.
 fn leading_to_each_other() -> Option<(TestDir, Shuffler)> {
     let mut dir = TestDir::new()?;
     let wanted = [dir.handles(&[0, 1]), dir.handles(&[2, 3])];

@@ -51,7 +51,8 @@ fn a_file_that_is_used_meanwhile_does_not_move() {
             assert!(!bytes.is_empty(), "{what}");
         }
     }
-    // Open elsewhere during the read, and closed since: a memory mapping can still be written without a trace.
+    // Open elsewhere during the read, and closed since: a memory mapping can still be written
+    // without a trace.
     let Some(mut dir) = TestDir::new() else { return };
     let wanted = [dir.handles(&[0, 1])];
     let open = Mutex::new(Some(File::options().write(true).open(dir.path(1)).unwrap()));

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Cell, Combine, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
+use crate::config_text::{self, Amount, ConfigText, TextError};
 use crate::host::{FsKind, FsTable};
-use crate::{Amount, TextError, at};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,10 +82,7 @@ struct RawSystem {
     workloads: Option<Vec<Spanned<String>>>,
 }
 
-struct Reader<'a> {
-    file: &'a str,
-    text: &'a str,
-}
+struct Reader<'a>(ConfigText<'a>);
 
 impl StudySpec {
     /// Reads a specification.
@@ -93,14 +90,13 @@ impl StudySpec {
     /// # Errors
     /// Line and column of the error, the field, and its allowed values.
     pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
-        let r = Reader { file, text };
-        let raw: Raw = toml::from_str(text).map_err(|e| {
-            r.error(e.span().map_or(0, |s| s.start), e.message().replace('\n', " "))
-        })?;
-        let least_runs = r.runs("least_runs", raw.least_runs, 5)?;
-        let most_runs = r.runs("most_runs", raw.most_runs, least_runs.max(5))?;
+        let raw: Raw = config_text::toml(file, text)?;
+        let place = ConfigText { file, text };
+        let r = Reader(place);
+        let least_runs = place.within_or("least_runs", raw.least_runs, 5, 1..=1000)?;
+        let most_runs = place.within_or("most_runs", raw.most_runs, least_runs.max(5), 1..=1000)?;
         if most_runs < least_runs {
-            return Err(r.error(
+            return Err(place.error(
                 0,
                 format!("most_runs = {most_runs} is less than least_runs = {least_runs}"),
             ));
@@ -114,10 +110,10 @@ impl StudySpec {
             seed: raw.seed,
             least_runs,
             most_runs,
-            half_width: r.within("half_width", raw.half_width, 0.05, 0.0001, 10.0)?,
-            warm_up_s: r.within("warm_up", raw.warm_up, 5.0, 0.0, 86_400.0)?,
-            seconds: r.within("seconds", Some(raw.seconds), 0.0, 0.05, 604_800.0)?,
-            idle_s: r.within("idle", raw.idle, 0.0, 0.0, 3600.0)?,
+            half_width: place.within_or("half_width", raw.half_width, 0.05, 0.0001..=10.0)?,
+            warm_up_s: place.within_or("warm_up", raw.warm_up, 5.0, 0.0..=86_400.0)?,
+            seconds: place.within("seconds", raw.seconds, 0.05..=604_800.0)?,
+            idle_s: place.within_or("idle", raw.idle, 0.0, 0.0..=3600.0)?,
             power: raw.power.unwrap_or_else(|| "auto".to_owned()),
             memory: r.bytes("memory", raw.memory, 16 << 20)?,
             check: raw.check,
@@ -142,12 +138,12 @@ impl StudySpec {
         }
         spec.multiply(&systems);
         if spec.cells.is_empty() {
-            return Err(r.error(0, "the matrix is empty: a study has at least one [[device]], [[workload]] and [[system]]"));
+            return Err(place.error(0, "the matrix is empty: a study has at least one [[device]], [[workload]] and [[system]]"));
         }
         let mut ids: Vec<_> = spec.cells.iter().map(Cell::id).collect();
         ids.sort();
         if let Some(twice) = ids.windows(2).find(|w| w[0] == w[1]) {
-            return Err(r.error(0, format!("'{}' is in the matrix twice", twice[0])));
+            return Err(place.error(0, format!("'{}' is in the matrix twice", twice[0])));
         }
         Ok(spec)
     }
@@ -185,36 +181,6 @@ impl StudySpec {
 }
 
 impl Reader<'_> {
-    fn error(&self, offset: usize, what: impl Into<String>) -> TextError {
-        at(self.file, self.text, offset, what)
-    }
-
-    fn within(
-        &self,
-        field: &str,
-        value: Option<Spanned<f64>>,
-        default: f64,
-        low: f64,
-        high: f64,
-    ) -> Result<f64, TextError> {
-        let Some(value) = value else { return Ok(default) };
-        let (offset, value) = (value.span().start, value.into_inner());
-        let what = || format!("{field} = {value} is out of range; allowed: {low} to {high}");
-        (low..=high).contains(&value).then_some(value).ok_or_else(|| self.error(offset, what()))
-    }
-
-    fn runs(
-        &self,
-        field: &str,
-        value: Option<Spanned<u32>>,
-        default: u32,
-    ) -> Result<u32, TextError> {
-        let Some(value) = value else { return Ok(default) };
-        let (offset, value) = (value.span().start, value.into_inner());
-        let what = || format!("{field} = {value} is out of range; allowed: 1 to 1000");
-        (1..=1000).contains(&value).then_some(value).ok_or_else(|| self.error(offset, what()))
-    }
-
     fn bytes(
         &self,
         field: &str,
@@ -227,7 +193,7 @@ impl Reader<'_> {
         (least..=1 << 46)
             .contains(&bytes)
             .then_some(Some(bytes))
-            .ok_or_else(|| self.error(offset, what()))
+            .ok_or_else(|| self.0.error(offset, what()))
     }
 
     /// The workloads of a system; `None` is all.
@@ -240,7 +206,7 @@ impl Reader<'_> {
         let known: Vec<_> = workloads.iter().map(|w| w.name.as_str()).collect();
         match names.iter().find(|n| !known.contains(&n.get_ref().as_str())) {
             None => Ok(Some(names.iter().map(|n| n.get_ref().clone()).collect())),
-            Some(bad) => Err(self.error(
+            Some(bad) => Err(self.0.error(
                 bad.span().start,
                 format!("there is no workload '{}'; allowed: {}", bad.get_ref(), known.join(", ")),
             )),
@@ -251,7 +217,7 @@ impl Reader<'_> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         let text = name.get_ref();
         if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
-            return Err(self.error(
+            return Err(self.0.error(
                 name.span().start,
                 format!("'{text}': a name is letters, digits, -, _ and :"),
             ));
@@ -267,9 +233,9 @@ impl Reader<'_> {
         let (offset, raw) = (raw.span().start, raw.into_inner());
         let name = self.name(&raw.name)?;
         if others.iter().any(|d| d.name == name) {
-            return Err(
-                self.error(raw.name.span().start, format!("there are two devices '{name}'"))
-            );
+            return Err(self
+                .0
+                .error(raw.name.span().start, format!("there are two devices '{name}'")));
         }
         self.check_fields(offset, &raw)?;
         let bytes = self.bytes("size", raw.size, 1 << 20)?.unwrap_or(0);
@@ -279,7 +245,7 @@ impl Reader<'_> {
             RawKind::Emulated => DeviceKind::Emulated {
                 disk: raw.disk.unwrap_or_default(),
                 scheduler: raw.scheduler.unwrap_or_else(|| "fcfs".to_owned()),
-                speed: self.within("speed", raw.speed, 1.0, 0.001, 1e6)?,
+                speed: self.0.within_or("speed", raw.speed, 1.0, 0.001..=1e6)?,
             },
             RawKind::Served => DeviceKind::Served { arguments: raw.arguments.unwrap_or_default() },
         };
@@ -303,28 +269,8 @@ impl Reader<'_> {
             RawKind::Emulated => (&["disk", "size"], &["scheduler", "speed"]),
             RawKind::Served => (&["size"], &["arguments"]),
         };
-        let allowed = || must.iter().chain(may).copied().collect::<Vec<_>>().join(", ");
-        for (field, is_given) in given {
-            if is_given && !must.contains(&field) && !may.contains(&field) {
-                return Err(self.error(
-                    offset,
-                    format!(
-                        "this kind of device takes no '{field}'; allowed: name, kind, {}",
-                        allowed()
-                    ),
-                ));
-            }
-            if !is_given && must.contains(&field) {
-                return Err(self.error(
-                    offset,
-                    format!(
-                        "this kind of device needs '{field}'; its fields: name, kind, {}",
-                        allowed()
-                    ),
-                ));
-            }
-        }
-        Ok(())
+        let fields = (must, may);
+        self.0.check_fields(offset, "this kind of device", &given, fields, "name, kind")
     }
 
     fn workload(
@@ -346,19 +292,19 @@ impl Reader<'_> {
         };
         let offset = raw.personality.span().start;
         if others.iter().any(|w| w.name == name) {
-            return Err(
-                self.error(offset, format!("there are two workloads '{name}'; give one a 'name'"))
-            );
+            return Err(self
+                .0
+                .error(offset, format!("there are two workloads '{name}'; give one a 'name'")));
         }
         let mut rates = Vec::new();
         for rate in raw.rates {
-            rates.push(self.within("rates", Some(rate), 0.0, 0.001, 1e9)?);
+            rates.push(self.0.within("rates", rate, 0.001..=1e9)?);
         }
         Ok(WorkloadSpec {
             name,
             personality: raw.personality.into_inner(),
-            scale: self.within("scale", raw.scale, 1.0, 1e-6, 1e6)?,
-            threads: self.within("threads", raw.threads, 1.0, 1e-6, 1e6)?,
+            scale: self.0.within_or("scale", raw.scale, 1.0, 1e-6..=1e6)?,
+            threads: self.0.within_or("threads", raw.threads, 1.0, 1e-6..=1e6)?,
             rates,
         })
     }
@@ -373,7 +319,7 @@ impl Reader<'_> {
         let kind = kinds.get(name).ok_or_else(|| {
             let known: Vec<_> = kinds.filesystem.iter().map(|k| k.name.as_str()).collect();
             let what = format!("there is no file system '{name}'; allowed: {}, or one of your own as [[filesystem]]", known.join(", "));
-            self.error(raw.filesystem.span().start, what)
+            self.0.error(raw.filesystem.span().start, what)
         })?;
         let options =
             |given: &[Spanned<String>], known: Vec<&str>| -> Result<Vec<Vec<String>>, TextError> {
@@ -389,7 +335,7 @@ impl Reader<'_> {
                                 "{name} has no option '{bad}'; allowed: {}, several with + between",
                                 known.join(", ")
                             );
-                            Err(self.error(text.span().start, what))
+                            Err(self.0.error(text.span().start, what))
                         }
                     }
                 })

@@ -1,5 +1,5 @@
-//! The power fails, or the server is killed, at every write and flush of a guard's way up and down, and of what mends that;
-//! each sector that was not flushed is on the medium or is not, whatever became of the others.
+//! Power cuts and kills at every write and flush of a guard's moves and repairs. Each unflushed
+//! sector is on the medium or not, independent of the others.
 #![allow(
     clippy::redundant_closure_for_method_calls,
     reason = "the method itself has one lifetime too few"
@@ -12,12 +12,12 @@ use std::rc::Rc;
 use super::*;
 
 const UUID: AreaId = AreaId([0xA7; 16]);
-/// Not whole pages, so that the last end begins within one.
+/// Not whole pages, so that the last end begins inside one.
 const HOME: u64 = HOME_MIN + 24 + 3;
 
 type Sectors512 = BTreeMap<u64, Rc<[u8]>>;
 
-/// Small numbers that look random.
+/// Small pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// A device with a volatile cache, and power for so many operations.
+/// A device with a volatile cache, and power for a number of operations.
 #[derive(Clone, Default)]
 struct Medium {
     capacity: u64,
@@ -48,7 +48,7 @@ impl Medium {
         bytes
     }
 
-    /// What a loss of power leaves: of what was in the cache any part, down to none.
+    /// State after a power cut: any part of the cache is lost.
     fn lose(&mut self, dice: &mut Dice, keep: u64) {
         for (sector, bytes) in std::mem::take(&mut self.cached) {
             if dice.roll() % 100 < keep {
@@ -90,7 +90,7 @@ impl Device for Disk {
     fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
         self.check(extent, buf.len())?;
         let failed = self.spend();
-        // A write that the power fails in has come as far as the cache.
+        // A write at the power cut has reached the cache.
         for (i, from) in buf.chunks(SECTOR).enumerate() {
             self.medium.borrow_mut().cached.insert(extent.start.0 + i as u64, from.into());
         }
@@ -108,7 +108,7 @@ impl Device for Disk {
     }
 }
 
-/// A home and a region, and what clients are to see of home.
+/// A home and a region, and home as clients must see it.
 #[derive(Clone)]
 struct World {
     home: Medium,
@@ -133,7 +133,7 @@ impl World {
         world
     }
 
-    /// Does it with power for so many operations. Returns what is left of that.
+    /// Runs with power for this number of operations. Returns the operations left.
     fn powered<T, E>(
         &mut self,
         power: u64,
@@ -174,7 +174,7 @@ impl World {
         self.with(power, |g| g.take_down())
     }
 
-    /// A client writes to a sector of home, wherever that stands.
+    /// A client's write to a sector of home, wherever it is.
     fn write(&mut self, sector: u64, byte: u8, up: bool) {
         let bytes: Rc<[u8]> = [byte; SECTOR].into();
         self.seen[sector as usize * SECTOR..][..SECTOR].copy_from_slice(&bytes);
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// What clients see.
+    /// Home as clients see it.
     fn view(&self, up: bool) -> Vec<u8> {
         let mut bytes = self.home.all();
         if up {
@@ -207,7 +207,7 @@ impl World {
         bytes
     }
 
-    /// Whether bare home shows anything of what stood on its ends.
+    /// True if bare home shows any bytes of its former ends.
     fn shows(&self) -> bool {
         let home = self.home.all();
         let ends = [&home[..EDGE_BYTES], &home[home.len() - EDGE_BYTES..]];
@@ -215,7 +215,7 @@ impl World {
             .any(|e| e.chunks(SECTOR).any(|s| s.iter().filter(|b| b.is_ascii()).count() < 400))
     }
 
-    /// What a stop leaves: a kill leaves all, a loss of power any part.
+    /// State after a stop: a kill keeps everything, a power cut any part.
     fn stopped(&self, dice: &mut Dice, how: u64) -> Self {
         let mut left = self.clone();
         match how {
@@ -229,8 +229,8 @@ impl World {
         left
     }
 
-    /// Attached again, stopped at any moment of that too, each sector of home is what was seen, or, where that was never
-    /// flushed, what was before.
+    /// After another attach, stopped at any moment too, each sector of home is as it was seen, or
+    /// as before if it was never flushed.
     fn recovers(&self, lost: &[u8], dice: &mut Dice, states: &mut u64) {
         for power in 0.. {
             let mut world = self.clone();
@@ -245,7 +245,7 @@ impl World {
                 is_either(&view, &self.seen, lost);
                 assert!(!up || !again.shows(), "up, and it shows");
                 if up {
-                    // What a client writes next may be there or not after another stop; the rest is.
+                    // The client's next writes may be lost at another stop; everything else stays.
                     let mut served = again.clone();
                     (0..40).for_each(|sector| served.write(sector, 0x55, true));
                     let mut served = served.stopped(dice, 2);
@@ -253,7 +253,7 @@ impl World {
                     assert_eq!(standing, Standing::Up);
                     assert!(served.view(true)[40 * SECTOR..] == view[40 * SECTOR..]);
                 }
-                // Wherever it stands it can be moved from there, and durably so.
+                // From any state the guard can be moved durably.
                 if up {
                     again.take_down(u64::MAX).unwrap();
                 } else {
@@ -268,7 +268,7 @@ impl World {
     }
 }
 
-/// Each sector is that of one or the other.
+/// Each sector equals one or the other.
 fn is_either(found: &[u8], one: &[u8], other: &[u8]) {
     let sectors = found.chunks(SECTOR).zip(one.chunks(SECTOR)).zip(other.chunks(SECTOR));
     for (at, ((found, one), other)) in sectors.enumerate() {
@@ -287,7 +287,7 @@ fn a_crash_at_any_moment_leaves_home_as_it_was_or_what_makes_it_so() {
             before.write(0, 1, true);
             before.flush();
         }
-        // Written and not flushed by anyone, but seen; a move makes it durable.
+        // Written, seen, and not flushed; a move makes it durable.
         before.write(3, 9, start_up);
         before.write(HOME - 1, 8, start_up);
         before.write(EDGE, 7, start_up);
@@ -322,7 +322,7 @@ fn a_guard_goes_up_and_down_and_clients_see_no_difference() {
             seekless_host::signature::marks(&world.home.all()),
             Some("an area or a locator of seekless")
         );
-        // Twice is once.
+        // A second time changes nothing.
         assert!(world.put_up(u64::MAX).is_err());
         for sector in [0, 2, EDGE - 1, EDGE, HOME - EDGE - 1, HOME - EDGE, HOME - 1] {
             world.write(sector, round, true);
@@ -359,13 +359,13 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     let mut older = World { region: old, ..up.clone() };
     assert!(said(&mut older).contains("an older copy"), "{}", said(&mut older));
     assert!(older.with(u64::MAX, |g| g.repair(true)).is_err());
-    // Nor does one do that is of an earlier time that the guard was up.
+    // Nor does an older copy from an earlier guard.
     let mut again = up.clone();
     again.take_down(u64::MAX).unwrap();
     again.put_up(u64::MAX).unwrap();
     let mut earlier = World { region: up.region.clone(), ..again };
     assert!(said(&mut earlier).contains("nothing was changed"), "{}", said(&mut earlier));
-    // Home as it was before the guard came, and was written without seekless since: that counts.
+    // Home from before the guard, written without seekless since: home is valid.
     let mut half = World::new(&mut dice);
     assert!(half.put_up(3).is_err());
     half.flush();
@@ -384,7 +384,7 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
         g.standing()
     });
     assert!(why.unwrap_err().to_string().contains("another area"));
-    // Somebody wrote over it, as a repair of the file system does.
+    // A program wrote over it, like a repair of the file system.
     let mut over = up.clone();
     over.home.flushed.insert(2, [0xEF; SECTOR].into());
     assert!(said(&mut over).contains("over the guard"), "{}", said(&mut over));
@@ -394,7 +394,7 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     over.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
     assert_eq!(over.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
     assert!(over.view(true) == over.seen);
-    // The header rots, in each of its states, or the region does.
+    // Damage to the header in each of its states, or to the region.
     for state in [Standing::Down, Standing::Up] {
         let mut rotten = up.clone();
         if state == Standing::Down {
@@ -417,7 +417,7 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     half.flush();
     rot(&mut half.region, PAGE_BYTES / SECTOR_BYTES, 7);
     assert!(said(&mut half).contains("damaged"), "{}", said(&mut half));
-    // An area without room.
+    // An area without room for a guard.
     let mut none = World::new(&mut dice);
     none.region = Medium::default();
     assert_eq!(none.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Nowhere);

@@ -1,4 +1,4 @@
-//! Byte ranges against a plain array of bytes, one by one and all at once.
+//! Byte ranges against a plain array of bytes, one by one and concurrently.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -81,7 +81,7 @@ proptest! {
         prop_assert_eq!(read(&disk, 0, SIZE as u64 + 1), model);
     }
 
-    /// Writers that share sectors but no byte, all under way at once: each finds its own bytes afterwards.
+    /// Concurrent writers share sectors but no byte: each finds its own bytes afterwards.
     #[test]
     fn writes_of_disjoint_parts_of_the_same_sectors_at_once_lose_nothing(
         mut cuts in prop::collection::vec(0..SIZE, 2..30),

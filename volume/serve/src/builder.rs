@@ -1,0 +1,392 @@
+//! The options of a server, and its start.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Instant;
+
+use rustix::event::EventfdFlags;
+use seekless_block::{Bytes, SECTOR_BYTES, Sectors};
+use seekless_disk::{Device, Drive, Scheduler, SpinDown};
+use seekless_engine::{AttachReport, Config, Engine};
+use seekless_host::{Opened, cannot};
+use seekless_nbd::{Export, TransmissionFlags};
+
+use crate::area::Store;
+use crate::backend::emulated::Emulated;
+use crate::backend::files::{Files, opened_memory};
+use crate::error::ServeError;
+use crate::handle::{Injector, ServerHandle};
+use crate::learner::{self, Learning};
+use crate::listen::{Address, Listener};
+use crate::observe::{KernelTrace, Observer};
+use crate::server::{Control, Server};
+use crate::tap;
+use crate::volume::{Clock, Parts, Volume};
+use crate::watch::{About, Shadow};
+
+/// Threads that wait for the disk.
+const WORKERS: usize = 8;
+
+/// The data to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// A regular file or a block device.
+    Path(PathBuf),
+    /// Zeroed memory of this size, which ends with the server.
+    Memory(Bytes),
+}
+
+/// A modelled device to put under the volume, in real time.
+#[derive(Clone, Debug)]
+pub struct Emulation {
+    /// The device; it must hold the backing and the optimized area.
+    pub disk: Device,
+    /// Its scheduler.
+    pub scheduler: Scheduler,
+    /// A queue above the disk's own; `None`: the disk takes every command at once.
+    pub host: Option<HostQueue>,
+    /// When the platters stop.
+    pub spin_down: SpinDown,
+    /// Speed relative to the real disk; 1 is real time.
+    pub speed: f64,
+    /// Most head positions to record.
+    pub path_max: usize,
+}
+
+/// Makes the shadow of a volume from the settings of its engine. The error says why there is none.
+pub type MakeShadow = Box<dyn FnOnce(&Config) -> Result<Box<dyn Shadow>, String> + Send>;
+
+/// A queue of commands that the disk does not take yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostQueue {
+    /// Commands that the disk takes at once, with the running one; at least 1.
+    pub depth: usize,
+    /// Chooses the next command for the disk.
+    pub scheduler: Scheduler,
+}
+
+impl Emulation {
+    pub(crate) fn drive(self) -> Result<Drive, ServeError> {
+        let mut drive = match self.host {
+            None => Drive::new(self.disk, self.scheduler),
+            Some(h) => Drive::with_host(self.disk, self.scheduler, h.depth, h.scheduler),
+        };
+        drive.set_spin_down(self.spin_down)?;
+        Ok(drive)
+    }
+}
+
+/// Options of a server. A size of zero turns its mechanism off.
+#[must_use]
+pub struct Builder {
+    backing: Backing,
+    read_only: bool,
+    name: String,
+    area: Bytes,
+    area_dir: Option<PathBuf>,
+    area_path: Option<PathBuf>,
+    moved: bool,
+    drain: bool,
+    free_from_ext: bool,
+    tune: Box<dyn FnOnce(&mut Config) + Send>,
+    emulation: Option<Emulation>,
+    learning: Option<Learning>,
+    observe: Option<PathBuf>,
+    addresses: Vec<Address>,
+    watched: Option<(About, Option<MakeShadow>)>,
+}
+
+/// The files and the engine of a volume.
+struct Ground {
+    files: Files,
+    engine: Engine,
+    attached: Option<AttachReport>,
+    area_path: PathBuf,
+    /// True if a guard can protect home.
+    guardable: bool,
+}
+
+impl Ground {
+    fn unattached(files: Files, config: Config, area_path: PathBuf) -> Self {
+        Self { files, engine: Engine::new(config), attached: None, area_path, guardable: true }
+    }
+}
+
+impl Builder {
+    /// A plain pass-through of `backing` with the default export name and without an address.
+    pub fn new(backing: Backing) -> Self {
+        Self {
+            backing,
+            read_only: false,
+            name: String::new(),
+            area: Bytes(0),
+            area_dir: None,
+            area_path: None,
+            moved: false,
+            drain: false,
+            free_from_ext: false,
+            tune: Box::new(|_| {}),
+            emulation: None,
+            learning: None,
+            observe: None,
+            addresses: Vec::new(),
+            watched: None,
+        }
+    }
+
+    /// Refuses writes.
+    pub fn read_only(mut self, yes: bool) -> Self {
+        self.read_only = yes;
+        self
+    }
+
+    /// The export's name.
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Size of the optimized area, an anonymous file beside the backing. Whole sectors.
+    pub const fn area(mut self, size: Bytes) -> Self {
+        self.area = size;
+        self
+    }
+
+    /// The directory of the optimized area's file. Required for block devices.
+    pub fn area_dir(mut self, dir: PathBuf) -> Self {
+        self.area_dir = Some(dir);
+        self
+    }
+
+    /// The file or device of an area from [`crate::area::make`], used instead of [`Self::area`]. An
+    /// area inside the backing is found by itself.
+    pub fn area_path(mut self, path: PathBuf) -> Self {
+        self.area_path = Some(path);
+        self
+    }
+
+    /// The backing may have another name than when its area was made.
+    pub const fn moved(mut self, yes: bool) -> Self {
+        self.moved = yes;
+        self
+    }
+
+    /// The volume is opened for a drain: its area may have no room for a guard.
+    pub const fn to_drain(mut self, yes: bool) -> Self {
+        self.drain = yes;
+        self
+    }
+
+    /// Treats the free space of the unmounted ext2, ext3 or ext4 file system on the volume as
+    /// discarded. The volume must keep replicas, and no newer data may be in its write buffer.
+    pub const fn free_from_ext(mut self, yes: bool) -> Self {
+        self.free_from_ext = yes;
+        self
+    }
+
+    /// Sets the engine's RAM cache, read-ahead and budgets; capacity and area are already set.
+    pub fn engine(mut self, tune: impl FnOnce(&mut Config) + Send + 'static) -> Self {
+        self.tune = Box::new(tune);
+        self
+    }
+
+    /// Emulates a mechanical disk under the volume.
+    pub fn emulate(mut self, emulation: Emulation) -> Self {
+        self.emulation = Some(emulation);
+        self
+    }
+
+    /// Learns from the requests.
+    pub fn learning(mut self, learning: Learning) -> Self {
+        self.learning = Some(learning);
+        self
+    }
+
+    /// Lets the learner distinguish processes by the kernel's block trace of `device`, the clients'
+    /// device for the volume or its partition. The device may come later. Without a trace, the
+    /// volume's own requests count as one stream; see [`ServerHandle::streams`].
+    pub fn observe(mut self, device: PathBuf) -> Self {
+        self.observe = Some(device);
+        self
+    }
+
+    /// Listens on an address.
+    pub fn listen(mut self, address: Address) -> Self {
+        self.addresses.push(address);
+        self
+    }
+
+    /// Watches requests and I/Os; see [`ServerHandle::board`].
+    pub fn watched(mut self, about: About, shadow: Option<MakeShadow>) -> Self {
+        self.watched = Some((about, shadow));
+        self
+    }
+
+    /// Starts the volume's thread.
+    ///
+    /// # Errors
+    /// The backing cannot be opened, is no disk, is not whole sectors, or is in use; the emulated
+    /// disk is too small; an address is not available.
+    pub fn spawn(mut self) -> Result<ServerHandle, ServeError> {
+        let Ground { files, engine, attached, area_path, guardable } = self.open()?;
+        let config = *engine.config();
+        let (size, area) = (config.capacity.bytes(), config.area.bytes());
+        let (emulated, speed) = self.emulated(&config)?;
+        let rotational = emulated.is_some();
+        let listeners: Vec<Listener> =
+            self.addresses.iter().map(Listener::bind).collect::<Result<_, _>>()?;
+        let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
+        let (tap, watched) = match self.watched.take() {
+            Some((about, make)) => {
+                let shadow = make.map(|make| make(&config)).transpose();
+                let (tap, end) = tap::tap();
+                (Some(tap), Some((about, shadow.map_err(ServeError::Model)?, end)))
+            }
+            None => (None, None),
+        };
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = rustix::event::eventfd(0, flags).map_err(cannot("make an event descriptor"))?;
+        let bell = Arc::new(bell);
+        let (control, commands) = channel();
+        let (observer, link, learner) = match self.start_learner(&engine, &control, &bell)? {
+            Some(s) => (Some(s.producer), Some(s.link), Some(s.thread)),
+            None => (None, None, None),
+        };
+        let volume = Volume::new(Parts {
+            engine,
+            lasting: attached.is_some(),
+            drain: self.drain,
+            files: Arc::new(files),
+            workers: WORKERS,
+            bell: Arc::clone(&bell),
+            emulated,
+            clock: Clock::new(speed),
+            observer,
+            tap,
+        })?;
+        let export = self.export(size, rotational);
+        let server =
+            Server::new(volume, export, listeners, commands, Arc::clone(&bell), link, area_path)?;
+        let thread = std::thread::Builder::new()
+            .name("seekless-volume".into())
+            .spawn(move || server.run())
+            .map_err(cannot("start the volume's thread"))?;
+        let mut handle = ServerHandle {
+            volume: Injector { control, bell, guardable },
+            size,
+            area,
+            read_only: self.read_only,
+            tcp,
+            thread: Some(thread),
+            learner,
+            watcher: None,
+            attached,
+        };
+        if let Some((about, shadow, tap)) = watched {
+            handle.watch(about, shadow, tap, rotational)?;
+        }
+        Ok(handle)
+    }
+
+    /// The emulated disk, and the speed of its clock.
+    fn emulated(&mut self, config: &Config) -> Result<(Option<Emulated>, f64), ServeError> {
+        let Some(emulation) = self.emulation.take() else { return Ok((None, 1.0)) };
+        let speed = emulation.speed;
+        if speed.is_nan() || speed <= 0.0 {
+            return Err(ServeError::Speed(speed));
+        }
+        Ok((Some(Emulated::new(emulation, config.capacity, config.area)?), speed))
+    }
+
+    fn path(&self) -> Option<&Path> {
+        match &self.backing {
+            Backing::Path(path) => Some(path),
+            Backing::Memory(_) => None,
+        }
+    }
+
+    /// Opens the backing and its area, and attaches a lasting area.
+    fn open(&mut self) -> Result<Ground, ServeError> {
+        let store = match &self.backing {
+            Backing::Path(path) => {
+                let opened = Opened::path(path, self.read_only)?;
+                Store::open(opened, path, self.area_path.as_deref(), self.read_only)?
+            }
+            Backing::Memory(bytes) => {
+                Store::Plain(opened_memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?)
+            }
+        };
+        let tune = std::mem::replace(&mut self.tune, Box::new(|_| {}));
+        let config = |capacity, area| {
+            let mut config = Config { area, ..Config::new(capacity) };
+            tune(&mut config);
+            config
+        };
+        match store {
+            Store::Plain(opened) => {
+                let area = Bytes(self.area.0 / SECTOR_BYTES * SECTOR_BYTES);
+                let dir = self.area_dir.take().or_else(|| opened.dir.clone());
+                if area.0 > 0 && dir.is_none() && self.path().is_some() {
+                    return Err(ServeError::NoAreaDir);
+                }
+                let config = config(Sectors(opened.bytes / SECTOR_BYTES), area.sectors_ceil());
+                let files = Files::new(opened, area.0, dir.as_deref())?;
+                Ok(Ground::unattached(files, config, PathBuf::new()))
+            }
+            Store::Lasting(mut lasting) => {
+                let config = config(lasting.superblock.home_capacity, Sectors(0));
+                if self.read_only {
+                    // Nothing is written, not even a mark of use.
+                    let newest = lasting.examine()?;
+                    let files = Files::overlaid(lasting.home, lasting.area, newest);
+                    return Ok(Ground::unattached(files, config, lasting.place));
+                }
+                let (mut engine, report) = lasting.attach(config, self.moved, self.drain)?;
+                if self.free_from_ext && engine.replicated().is_some() && report.dirty == 0 {
+                    engine.seed_free(lasting.free_in_ext()?);
+                }
+                let own = lasting.own_stamp();
+                Ok(Ground {
+                    // An area inside its disk needs no guard: the disk begins with a page of
+                    // seekless.
+                    guardable: own.is_some() || lasting.home.guard().is_some(),
+                    files: Files::of(lasting.home, lasting.area, own),
+                    engine,
+                    attached: Some(report),
+                    area_path: lasting.place,
+                })
+            }
+        }
+    }
+
+    fn start_learner(
+        &mut self,
+        engine: &Engine,
+        control: &Sender<Control>,
+        bell: &Arc<OwnedFd>,
+    ) -> Result<Option<learner::Started>, ServeError> {
+        let Some(learning) = self.learning.take() else { return Ok(None) };
+        let config = engine.config();
+        let observer = match &self.observe {
+            Some(device) => {
+                let trace = KernelTrace::new(device, config.capacity, self.path())?;
+                Some(Observer::new(device, Box::new(trace), Instant::now()))
+            }
+            None => None,
+        };
+        let pupil = learning.begin(config, engine.plan()).map_err(ServeError::Learning)?;
+        let start = |pupil| learner::start(pupil, observer, control.clone(), Arc::clone(bell));
+        pupil.map(start).transpose()
+    }
+
+    fn export(&self, size: Bytes, rotational: bool) -> Export {
+        let mut export = Export::new(&self.name, size.0);
+        export.flags = export.flags.union(TransmissionFlags::SEND_FAST_ZERO);
+        if rotational {
+            export.flags = export.flags.union(TransmissionFlags::ROTATIONAL);
+        }
+        if self.read_only { export.read_only() } else { export }
+    }
+}

@@ -1,0 +1,252 @@
+//! The device I/O of a volume: at once where possible, else by workers, with the emulated disk's
+//! time.
+
+use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
+use seekless_engine::{Input, Io, IoFailed, IoId, Memory, Target};
+use seekless_nbd::Errno;
+
+use super::{Finished, Volume};
+use crate::backend::errno_of;
+use crate::backend::region::Region;
+use crate::backend::workers::{Ended, Job, JobName, Work};
+use crate::memory::{Current, range_of, transfer};
+
+/// Where a job's buffer returns to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The request's own buffer.
+    Client(usize),
+    /// A read buffer of the engine.
+    Buffer(usize),
+    /// A bounce buffer: read data is copied from it.
+    Bounce,
+}
+
+/// An I/O in progress.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    pub(super) io: Io,
+    home: Home,
+}
+
+/// A failed I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoFailure {
+    /// Home or the area.
+    pub target: Target,
+    /// The operation.
+    pub op: Op,
+    /// The sectors.
+    pub extent: Extent,
+    /// The error, as clients get it.
+    pub errno: Errno,
+}
+
+impl<O> Volume<O> {
+    /// Starts an I/O; executes it at once if that cannot block.
+    pub(super) fn submit(&mut self, io: Io, current: &mut Current<'_>) {
+        let concerns = || concerns(self.files.guard(), &io);
+        let of_current =
+            matches!(io.memory, Some(Memory::Client { id, .. }) if id.0 as usize == current.id);
+        let parked = self.guarding.park(&io, concerns);
+        if !parked && self.emulated.is_none() {
+            if let Some(tap) = &mut self.tap {
+                tap.io(self.now, &io);
+            }
+            if let Some(result) = self.try_now(&io, current) {
+                return self.report(&io, result);
+            }
+        }
+        if of_current {
+            self.memories.detach(current);
+        }
+        if parked {
+            return;
+        }
+        let slot = io.id.0 as usize;
+        if slot >= self.running.len() {
+            self.running.resize(slot + 1, None);
+        }
+        let running = Running { io, home: Home::Bounce };
+        if let Some(entry) = self.running.get_mut(slot) {
+            *entry = Some(running);
+        }
+        match &mut self.emulated {
+            Some(disk) => {
+                if disk.submit(self.now, &io) {
+                    self.fetch(&io);
+                } else {
+                    self.ran(io.id);
+                    self.report(&io, Err(Errno::Io));
+                }
+            }
+            None => self.carry_out(running),
+        }
+    }
+
+    /// Lets the host read ahead while the emulated disk takes its time: otherwise the read would be
+    /// late.
+    fn fetch(&mut self, io: &Io) {
+        let (at, len) = (io.extent.start.0.saturating_mul(SECTOR_BYTES), io.extent.bytes().0);
+        if io.op != Op::Read || self.files.holds(io.target, at, len) {
+            return;
+        }
+        let (name, work) = (JobName::Hint, Work::WillNeed(io.target));
+        // If the worker is gone, the read itself will fail.
+        let _ = self.workers.send(Job { name, work, at, len, buf: Vec::new(), from: 0 });
+    }
+
+    /// Does an I/O if that does not wait for the disk.
+    #[inline]
+    fn try_now(&mut self, io: &Io, current: &mut Current<'_>) -> Option<Result<(), Errno>> {
+        let at = io.extent.start.0.checked_mul(SECTOR_BYTES)?;
+        let len = io.extent.bytes().0 as usize;
+        let memory = io.memory?;
+        match io.op {
+            Op::Read => {
+                let buf = self.memories.place_mut(memory, len, current)?;
+                self.files.read_now(io.target, at, buf).map(Ok)
+            }
+            Op::Write if !io.flags.contains(Flags::FUA) => {
+                let buf = self.memories.place(memory, len, current)?;
+                let result = self.files.write_now(io.target, at, buf)?;
+                Some(result.map_err(errno_of))
+            }
+            _ => None,
+        }
+    }
+
+    /// Reports the end of an I/O to the engine.
+    fn report(&mut self, io: &Io, result: Result<(), Errno>) {
+        if let Some(disk) = &mut self.emulated
+            && let Some(due) = disk.due(io.id)
+        {
+            disk.was_late(self.clock.wait(due, self.clock.now()));
+        }
+        if let Err(errno) = result {
+            self.errno = errno;
+            let Io { target, op, extent, .. } = *io;
+            self.failure = Some(IoFailure { target, op, extent, errno });
+        }
+        let result = result.map_err(|_| IoFailed);
+        self.engine.handle(self.now, Input::Done { io: io.id, result });
+    }
+
+    /// Gives an I/O to the workers, or executes it at once if that does not wait.
+    pub(super) fn carry_out(&mut self, running: Running) {
+        let io = running.io;
+        let mut nobody = Current::nobody();
+        if self.emulated.is_some()
+            && let Some(result) = self.try_now(&io, &mut nobody)
+        {
+            self.ran(io.id);
+            return self.report(&io, result);
+        }
+        let (buf, from, home) = self.lend(&io);
+        if let Some(Some(entry)) = self.running.get_mut(io.id.0 as usize) {
+            entry.home = home;
+        }
+        let job = Job {
+            name: JobName::Io(io.id),
+            work: Work::Io(io.target, io.op, io.flags),
+            at: io.extent.start.0.saturating_mul(SECTOR_BYTES),
+            len: io.extent.bytes().0,
+            buf,
+            from,
+        };
+        self.hand_over(job);
+    }
+
+    /// The memory of an I/O as a buffer for a worker: its own buffer if it has one, else a bounce
+    /// buffer.
+    fn lend(&mut self, io: &Io) -> (Vec<u8>, usize, Home) {
+        let Some(memory) = io.memory else { return (Vec::new(), 0, Home::Bounce) };
+        let len = io.extent.bytes().0 as usize;
+        let from = range_of(memory, len).start;
+        match memory {
+            Memory::Client { id, .. } => {
+                let id = id.0 as usize;
+                // Only if the I/O covers the whole request: otherwise bytes from other I/Os would
+                // be lost when the buffer returns.
+                if let Some(inflight) = self.memories.requests.get_mut(id)
+                    && len == inflight.bytes
+                {
+                    let bytes = inflight.bytes;
+                    let own = inflight.buf.take();
+                    let buf = own.unwrap_or_else(|| self.memories.buffers.take(bytes));
+                    return (buf, from, Home::Client(id));
+                }
+            }
+            // A piece inside a buffer is copied: other pieces may be in flight too.
+            Memory::Buffer { index, offset } if offset.0 == 0 => {
+                let index = index as usize;
+                let buf = std::mem::take(self.memories.read_buffer(index));
+                if !buf.is_empty() {
+                    return (buf, from, Home::Buffer(index));
+                }
+            }
+            Memory::Buffer { .. } | Memory::Slot { .. } | Memory::Stage { .. } => {}
+        }
+        let mut bounce = self.memories.buffers.take(len);
+        if io.op == Op::Write {
+            let nobody = Current::nobody();
+            transfer(bounce.get_mut(..len), self.memories.place(memory, len, &nobody));
+        }
+        (bounce, 0, Home::Bounce)
+    }
+
+    /// Removes an I/O in flight.
+    fn ran(&mut self, io: IoId) -> Option<Running> {
+        self.running.get_mut(io.0 as usize).and_then(Option::take)
+    }
+
+    /// Handles a finished job.
+    pub(super) fn ended(&mut self, ended: Ended) {
+        let io = match ended.name {
+            JobName::Io(io) => io,
+            JobName::Hint => return,
+            JobName::Guard => return self.guard_moved(ended.result),
+            JobName::Question(index) => {
+                if let Some(owner) = self.questions.try_remove(index) {
+                    let Ended { result, runs, .. } = ended;
+                    self.finished.push_back(Finished { owner, result, buf: None, runs });
+                }
+                return;
+            }
+        };
+        let Some(Running { io, home }) = self.ran(io) else { return };
+        match home {
+            Home::Client(id) => {
+                if let Some(inflight) = self.memories.requests.get_mut(id) {
+                    inflight.buf = Some(ended.buf);
+                }
+            }
+            Home::Buffer(index) => *self.memories.read_buffer(index) = ended.buf,
+            Home::Bounce => {
+                let len = io.extent.bytes().0 as usize;
+                if let (Op::Read, Some(memory)) = (io.op, io.memory) {
+                    let mut nobody = Current::nobody();
+                    let to = self.memories.place_mut(memory, len, &mut nobody);
+                    transfer(to, ended.buf.get(..len));
+                }
+                self.memories.buffers.give(ended.buf);
+            }
+        }
+        self.report(&io, ended.result);
+        self.pump_background();
+    }
+
+    /// Gives a job to the workers. A job without a worker, which only a bug can cause, fails.
+    pub(super) fn hand_over(&mut self, job: Job) {
+        if let Err(Job { name, buf, .. }) = self.workers.send(job) {
+            self.ended(Ended { name, result: Err(Errno::Io), buf, runs: Vec::new() });
+        }
+    }
+}
+
+/// True if an I/O touches the sectors that the guard moves.
+pub(super) fn concerns(region: Option<&Region>, io: &Io) -> bool {
+    io.target == Target::Home
+        && io.op != Op::Flush
+        && region.is_some_and(|region| region.touches(io.extent))
+}
