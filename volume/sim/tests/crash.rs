@@ -82,7 +82,7 @@ fn where_devices_fail_it_keeps_them_too() {
 #[test]
 fn with_a_trail_it_keeps_them_too() {
     let mut tally = Tally::default();
-    for seed in 0..40 {
+    for seed in 0..14 {
         let history = History::with_trail(seed);
         if let Err(failure) = explore::<Engine>(&history, &Looks::Each(1), &mut tally) {
             panic!("{}", shrink::<Engine>(failure, 300));
@@ -91,8 +91,8 @@ fn with_a_trail_it_keeps_them_too() {
     println!("{tally:?}");
     assert!(tally.states > 3_000 && tally.cut > 500 && tally.killed > 500, "{tally:?}");
     let [appended, reads, rounds, dropped, in_doubt, proven] = tally.trail;
-    assert!(appended > 1_000 && reads > 200 && rounds > 10, "{tally:?}");
-    assert!(dropped > 100 && in_doubt > 50 && proven > 20, "{tally:?}");
+    assert!(appended > 400 && reads > 100 && rounds > 20, "{tally:?}");
+    assert!(dropped > 30 && in_doubt > 10 && proven > 5, "{tally:?}");
 }
 
 #[test]

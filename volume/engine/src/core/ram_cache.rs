@@ -61,7 +61,8 @@ impl From<Piece> for Extent {
     }
 }
 
-/// How sectors are divided into pages: home's pages begin at the grid, so those of RAM do.
+/// The division of sectors into pages. The pages of RAM are those of home. If the grid does not
+/// begin with a page, one shorter page lies before home's first page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PageGrid {
     /// Sectors that the first page lacks at its front.

@@ -110,6 +110,42 @@ fn copies_stand_in_the_order_of_use_and_are_read_in_one_piece() {
 }
 
 #[test]
+fn a_window_is_no_longer_than_a_buffer() {
+    let mut world = World::new(Config { buffer_bytes: Bytes(8 * 4096), ..options(8) });
+    foreseeing(&mut world);
+    let pages: Vec<u64> = (0..20).map(|i| 2 * i).collect();
+    for some in pages.chunks(3) {
+        append(&mut world, some);
+    }
+    pages.iter().for_each(|&page| foresee(&mut world, page, Foreseen::is_near));
+    world.issue(Op::Read, home(0, 1));
+    let all: u64 = world.waiting.iter().map(|io| io.extent.len.0).sum();
+    assert!(world.waiting[0].target == Target::Area && (32..=64).contains(&all), "{all}");
+    world.settle();
+    // Nor is one of home.
+    let mut world = World::new(Config { buffer_bytes: Bytes(8 * 4096), ..options(32) });
+    foreseeing(&mut world);
+    (0..40).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
+    world.issue(Op::Read, home(20, 1));
+    let all: u64 = world.waiting.iter().map(|io| io.extent.len.0).sum();
+    assert_eq!((all, world.waiting[0].target), (8 * 8, Target::Home));
+    world.settle();
+}
+
+#[test]
+fn windows_end_with_the_device() {
+    let mut world = world(64);
+    (0..64).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
+    // The last sectors are a part of a page; the first ones lie before the first page.
+    for extent in [Extent::new(CAPACITY - 1, 1), Extent::new(0, 2), Extent::new(CAPACITY - 9, 9)] {
+        world.issue(Op::Read, extent);
+        assert!(world.waiting.iter().all(|io| io.extent.end().0 <= CAPACITY));
+        world.settle();
+    }
+    world.read_all();
+}
+
+#[test]
 fn a_write_drops_every_copy_of_its_page() {
     let mut world = world(8);
     append(&mut world, &[10, 30]);
@@ -146,10 +182,11 @@ fn a_page_that_the_write_buffer_holds_is_not_appended() {
         let mode = Mode::WriteBack;
         let mut world = World::new(Config { mode, gather, ..options(8) });
         foreseeing(&mut world);
+        append(&mut world, &[40]);
         for page in [10, 30] {
             foresee(&mut world, page, Foreseen::is_ahead);
         }
-        read(&mut world, &[10, 30, 63]);
+        read(&mut world, &[10, 30, 62]);
         world.issue(Op::Write, home(30, 1));
         if gather == Duration::ZERO {
             world.settle();

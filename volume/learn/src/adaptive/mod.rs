@@ -185,7 +185,7 @@ impl Adaptive {
             along: Window::default(),
             home_pages: 0..0,
             looked_at: Vec::with_capacity(2 * WATCHED),
-            ghosts: Ghosts::new(ram),
+            ghosts: Ghosts::new(),
             misses: 0,
             windows: Vec::new(),
             windows_free: Vec::new(),
@@ -541,7 +541,7 @@ impl Adaptive {
         let now = self.now;
         let entry = self.history.entry(page, now);
         (entry.before, entry.last) = (entry.last, now);
-        self.now = self.now.saturating_add(1);
+        self.now += 1;
         self.recent[self.recent_at] = page;
         self.recent_at = (self.recent_at + 1) % self.recent.len();
         self.costs.used();

@@ -103,18 +103,7 @@ impl History {
         });
         let mut count = lean(bent, &mut rng, &mut setup, &mut weights);
         if trail {
-            for weight in &mut weights {
-                *weight = (*weight).min(4);
-            }
-            for (kind, weight) in [(0, 50), (5, 60), (11, 40), (16, 10), (17, 1), (18, 1), (22, 1)]
-            {
-                weights[kind] = weight;
-            }
-            setup.home += rng.random_range(0..64) * PAGE_SECTORS;
-            // The ring is small, and goes round.
-            setup.area = 96 * PAGE_SECTORS;
-            setup.write_buffer_percent = [40, 60, 80][rng.random_range(0..3)];
-            count = 150..500;
+            count = lean_to_trail(&mut rng, &mut setup, &mut weights);
         }
         let pages = (setup.home - setup.grid) / PAGE_SECTORS;
         let hot = rng.random_range(0..pages);
@@ -227,6 +216,33 @@ fn lean(
         }
     }
     count
+}
+
+/// Clients mostly read, and come to rest; in every third history the ring goes round many times.
+fn lean_to_trail(
+    rng: &mut Pcg64Mcg,
+    setup: &mut Setup,
+    weights: &mut [u32; KINDS],
+) -> std::ops::Range<u32> {
+    let laps = rng.random_ratio(1, 3);
+    for weight in &mut *weights {
+        *weight = (*weight).min(if laps { 1 } else { 4 });
+    }
+    for (kind, weight) in [(0, 50), (5, 60), (11, 40), (16, 10), (17, 1), (18, 1), (22, 1)] {
+        weights[kind] = weight;
+    }
+    setup.home += rng.random_range(0..64) * PAGE_SECTORS;
+    setup.area = 96 * PAGE_SECTORS;
+    setup.write_buffer_percent = [40, 60, 80][rng.random_range(0..3)];
+    if !laps {
+        return 150..500;
+    }
+    // No new life.
+    for kind in [13, 14, 17, 18, 20, 22] {
+        weights[kind] = 0;
+    }
+    setup.write_buffer_percent = 90;
+    400..800
 }
 
 fn setup(rng: &mut Pcg64Mcg) -> Setup {
