@@ -74,8 +74,26 @@ pub(crate) struct Trigger {
     pub(crate) used_beside: u32,
     /// Class of the hit rate around it.
     pub(crate) rate: u32,
-    /// The last used pages.
-    pub(crate) recent: [u64; 8],
+}
+
+/// What all pages of a region share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around<'a> {
+    pub(crate) region: &'a Region,
+    /// Pages that were ever used.
+    used: u32,
+    /// Class of the hit rate.
+    rate: u32,
+    /// How many of the last used pages are near: within 16, 256, 512 and 2,048 pages; at most 2.
+    near: [u32; 4],
+}
+
+impl<'a> Around<'a> {
+    pub(crate) fn new(region: &'a Region, number: u64, rate: u32, recent: &[u64; 8]) -> Self {
+        let used = region.iter().filter(|page| page.last > 0).count() as u32;
+        let middle = number * REGION + REGION / 2;
+        Self { region, used, rate, near: matches(recent, middle, [16, 256, 512, 2048]) }
+    }
 }
 
 /// What is known of the place of a candidate.
@@ -84,9 +102,7 @@ pub(crate) struct Place<'a> {
     pub(crate) page: u64,
     /// Pages between the trigger and the candidate.
     pub(crate) gap: u64,
-    pub(crate) region: &'a Region,
-    /// Class of the hit rate around it.
-    pub(crate) rate: u32,
+    pub(crate) around: Around<'a>,
     /// Whether the page below and the page above are in RAM.
     pub(crate) beside: [bool; 2],
     /// Last uses of the page below and of the page above.
@@ -145,6 +161,25 @@ pub(super) fn relation(a: u32, b: u32) -> u32 {
     }
 }
 
+/// How many of the last used pages are within each of these distances, at most 2.
+pub(super) fn matches<const N: usize>(recent: &[u64; 8], page: u64, within: [u64; N]) -> [u32; N] {
+    let mut near = [0; N];
+    for &used in recent {
+        let apart = used.abs_diff(page);
+        for (near, within) in near.iter_mut().zip(within) {
+            *near += u32::from(apart <= within);
+        }
+    }
+    near.map(|near| near.min(2))
+}
+
+/// Class of odds, 0 to 15: two for each factor of e, as far as a power of two tells.
+pub(super) fn class_of_odds(odds: f32) -> u32 {
+    // The exponent and the first bit of the fraction: half powers of two.
+    let halves = (odds.max(f32::MIN_POSITIVE).to_bits() >> 22) as i32 - 2 * 127;
+    (halves * 2 / 3 + 8).clamp(0, 15) as u32
+}
+
 /// State of a candidate beside its trigger.
 pub(crate) fn state(trigger: &PageHistory, page: &PageHistory) -> u32 {
     if page.last == 0 {
@@ -159,9 +194,10 @@ pub(crate) fn state(trigger: &PageHistory, page: &PageHistory) -> u32 {
 }
 
 impl Features {
-    /// The features of a candidate. `log_odds` is what the count table says of its two cells.
-    pub(crate) fn new(t: &Trigger, p: &Place, log_odds: impl Fn((u16, u16)) -> f32) -> Self {
-        let page = p.region[(p.page % REGION) as usize];
+    /// The features of a candidate. `odds` is what the count table says of its two cells.
+    pub(crate) fn new(t: &Trigger, p: &Place, odds: impl Fn((u16, u16)) -> f32) -> Self {
+        let Around { region, used, rate, near: [near_16, near_256, near, near_2048] } = p.around;
+        let page = region[(p.page % REGION) as usize];
         let side = u32::from(t.forward);
         let d = distance(p.gap) + 16 * side;
         let size = match t.pages {
@@ -172,11 +208,7 @@ impl Features {
         };
         let state = state(&t.history, &page);
         let (at, aq) = (age(t.now, t.history.last), age(t.now, page.last));
-        let matches = |within: u64| {
-            let near = t.recent.iter().filter(|&&r| r.abs_diff(p.page) <= within).count();
-            near.min(2) as u32
-        };
-        let near = u32::from(matches(512) > 0);
+        let near = near.min(1);
         let cells = {
             let large = u32::from(t.pages >= 4);
             let coarse = ((((t.run * 2 + large) * DISTANCES) + d) * 2 + near) * STATES + state;
@@ -196,7 +228,6 @@ impl Features {
             let apart = p.page.abs_diff(t.last_miss).min(u64::from(u32::MAX)) as u32;
             (log2(apart) / 3).min(9) + 10 * u32::from(p.page >= t.last_miss)
         };
-        let used = p.region.iter().filter(|h| h.last > 0).count() as u32;
         let beside_trigger = u32::from(t.used_beside > 0) + u32::from(t.used_beside > 3);
         let (p_before, last_before) = p.previous;
         let order = match (page.last, last_before) {
@@ -213,14 +244,14 @@ impl Features {
                 + side,
             at * AGES + aq,
             (beside(0) * 5 + beside(1)) * 2 + side,
-            p.rate * 2 + side,
+            rate * 2 + side,
             t.rate * DISTANCES + d,
-            ((matches(16) * 3 + matches(256)) * 3 + matches(2048)) * 2 + side,
+            ((near_16 * 3 + near_256) * 3 + near_2048) * 2 + side,
             (age(t.now, page.written) / 3).min(7) * AGES + aq,
             (size * DISTANCES + d) * 8 + (p.page % 8) as u32,
             jump * DISTANCES + d,
             (used * 3 + beside_trigger) * DISTANCES + d,
-            ((log_odds(cells) * 2.0 + 8.0).clamp(0.0, 15.0)) as u32 * 2 + side,
+            class_of_odds(odds(cells)) * 2 + side,
             ((p_before * 8.0) as u32).min(8) * DISTANCES + d,
             (size * 3 + t.run) * AGES + aq,
             order * DISTANCES + d,

@@ -100,6 +100,19 @@ impl History {
         &mut self.regions[at][(page % REGION) as usize]
     }
 
+    /// Sets all times back, those of long ago to the earliest.
+    pub(crate) fn rewind(&mut self, by: u32) {
+        let back = |at: &mut u32| {
+            if *at > 0 {
+                *at = at.saturating_sub(by).max(1);
+            }
+        };
+        self.recent.iter_mut().for_each(back);
+        for page in self.regions.as_flattened_mut() {
+            [&mut page.last, &mut page.before, &mut page.written].into_iter().for_each(back);
+        }
+    }
+
     /// Bytes that it holds.
     pub(crate) const fn bytes(&self) -> u64 {
         self.tags.len() as u64 * (8 + 4 + size_of::<Region>() as u64)

@@ -22,7 +22,7 @@ use costs::Costs;
 pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
 
-use features::{COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
+use features::{Around, COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
 use ghosts::Ghosts;
 use history::{History, Outcome, REGION};
 use predictor::Predictor;
@@ -36,7 +36,7 @@ const BELOW: u64 = 64;
 /// Slots of the trail that one read may take.
 pub const TRAIL_WINDOW: u32 = 128;
 /// A window ends where the sum of its values is so much below its maximum, ms.
-const GIVE_UP: f32 = 4.0;
+const GIVE_UP: f32 = 2.0;
 /// Share of the expected saving that counts: at home, on the trail.
 const CAUTION: (f32, f32) = (0.8, 0.9);
 /// Worth of the use of a page that another prefetched page would have brought.
@@ -47,6 +47,8 @@ const CONTEXT: u32 = 16;
 const LATELY: u32 = 32;
 /// Pages in one direction that a miss looks at and does not read, and that are watched.
 const WATCHED: usize = 64;
+/// The clock is set back before it reaches this.
+const CLOCK_END: u32 = 1 << 31;
 /// No window, no slot.
 const NONE: u32 = u32::MAX;
 
@@ -353,7 +355,8 @@ impl Adaptive {
     ) -> (u64, f32) {
         let page = if forward { demanded.end - 1 } else { demanded.start };
         let mut region_at = page / REGION;
-        let mut region = self.history.region(region_at);
+        let mut around = self.around(region_at);
+        let region = around.region;
         let trigger = Trigger {
             history: region[(page % REGION) as usize],
             forward,
@@ -363,7 +366,6 @@ impl Adaptive {
             last_miss: self.last_miss.start,
             used_beside: region.iter().filter(|h| h.last > 0).count() as u32,
             rate: self.rate(page),
-            recent: self.recent,
         };
         let (access, transfer) = (self.costs.access, self.costs.transfer);
         let pollution = self.costs.pollution();
@@ -376,8 +378,9 @@ impl Adaptive {
             at = step(at, forward);
             if at / REGION != region_at {
                 region_at = at / REGION;
-                region = self.history.region(region_at);
+                around = self.around(region_at);
             }
+            let region = around.region;
             let next = step(at, forward);
             let last_of_next = match next / REGION == region_at {
                 true => region[(next % REGION) as usize].last,
@@ -390,10 +393,9 @@ impl Adaptive {
                 beside.reverse();
                 beside_last.reverse();
             }
-            let rate = self.rate(at);
-            let place = Place { page: at, gap, region, rate, beside, beside_last, previous };
+            let place = Place { page: at, gap, around, beside, beside_last, previous };
             let features =
-                Features::new(&trigger, &place, |cells| self.predictor.counts.log_odds(cells));
+                Features::new(&trigger, &place, |cells| self.predictor.counts.odds(cells));
             found.push(features);
             let p = match &self.foreseen {
                 Some(foreseen) => foreseen.probability(at),
@@ -481,8 +483,8 @@ impl Adaptive {
                         previous,
                         in_ram: held_before,
                     };
-                    let log_odds = |cells| trail.predictor.counts.log_odds(cells);
-                    features = Features::of_trail(&trigger, &place, log_odds);
+                    let odds = |cells| trail.predictor.counts.odds(cells);
+                    features = Features::of_trail(&trigger, &place, odds);
                     let p = match &self.foreseen {
                         Some(foreseen) => foreseen.probability(page),
                         None => trail.predictor.probability(&features),
@@ -529,6 +531,11 @@ impl Adaptive {
         self.begin(true)
     }
 
+    fn around(&self, region: u64) -> Around<'_> {
+        let rate = self.rate(region * REGION);
+        Around::new(self.history.region(region), region, rate, &self.recent)
+    }
+
     fn rate(&self, page: u64) -> u32 {
         match self.rates[rate_at(page)] {
             0 => 0,
@@ -542,6 +549,10 @@ impl Adaptive {
         let entry = self.history.entry(page, now);
         (entry.before, entry.last) = (entry.last, now);
         self.now += 1;
+        if self.now >= CLOCK_END {
+            self.history.rewind(CLOCK_END / 2);
+            self.now -= CLOCK_END / 2;
+        }
         self.recent[self.recent_at] = page;
         self.recent_at = (self.recent_at + 1) % self.recent.len();
         self.costs.used();

@@ -52,9 +52,9 @@ impl Counts {
         (f.used + 6.0 * c.used / c.all) / (f.all + 6.0)
     }
 
-    pub(crate) fn log_odds(&self, cells: (u16, u16)) -> f32 {
+    pub(crate) fn odds(&self, cells: (u16, u16)) -> f32 {
         let p = self.probability(cells).clamp(0.001, 0.999);
-        (p / (1.0 - p)).ln()
+        p / (1.0 - p)
     }
 }
 

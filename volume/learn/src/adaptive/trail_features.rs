@@ -1,6 +1,9 @@
 //! What is known of a candidate copy of the trail, as one number for each feature: the index of its weight.
 
-use super::features::{AGES, DIFFERENCES, Features, age, difference, distance, recency, relation};
+use super::features::{
+    AGES, DIFFERENCES, Features, age, class_of_odds, difference, distance, matches, recency,
+    relation,
+};
 use super::history::PageHistory;
 
 /// Features of a candidate.
@@ -100,11 +103,11 @@ impl TrailTrigger {
 }
 
 impl Features {
-    /// The features of a candidate. `log_odds` is what the count table says of its two cells.
+    /// The features of a candidate. `odds` is what the count table says of its two cells.
     pub(crate) fn of_trail(
         t: &TrailTrigger,
         p: &TrailPlace,
-        log_odds: impl Fn((u16, u16)) -> f32,
+        odds: impl Fn((u16, u16)) -> f32,
     ) -> Self {
         let h = &p.history;
         let gap = distance(p.gap);
@@ -118,9 +121,7 @@ impl Features {
             4..9 => 2,
             _ => 3,
         };
-        let near = |within: u64| {
-            t.recent.iter().filter(|&&r| r.abs_diff(p.page) <= within).count().min(2) as u32
-        };
+        let [near_64, near_1024] = matches(&t.recent, p.page, [64, 1024]);
         let (p_before, last_before) = p.previous;
         let aq = age(t.now, h.last);
         let values: [u32; TRAIL_FEATURES] = [
@@ -130,11 +131,11 @@ impl Features {
             relation(h.last, last_before) * GAPS + gap,
             ((p_before * 8.0) as u32).min(8) * GAPS + gap,
             (u32::from(h.fetched) * 4 + u32::from(h.used)) * 3 + h.outcome as u32,
-            (near(64) * 3 + near(1024)) * KINDS + t.kind,
+            (near_64 * 3 + near_1024) * KINDS + t.kind,
             (u32::BITS - p.behind_head.leading_zeros()) * KINDS + t.kind,
             difference(h.last, t.history.last) * KINDS + t.kind,
             size * KINDS + t.kind,
-            (log_odds(cells) * 2.0 + 8.0).clamp(0.0, 15.0) as u32,
+            class_of_odds(odds(cells)),
             (age(t.now, h.written) / 3).min(7) * AGES + aq,
             p.rate * KINDS + t.kind,
             (recency(t.now, last_before).min(2) * 3 + p.in_ram.min(2)) * GAPS + gap,
