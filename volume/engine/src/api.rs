@@ -240,10 +240,10 @@ pub struct Config {
     pub cache_bytes: Bytes,
     /// A read that misses RAM and goes home reads at least this length.
     pub read_ahead: Bytes,
-    /// How far a miss reads on is learned; where it is not, `read_ahead` says it.
+    /// The length of a read after a miss is learned. Otherwise `read_ahead` is this length.
     pub adaptive: bool,
-    /// Pages that are appended to the trail in one piece while clients ask for nothing, at most 64. A busy
-    /// volume appends eight times as many.
+    /// Least pages that an idle volume appends to the trail in one piece, 1 to 64. A busy volume
+    /// appends about eight times as many.
     pub append_pages: u32,
     /// A read of a copy reads whole aligned clusters of this length. Zero: only the requested
     /// sectors.
@@ -339,7 +339,7 @@ pub struct Stats {
     pub yielded: u64,
     /// Copies that were in doubt after an attach, and are now proven.
     pub proven: u64,
-    /// Pages that the adaptive policy brought to RAM although nobody had asked for them.
+    /// Pages that the adaptive policy brought to RAM before any client demanded them.
     pub prefetched: u64,
     /// Of these, pages that were used.
     pub prefetch_used: u64,

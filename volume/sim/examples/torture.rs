@@ -5,7 +5,7 @@
 //!
 //! Histories are made from the seeds SEED, SEED + 1, ...; the last line names the next seed. Run
 //! one process on each core, with seeds far apart. `--one` runs the history of that seed alone.
-//! `--all` runs the five kinds, a fifth of the states each, and ends with the table that is kept in
+//! `--all` runs the six kinds, a sixth of the states each, and ends with the table that is kept in
 //! benches/engine/runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -18,7 +18,7 @@ use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
 
 const USAGE: &str =
     "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--faults] [--replicas]
-               [--parts] [--all] [--one]
+               [--parts] [--trail] [--all] [--one]
   --states N     states to look at (1000000)
   --seed S       seed of the first history (1)
   --looks L      states at each moment (3)
@@ -26,10 +26,11 @@ const USAGE: &str =
   --faults       devices fail in every history
   --replicas     replicas in discarded pages, instead of copies in the area
   --parts        the same under blocks shorter than a page, with more lives
-  --all          a fifth of the states each without any, with faults, replicas, both and parts, then a table of them
+  --trail        the adaptive policy in every history, with reads that repeat
+  --all          a sixth of the states each without any, with faults, replicas, both, parts and trail, then a table of them
   --one          live one history alone";
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Options {
     states: u64,
     seed: u64,
@@ -38,14 +39,14 @@ struct Options {
     faults: bool,
     replicas: bool,
     parts: bool,
+    trail: bool,
     all: bool,
     one: bool,
 }
 
 fn options() -> Result<Options, String> {
     let (states, seed, looks, failures) = (1_000_000, 1, 3, 5);
-    let (faults, replicas, parts, all, one) = (false, false, false, false, false);
-    let mut options = Options { states, seed, looks, failures, faults, replicas, parts, all, one };
+    let mut options = Options { states, seed, looks, failures, ..Options::default() };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let to = match name.as_str() {
@@ -63,6 +64,10 @@ fn options() -> Result<Options, String> {
             }
             "--parts" => {
                 options.parts = true;
+                continue;
+            }
+            "--trail" => {
+                options.trail = true;
                 continue;
             }
             "--all" => {
@@ -100,19 +105,21 @@ fn main() -> ExitCode {
         }
     }));
     let kinds = [
-        ("plain", false, false, false),
-        ("faults", true, false, false),
-        ("replicas", false, true, false),
-        ("faulty-replicas", true, true, false),
-        ("parts", false, false, true),
+        ("plain", [false, false, false, false]),
+        ("faults", [true, false, false, false]),
+        ("replicas", [false, true, false, false]),
+        ("faulty-replicas", [true, true, false, false]),
+        ("parts", [false, false, true, false]),
+        ("trail", [false, false, false, true]),
     ];
     let (mut seed, mut all, mut failed, mut table) =
         (options.seed, Tally::default(), 0, Vec::new());
-    for (name, faults, replicas, parts) in kinds {
+    for (name, which) in kinds {
         let from = seed;
+        let [faults, replicas, parts, trail] = which;
         let kind = if options.all {
-            Options { states: options.states / 5, faults, replicas, parts, ..options }
-        } else if (faults, replicas, parts) == (options.faults, options.replicas, options.parts) {
+            Options { states: options.states / 6, faults, replicas, parts, trail, ..options }
+        } else if which == [options.faults, options.replicas, options.parts, options.trail] {
             options
         } else {
             continue;
@@ -126,7 +133,11 @@ fn main() -> ExitCode {
     println!(
         "# kind seed histories states killed cut damaged told mended resized strangers device-failures failed"
     );
-    println!("{}\n# go on with --seed {seed}", table.join("\n"));
+    let [appended, reads, rounds, dropped, in_doubt, proven] = all.trail;
+    println!(
+        "{}\n# trail: {appended} appended, {reads} reads, {rounds} rounds, {dropped} dropped by writes, {in_doubt} in doubt at an attach, {proven} proven\n# go on with --seed {seed}",
+        table.join("\n")
+    );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -154,6 +165,7 @@ fn run(options: &Options, seed: &mut u64, shrinking: &AtomicBool) -> (Tally, u64
     let (mut tally, mut failures, mut told) = (Tally::default(), 0, 0);
     while tally.states < options.states && failures < options.failures {
         let history = match (options.faults, options.replicas) {
+            _ if options.trail => History::with_trail(*seed),
             _ if options.parts => History::with_parts(*seed),
             (true, replicas) => History::with_faults(*seed, replicas),
             (_, true) => History::with_replicas(*seed),

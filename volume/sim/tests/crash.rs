@@ -77,6 +77,24 @@ fn where_devices_fail_it_keeps_them_too() {
     }
 }
 
+/// Copies in the order of use: they are appended, read, overwritten by the ring, dropped by writes,
+/// found again, and proven.
+#[test]
+fn with_a_trail_it_keeps_them_too() {
+    let mut tally = Tally::default();
+    for seed in 0..14 {
+        let history = History::with_trail(seed);
+        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(1), &mut tally) {
+            panic!("{}", shrink::<Engine>(failure, 300));
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.states > 3_000 && tally.cut > 500 && tally.killed > 500, "{tally:?}");
+    let [appended, reads, rounds, dropped, in_doubt, proven] = tally.trail;
+    assert!(appended > 400 && reads > 100 && rounds > 20, "{tally:?}");
+    assert!(dropped > 30 && in_doubt > 10 && proven > 5, "{tally:?}");
+}
+
 #[test]
 fn what_is_right_is_found_right() {
     let tally = all_hold::<Toy<{ Wrong::Nothing as u8 }>>(0..24, 2);

@@ -50,7 +50,7 @@ const JOBS: [JobRow; 14] = [
     // Pages that clients used are appended to the trail.
     JobRow { due: |e| e.appends_at().is_some(), begin: Engine::append_to_trail },
     // Copies in doubt are compared with home.
-    JobRow { due: |_| true, begin: Engine::prove_copies },
+    JobRow { due: |_| true, begin: |e| e.begin_prove().map(Job::Prove).into() },
     // Replicas are written, and zeroes where they stood.
     JobRow { due: |_| true, begin: |e| e.next_for_replicas().into() },
     // The area learns which pages are free.
@@ -234,14 +234,6 @@ impl Engine {
         }
         self.background.wake_at(at);
         Begun::Nothing
-    }
-
-    /// The trail is proven by what clients read at home, at no cost.
-    fn prove_copies(&mut self) -> Begun {
-        if self.ahead.is_some() {
-            return Begun::Nothing;
-        }
-        self.begin_prove().map(Job::Prove).into()
     }
 
     fn tell_of_free_pages(&mut self) -> Begun {

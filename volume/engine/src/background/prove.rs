@@ -33,8 +33,12 @@ impl Engine {
         self.background.wake_at(self.background.now);
     }
 
-    /// Lists the copies in doubt, in order of home.
+    /// Lists the copies in doubt, in order of home. Those of the trail are not listed: clients'
+    /// reads of home prove them, at no cost.
     pub(crate) fn find_suspects(&mut self) {
+        if self.has_trail() {
+            return;
+        }
         let all = slots(0..self.geo.slots());
         let mut suspects: Vec<Slot> =
             all.filter(|&slot| self.copies.state(slot) == CopyState::Suspect).collect();

@@ -1,25 +1,32 @@
-//! Appending to the trail: a ring of segments with copies in the order of use. The bytes come from RAM, so that only a write is
-//! needed. Before a part of the ring is used again, the area durably knows that nothing stands there.
+//! Appending to the trail: a ring of segments with copies in the order of use. The bytes come from
+//! RAM: only a write is needed. Before a part of the ring is written again, the area durably knows
+//! that nothing stands there, and no read of this part is in flight.
 
 use seekless_block::{Duration, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
-use super::{JobStep, PIECE_PAGES, pages_in, stage};
+use super::{JobStep, PIECE_PAGES, RETRY, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::Content;
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Memory, MemoryMove, Output, Target};
 
-/// Clients ask for nothing.
+/// Without a request for this long, clients are idle.
 const IDLE: Duration = Duration(20_000_000);
-/// Segments that are made void in one go.
+/// Most segments that one job makes void.
 const VOID: u32 = 64;
+/// Longest write, 2 MiB.
+const MOST: u32 = 2 * PIECE_PAGES;
 
-/// Where the ring is written.
+/// The position in the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     head: u32,
-    /// Slots from the head on of which the area knows that nothing stands there.
+    /// Slots from the head on that are durably void.
     void: u32,
+    /// After a failure, nothing is appended before this time.
+    not_before: SimTime,
+    /// Memory for the next batch.
+    spare: Vec<(Slot, HomePage)>,
 }
 
 impl Ring {
@@ -30,25 +37,30 @@ impl Ring {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Segments from this one up to that are being made void.
+enum AppendPhase {
+    /// The segments from the first up to the second are being made void.
     Void(u32, u32),
     Sum,
     Write,
 }
 
-/// A batch on its way, or space for the next ones.
+/// A batch of copies on its way to the area, or the preparation of space for the next batches.
 #[derive(Debug)]
 pub(crate) struct Append {
     number: u64,
-    phase: Phase,
+    phase: AppendPhase,
     base: Slot,
     items: Vec<(Slot, HomePage)>,
-    writes: Vec<(Slot, u32)>,
-    next: usize,
+    /// Slots from the base on that have been submitted.
+    sent: u32,
 }
 
 impl Append {
+    /// Slots from the base to the last copy.
+    fn pages(&self) -> u32 {
+        self.items.last().map_or(0, |&(last, _)| last + 1 - self.base)
+    }
+
     pub(crate) fn overtake(&self, pages: std::ops::Range<u64>, bad: &mut [bool]) {
         for &(slot, page) in &self.items {
             if pages.contains(&page.0) {
@@ -59,23 +71,26 @@ impl Append {
 }
 
 impl Engine {
-    /// When pages are to be appended, if any wait.
+    /// The time of the next append; `None` without one.
     pub(crate) fn appends_at(&self) -> Option<SimTime> {
         let pending = self.ahead.as_ref()?.policy.pending();
         let quiet = self.clients_io() == 0;
         let small = self.config.append_pages as usize;
-        if pending < small {
-            None
+        let at = if pending < small {
+            return None;
         } else if pending >= 15 * small || quiet && pending >= self.batch() {
-            Some(SimTime::ZERO)
+            SimTime::ZERO
+        } else if quiet {
+            self.background.foreground_at + IDLE
         } else {
-            quiet.then_some(self.background.foreground_at + IDLE)
-        }
+            return None;
+        };
+        Some(at.max(self.background.trail.not_before))
     }
 
-    /// Pages of a batch; two segments without their first pages hold 2 MiB.
+    /// Most pages of a batch. With the two map pages of two segments they are 2 MiB.
     const fn batch(&self) -> usize {
-        (8 * self.config.append_pages as usize).saturating_sub(2)
+        8 * self.config.append_pages as usize - 2
     }
 
     pub(crate) fn begin_append(&mut self) -> Option<Append> {
@@ -83,29 +98,29 @@ impl Engine {
         if !may || !self.ahead.as_mut()?.policy.may_append() {
             return None;
         }
-        let (per, all) = (self.geo.segment_pages, self.geo.read_slots());
+        let (per, all) = (self.geo.segment_pages, self.geo.read_segments);
         let ring = &mut self.background.trail;
-        if ring.head >= all {
+        if ring.head >= all * per {
             ring.head = 0;
         }
         self.background.windows += 1;
         let mut job = Append {
             number: self.background.windows,
-            phase: Phase::Sum,
+            phase: AppendPhase::Sum,
             base: Slot(ring.head),
-            items: Vec::new(),
-            writes: Vec::new(),
-            next: 0,
+            items: std::mem::take(&mut ring.spare),
+            sent: 0,
         };
         if ring.void == 0 {
             let first = ring.head / per;
-            let last = (first + VOID.min(self.geo.read_segments / 4).max(1)).min(all / per);
-            job.phase = Phase::Void(first, last);
+            let last = (first + VOID.min(all / 4).max(1)).min(all);
+            job.phase = AppendPhase::Void(first, last);
             self.void_segments(first, last, job.number);
             return Some(job);
         }
         self.take_batch(&mut job);
         if job.items.is_empty() {
+            self.background.trail.spare = job.items;
             return None;
         }
         Some(job)
@@ -122,14 +137,17 @@ impl Engine {
         self.pump_sync();
     }
 
-    /// Copies waiting pages from RAM into the staging memory: those that RAM holds whole, and that home holds too.
+    /// Moves waiting pages from RAM to the staging memory: pages that RAM holds whole, and that
+    /// home holds too.
     fn take_batch(&mut self, job: &mut Append) {
-        let per = self.geo.segment_pages;
-        let room = self.background.trail.void.min(pages_in(self.config.stage_bytes));
+        let room = self.background.trail.void.min(pages_in(self.config.stage_bytes)).min(MOST);
         self.background.clear_stage(room);
         let (mut slot, batch) = (job.base, self.batch());
-        while slot.0 < job.base.0 + room && job.items.len() < batch {
-            if slot.0.is_multiple_of(per) {
+        while slot - job.base < room && job.items.len() < batch {
+            if slot.0.is_multiple_of(self.geo.segment_pages) {
+                // A map of copies that stood in this segment before must not be found again.
+                let to = stage(slot - job.base);
+                self.out.push_back(Output::Zero { to, len: Sectors(PAGE_SECTORS) });
                 slot = slot + 1;
                 continue;
             }
@@ -142,8 +160,8 @@ impl Engine {
                 slot = slot + 1;
             }
         }
-        if let Some(&(last, _)) = job.items.last() {
-            self.sum_stage(0, last + 1 - job.base);
+        if !job.items.is_empty() {
+            self.sum_stage(0, job.pages());
         }
     }
 
@@ -155,47 +173,30 @@ impl Engine {
         {
             return false;
         }
-        let Some(piece) = self.cache.grid.pieces(home).next() else { return false };
-        let Some(index) = self.cache.find(piece).filter(|_| piece.len == PAGE_SECTORS) else {
-            return false;
-        };
+        let Some(index) = self.cache.holds(self.cache.grid.ram_page(page)) else { return false };
         let from = Memory::Slot { index, offset: Sectors(0) };
-        self.out.push_back(Output::Move(MemoryMove {
-            from,
-            to: stage(at),
-            len: Sectors(PAGE_SECTORS),
-        }));
+        let (to, len) = (stage(at), Sectors(PAGE_SECTORS));
+        self.out.push_back(Output::Move(MemoryMove { from, to, len }));
         true
     }
 
     pub(crate) fn step_append(&mut self, job: &mut Append) -> JobStep {
         match job.phase {
-            Phase::Void(first, last) => self.await_ring(job, first, last),
-            Phase::Sum => {
+            AppendPhase::Void(first, last) => self.await_ring(job, first, last),
+            AppendPhase::Sum => {
                 if self.background.sums_awaited {
                     return JobStep::Wait;
                 }
-                for &(slot, _) in &job.items {
-                    match job.writes.last_mut() {
-                        Some((first, n)) if slot - *first <= *n + 1 && *n < 2 * PIECE_PAGES => {
-                            *n = slot - *first + 1
-                        }
-                        _ => job.writes.push((slot, 1)),
-                    }
-                }
-                job.phase = Phase::Write;
+                job.phase = AppendPhase::Write;
                 JobStep::Again
             }
-            Phase::Write => {
-                if let Some(&(slot, pages)) = job.writes.get(job.next) {
-                    if self.background.in_flight >= super::DEPTH {
-                        return JobStep::Wait;
-                    }
-                    job.next += 1;
-                    let from = slot - job.base;
-                    let extent = self.place_of(slot, pages.into());
-                    let memory = Some(stage(from));
-                    self.submit_background(Target::Area, Op::Write, extent, memory);
+            AppendPhase::Write => {
+                let from = job.sent;
+                let pages = (job.pages() - from).min(MOST);
+                if pages > 0 {
+                    job.sent += pages;
+                    let extent = self.place_of(job.base + from, pages.into());
+                    self.submit_background(Target::Area, Op::Write, extent, Some(stage(from)));
                     return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
@@ -208,27 +209,26 @@ impl Engine {
     }
 
     /// A part of the ring is void once the area durably knows, and once nobody reads there.
-    fn await_ring(&mut self, job: &Append, first: u32, last: u32) -> JobStep {
-        let per = self.geo.segment_pages;
+    fn await_ring(&mut self, job: &mut Append, first: u32, last: u32) -> JobStep {
+        let ring = &mut self.background.trail;
         match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-            None if self.log.starved || self.log.failed => JobStep::Over,
-            None => JobStep::Wait,
-            Some(false) => JobStep::Over,
+            None if !self.log.starved && !self.log.failed => return JobStep::Wait,
             Some(true) if (first..last).any(|s| self.copies.is_read(s)) => {
                 self.background.awaits_readers = true;
-                JobStep::Wait
+                return JobStep::Wait;
             }
             Some(true) => {
                 self.background.awaits_readers = false;
-                self.background.trail.void = last * per - self.background.trail.head;
-                JobStep::Over
+                ring.void = last * self.geo.segment_pages - ring.head;
             }
+            None | Some(false) => ring.not_before = SimTime(self.background.now.0 + RETRY.0),
         }
+        ring.spare = std::mem::take(&mut job.items);
+        JobStep::Over
     }
 
     /// The batch is written: its copies may be used.
-    fn end_append(&mut self, job: &Append) {
-        let Some(&(last, _)) = job.items.last() else { return };
+    fn end_append(&mut self, job: &mut Append) {
         for &(slot, page) in &job.items {
             let at = (slot - job.base) as usize;
             if self.background.bad[at] || self.copies.state_of(page) == Some(CopyState::Dirty) {
@@ -241,9 +241,10 @@ impl Engine {
                 ahead.policy.appended(slot.0);
             }
         }
-        let written = last + 1 - job.base;
         let ring = &mut self.background.trail;
-        ring.head += written;
-        ring.void -= written;
+        ring.head += job.pages();
+        ring.void -= job.pages();
+        job.items.clear();
+        ring.spare = std::mem::take(&mut job.items);
     }
 }

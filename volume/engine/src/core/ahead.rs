@@ -1,9 +1,10 @@
-//! How far a miss reads on, and whether it goes home or to the trail: what the adaptive policy chooses; without it, a fixed
-//! length at home. All that the policy is told of the engine's work is told here.
+//! How far a miss reads on, and whether it goes home or to the trail. The adaptive policy chooses
+//! both; without the policy, a miss reads a fixed length at home. The policy learns of all work of
+//! the engine in this module.
 
 use std::ops::Range;
 
-use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, SimTime};
+use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
@@ -14,11 +15,11 @@ use crate::background::Job;
 use crate::format::Geometry;
 use crate::{Engine, Pending, Target};
 
-/// Pages of the disk whose uses are remembered: about 18 MiB of memory.
+/// Most pages of the disk whose uses are remembered: about 18 MiB of memory.
 const REMEMBERED: u64 = 1 << 20;
 /// Copies of a page that are compared.
 const COPIES: usize = 8;
-/// A read of the trail must be better than a read at home by so much, ms.
+/// A read of the trail must save this much more than a read at home, ms.
 const MARGIN: f32 = 1.0;
 
 /// A copy to be read.
@@ -29,7 +30,7 @@ pub(super) struct Chosen {
     pub(super) slots: u32,
     /// The read that it continues.
     pub(super) continues: Option<u32>,
-    /// The pages do not stand in the order in which the client wants them.
+    /// The pages stand in another order than the demanded one.
     pub(super) scattered: bool,
 }
 
@@ -41,15 +42,16 @@ pub(crate) struct Ahead {
     weighed: Range<u64>,
     /// The copy that was chosen for the read that is about to be sent.
     pub(super) chosen: Option<Chosen>,
-    /// Since when the devices have worked without an I/O having ended.
+    /// When the last I/O ended, or when work began after that.
     pub(super) works_since: SimTime,
 }
 
 impl Ahead {
-    pub(super) fn new(geo: &Geometry, pages: u32, takes_plans: bool) -> Self {
+    pub(super) fn new(geo: &Geometry, pages: u32, takes_plans: bool, capacity: Sectors) -> Self {
         let trail = if takes_plans { geo.read_slots() } else { 0 };
+        let remembered = REMEMBERED.min(4 * capacity.0.div_ceil(PAGE_SECTORS));
         Self {
-            policy: Adaptive::new(pages, REMEMBERED, trail),
+            policy: Adaptive::new(pages, remembered, trail),
             weighed: 0..0,
             chosen: None,
             works_since: SimTime::ZERO,
@@ -72,7 +74,8 @@ impl Seen<'_> {
 }
 
 impl Seen<'_> {
-    /// How many slots from this one on hold all of these pages that RAM lacks, and whether they stand there out of order.
+    /// How many slots from this one on hold all of these pages that RAM lacks; true if the pages stand
+    /// there out of order.
     fn reach(&self, slot: u32, homes: Range<u64>, end: u32) -> Option<(u32, bool)> {
         let window = slot..end.min(slot + TRAIL_WINDOW);
         let (mut reach, mut scattered) = (0, false);
@@ -84,7 +87,7 @@ impl Seen<'_> {
                 continue;
             }
             scattered = true;
-            if self.cache.slot_of(self.cache.grid.ram_page(page)).is_some() {
+            if self.cache.holds(self.cache.grid.ram_page(page)).is_some() {
                 continue;
             }
             let copies = self.copies.find_all(page).filter(|&copy| self.is_copy(copy));
@@ -118,25 +121,30 @@ impl View for Seen<'_> {
 }
 
 impl Engine {
-    /// What was prefetched so far, and the bytes of memory that the adaptive policy holds.
+    /// Counts of prefetched pages, and the bytes of memory that the adaptive policy holds.
     #[must_use]
     pub fn prefetched(&self) -> Option<(Prefetched, u64)> {
         self.ahead.as_ref().map(|ahead| (ahead.policy.counts(), ahead.policy.bytes()))
     }
 
-    /// The adaptive policy, where it is in use; what it knows of the future may be told here.
+    /// The adaptive policy, if it is in use: a caller may tell it the future.
     pub fn adaptive(&mut self) -> Option<&mut Adaptive> {
         self.ahead.as_mut().map(|ahead| &mut ahead.policy)
     }
 
-    /// The policy, where it chooses, and what it sees.
+    /// Whether the area's read segments are the trail's alone: no plan is installed there.
+    pub(crate) fn has_trail(&self) -> bool {
+        self.ahead.is_some() && self.free.takes_plans()
+    }
+
+    /// The policy and its view of RAM and trail.
     fn seen(&mut self) -> Option<(&mut Ahead, Seen<'_>)> {
         let ahead = self.ahead.as_deref_mut()?;
         let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
         Some((ahead, Seen { cache: &self.cache, copies: &self.copies, head, slots }))
     }
 
-    /// Whether the policy chooses how this is read.
+    /// Whether the policy chooses the way and the length of this read.
     fn is_chosen(&self, wanted: Extent) -> bool {
         self.ahead.is_some()
             && !self.bypass
@@ -144,7 +152,7 @@ impl Engine {
             && wanted.bytes().0 + 2 * PAGE_BYTES <= self.config.buffer_bytes.0
     }
 
-    /// Pages that a read at home may take along: up to the next pages that are on their way already.
+    /// Pages that a read at home may take along: up to the nearest pages that other reads bring.
     fn limits(&self, demanded: &Range<u64>) -> Range<u64> {
         let end = self.cache.grid.pages(Extent::new(0, self.config.capacity.0)).end;
         let mut limits = 0..end;
@@ -163,7 +171,7 @@ impl Engine {
         limits
     }
 
-    /// First slots of the reads of the trail that are under way, of eight at most.
+    /// First slots of reads of the trail in flight, of eight at most.
     fn trail_reads(&self) -> [u32; 8] {
         let mut slots = [0; 8];
         let reads = self.fills.iter().filter_map(|io| match self.pending[io.0 as usize] {
@@ -174,7 +182,7 @@ impl Engine {
         slots
     }
 
-    /// Compares the ways to read what home and the trail both hold.
+    /// Compares a read at home with a read of the trail.
     pub(super) fn weigh(&mut self, found: Found, wanted: Extent) -> Found {
         let homes = self.pages_of(wanted);
         let on_grid = self.home_of(homes.start, homes.end - homes.start).contains(wanted);
@@ -196,8 +204,8 @@ impl Engine {
         let (slot, _, continues) = choice;
         // The slots behind the head are overwritten next.
         let end = if slot < seen.head { seen.head } else { seen.slots };
-        let end =
-            in_flight.iter().filter(|&&first| first > slot).fold(end, |end, &first| end.min(first));
+        let others = in_flight.into_iter().filter(|&first| first > slot);
+        let end = others.fold(end.min(slot + most as u32), u32::min);
         let Some((must, scattered)) = seen.reach(slot, homes, end) else { return Found::Home };
         let slots = (must, end - slot);
         let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, slots, &seen);
@@ -213,7 +221,7 @@ impl Engine {
         Found::Copy(slot)
     }
 
-    /// The copies that were chosen, where they must come to RAM first.
+    /// The chosen copies, if they must come to RAM before the client gets them.
     pub(super) fn chosen_scattered(&mut self) -> Option<Chosen> {
         let chosen = &mut self.ahead.as_mut()?.chosen;
         if chosen.is_some_and(|chosen| chosen.scattered) { chosen.take() } else { None }
@@ -228,7 +236,7 @@ impl Engine {
         })
     }
 
-    /// What a miss reads at home: all that is wanted, and what is read along.
+    /// The sectors that a miss reads at home: the demanded ones, and those that are read along.
     pub(super) fn home_window(&mut self, wanted: Extent) -> (Extent, WindowId) {
         if self.is_chosen(wanted) {
             return self.learned_window(wanted);
@@ -241,7 +249,7 @@ impl Engine {
         let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
         let mut end = (wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
         if end > wanted.end().0 {
-            // What is discarded is not what home holds.
+            // A discarded page reads as zeroes, and home may hold other bytes.
             let behind = self.pages_of(wanted).end;
             if let Some(page) = self.free.next(behind) {
                 end = end.min(self.home_of(page, 1).start.0);
@@ -278,7 +286,7 @@ impl Engine {
         }
     }
 
-    /// Bytes were put into a page of RAM: the page of this number of a window, or a page that a client asked for.
+    /// RAM got a page: the page of this number of a window, or a demanded page.
     pub(super) fn note_insert(
         &mut self,
         inserted: Inserted,
@@ -294,7 +302,7 @@ impl Engine {
         }
     }
 
-    /// A client writes; RAM still holds the bytes of before.
+    /// A client writes. RAM still holds the former bytes.
     pub(super) fn note_write(&mut self, extent: Extent) {
         let (cache, ahead) = (&self.cache, &mut self.ahead);
         if let Some(ahead) = ahead {
@@ -308,14 +316,14 @@ impl Engine {
         }
     }
 
-    /// All that a window brought is in RAM, or never will be.
+    /// A read of a window has ended.
     pub(super) fn end_window(&mut self, window: WindowId) {
         if let Some(ahead) = &mut self.ahead {
             ahead.policy.end(window);
         }
     }
 
-    /// An I/O begins: nothing else is under way.
+    /// An I/O begins, and no other one is in flight.
     pub(super) fn note_begin(&mut self) {
         if let Some(ahead) = &mut self.ahead {
             ahead.works_since = self.now;

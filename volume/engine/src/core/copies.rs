@@ -56,14 +56,14 @@ impl Copies {
         slot.0 >= self.geo.read_slots()
     }
 
-    /// A read of so many slots begins.
+    /// A read of these slots begins.
     pub(crate) fn begin_read(&mut self, slot: Slot, pages: u32) {
         for segment in self.segments_of(slot, pages) {
             self.readers[segment as usize] += 1;
         }
     }
 
-    /// A read of so many slots has ended.
+    /// A read of these slots has ended.
     pub(crate) fn end_read(&mut self, slot: Slot, pages: u32) {
         for segment in self.segments_of(slot, pages) {
             self.readers[segment as usize] -= 1;
@@ -176,5 +176,22 @@ impl Engine {
                 self.drop_copy(slot);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_across_segments_is_a_reader_of_each() {
+        let geo = Geometry::new(8, 4, 2).unwrap_or(Geometry::NONE);
+        let mut copies = Copies::new(&geo);
+        copies.begin_read(Slot(7), 4);
+        copies.begin_read(Slot(15), 1);
+        let read = |copies: &Copies| [0, 1, 2].map(|segment| copies.is_read(segment));
+        assert_eq!(read(&copies), [true, true, false]);
+        copies.end_read(Slot(7), 4);
+        assert_eq!(read(&copies), [false, true, false]);
     }
 }

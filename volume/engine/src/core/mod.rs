@@ -1,11 +1,11 @@
-//! The small core, to be read first: the RAM cache, the read path, the write path and the map of copies. A request
-//! enters by [`Engine::handle`]; what is to be done about it leaves by [`Engine::poll`].
+//! The small core, to be read first: the RAM cache, the read path, the write path and the map of
+//! copies. A request enters by [`Engine::handle`]; the engine's orders leave by [`Engine::poll`].
 //!
 //! - [`read`]: from RAM, from a copy, or from home.
 //! - [`write`]: home, or into the write buffer.
 //! - [`ram_cache`]: which page stands in RAM.
 //! - [`ahead`]: how far a miss reads on.
-//! - [`copies`]: which copies there are, where they stand, who reads them. [`page_map`] is their table.
+//! - [`copies`]: the copies, their places and their readers. [`page_map`] is their table.
 //! - [`write_order`]: which writes are in flight, and which came since a read began.
 
 mod ahead;
@@ -163,8 +163,8 @@ pub fn ram_pages(grid: Sectors, extent: Extent) -> std::ops::Range<u64> {
 }
 
 impl Engine {
-    /// An engine whose area has just been formatted: no copies, an empty log. What [`format_area`] would have
-    /// written is taken as written.
+    /// An engine whose area has just been formatted: no copies, an empty log. The pages that
+    /// [`format_area`] writes count as written.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::with(config, Geometry::of(&config), Identity::fresh(&config))
@@ -182,9 +182,10 @@ impl Engine {
         if config.mode == Mode::WriteBack {
             config.stage_bytes = config.stage_bytes.max(config.sweep_bytes);
         }
+        config.append_pages = config.append_pages.clamp(1, 64);
         let free = FreeSpace::new(&geo, &config);
         let ahead = (config.adaptive && pages > 0)
-            .then(|| Box::new(Ahead::new(&geo, pages, free.takes_plans())));
+            .then(|| Box::new(Ahead::new(&geo, pages, free.takes_plans(), config.capacity)));
         Self {
             cache: RamCache::new(pages, PageGrid::new(config.grid)),
             copies: Copies::new(&geo),
@@ -219,8 +220,8 @@ impl Engine {
         }
     }
 
-    /// Takes one input at time `now`, which never runs backwards. Afterwards call [`Self::poll`] until it
-    /// is empty; an I/O may be answered with [`Input::Done`] between two polls.
+    /// Takes one input at time `now`, which never runs backwards. Afterwards call [`Self::poll`] until
+    /// it returns nothing. An I/O may be answered with [`Input::Done`] between two polls.
     ///
     /// # Panics
     /// If `Done` names an I/O that is not in flight: a bug of the driver.
@@ -235,8 +236,7 @@ impl Engine {
                 self.request(id, &request);
             }
             Input::Done { io, result } => self.done(io, result.is_ok()),
-            // The trail has the area to itself.
-            Input::Install(_) if self.ahead.is_some() => self.stats.plans_refused += 1,
+            Input::Install(_) if self.has_trail() => self.stats.plans_refused += 1,
             Input::Install(plan) if self.geo.log_segments > 0 && self.free.takes_plans() => {
                 self.background.ask(plan);
             }
@@ -268,6 +268,11 @@ impl Engine {
                 break;
             }
         }
+        debug_assert!(
+            self.pending.len() > self.pending_free.len()
+                || self.fills.is_empty() && self.waiting.is_empty(),
+            "a read waits for nothing"
+        );
     }
 
     /// The checksums that the [`Output::Sum`] just polled asked for, one a page.
@@ -352,7 +357,7 @@ impl Engine {
         self.pending_free.push(io.0);
     }
 
-    /// I/Os under way that clients asked for: neither the background's nor, in write-through, what the area is told.
+    /// I/Os of clients in flight: neither background I/Os nor, in write-through, records and flushes.
     pub(crate) fn clients_io(&self) -> u32 {
         let all = (self.pending.len() - self.pending_free.len()) as u32;
         let told = match self.state.mode() {
@@ -441,7 +446,7 @@ impl Engine {
         })
     }
 
-    /// The home pages that an extent touches, first to one past the last; sectors before the grid belong to none.
+    /// The home pages that an extent touches. Sectors before the grid belong to no page.
     pub(crate) fn pages_of(&self, extent: Extent) -> std::ops::Range<u64> {
         let grid = self.config.grid.0;
         let first = extent.start.0.saturating_sub(grid) / PAGE_SECTORS;

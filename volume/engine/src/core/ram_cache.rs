@@ -61,7 +61,8 @@ impl From<Piece> for Extent {
     }
 }
 
-/// How sectors are divided into pages: home's pages begin at the grid, so those of RAM do.
+/// The division of sectors into pages. The pages of RAM are those of home. If the grid does not
+/// begin with a page, one shorter page lies before home's first page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PageGrid {
     /// Sectors that the first page lacks at its front.
@@ -175,6 +176,11 @@ impl RamCache {
         self.index.get(&page).copied()
     }
 
+    /// The slot that holds a page whole.
+    pub(crate) fn holds(&self, page: u64) -> Option<u32> {
+        self.slot_of(page).filter(|&slot| self.slots[slot as usize].valid == u8::MAX)
+    }
+
     /// The slot that is evicted next.
     pub(crate) const fn oldest(&self) -> u32 {
         self.oldest
@@ -280,10 +286,38 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn every_sector_has_its_page(first in 0u64..16, start in 0u64..80, len in 1u64..40) {
+            let grid = PageGrid::new(Sectors(first));
+            let shift = (8 - first % 8) % 8;
+            let extent = Extent::new(start, len);
+            let mut at = start;
+            for piece in grid.pieces(extent) {
+                prop_assert_eq!(Extent::from(piece).start.0, at);
+                for sector in at..at + piece.len {
+                    prop_assert_eq!((sector + shift) / 8, piece.page);
+                    prop_assert_eq!((sector + shift) % 8, piece.offset + sector - at);
+                    let page = grid.extent(piece.page..piece.page + 1);
+                    prop_assert!(page.contains(Extent::new(sector, 1)));
+                }
+                if let Some(home) = grid.home_page(piece.page) {
+                    prop_assert_eq!(grid.ram_page(home), piece.page);
+                    prop_assert_eq!(grid.extent(piece.page..piece.page + 1).start.0, first % 8 + home.0 * 8);
+                }
+                at += piece.len;
+            }
+            prop_assert_eq!(at, start + len);
+            prop_assert!(grid.pieces(extent).map(|p| p.page).eq(grid.pages(extent)));
+        }
+
         /// The naive twin: a list of (page, valid sectors), most recent first.
         #[test]
-        fn the_lru_is_a_list(ops in prop::collection::vec((0u8..4, 0u64..60, 1u64..20), 1..200)) {
-            let grid = PageGrid::default();
+        fn the_lru_is_a_list(
+            first in 0u64..8,
+            ops in prop::collection::vec((0u8..4, 0u64..60, 1u64..20), 1..200),
+        ) {
+            let grid = PageGrid::new(Sectors(first));
+            let shift = (8 - first) % 8;
             let mut cache = RamCache::new(4, grid);
             let mut twin: Vec<(u64, [bool; 8])> = Vec::new();
             for (kind, start, len) in ops {
@@ -320,20 +354,27 @@ mod tests {
                         twin.truncate(4);
                     },
                     _ => {
-                        let has = |s: u64| twin.iter().any(|t| t.0 == s / 8 && t.1[(s % 8) as usize]);
+                        let has = |s: u64| {
+                            let s = s + shift;
+                            twin.iter().any(|t| t.0 == s / 8 && t.1[(s % 8) as usize])
+                        };
                         let front = (start..start + len).take_while(|&s| has(s)).count() as u64;
                         // Whole pieces only: a page cut short counts as absent.
                         let got = cache.prefix(extent).0;
                         prop_assert!(got <= front);
                         let piecewise: u64 = grid.pieces(extent)
-                            .take_while(|p| (0..p.len).all(|i| has(p.page * 8 + p.offset + i)))
+                            .take_while(|p| (0..p.len).all(|i| has(p.start + i)))
                             .map(|p| p.len).sum();
                         prop_assert_eq!(got, piecewise);
                         let back: Vec<Piece> = grid.pieces(extent).collect();
                         let piecewise: u64 = back.iter().rev()
-                            .take_while(|p| (0..p.len).all(|i| has(p.page * 8 + p.offset + i)))
+                            .take_while(|p| (0..p.len).all(|i| has(p.start + i)))
                             .map(|p| p.len).sum();
                         prop_assert_eq!(cache.suffix(extent).0, piecewise);
+                        for p in grid.pages(extent) {
+                            let whole = twin.iter().any(|t| t.0 == p && t.1 == [true; 8]);
+                            prop_assert_eq!(cache.holds(p).is_some(), whole);
+                        }
                     }
                 }
             }

@@ -1,7 +1,9 @@
-//! The read path. A read is served from RAM if RAM has all of it; else from a copy that is complete and contiguous; else from
-//! home. Where the write buffer holds the newest bytes, the read is served in pieces. BORG (FAST'09) 4.5: a read that is only
-//! partly copied goes home, because one access at home is cheaper than several in the area. If a read in flight will fill RAM
-//! with the same page, a second read waits for it. Bytes from the area are used only after their checksum matched.
+//! The read path. A read is served from RAM if RAM has all of it; else from a copy that is complete
+//! and contiguous; else from home. If the write buffer holds some of the newest bytes, the read is
+//! served in pieces. BORG (FAST'09) 4.5: a read that is only partly copied goes home, because one
+//! access at home is cheaper than several in the area. If a read in flight will bring the same page
+//! to RAM, a second read waits for the first. Bytes from the area are used only after their
+//! checksum matched.
 
 use seekless_block::{
     Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
@@ -13,13 +15,13 @@ use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::core::write_order::Mark;
 use crate::{Asked, Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, RequestId, Target};
 
-/// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
+/// How often a read waits for other reads. Then RAM is too small, and the read no longer waits.
 pub(crate) const WAITS: u8 = 4;
-/// Less than this is not read by itself behind demanded pages.
+/// Shortest rest of a window that is a read of its own.
 const ALONG_MIN: Sectors = Sectors(5 * PAGE_SECTORS);
 /// Belongs to no join.
 pub(super) const ALONE: u32 = u32::MAX;
-/// Brings pages to RAM only, where a client's read waits for them.
+/// Brings pages to RAM only. A client's read may wait for them.
 pub(super) const FILLS: u32 = u32::MAX - 1;
 
 /// A client's read, or a piece of one, in flight.
@@ -33,7 +35,7 @@ pub(crate) struct Read {
     /// The join it is a piece of, or [`ALONE`].
     pub(super) join: u32,
     pub(super) target: Target,
-    /// The slot in which it begins, of a read of a copy.
+    /// The first slot of a read of copies.
     pub(super) from: Option<Slot>,
     /// What is read, in the target's addresses.
     pub(super) io: Extent,
@@ -41,9 +43,9 @@ pub(crate) struct Read {
     pub(super) skip: Sectors,
     /// The buffer it lands in; none where it goes to the client directly.
     pub(super) buffer: Option<u32>,
-    /// Of a read from home whose pages are to prove copies in doubt: the first whole page and how many.
+    /// A read from home may prove copies in doubt: its first whole page, and the number of pages.
     pub(super) proves: (u64, u32),
-    /// A page that came along is damaged, and its copy is the only one: nothing of this goes to RAM.
+    /// A page that was read along is damaged, and has no other copy: RAM takes nothing of the read.
     pub(super) spoiled: bool,
     pub(super) mark: Mark,
     pub(super) stream: StreamId,
@@ -188,7 +190,8 @@ impl Engine {
             let runs = self.copies.runs(HomePage(pages.start), (pages.end - pages.start) as u32);
             runs.min_by_key(|&slot| self.way_to(slot))
         };
-        // What the log has of pages that are at home too lies in no order of reading; and a replica pays only where it is nearer.
+        // The log is in no order of reading, and home has its clean pages too. A replica pays only
+        // if it is nearer than home.
         let copy = copy.filter(|&slot| {
             !self.bypass && !self.copies.is_log(slot) && self.is_worth_reading(slot, wanted.start)
         });
@@ -257,7 +260,8 @@ impl Engine {
         self.submit_in_two(read, first, asked);
     }
 
-    /// Sends a read with a window: the client waits for the first part alone, which holds all that it wants.
+    /// Sends a read with a window as two reads. The client waits for the first one alone, which holds
+    /// all demanded pages.
     fn submit_in_two(&mut self, read: Read, first: Sectors, asked: Asked) {
         if read.window == WindowId::default() || read.io.len < first + ALONG_MIN {
             self.submit_read(read, asked);
@@ -303,7 +307,7 @@ impl Engine {
         Read { id, wanted, offset, join, target, from, io, skip, ..Read::default() }
     }
 
-    /// Reads whole pages, as checksums are a page's, and with RAM to put them the whole aligned cluster.
+    /// Reads whole pages, as each page has one checksum. With RAM, reads the whole aligned cluster.
     fn read_copy(&mut self, part: Part, slot: Slot, asked: Asked) {
         let pages = self.pages_of(part.wanted);
         let (mut from, mut to) = (slot.0, slot.0 + (pages.end - pages.start) as u32);
@@ -313,8 +317,8 @@ impl Engine {
         if let Some(chosen) = chosen {
             to = slot.0 + chosen.slots;
         } else if cluster > 0 && !self.cache.is_off() {
-            // Only pages that stand there now: one that comes while the read is in flight may have been read before
-            // it was written.
+            // Only pages that stand there now. A page that is written while the read is in flight
+            // may be read before.
             let usable =
                 |s: u32| matches!(self.copies.state(Slot(s)), CopyState::Clean | CopyState::Dirty);
             while from > slot.0 / cluster * cluster && usable(from - 1) {
@@ -343,7 +347,7 @@ impl Engine {
         }
     }
 
-    /// Brings copies to RAM that do not stand in the order in which a client wants them.
+    /// Brings copies to RAM that stand in another order than the demanded one.
     fn read_scattered(&mut self, wanted: Extent, chosen: Chosen, asked: Asked) -> IoId {
         self.stats.copy_reads += 1;
         let window = self.goes_along(wanted, chosen);
@@ -359,7 +363,8 @@ impl Engine {
         }
     }
 
-    /// Each run of pages from where its newest bytes stand; a page that is asked for in part by itself.
+    /// Reads each run of pages from the place of its newest bytes. A page that is requested in part is
+    /// a run of its own.
     pub(super) fn read_pieces(&mut self, part: Part, asked: Asked) {
         let mut runs: Vec<(Extent, Piece)> = Vec::new();
         let wanted = part.wanted;
@@ -372,7 +377,7 @@ impl Engine {
             }
             let Some(this) = home.intersection(wanted) else { continue };
             at = this.end();
-            // A clean copy is passed by: home is as good, and what stands beside it there comes along.
+            // A clean copy is not used: home has the same bytes, and the pages beside it.
             let slot = self
                 .copies
                 .find(HomePage(page))
@@ -430,8 +435,9 @@ impl Engine {
         }
     }
 
-    /// Sends a read through a buffer, so that RAM can keep what it brings; past RAM, and then only what is
-    /// wanted, where RAM is off or the buffer too short. Pages of the area asked for in part need the buffer.
+    /// Sends a read through a buffer, so that RAM can keep its pages. If RAM is off or the buffer too
+    /// short, only the demanded sectors are read, past RAM. Pages of the area that are requested in
+    /// part need the buffer.
     fn submit_read(&mut self, mut read: Read, asked: Asked) -> IoId {
         let fits = read.io.bytes() <= self.config.buffer_bytes;
         let in_part = read.from.is_some() && read.io.len != read.wanted.len;

@@ -1,4 +1,5 @@
-//! How a read ends: its checksums are compared, its bytes go to the client and to RAM, and who waited for them goes on.
+//! The end of a read. Its checksums are compared, its bytes go to the client and to RAM, and the
+//! reads that waited for it go on.
 
 use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
 use seekless_learn::WindowId;
@@ -9,7 +10,7 @@ use crate::format::PageSum;
 use crate::{Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, Sum, SumFor, Target};
 
 impl Engine {
-    /// A read ended at the device. True where its checksums are awaited now, and its name is still in use.
+    /// A read ended at the device. True if it now waits for checksums: its name is still in use.
     pub(crate) fn read_done(&mut self, io: IoId, mut read: Read, ok: bool) -> bool {
         if ok {
             let (offset, pages) = match read.from {
@@ -36,15 +37,14 @@ impl Engine {
         false
     }
 
-    /// The whole pages of a run read from home, where any of them has a copy in doubt.
+    /// The whole pages of a read from home, if any of them has a copy in doubt.
     fn provable(&self, io: Extent) -> (u64, u32) {
         if self.copies.count(CopyState::Suspect) == 0 {
             return (0, 0);
         }
         let pages = self.whole_pages_of(io);
-        let any = pages
-            .clone()
-            .any(|page| self.copies.state_of(HomePage(page)) == Some(CopyState::Suspect));
+        let in_doubt = |slot| self.copies.state(slot) == CopyState::Suspect;
+        let any = pages.clone().any(|page| self.copies.find_all(HomePage(page)).any(in_doubt));
         if any { (pages.start, (pages.end - pages.start) as u32) } else { (0, 0) }
     }
 
@@ -60,7 +60,7 @@ impl Engine {
                 for ((slot, &sum), at) in slots(slot.0..u32::MAX).zip(sums).zip(0..) {
                     let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
                     let asked_for = page.overlaps(wanted) && read.join != FILLS;
-                    // A hole between copies was read along, and is left.
+                    // A hole between copies was read along: its bytes are not used.
                     let is_hole =
                         !matches!(self.copies.state(slot), CopyState::Clean | CopyState::Dirty);
                     if sum != self.copies.sum(slot) && (asked_for || !is_hole) {
@@ -132,12 +132,13 @@ impl Engine {
 
     fn read_failed(&mut self, read: &Read) {
         if read.join == FILLS {
-            return; // who waits for it reads by himself
+            self.fill_failed(read);
+            return;
         }
         let asked = read.again();
         match read.from {
             None if read.io.len > read.wanted.len => {
-                // The fault may lie in what nobody asked for: again, without read-ahead and past RAM.
+                // The fault may be in pages that were read along: again, without these pages.
                 let mut exact = *read;
                 (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
                 exact.window = WindowId::default();
@@ -174,6 +175,17 @@ impl Engine {
         }
     }
 
+    /// Clients that wait for these copies are served from elsewhere.
+    fn fill_failed(&mut self, read: &Read) {
+        let Some(first) = read.from else { return };
+        let wanted = self.pages_of(read.wanted);
+        for slot in slots(first.0..first.0 + (read.io.len.0 / PAGE_SECTORS) as u32) {
+            if self.copies.home(slot).is_some_and(|page| wanted.contains(&page.0)) {
+                self.drop_copy(slot);
+            }
+        }
+    }
+
     pub(super) fn finish_read(&mut self, read: &Read, result: Result<(), Fault>) {
         if read.join == FILLS {
             return;
@@ -192,8 +204,8 @@ impl Engine {
         }
     }
 
-    /// Puts what a buffer brought into RAM, but for what was written since the read began, and but for what home
-    /// no longer has the newest bytes of.
+    /// Puts the pages of a read into RAM, except pages that were written since the read began, and
+    /// pages whose newest bytes are elsewhere.
     fn fill_from(&mut self, read: &Read, index: u32) {
         match read.from {
             None => self.fill(read, index),
@@ -234,8 +246,8 @@ impl Engine {
         }
     }
 
-    /// Puts a part of a RAM page that stands in a buffer into RAM, unless it was overtaken by a write since the read began.
-    /// It is the page of this number of what was read.
+    /// Puts a part of a page into RAM, unless a write has overtaken the read. The page has the number
+    /// `at` in the window.
     fn fill_piece(&mut self, read: &Read, part: Extent, buffer: u32, offset: Sectors, at: u32) {
         if self.writes.touched(read.mark, part, None) {
             return;
@@ -252,8 +264,8 @@ impl Engine {
         }
     }
 
-    /// Serves the reads that waited for a fill: from RAM, or, where a write or a fault came between, by
-    /// themselves.
+    /// Serves the reads that waited for a fill: from RAM, or, after a write or a fault, by reads of
+    /// their own.
     fn wake(&mut self, fill: IoId, read: &Read) {
         self.end_window(read.window);
         if read.buffer.is_none() {
@@ -266,7 +278,11 @@ impl Engine {
         {
             if waits_for == fill {
                 self.waiting.remove(at);
+                let hits = self.stats.cache_hits;
                 self.read(id, extent, asked, waits);
+                if read.join == FILLS && !read.wanted.is_empty() {
+                    self.stats.cache_hits = hits; // the area served it
+                }
             } else {
                 at += 1;
             }

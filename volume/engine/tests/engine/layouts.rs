@@ -91,14 +91,14 @@ fn plans_in_quick_succession_do_not_stop_each_other() {
 #[test]
 fn read_ahead_and_clusters_fill_the_same_ram() {
     let mut world = World::new(config(64));
-    world.issue(Op::Read, Extent::new(8, 8));
-    assert_eq!(world.waiting[0].extent, Extent::new(8, 16), "8 KiB of read-ahead");
+    world.issue(Op::Read, Extent::new(11, 8));
+    assert_eq!(world.waiting[0].extent, Extent::new(11, 16), "8 KiB of read-ahead");
     world.settle();
-    world.issue(Op::Read, Extent::new(16, 8));
+    world.issue(Op::Read, Extent::new(19, 8));
     assert!(world.waiting.is_empty(), "it was read ahead");
     assert_eq!(world.engine.stats().cache_hits, 1);
     world.issue(Op::Read, Extent::new(20, 12));
-    assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "the front was in RAM");
+    assert_eq!(world.waiting[0].extent, Extent::new(27, 16), "the front was in RAM");
     world.settle();
     // Slots 1 to 3 are of the first segment; clusters are of two pages.
     world.handle(Input::Install(plan_of(&[(30, 1, 0), (12, 1, 0), (20, 1, 0)])));
@@ -114,14 +114,14 @@ fn read_ahead_and_clusters_fill_the_same_ram() {
 #[test]
 fn what_is_on_its_way_to_ram_is_waited_for_and_not_read_twice() {
     let mut world = World::new(config(64));
-    world.issue(Op::Read, Extent::new(8, 4));
-    world.issue(Op::Read, Extent::new(12, 8));
-    world.issue(Op::Read, Extent::new(20, 8));
+    world.issue(Op::Read, Extent::new(11, 4));
+    world.issue(Op::Read, Extent::new(15, 8));
+    world.issue(Op::Read, Extent::new(23, 8));
     let extents: Vec<Extent> = world.waiting.iter().map(|io| io.extent).collect();
-    assert_eq!(extents, vec![Extent::new(8, 16)]);
+    assert_eq!(extents, vec![Extent::new(11, 16)]);
     world.execute(0);
-    assert_eq!(world.completed, 2, "20..28 ends past it");
-    assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "only what is missing");
+    assert_eq!(world.completed, 2, "23..31 ends past it");
+    assert_eq!(world.waiting[0].extent, Extent::new(27, 16), "only what is missing");
     world.settle();
     // A write overtakes: waiting reads read for themselves, and so does each read after a fault.
     world.issue(Op::Read, Extent::new(100, 8));

@@ -28,6 +28,7 @@ mod layouts;
 mod log;
 mod replicas;
 mod rules;
+mod trail;
 
 /// 64 pages, a few sectors before the grid and a part of a page at the end.
 const CAPACITY: u64 = 3 + 64 * 8 + 5;
@@ -59,6 +60,8 @@ struct World {
     fail_background: bool,
     /// When an I/O failed last.
     failed_at: u64,
+    /// How long a read of home takes.
+    home_nanos: u64,
 }
 
 struct Client {
@@ -137,6 +140,7 @@ impl World {
             fail_area_reads: false,
             fail_background: false,
             failed_at: 0,
+            home_nanos: 0,
         }
     }
 
@@ -223,6 +227,9 @@ impl World {
         let which = which % self.waiting.len();
         let io = self.waiting.swap_remove(which);
         self.step += 1;
+        if (io.target, io.op) == (Target::Home, Op::Read) {
+            self.now += self.home_nanos;
+        }
         let failed = self.fail_area_reads && io.target == Target::Area && io.op == Op::Read
             || self.fail_background
                 && io.class == Class::Background
@@ -480,12 +487,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
     #[test]
     fn reads_are_linearizable_whatever_happens(
-        cache in prop_oneof![Just(0u64), Just(3), Just(64)],
+        cache in prop_oneof![Just(0u64), Just(3), Just(12), Just(64)],
         mode in prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)],
         gather in prop_oneof![Just(Duration::ZERO), Just(Duration::from_millis(700))],
+        adaptive in any::<bool>(),
+        append_pages in 1u32..5,
+        home_nanos in prop_oneof![Just(0), Just(30_000_000)],
         steps in prop::collection::vec(step(), 1..160),
     ) {
-        let mut world = World::new(Config { mode, gather, ..config(cache) });
+        let options = Config { mode, gather, adaptive, append_pages, ..config(cache) };
+        let mut world = World::new(options);
+        world.home_nanos = home_nanos;
         for step in steps {
             match step {
                 Step::Issue(op, at, len, fua) => {

@@ -25,12 +25,11 @@ pub(super) struct Ghosts {
 }
 
 impl Ghosts {
-    /// For RAM of so many pages: none is evicted at a smaller age.
-    pub(super) fn new(ram: u32) -> Self {
+    pub(super) fn new() -> Self {
         let mut by_page = FxHashMap::default();
         by_page.reserve(2 * MOST);
         let watched = VecDeque::with_capacity(MOST);
-        Self { watched, by_page, first: 0, lifetime: LIFETIME_MIN.max(ram as f32) }
+        Self { watched, by_page, first: 0, lifetime: LIFETIME_MIN }
     }
 
     pub(super) const fn bytes() -> u64 {

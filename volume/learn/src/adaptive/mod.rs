@@ -187,7 +187,7 @@ impl Adaptive {
             along: Window::default(),
             home_pages: 0..0,
             looked_at: Vec::with_capacity(2 * WATCHED),
-            ghosts: Ghosts::new(ram),
+            ghosts: Ghosts::new(),
             misses: 0,
             windows: Vec::new(),
             windows_free: Vec::new(),

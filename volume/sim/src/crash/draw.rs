@@ -15,25 +15,34 @@ use super::parts::Parts;
 const PARTS: u64 = 0x9a27;
 /// And the draws for an attach from all others.
 const ATTACH: u64 = 0xa77a_c4ed;
+/// The draws for the adaptive policy.
+const ADAPTIVE: u64 = 0xada9;
 
 impl History {
     /// The history of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
-        Self::make(seed, false, false)
+        Self::make(seed, false, false, false)
+    }
+
+    /// The same with the adaptive policy in most lives. Clients repeat their reads, so that the
+    /// policy appends copies to the trail, reads them, and goes round its ring.
+    #[must_use]
+    pub fn with_trail(seed: u64) -> Self {
+        Self::make(seed, false, false, true)
     }
 
     /// The same with replicas in discarded pages instead of copies in the area.
     #[must_use]
     pub fn with_replicas(seed: u64) -> Self {
-        Self::make(seed, true, false)
+        Self::make(seed, true, false, false)
     }
 
     /// A history in which devices fail, for a time or for good. Of the other histories without
     /// replicas, every fifth is such a one.
     #[must_use]
     pub fn with_faults(seed: u64, replicas: bool) -> Self {
-        Self::make(seed, replicas, true)
+        Self::make(seed, replicas, true, false)
     }
 
     /// A file system with blocks shorter than a page on a loop device: blocks of two sectors are
@@ -66,7 +75,7 @@ impl History {
         history
     }
 
-    fn make(seed: u64, replicas: bool, faults: bool) -> Self {
+    fn make(seed: u64, replicas: bool, faults: bool, trail: bool) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let drawn = [Bent::Fair, Bent::Wrap, Bent::Contend, Bent::Fair, Bent::Break]
             [rng.random_range(0..5)];
@@ -92,7 +101,10 @@ impl History {
             20 | 21 => 0,
             _ => rng.random_range(0..4u32).saturating_sub(1),
         });
-        let count = lean(bent, &mut rng, &mut setup, &mut weights);
+        let mut count = lean(bent, &mut rng, &mut setup, &mut weights);
+        if trail {
+            count = lean_to_trail(&mut rng, &mut setup, &mut weights);
+        }
         let pages = (setup.home - setup.grid) / PAGE_SECTORS;
         let hot = rng.random_range(0..pages);
         let mut mix = Mix {
@@ -106,7 +118,12 @@ impl History {
             plan: Vec::new(),
             freed: (0, 0),
             gathers: setup.gather > 0,
+            path: Vec::new(),
+            at: 0,
         };
+        if trail {
+            mix.draw_path();
+        }
         let count = mix.rng.random_range(count);
         let often = mix.rng.random_range(2..8);
         let step = |mix: &mut Mix| {
@@ -119,6 +136,7 @@ impl History {
         let steps = (0..count).map(|_| step(&mut mix)).collect();
         let mut history = Self { seed, setup, steps };
         history.draw_attach();
+        history.draw_adaptive(trail);
         history
     }
 }
@@ -133,6 +151,19 @@ impl History {
         let unguarded = self.never_absorbs() && self.setup.replicas == 0 && rng.random();
         self.setup.placement = if unguarded { Placement::ElsewhereUnguarded } else { placement };
         self.setup.degree = rng.random_range(1..4);
+    }
+
+    /// Draws the adaptive policy's options.
+    fn draw_adaptive(&mut self, trail: bool) {
+        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ ADAPTIVE);
+        let setup = &mut self.setup;
+        setup.adaptive = trail || rng.random_ratio(1, 3);
+        setup.append_pages = rng.random_range(1..5);
+        setup.toggles = setup.adaptive && rng.random_ratio(1, 4);
+        if trail {
+            setup.cache_pages = [4, 8, 16][rng.random_range(0..3)];
+            setup.home_nanos = [1_000_000, 30_000_000, 30_000_000][rng.random_range(0..3)];
+        }
     }
 
     /// Whether the write buffer is never in use.
@@ -187,6 +218,33 @@ fn lean(
     count
 }
 
+/// Clients mostly read, and come to rest; in every third history the ring goes round many times.
+fn lean_to_trail(
+    rng: &mut Pcg64Mcg,
+    setup: &mut Setup,
+    weights: &mut [u32; KINDS],
+) -> std::ops::Range<u32> {
+    let laps = rng.random_ratio(1, 3);
+    for weight in &mut *weights {
+        *weight = (*weight).min(if laps { 1 } else { 4 });
+    }
+    for (kind, weight) in [(0, 50), (5, 60), (11, 40), (16, 10), (17, 1), (18, 1), (22, 1)] {
+        weights[kind] = weight;
+    }
+    setup.home += rng.random_range(0..64) * PAGE_SECTORS;
+    setup.area = 96 * PAGE_SECTORS;
+    setup.write_buffer_percent = [40, 60, 80][rng.random_range(0..3)];
+    if !laps {
+        return 150..500;
+    }
+    // No new life.
+    for kind in [13, 14, 17, 18, 20, 22] {
+        weights[kind] = 0;
+    }
+    setup.write_buffer_percent = 90;
+    400..800
+}
+
 fn setup(rng: &mut Pcg64Mcg) -> Setup {
     let grid = if rng.random() { 0 } else { rng.random_range(0..PAGE_SECTORS) };
     let home = grid + rng.random_range(24..56) * PAGE_SECTORS + rng.random_range(0..PAGE_SECTORS);
@@ -212,6 +270,10 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         at_once: false,
         gather: 0,
         shared: pick(&[0, 1]) == 1,
+        adaptive: false,
+        append_pages: 1,
+        toggles: false,
+        home_nanos: 0,
     }
 }
 
@@ -246,6 +308,9 @@ struct Mix {
     freed: (u64, u64),
     /// Writes are acknowledged while they are in RAM alone.
     gathers: bool,
+    /// Reads that clients repeat in this order, and the next of them.
+    path: Vec<(u64, u64)>,
+    at: usize,
 }
 
 impl Mix {
@@ -294,7 +359,7 @@ impl Mix {
             1 | 2 => (Op::Write, self.aligned(3)),
             3 => (Op::Write, self.any(12)),
             4 => (Op::Write, self.aligned(16)),
-            5 => (Op::Read, self.any(40)),
+            5 => (Op::Read, self.read()),
             6 => (Op::Flush, (0, 0)),
             7 => (Op::Discard, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
             8 => (Op::WriteZeroes, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
@@ -330,6 +395,27 @@ impl Mix {
             len,
             fua: op != Op::Read && op != Op::Flush && self.rng.random_ratio(1, 6),
         }
+    }
+
+    fn draw_path(&mut self) {
+        for _ in 0..self.rng.random_range(4..14) {
+            let start = self.grid + self.rng.random_range(0..self.pages) * PAGE_SECTORS;
+            let aside = if self.rng.random_ratio(1, 4) { self.rng.random_range(0..8) } else { 0 };
+            let len = if self.rng.random() { 8 } else { self.rng.random_range(1..30) };
+            self.path.push((start + aside, len.min(self.home - start - aside)));
+        }
+    }
+
+    /// The next read of the path, or any.
+    fn read(&mut self) -> (u64, u64) {
+        if self.path.is_empty() || self.rng.random_ratio(1, 5) {
+            return self.any(40);
+        }
+        if self.rng.random_ratio(1, 8) {
+            self.at = self.rng.random_range(0..self.path.len());
+        }
+        self.at = (self.at + 1) % self.path.len();
+        self.path[self.at]
     }
 
     fn move_hot(&mut self) {

@@ -41,19 +41,19 @@ pub struct Tally {
     /// In the histories: pages moved by a plan, writes absorbed, pages destaged, reads of copies,
     /// copies proven.
     pub done: [u64; 5],
+    /// In lives with a trail: pages appended, reads of the trail, rounds of the ring, copies that
+    /// a write dropped, copies in doubt at an attach, copies proven.
+    pub trail: [u64; 6],
 }
 
 impl Tally {
-    const fn count(&mut self, done: [u64; 5]) {
-        let mut i = 0;
-        while i < done.len() {
-            self.done[i] += done[i];
-            i += 1;
-        }
+    fn count(&mut self, done: &[u64], trail: &[u64]) {
+        let all = self.done.iter_mut().chain(&mut self.trail);
+        all.zip(done.iter().chain(trail)).for_each(|(sum, n)| *sum += n);
     }
 
     /// Adds the counts of another tally.
-    pub const fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.histories += other.histories;
         self.states += other.states;
         self.cut += other.cut;
@@ -64,7 +64,7 @@ impl Tally {
         self.resized += other.resized;
         self.strangers += other.strangers;
         self.failed += other.failed;
-        self.count(other.done);
+        self.count(&other.done, &other.trail);
     }
 }
 
@@ -189,7 +189,7 @@ pub fn explore<M: Machine>(
         .map_err(|e| failure(i, choice, e))?;
     }
     live.end_life();
-    tally.count(live.done);
+    tally.count(&live.done, &live.trail);
     tally.failed += live.failed;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use seekless_block::{Extent, Flags, PAGE_BYTES, SECTOR_BYTES, Sectors};
+use seekless_block::{Extent, Flags, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 use seekless_engine::{HomeGuard, Input, Mode, Proof, Target};
 
 use super::history::{HistoryStep, plan_of, replicate};
@@ -28,6 +28,10 @@ pub(super) struct Live<M> {
     stamp: Stamp,
     /// As [`Tally::done`], in the lives before this one.
     pub(super) done: [u64; 5],
+    /// As [`Tally::trail`], in the lives before this one.
+    ///
+    /// [`Tally::trail`]: super::explore::Tally::trail
+    pub(super) trail: [u64; 6],
     /// Failed I/Os in the lives before this one.
     pub(super) failed: u64,
 }
@@ -57,7 +61,7 @@ impl<M: Machine> Live<M> {
         let machine =
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
         let world = World::new(machine, medium, Past::new(setup.home), setup.clone())?;
-        Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], failed: 0 })
+        Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], trail: [0; 6], failed: 0 })
     }
 
     pub(super) fn end_life(&mut self) {
@@ -71,6 +75,12 @@ impl<M: Machine> Live<M> {
             s.proven,
         ];
         self.done.iter_mut().zip(pages).for_each(|(sum, n)| *sum += n);
+        if self.world.setup.has_trail() {
+            let [appended, .., reads, proven] = pages;
+            let rounds = appended * PAGE_SECTORS / self.world.machine.room().max(1);
+            let trail = [appended, reads, rounds, self.world.dropped, 0, proven];
+            self.trail.iter_mut().zip(trail).for_each(|(sum, n)| *sum += n);
+        }
     }
 
     pub(super) fn step(
@@ -278,9 +288,13 @@ impl<M: Machine> Live<M> {
         rng: &mut Pcg64Mcg,
         again: &[u64],
     ) -> Result<(), String> {
+        self.end_life();
+        self.setup.adaptive ^= self.setup.toggles;
         let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
             .map_err(|r| format!("the next life: {r:?}"))?;
-        self.end_life();
+        if self.setup.has_trail() {
+            self.trail[4] += machine.in_doubt() / PAGE_SECTORS;
+        }
         self.world = World::new(machine, medium, past, self.setup.clone())?;
         Ok(())
     }

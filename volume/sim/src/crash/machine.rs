@@ -54,6 +54,22 @@ pub struct Setup {
     pub at_once: bool,
     /// One cache serves home and area.
     pub shared: bool,
+    /// The adaptive policy chooses what a miss reads.
+    pub adaptive: bool,
+    /// Pages that it appends in one piece.
+    pub append_pages: u32,
+    /// Every other life is without it, or with it.
+    pub toggles: bool,
+    /// How long a read of home takes, in nanoseconds.
+    pub home_nanos: u64,
+}
+
+impl Setup {
+    /// Whether copies stand on a trail, in the order of use.
+    #[must_use]
+    pub(crate) const fn has_trail(&self) -> bool {
+        self.adaptive && self.replicas == 0 && self.cache_pages > 0
+    }
 }
 
 /// The device of the area, which decides whether others can write home.
@@ -140,6 +156,14 @@ pub trait Machine: Sized {
     fn stats(&self) -> Stats;
     /// Capacity for a plan, in sectors.
     fn room(&self) -> u64;
+    /// Homes of the clean copies.
+    fn standing(&self) -> Vec<Extent> {
+        Vec::new()
+    }
+    /// Copies that are not proven yet, in sectors.
+    fn in_doubt(&self) -> u64 {
+        0
+    }
     /// Whether home alone may be incomplete.
     fn is_dirty(&self) -> bool;
     /// Whether everything is at home, and nothing is absorbed any more.
@@ -226,6 +250,8 @@ impl Machine for Engine {
             background_rate: Bytes(setup.background_rate),
             gather: seekless_block::Duration(setup.gather),
             degree: setup.degree,
+            adaptive: setup.adaptive,
+            append_pages: setup.append_pages,
             // Memory as small as the devices: a server's memory would hold all of home.
             buffer_bytes: Bytes(setup.buffer_bytes),
             stage_bytes: Bytes(setup.stage_bytes),
@@ -285,6 +311,14 @@ impl Machine for Engine {
 
     fn room(&self) -> u64 {
         self.room().0
+    }
+
+    fn standing(&self) -> Vec<Extent> {
+        self.standing().copies.iter().map(|copy| copy.home).collect()
+    }
+
+    fn in_doubt(&self) -> u64 {
+        self.in_doubt().0
     }
 
     fn is_dirty(&self) -> bool {

@@ -119,6 +119,8 @@ pub(crate) struct World<M> {
     faulty: bool,
     /// Failed I/Os.
     pub(super) faults_met: u64,
+    /// Clean copies that a write of their home drops.
+    pub(super) dropped: u64,
     /// The moves of home's guard; `None` without a guard.
     pub(super) guarding: Option<Guarding>,
     /// The mode that was last wanted.
@@ -156,6 +158,7 @@ impl<M: Machine> World<M> {
             faults: Vec::new(),
             faulty: false,
             faults_met: 0,
+            dropped: 0,
         };
         world.is_kept()?;
         if world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded()) {
@@ -191,6 +194,10 @@ impl<M: Machine> World<M> {
             }
         }
         let issued = self.past.model.issue(op, extent, flags, token);
+        if op.is_write_like() && self.setup.has_trail() {
+            let standing = self.machine.standing();
+            self.dropped += standing.iter().filter(|home| home.overlaps(extent)).count() as u64;
+        }
         self.clients.insert(id, Client { issued, op, extent, buffer });
         let request = Request { flags, ..Request::new(SimTime(self.now), op, extent) };
         self.handle(Input::Request { id: RequestId(id), request })
@@ -307,6 +314,7 @@ impl<M: Machine> World<M> {
         let mut result = Ok(());
         match (io.op, io.memory) {
             (Op::Read, Some(to)) => {
+                self.now += if io.target == Target::Home { self.setup.home_nanos } else { 0 };
                 let mut data = vec![0; io.extent.bytes().0 as usize];
                 if !self.medium.borrow().read(io.target, io.extent, &mut data) {
                     result = Err(IoFailed);

@@ -31,6 +31,10 @@ fn setup() -> Setup {
         at_once: false,
         gather: 0,
         shared: false,
+        adaptive: false,
+        append_pages: 1,
+        toggles: false,
+        home_nanos: 0,
     }
 }
 
@@ -57,7 +61,9 @@ fn holds(setup: Setup, steps: Vec<HistoryStep>) {
 fn held(history: &History, choices: &[u64]) {
     let looks = Looks::These(choices.to_vec());
     // Its options at the time.
-    let setup = Setup { degree: 2, placement: Placement::SameDevice, ..history.setup.clone() };
+    let (degree, placement, adaptive) = (2, Placement::SameDevice, false);
+    let toggles = false;
+    let setup = Setup { degree, placement, adaptive, toggles, ..history.setup.clone() };
     let history = &History { setup, ..history.clone() };
     if let Err(failure) = explore::<Engine>(history, &looks, &mut Tally::default()) {
         panic!("{failure}");

@@ -1,0 +1,442 @@
+//! The trail: one rule each. The policy knows the future here: it brings to RAM the pages that a
+//! test calls near, and appends the pages that a test calls ahead.
+
+use seekless_engine::format::Header;
+use seekless_engine::ram_pages;
+use seekless_learn::Foreseen;
+
+use super::rules::{hold, none, until};
+use super::*;
+
+fn options(cache_pages: u64) -> Config {
+    let (adaptive, append_pages, cluster) = (true, 1, Bytes(0));
+    Config { adaptive, append_pages, cluster, ..config(cache_pages) }
+}
+
+/// A policy that knows the future. A read of home takes a second, so that the trail pays.
+fn foreseeing(world: &mut World) {
+    world.home_nanos = 1_000_000_000;
+    if let Some(policy) = world.engine.adaptive() {
+        policy.foresee(Foreseen::default());
+    }
+}
+
+fn world(cache_pages: u64) -> World {
+    let mut world = World::new(options(cache_pages));
+    foreseeing(&mut world);
+    world
+}
+
+fn foresee(world: &mut World, page: u64, what: fn(&mut Foreseen, u64)) {
+    let page = ram_pages(Sectors(GRID), home(page, 1)).start;
+    what(world.engine.adaptive().unwrap().foreseen().unwrap(), page);
+}
+
+/// Reads pages of home in this order, each by itself.
+fn read(world: &mut World, pages: &[u64]) {
+    for &page in pages {
+        world.issue(Op::Read, home(page, 1));
+        while !world.clients.is_empty() {
+            world.execute(0);
+        }
+    }
+}
+
+/// Clients read pages that are never read again: RAM of 8 pages holds nothing else afterwards.
+fn forget(world: &mut World) {
+    read(world, &[56, 57, 58, 59, 60, 61, 62, 63]);
+}
+
+/// Appends copies of these pages to the trail, in this order; then RAM holds none of them.
+fn append(world: &mut World, pages: &[u64]) {
+    for &page in pages {
+        foresee(world, page, Foreseen::is_ahead);
+    }
+    for some in pages.chunks(4) {
+        read(world, some);
+        read(world, &[63]);
+        world.settle();
+    }
+    forget(world);
+    world.settle();
+}
+
+/// Slots of the copies of a page.
+fn slots_of(world: &World, page: u64) -> Vec<u64> {
+    let standing = world.engine.standing().copies;
+    let places = standing.iter().flat_map(|copy| {
+        (0..copy.home.len.0 / 8).map(|i| (copy.home.start.0 + i * 8, copy.place.0 / 8 + i))
+    });
+    let here = places.filter(|&(start, _)| start == home(page, 1).start.0);
+    here.map(|(_, place)| place + place / 7 + 1).collect()
+}
+
+/// Slots of the area, behind superblocks, checkpoints and plan.
+fn slots(first: u64, count: u64) -> Extent {
+    Extent::new((8 + first) * 8, count * 8)
+}
+
+fn rot(world: &mut World, slot: u64) {
+    world.area.write(slots(slot, 1), &[0x5A; 4096]).unwrap();
+}
+
+/// An append of copies.
+fn is_append(io: &Io) -> bool {
+    io.target == Target::Area && matches!(io.memory, Some(Memory::Stage { .. }))
+}
+
+fn is_sound(world: &mut World) {
+    let examined = examine(&mut world.area).unwrap();
+    assert_eq!(examined.check(&mut world.area, true, &mut |_| {}).unwrap(), vec![]);
+}
+
+#[test]
+fn copies_stand_in_the_order_of_use_and_are_read_in_one_piece() {
+    let mut world = world(8);
+    append(&mut world, &[10, 30, 20]);
+    let first = slots_of(&world, 10)[0];
+    assert_eq!(slots_of(&world, 30), [first + 1]);
+    assert_eq!(slots_of(&world, 20), [first + 2]);
+    foresee(&mut world, 30, Foreseen::is_near);
+    foresee(&mut world, 20, Foreseen::is_near);
+    let before = world.engine.stats();
+    world.issue(Op::Read, home(10, 1));
+    assert_eq!(world.waiting[0].extent, slots(first, 3));
+    world.settle();
+    read(&mut world, &[30, 20]);
+    let done = world.engine.stats() - before;
+    assert_eq!((done.copy_reads, done.home_reads, done.cache_hits), (1, 0, 2));
+    assert_eq!((done.prefetched, done.prefetch_used), (2, 2));
+}
+
+#[test]
+fn a_window_is_no_longer_than_a_buffer() {
+    let mut world = World::new(Config { buffer_bytes: Bytes(8 * 4096), ..options(8) });
+    foreseeing(&mut world);
+    let pages: Vec<u64> = (0..20).map(|i| 2 * i).collect();
+    for some in pages.chunks(3) {
+        append(&mut world, some);
+    }
+    pages.iter().for_each(|&page| foresee(&mut world, page, Foreseen::is_near));
+    world.issue(Op::Read, home(0, 1));
+    let all: u64 = world.waiting.iter().map(|io| io.extent.len.0).sum();
+    assert!(world.waiting[0].target == Target::Area && (32..=64).contains(&all), "{all}");
+    world.settle();
+    // Nor is one of home.
+    let mut world = World::new(Config { buffer_bytes: Bytes(8 * 4096), ..options(32) });
+    foreseeing(&mut world);
+    (0..40).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
+    world.issue(Op::Read, home(20, 1));
+    let all: u64 = world.waiting.iter().map(|io| io.extent.len.0).sum();
+    assert_eq!((all, world.waiting[0].target), (8 * 8, Target::Home));
+    world.settle();
+}
+
+#[test]
+fn windows_end_with_the_device() {
+    let mut world = world(64);
+    (0..64).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
+    // The last sectors are a part of a page; the first ones lie before the first page.
+    for extent in [Extent::new(CAPACITY - 1, 1), Extent::new(0, 2), Extent::new(CAPACITY - 9, 9)] {
+        world.issue(Op::Read, extent);
+        assert!(world.waiting.iter().all(|io| io.extent.end().0 <= CAPACITY));
+        world.settle();
+    }
+    world.read_all();
+}
+
+#[test]
+fn a_write_drops_every_copy_of_its_page() {
+    let mut world = world(8);
+    append(&mut world, &[10, 30]);
+    append(&mut world, &[10]);
+    append(&mut world, &[10]);
+    assert_eq!(slots_of(&world, 10).len(), 3);
+    world.issue(Op::Write, Extent::new(home(10, 1).start.0 + 5, 1));
+    assert_eq!((slots_of(&world, 10).len(), slots_of(&world, 30).len()), (0, 1));
+    world.settle();
+    forget(&mut world);
+    read(&mut world, &[10, 30]);
+    is_sound(&mut world);
+}
+
+#[test]
+fn a_write_during_an_append_overtakes_it() {
+    let mut world = world(8);
+    for page in [10, 30, 20] {
+        foresee(&mut world, page, Foreseen::is_ahead);
+    }
+    read(&mut world, &[10, 30, 20, 63]);
+    until(&mut world, none, is_append);
+    world.issue(Op::Write, home(30, 1));
+    world.settle();
+    assert_eq!([10, 30, 20].map(|page| slots_of(&world, page).len()), [1, 0, 1]);
+    assert_eq!(world.engine.stats().overtaken, 8);
+    forget(&mut world);
+    read(&mut world, &[10, 30, 20]);
+}
+
+#[test]
+fn a_page_that_the_write_buffer_holds_is_not_appended() {
+    for gather in [Duration::ZERO, Duration::from_millis(700)] {
+        let mode = Mode::WriteBack;
+        let mut world = World::new(Config { mode, gather, ..options(8) });
+        foreseeing(&mut world);
+        append(&mut world, &[40]);
+        for page in [10, 30] {
+            foresee(&mut world, page, Foreseen::is_ahead);
+        }
+        read(&mut world, &[10, 30, 62]);
+        world.issue(Op::Write, home(30, 1));
+        if gather == Duration::ZERO {
+            world.settle();
+        } else {
+            // The write is acknowledged, and stands in RAM alone.
+            until(&mut world, none, is_append);
+            let at = world.waiting.iter().position(is_append).unwrap();
+            world.execute(at);
+        }
+        assert_eq!((slots_of(&world, 10).len(), slots_of(&world, 30).len()), (1, 0));
+        assert_eq!(world.engine.stats().overtaken, 0);
+        world.settle();
+        forget(&mut world);
+        read(&mut world, &[10, 30]);
+    }
+}
+
+/// Fills three of four segments, of seven copies each, and the fourth without its last slot.
+fn full() -> World {
+    let mut world = world(8);
+    let pages: Vec<u64> = (0..27).collect();
+    for some in pages.chunks(3) {
+        append(&mut world, some);
+    }
+    assert_eq!(world.engine.copied(), Sectors(27 * 8));
+    world
+}
+
+#[test]
+fn a_segment_is_durably_void_before_it_is_written_again() {
+    let mut world = full();
+    for page in [40, 41, 42] {
+        foresee(&mut world, page, Foreseen::is_ahead);
+    }
+    read(&mut world, &[40, 41, 42, 63]);
+    // The last slot is filled; the first segment is void, and the area may not know.
+    let flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
+    let first = |io: &Io| is_append(io) && io.extent.overlaps(slots(0, 8));
+    hold(&mut world, |io| flush(io) || first(io));
+    assert!(world.waiting.iter().any(flush), "{:?}", world.waiting);
+    assert!(!world.waiting.iter().any(first), "{:?}", world.waiting);
+    assert!(slots_of(&world, 0).is_empty(), "a read may not use it any more");
+    for page in [43, 44, 45] {
+        foresee(&mut world, page, Foreseen::is_ahead);
+    }
+    world.settle();
+    read(&mut world, &[43, 44, 45, 63]);
+    world.settle();
+    assert!(slots_of(&world, 43)[0] < 8);
+    assert!(slots_of(&world, 7).len() == 1 && slots_of(&world, 26).len() == 1);
+    is_sound(&mut world);
+}
+
+#[test]
+fn a_segment_that_is_read_is_not_written() {
+    // The read begins in the first segment or in the second, and ends in the second.
+    for first in [6, 7] {
+        let mut world = full();
+        foresee(&mut world, 8, Foreseen::is_near);
+        foresee(&mut world, 7, Foreseen::is_near);
+        world.issue(Op::Read, home(first, 1));
+        let held = world.waiting[0].extent;
+        assert_eq!(held.end(), slots(9, 2).end(), "{:?}", world.waiting);
+        // Clients read so much that the ring would be in the second segment.
+        let busy = |io: &Io| is_append(io) && io.extent.overlaps(slots(8, 8));
+        for _ in 0..3 {
+            for page in 30..56 {
+                foresee(&mut world, page, Foreseen::is_ahead);
+                world.issue(Op::Read, home(page, 1));
+                while world.clients.len() > 1 {
+                    let at = world.waiting.iter().position(|io| io.extent != held).unwrap();
+                    world.execute(at);
+                }
+            }
+            hold(&mut world, |io| io.extent == held || busy(io));
+            assert!(!world.waiting.iter().any(busy), "{first}: {:?}", world.waiting);
+        }
+        assert!(slots_of(&world, 7).is_empty() || first == 6, "it waits to be written");
+        world.settle();
+        read(&mut world, &[63]);
+        world.settle();
+        forget(&mut world);
+        read(&mut world, &[6, 7, 8, 30, 40, 50]);
+        is_sound(&mut world);
+    }
+}
+
+#[test]
+fn a_hole_in_a_window_is_neither_delivered_nor_counted_as_damage() {
+    let mut world = world(8);
+    append(&mut world, &[10, 20, 30]);
+    let hole = slots_of(&world, 20)[0];
+    world.issue(Op::Write, home(20, 1));
+    world.settle();
+    forget(&mut world);
+    rot(&mut world, hole);
+    foresee(&mut world, 30, Foreseen::is_near);
+    world.issue(Op::Read, home(10, 1));
+    assert_eq!(world.waiting[0].extent, slots(hole - 1, 3));
+    world.settle();
+    let before = world.engine.stats();
+    assert_eq!(before.damaged, 0);
+    read(&mut world, &[30, 20]);
+    let done = world.engine.stats() - before;
+    assert_eq!((done.cache_hits, done.home_reads), (1, 1));
+}
+
+#[test]
+fn a_damaged_copy_is_found_and_home_is_read() {
+    let mut world = world(8);
+    append(&mut world, &[10, 20]);
+    let slot = slots_of(&world, 10)[0];
+    rot(&mut world, slot);
+    read(&mut world, &[10]);
+    let done = world.engine.stats();
+    assert_eq!((done.damaged, slots_of(&world, 10).len()), (1, 0));
+    // A damaged copy that was read along costs nothing.
+    forget(&mut world);
+    append(&mut world, &[10, 30]);
+    let slot = slots_of(&world, 30)[0];
+    rot(&mut world, slot);
+    foresee(&mut world, 30, Foreseen::is_near);
+    read(&mut world, &[10, 30]);
+    assert_eq!(world.engine.stats().damaged, 2);
+}
+
+#[test]
+fn a_failed_append_leaves_nothing_usable() {
+    let mut world = world(8);
+    for page in [10, 20] {
+        foresee(&mut world, page, Foreseen::is_ahead);
+    }
+    read(&mut world, &[10, 20, 63]);
+    world.fail_background = true;
+    world.settle();
+    world.fail_background = false;
+    assert_eq!((slots_of(&world, 10).len(), slots_of(&world, 20).len()), (0, 0));
+    append(&mut world, &[30]);
+    assert_eq!(slots_of(&world, 30).len(), 1);
+    read(&mut world, &[10, 20, 30]);
+    is_sound(&mut world);
+}
+
+/// Pages 10 and 11 stand on the trail, with another page between them.
+fn apart() -> World {
+    let mut world = world(8);
+    append(&mut world, &[10, 40, 11]);
+    world.issue(Op::Read, home(10, 2));
+    let first = slots_of(&world, 10)[0];
+    assert_eq!(world.waiting[0].extent, slots(first, 3));
+    world
+}
+
+#[test]
+fn copies_out_of_order_come_to_ram_first_and_count_as_a_read_of_the_area() {
+    let mut world = apart();
+    let before = world.engine.stats();
+    world.settle();
+    let done = world.engine.stats() - before;
+    assert_eq!((done.cache_hits, done.home_reads, world.waiting.len()), (0, 0, 0));
+    // A client's write comes between: home has the newest bytes.
+    let mut world = apart();
+    world.issue(Op::Write, home(11, 1));
+    world.settle();
+    read(&mut world, &[10, 11]);
+}
+
+#[test]
+fn a_client_is_answered_where_copies_out_of_order_cannot_be_read() {
+    let mut world = apart();
+    world.fail_area_reads = true;
+    let ended = world.completed;
+    while !world.clients.is_empty() {
+        world.execute(0);
+    }
+    assert_eq!((world.completed - ended, world.failed), (1, 0));
+    assert_eq!((slots_of(&world, 10).len(), slots_of(&world, 11).len()), (0, 0));
+    assert_eq!(slots_of(&world, 40).len(), 1, "nobody asked for it");
+}
+
+#[test]
+fn copies_outlive_a_stop_in_order() {
+    for mode in [Mode::WriteThrough, Mode::WriteBack] {
+        let mut world = World::new(Config { mode, ..options(8) });
+        foreseeing(&mut world);
+        append(&mut world, &[10, 20]);
+        append(&mut world, &[10]);
+        let standing = world.engine.standing();
+        assert_eq!(slots_of(&world, 10).len(), 2);
+        world.restart([1; 32]);
+        foreseeing(&mut world);
+        assert_eq!(world.engine.standing(), standing);
+        is_sound(&mut world);
+        world.issue(Op::Read, home(33, 1));
+        world.settle();
+        world.issue(Op::Read, home(20, 1));
+        assert_eq!(world.waiting[0].target, Target::Area);
+        world.settle();
+    }
+}
+
+#[test]
+fn after_an_unclean_stop_no_copy_is_read_before_it_is_proven() {
+    let mut world = world(8);
+    // The first segment is the first that the next life writes.
+    append(&mut world, &[40, 41, 42, 43, 44, 45, 46]);
+    append(&mut world, &[10, 20]);
+    append(&mut world, &[10]);
+    world.restart([1; 32]);
+    // Somebody kills the server.
+    world.crash([2; 32]);
+    foreseeing(&mut world);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(10 * 8)));
+    world.settle();
+    assert_eq!(world.engine.in_doubt(), Sectors(10 * 8), "the disk does no work for it");
+    read(&mut world, &[33]);
+    world.issue(Op::Read, home(10, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    assert_eq!(world.engine.stats().proven, 2);
+    forget(&mut world);
+    world.issue(Op::Read, home(10, 1));
+    assert_eq!(world.waiting[0].target, Target::Area);
+    world.settle();
+    assert_eq!(world.engine.in_doubt(), Sectors(8));
+}
+
+#[test]
+fn a_plan_gives_way_to_the_trail() {
+    let plain = Config { adaptive: false, ..options(8) };
+    let mut world = World::new(plain);
+    world.handle(Input::Install(plan_of(&[(0, 7, 0), (12, 7, 0)])));
+    world.settle();
+    world.restart([1; 32]);
+    let (engine, _) = attach(&mut world.area, options(8), &kept([1; 32])).unwrap();
+    world.engine = engine;
+    foreseeing(&mut world);
+    assert_eq!(world.engine.progress(), None);
+    world.handle(Input::Install(plan_of(&[(30, 7, 0)])));
+    world.settle();
+    assert_eq!(world.engine.stats().plans_refused, 1);
+    append(&mut world, &[30, 40]);
+    assert_eq!(slots_of(&world, 30), [1]);
+    let map = |world: &mut World, segment: u64| {
+        let mut page = [0; 4096];
+        world.area.read(slots(segment * 8, 1), &mut page).unwrap();
+        Header::decode(&page).is_ok()
+    };
+    assert!(!map(&mut world, 0), "the map of other copies must not be found again");
+    assert!(map(&mut world, 1), "nothing was written there yet");
+    read(&mut world, &[0, 12, 30, 40]);
+    is_sound(&mut world);
+}
