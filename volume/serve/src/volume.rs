@@ -27,7 +27,7 @@ use crate::backend::workers::{Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::learner::{Room, RoomReply};
 use crate::memory::{Current, Data, Inflight, Memories};
-use crate::server::{AreaStats, ServerStats};
+use crate::server::{AdaptiveCounts, AreaStats, ServerStats};
 use crate::tap::Tap;
 
 pub(crate) use clock::Clock;
@@ -352,6 +352,10 @@ impl<O> Volume<O> {
             disk: self.emulated.as_ref().map(|e| e.stats(self.now)),
             unobserved: self.unobserved,
             clients,
+            adaptive: self.engine.prefetched().map(|(counts, _)| AdaptiveCounts {
+                unused: counts.unused,
+                trail: self.engine.trail(),
+            }),
             area: AreaStats {
                 lasting: self.lasting,
                 mode: self.engine.mode(),

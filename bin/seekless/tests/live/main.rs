@@ -16,7 +16,6 @@ mod filesystems;
 mod fixtures;
 mod grouped;
 mod host;
-mod judged;
 mod killed;
 mod mounting;
 mod observed;

@@ -77,7 +77,7 @@ fn a_served_volume_takes_what_it_can_run() {
     assert!(refused("oracle").to_string().contains("a served volume takes vanilla, borg"));
     assert!(refused("borg:area-at=end").to_string().contains("key area-at"));
     assert!(refused("borg:streams=one").to_string().contains("key streams"));
-    for text in ["vanilla", "borg:order=lazy", "judged:allowance=5", "fs2-whole:degree=2"] {
+    for text in ["vanilla", "borg:order=lazy", "adaptive:trail=off", "fs2-whole:degree=2"] {
         assert_eq!(text.parse::<Policy>().unwrap().check_live(), Ok(()), "{text}");
     }
 }
