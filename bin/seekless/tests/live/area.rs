@@ -439,7 +439,7 @@ fn what_does_not_belong_together_is_not_attached() {
             area.write_all_at(&page, copy * 4096).unwrap();
         }
         let said = format!("version {version}");
-        place.refused(&with("disk.img", "disk.area"), &[&said, "use the one that wrote it"]);
+        place.refused(&with("disk.img", "disk.area"), &[&said, "use the seekless that wrote it"]);
     }
     page.fill(0);
     area.write_all_at(&page, 0).unwrap();
