@@ -11,7 +11,7 @@ use serde::Serialize;
 Examples:
   seekless policies
   seekless simulate week.parquet --disk exos-x20 --policy vanilla,borg:training=decaying,fs2:degree=2
-  seekless serve disk.img --fuse /run/disk --policy judged:allowance=5")]
+  seekless serve disk.img --fuse /run/disk --policy borg:planning=anew")]
 pub(crate) struct Args {
     /// As JSON (schema seekless.policies/1)
     #[arg(long)]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
+use seekless_learn::{Policy, PolicyName};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample, Learning};
 use seekless_trace::{Event, OpenOptions, Source};
 
@@ -168,7 +169,7 @@ fn serve(
             path_max: PATH,
         });
     if learns {
-        builder = builder.learning(Learning::default());
+        builder = builder.learning(Learning::default().policy(Policy::new(PolicyName::Borg)));
     }
     let server = builder.spawn()?;
     let bar = output::bar();

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
+use seekless_block::{Bytes, Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
@@ -47,8 +47,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    pub(super) fn new(geo: &Geometry, pages: u32, takes_plans: bool, capacity: Sectors) -> Self {
-        let trail = if takes_plans { geo.read_slots() } else { 0 };
+    pub(super) fn new(geo: &Geometry, pages: u32, keeps_trail: bool, capacity: Sectors) -> Self {
+        let trail = if keeps_trail { geo.read_slots() } else { 0 };
         let remembered = REMEMBERED.min(4 * capacity.0.div_ceil(PAGE_SECTORS));
         Self {
             policy: Adaptive::new(pages, remembered, trail),
@@ -125,6 +125,15 @@ impl Engine {
     #[must_use]
     pub fn prefetched(&self) -> Option<(Prefetched, u64)> {
         self.ahead.as_ref().map(|ahead| (ahead.policy.counts(), ahead.policy.bytes()))
+    }
+
+    /// Where the trail is written next, and its size; `None` without a trail.
+    #[must_use]
+    pub fn trail(&self) -> Option<(Bytes, Bytes)> {
+        let keeps = self.ahead.is_some() && self.config.keeps_trail() && self.free.takes_plans();
+        let bytes = |slots: u32| Bytes(u64::from(slots) * PAGE_BYTES);
+        let size = bytes(self.geo.read_slots());
+        (keeps && size.0 > 0).then(|| (bytes(self.background.trail.head()), size))
     }
 
     /// The adaptive policy, if it is in use: a caller may tell it the future.

@@ -65,7 +65,7 @@ pub const POLICIES: &[PolicyEntry] = &[
     ),
     entry(
         PolicyName::Judged,
-        true,
+        false,
         &[Order, Training, Planning, MinWeight, Streams, Allowance],
         "as borg, but a model of the disk tries each plan; a plan that loses is taken back",
     ),

@@ -52,7 +52,7 @@ fn values_in_the_table_are_all_there_are() {
 #[test]
 fn errors_say_which_key_and_what_is_allowed() {
     for (text, words) in [
-        ("brog", &["'brog' is not a policy", "vanilla, borg, judged"][..]),
+        ("brog", &["'brog' is not a policy", "vanilla, adaptive, clairvoyant, borg"][..]),
         ("", &["'' is not a policy"]),
         ("borg:order", &["policy borg", "'order' is not a setting", "NAME:key=value"]),
         ("borg:speed=3", &["policy borg has no key 'speed'", "its keys: order, training"]),
@@ -74,10 +74,12 @@ fn errors_say_which_key_and_what_is_allowed() {
 #[test]
 fn a_served_volume_takes_what_it_can_run() {
     let refused = |text: &str| text.parse::<Policy>().unwrap().check_live().unwrap_err();
-    assert!(refused("oracle").to_string().contains("a served volume takes vanilla, borg"));
+    assert!(
+        refused("oracle").to_string().contains("a served volume takes vanilla, adaptive, borg")
+    );
     assert!(refused("borg:area-at=end").to_string().contains("key area-at"));
     assert!(refused("borg:streams=one").to_string().contains("key streams"));
-    for text in ["vanilla", "borg:order=lazy", "judged:allowance=5", "fs2-whole:degree=2"] {
+    for text in ["vanilla", "borg:order=lazy", "adaptive:trail=off", "fs2-whole:degree=2"] {
         assert_eq!(text.parse::<Policy>().unwrap().check_live(), Ok(()), "{text}");
     }
 }
