@@ -129,6 +129,14 @@ impl Engine {
         self.ahead.as_mut().map(|ahead| &mut ahead.policy)
     }
 
+    /// Empties RAM. The adaptive policy learns nothing from the pages that stood there.
+    pub fn empty_ram(&mut self) {
+        if let Some(ahead) = &mut self.ahead {
+            (0..self.cache.pages()).for_each(|slot| ahead.policy.dropped(slot));
+        }
+        self.cache.invalidate(Extent::new(0, self.config.capacity.0));
+    }
+
     /// The policy, where it chooses, and what it sees.
     fn seen(&mut self) -> Option<(&mut Ahead, Seen<'_>)> {
         let ahead = self.ahead.as_deref_mut()?;
