@@ -7,6 +7,7 @@ mod advise;
 mod bad;
 mod contract;
 mod convert;
+mod demo;
 mod devices;
 mod disk;
 mod exports;
