@@ -115,9 +115,9 @@ impl Guarded {
             self.days.push(GuardedDay { day, ..GuardedDay::default() });
         }
         if let Some(today) = self.days.last_mut() {
-            today.vanilla = today.vanilla + vanilla;
-            today.clients = today.clients + clients;
-            today.background = today.background + background;
+            today.vanilla += vanilla;
+            today.clients += clients;
+            today.background += background;
         }
         let bypass = self.guard.look(day, DayTimes { vanilla, actual: clients + background });
         self.set_bypass(bypass);
