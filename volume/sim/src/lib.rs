@@ -13,7 +13,7 @@ mod metered;
 mod path;
 mod simulation;
 
-pub use guarded::Guarded;
+pub use guarded::{Guarded, GuardedDay};
 pub use judged::{Clock, DayCosts, Judged, JudgedConfig};
 pub use learned::{EngineSpace, shape_of};
 pub use measure::{IoCost, IoCosts, Measured, Phases, Response};

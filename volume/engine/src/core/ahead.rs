@@ -146,6 +146,14 @@ impl Engine {
         self.ahead.is_some() && self.free.takes_plans()
     }
 
+    /// Empties RAM. The adaptive policy learns nothing from the pages that stood there.
+    pub fn empty_ram(&mut self) {
+        if let Some(ahead) = &mut self.ahead {
+            (0..self.cache.pages()).for_each(|slot| ahead.policy.dropped(slot));
+        }
+        self.cache.invalidate(Extent::new(0, self.config.capacity.0));
+    }
+
     /// The policy and its view of RAM and trail.
     fn seen(&mut self) -> Option<(&mut Ahead, Seen<'_>)> {
         let ahead = self.ahead.as_deref_mut()?;
