@@ -262,7 +262,6 @@ fn check(args: &Args) -> anyhow::Result<()> {
         "no front end: give --nbd ADDRESS, --fuse PATH, or both"
     );
     let named = args.policy.map(|p| p.name());
-    ensure!(named != Some(PolicyName::Judged), "the judge was replaced: use --policy adaptive");
     let remembers = args.observe.is_some() || args.state.is_some();
     ensure!(
         args.optimized != Some(Bytes(0)) || !remembers,

@@ -24,8 +24,6 @@ pub enum PolicyName {
     Clairvoyant,
     /// BORG's planner, from earlier requests.
     Borg,
-    /// The same planner and a judge: a plan moves when it has proved itself.
-    Judged,
     /// By temperature alone: the hottest extent in the middle of the area.
     OrganPipe,
     /// The same in buckets that double in size.
@@ -111,9 +109,6 @@ pub struct Policy {
     pub streams: Streams,
     /// The position of the optimized area. Only for simulations.
     pub area_at: AreaAt,
-    /// Disk time that a judged layout may lose in a day, in thousandths of the disk time without a
-    /// layout.
-    pub allowance: u32,
     /// Most replicas of one page.
     pub degree: u32,
     /// Whether the adaptive policy keeps a trail of copies; else it reads ahead alone.
@@ -133,9 +128,9 @@ impl Policy {
             PolicyName::OuterZone => (Strategy::HottestFirst, Planning::Anew),
             _ => (Strategy::MostConnected, Planning::Revise),
         };
-        // The area of a judged layout lies behind home: without copies it is the vanilla system.
+        // The trail lies behind home: without copies this is the vanilla system.
         let area_at = match name {
-            PolicyName::Adaptive | PolicyName::Clairvoyant | PolicyName::Judged => AreaAt::End,
+            PolicyName::Adaptive | PolicyName::Clairvoyant => AreaAt::End,
             _ => AreaAt::Median,
         };
         Self {
@@ -146,7 +141,6 @@ impl Policy {
             min_weight: 0,
             streams: Streams::Recorded,
             area_at,
-            allowance: 10,
             degree: 1,
             trail: true,
         }

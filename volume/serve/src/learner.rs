@@ -298,7 +298,7 @@ impl Pupil {
                     let extents = homes.clone().count();
                     self.learned.made(extents, homes.map(|e| e.len).sum(), began.elapsed());
                 }
-                Act::Bypass(_) | Act::Save(_) => {}
+                Act::Save(_) => {}
             }
         }
         acts
@@ -393,7 +393,6 @@ impl Work {
                     sectors = list.iter().flat_map(|r| &r.homes).map(|e| e.len).sum();
                     tell(&self.control, &self.bell, Control::Replicate(list, false));
                 }
-                Act::Bypass(on) => tell(&self.control, &self.bell, Control::Bypass(on)),
                 Act::Save(bytes) => self.pupil.save(&bytes),
             }
         }

@@ -6,7 +6,6 @@
 
 pub mod crash;
 mod guarded;
-mod judged;
 mod learned;
 mod measure;
 mod metered;
@@ -14,7 +13,6 @@ mod path;
 mod simulation;
 
 pub use guarded::{Guarded, GuardedDay};
-pub use judged::{Clock, DayCosts, Judged, JudgedConfig};
 pub use learned::{EngineSpace, shape_of};
 pub use measure::{IoCost, IoCosts, Measured, Phases, Response};
 pub use path::{HeadPath, Kind, Point};

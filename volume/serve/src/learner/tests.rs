@@ -53,7 +53,6 @@ fn served(
             match &act {
                 Act::Install(plan) => simulation.install(plan.clone()).unwrap(),
                 Act::Replicate(list) => simulation.replicate(list.clone()).unwrap(),
-                Act::Bypass(on) => simulation.bypass(*on),
                 Act::Save(_) => {}
             }
             all.push((i, act));
@@ -123,7 +122,7 @@ fn a_server_does_what_the_simulator_does() {
         let acts = live.iter().filter(|(_, act)| match act {
             Act::Install(plan) => !plan.copies.is_empty(),
             Act::Replicate(list) => !list.is_empty(),
-            Act::Bypass(_) | Act::Save(_) => false,
+            Act::Save(_) => false,
         });
         assert!(acts.count() > 0, "{text}");
         assert!(time(30_000).0 > DAY.0, "days end");
