@@ -74,7 +74,9 @@ fn errors_say_which_key_and_what_is_allowed() {
 #[test]
 fn a_served_volume_takes_what_it_can_run() {
     let refused = |text: &str| text.parse::<Policy>().unwrap().check_live().unwrap_err();
-    assert!(refused("oracle").to_string().contains("a served volume takes vanilla, adaptive, borg"));
+    assert!(
+        refused("oracle").to_string().contains("a served volume takes vanilla, adaptive, borg")
+    );
     assert!(refused("borg:area-at=end").to_string().contains("key area-at"));
     assert!(refused("borg:streams=one").to_string().contains("key streams"));
     for text in ["vanilla", "borg:order=lazy", "adaptive:trail=off", "fs2-whole:degree=2"] {
