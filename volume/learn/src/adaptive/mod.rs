@@ -217,6 +217,12 @@ impl Adaptive {
         self.history.bytes() + self.predictor.bytes() + ram as u64 + trail + Ghosts::bytes()
     }
 
+    /// Time that a page takes to be transferred, ms.
+    #[must_use]
+    pub const fn transfer_ms(&self) -> f32 {
+        self.costs.transfer
+    }
+
     /// The disk worked for so many ms.
     pub fn worked(&mut self, work: Work, ms: f64) {
         self.costs.busy(ms);
