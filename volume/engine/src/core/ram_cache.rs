@@ -285,6 +285,33 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The naive twin: a list of (page, valid sectors), most recent first.
+    type Twin = Vec<(u64, [bool; 8])>;
+
+    fn finds_what_it_holds(
+        cache: &RamCache,
+        extent: Extent,
+        shift: u64,
+        twin: &Twin,
+    ) -> Result<(), TestCaseError> {
+        let has = |s: u64| {
+            let s = s + shift;
+            twin.iter().any(|t| t.0 == s / 8 && t.1[(s % 8) as usize])
+        };
+        // Whole pieces only: a page cut short counts as absent.
+        let held = |p: &&Piece| (0..p.len).all(|i| has(p.start + i));
+        let pieces: Vec<Piece> = cache.grid.pieces(extent).collect();
+        let front: u64 = pieces.iter().take_while(held).map(|p| p.len).sum();
+        prop_assert_eq!(cache.prefix(extent).0, front);
+        let back: u64 = pieces.iter().rev().take_while(held).map(|p| p.len).sum();
+        prop_assert_eq!(cache.suffix(extent).0, back);
+        for p in cache.grid.pages(extent) {
+            let whole = twin.iter().any(|t| t.0 == p && t.1 == [true; 8]);
+            prop_assert_eq!(cache.holds(p).is_some(), whole);
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn every_sector_has_its_page(first in 0u64..16, start in 0u64..80, len in 1u64..40) {
@@ -310,7 +337,6 @@ mod tests {
             prop_assert!(grid.pieces(extent).map(|p| p.page).eq(grid.pages(extent)));
         }
 
-        /// The naive twin: a list of (page, valid sectors), most recent first.
         #[test]
         fn the_lru_is_a_list(
             first in 0u64..8,
@@ -319,7 +345,7 @@ mod tests {
             let grid = PageGrid::new(Sectors(first));
             let shift = (8 - first) % 8;
             let mut cache = RamCache::new(4, grid);
-            let mut twin: Vec<(u64, [bool; 8])> = Vec::new();
+            let mut twin = Twin::new();
             for (kind, start, len) in ops {
                 let extent = Extent::new(start, len);
                 match kind {
@@ -353,29 +379,7 @@ mod tests {
                         twin.insert(0, t);
                         twin.truncate(4);
                     },
-                    _ => {
-                        let has = |s: u64| {
-                            let s = s + shift;
-                            twin.iter().any(|t| t.0 == s / 8 && t.1[(s % 8) as usize])
-                        };
-                        let front = (start..start + len).take_while(|&s| has(s)).count() as u64;
-                        // Whole pieces only: a page cut short counts as absent.
-                        let got = cache.prefix(extent).0;
-                        prop_assert!(got <= front);
-                        let piecewise: u64 = grid.pieces(extent)
-                            .take_while(|p| (0..p.len).all(|i| has(p.start + i)))
-                            .map(|p| p.len).sum();
-                        prop_assert_eq!(got, piecewise);
-                        let back: Vec<Piece> = grid.pieces(extent).collect();
-                        let piecewise: u64 = back.iter().rev()
-                            .take_while(|p| (0..p.len).all(|i| has(p.start + i)))
-                            .map(|p| p.len).sum();
-                        prop_assert_eq!(cache.suffix(extent).0, piecewise);
-                        for p in grid.pages(extent) {
-                            let whole = twin.iter().any(|t| t.0 == p && t.1 == [true; 8]);
-                            prop_assert_eq!(cache.holds(p).is_some(), whole);
-                        }
-                    }
+                    _ => finds_what_it_holds(&cache, extent, shift, &twin)?,
                 }
             }
         }

@@ -363,11 +363,10 @@ impl Engine {
         }
     }
 
-    /// Reads each run of pages from the place of its newest bytes. A page that is requested in part is
-    /// a run of its own.
-    pub(super) fn read_pieces(&mut self, part: Part, asked: Asked) {
+    /// The runs of pages of an extent by the place of their newest bytes. A page that is requested in
+    /// part is a run of its own.
+    fn pieces_of(&self, wanted: Extent) -> Vec<(Extent, Piece)> {
         let mut runs: Vec<(Extent, Piece)> = Vec::new();
-        let wanted = part.wanted;
         let whole = self.whole_pages_of(wanted);
         let mut at = wanted.start;
         for page in self.pages_of(wanted) {
@@ -401,6 +400,13 @@ impl Engine {
                 _ => runs.push((this, from)),
             }
         }
+        runs
+    }
+
+    /// Reads each run of pages from the place of its newest bytes.
+    pub(super) fn read_pieces(&mut self, part: Part, asked: Asked) {
+        let wanted = part.wanted;
+        let runs = self.pieces_of(wanted);
         let join = match part.join {
             ALONE => self.joins.put(Join { id: part.id, left: runs.len() as u32, fault: None }),
             join => {

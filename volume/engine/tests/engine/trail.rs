@@ -32,13 +32,19 @@ fn foresee(world: &mut World, page: u64, what: fn(&mut Foreseen, u64)) {
     what(world.engine.adaptive().unwrap().foreseen().unwrap(), page);
 }
 
+/// Every request ends.
+fn answer(world: &mut World) {
+    while !world.clients.is_empty() {
+        assert!(!world.waiting.is_empty(), "a request waits for nothing");
+        world.execute(0);
+    }
+}
+
 /// Reads pages of home in this order, each by itself.
 fn read(world: &mut World, pages: &[u64]) {
     for &page in pages {
         world.issue(Op::Read, home(page, 1));
-        while !world.clients.is_empty() {
-            world.execute(0);
-        }
+        answer(world);
     }
 }
 
@@ -359,9 +365,7 @@ fn a_client_is_answered_where_copies_out_of_order_cannot_be_read() {
     let mut world = apart();
     world.fail_area_reads = true;
     let ended = world.completed;
-    while !world.clients.is_empty() {
-        world.execute(0);
-    }
+    answer(&mut world);
     assert_eq!((world.completed - ended, world.failed), (1, 0));
     assert_eq!((slots_of(&world, 10).len(), slots_of(&world, 11).len()), (0, 0));
     assert_eq!(slots_of(&world, 40).len(), 1, "nobody asked for it");

@@ -90,17 +90,7 @@ impl History {
         }
         setup.gather = [0, 30, 1_000_000][(seed % 3) as usize];
         setup.soon = seed / 3 % 2 == 1;
-        // Each history has a bent of its own.
-        let mut weights: [u32; KINDS] = std::array::from_fn(|kind| match kind {
-            0 => rng.random_range(10..40),
-            // A plan, and time for its move.
-            12 | 16 => rng.random_range(0..6u32),
-            _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
-            // A class of I/Os becomes slow.
-            19 => rng.random_range(0..4u32),
-            20 | 21 => 0,
-            _ => rng.random_range(0..4u32).saturating_sub(1),
-        });
+        let mut weights = weights(&mut rng);
         let mut count = lean(bent, &mut rng, &mut setup, &mut weights);
         if trail {
             count = lean_to_trail(&mut rng, &mut setup, &mut weights);
@@ -170,6 +160,20 @@ impl History {
     pub(crate) fn never_absorbs(&self) -> bool {
         !self.setup.write_back && !self.steps.contains(&HistoryStep::Mode(Mode::WriteBack))
     }
+}
+
+/// How often each kind of step comes. Each history has weights of its own.
+fn weights(rng: &mut Pcg64Mcg) -> [u32; KINDS] {
+    std::array::from_fn(|kind| match kind {
+        0 => rng.random_range(10..40),
+        // A plan, and time for its move.
+        12 | 16 => rng.random_range(0..6u32),
+        _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
+        // A class of I/Os becomes slow.
+        19 => rng.random_range(0..4u32),
+        20 | 21 => 0,
+        _ => rng.random_range(0..4u32).saturating_sub(1),
+    })
 }
 
 /// Applies a bent to the setup and to the weights of steps; returns the number of steps.
