@@ -243,7 +243,7 @@ pub struct Config {
     /// How far a miss reads on is learned; where it is not, `read_ahead` says it.
     pub adaptive: bool,
     /// Pages that are appended to the trail in one piece while clients ask for nothing, at most 64. A busy
-    /// volume appends eight times as many.
+    /// volume appends eight times as many. Zero: there is no trail.
     pub append_pages: u32,
     /// A read of a copy reads whole aligned clusters of this length. Zero: only the requested
     /// sectors.
@@ -270,6 +270,11 @@ impl Config {
             return Self { write_buffer_percent: 0, mode: Mode::WriteThrough, ..self };
         }
         Self { write_buffer_percent: percent, mode: Mode::WriteBack, gather, ..self }
+    }
+
+    /// True if the area is a trail of the adaptive policy: it holds no plan.
+    pub(crate) const fn keeps_trail(&self) -> bool {
+        self.adaptive && self.append_pages > 0
     }
 
     /// Capacity that a plan may fill in this area: its size without metadata and log.

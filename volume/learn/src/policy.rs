@@ -24,8 +24,6 @@ pub enum PolicyName {
     Clairvoyant,
     /// BORG's planner, from earlier requests.
     Borg,
-    /// The same planner and a judge: a plan moves when it has proved itself.
-    Judged,
     /// By temperature alone: the hottest extent in the middle of the area.
     OrganPipe,
     /// The same in buckets that double in size.
@@ -133,9 +131,8 @@ impl Policy {
             PolicyName::OuterZone => (Strategy::HottestFirst, Planning::Anew),
             _ => (Strategy::MostConnected, Planning::Revise),
         };
-        // The area of a judged layout lies behind home: without copies it is the vanilla system.
         let area_at = match name {
-            PolicyName::Adaptive | PolicyName::Clairvoyant | PolicyName::Judged => AreaAt::End,
+            PolicyName::Adaptive | PolicyName::Clairvoyant => AreaAt::End,
             _ => AreaAt::Median,
         };
         Self {

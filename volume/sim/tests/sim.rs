@@ -330,7 +330,7 @@ fn judged(days: &[Vec<u64>], replay: Replay) -> (Vec<DayCosts>, Judged) {
     };
     let config = JudgedConfig {
         sim,
-        policy: Policy::new(PolicyName::Judged),
+        policy: Policy::new(PolicyName::Borg),
         idle: Some(Duration::from_millis(100)),
         in_flight: 64,
     };

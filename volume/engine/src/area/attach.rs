@@ -380,7 +380,10 @@ pub(crate) fn resume(
     engine.sync.home_dirty = true;
     engine.sync.log_dirty = true;
     engine.find_suspects();
-    if let Some(wants) = r.plan {
+    // A trail takes the place of a plan.
+    if let Some(wants) = r.plan
+        && !engine.config.keeps_trail()
+    {
         engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
     }
     // Background work may be due before the first request.

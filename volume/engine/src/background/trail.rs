@@ -64,7 +64,7 @@ impl Engine {
         let pending = self.ahead.as_ref()?.policy.pending();
         let quiet = self.clients_io() == 0;
         let small = self.config.append_pages as usize;
-        if pending < small {
+        if pending < small.max(1) {
             None
         } else if pending >= 15 * small || quiet && pending >= self.batch() {
             Some(SimTime::ZERO)

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
+use seekless_block::{Bytes, Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
@@ -46,8 +46,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    pub(super) fn new(geo: &Geometry, pages: u32, takes_plans: bool) -> Self {
-        let trail = if takes_plans { geo.read_slots() } else { 0 };
+    pub(super) fn new(geo: &Geometry, pages: u32, keeps_trail: bool) -> Self {
+        let trail = if keeps_trail { geo.read_slots() } else { 0 };
         Self {
             policy: Adaptive::new(pages, REMEMBERED, trail),
             weighed: 0..0,
@@ -122,6 +122,15 @@ impl Engine {
     #[must_use]
     pub fn prefetched(&self) -> Option<(Prefetched, u64)> {
         self.ahead.as_ref().map(|ahead| (ahead.policy.counts(), ahead.policy.bytes()))
+    }
+
+    /// Where the trail is written next, and its size; `None` without a trail.
+    #[must_use]
+    pub fn trail(&self) -> Option<(Bytes, Bytes)> {
+        let keeps = self.ahead.is_some() && self.config.keeps_trail() && self.free.takes_plans();
+        let bytes = |slots: u32| Bytes(u64::from(slots) * PAGE_BYTES);
+        let size = bytes(self.geo.read_slots());
+        (keeps && size.0 > 0).then(|| (bytes(self.background.trail.head()), size))
     }
 
     /// The adaptive policy, where it is in use; what it knows of the future may be told here.

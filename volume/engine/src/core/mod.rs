@@ -184,7 +184,7 @@ impl Engine {
         }
         let free = FreeSpace::new(&geo, &config);
         let ahead = (config.adaptive && pages > 0)
-            .then(|| Box::new(Ahead::new(&geo, pages, free.takes_plans())));
+            .then(|| Box::new(Ahead::new(&geo, pages, config.keeps_trail() && free.takes_plans())));
         Self {
             cache: RamCache::new(pages, PageGrid::new(config.grid)),
             copies: Copies::new(&geo),

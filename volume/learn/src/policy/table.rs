@@ -194,7 +194,6 @@ impl PolicyName {
             Self::Adaptive => "adaptive",
             Self::Clairvoyant => "clairvoyant",
             Self::Borg => "borg",
-            Self::Judged => "judged",
             Self::OrganPipe => "organ-pipe",
             Self::Buckets => "buckets",
             Self::Lazy => "lazy",
