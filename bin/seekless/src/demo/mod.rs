@@ -151,11 +151,10 @@ fn serve(
     let adapts = policy == PolicyName::Adaptive;
     let mut builder = Builder::new(Backing::Path(file.path().to_owned()))
         .area(AREA)
-        .engine(move |config| {
+        .engine(|config| {
             config.cache_bytes = CACHE;
             config.read_ahead = AHEAD;
             config.cluster = AHEAD;
-            config.adaptive = adapts;
         })
         .emulate(Emulation {
             disk: Device::new(spec)?,

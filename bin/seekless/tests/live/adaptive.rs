@@ -206,7 +206,7 @@ fn there_is_nothing_to_plan_and_nothing_to_remember() {
     drop(client);
     server.stop();
     for (args, words) in [
-        (&["--policy", "judged"][..], "policy judged is replaced"),
+        (&["--policy", "judged"][..], "policy judged is replaced: write --policy adaptive"),
         (
             &["--policy", "adaptive", "--state", "s"],
             "makes no plans: leave out --observe and --state",
