@@ -378,13 +378,7 @@ fn watch(
                 }
                 line.suspend(|| output::say("unmounted from outside; NBD is still served"));
             }
-            Ok(Event::Learn) => match server.plans_nothing() {
-                Some(why) => line.suspend(|| output::say(&why)),
-                None => {
-                    server.relearn()?;
-                    learning = true;
-                }
-            },
+            Ok(Event::Learn) => learning |= plan_now(server, &line)?,
             Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
         }
@@ -407,6 +401,16 @@ fn watch(
             report::status(&stats),
         )?;
     }
+}
+
+/// Lets the server make a plan. False, with a message, if its policy makes none.
+fn plan_now(server: &ServerHandle, line: &ProgressBar) -> anyhow::Result<bool> {
+    if let Some(why) = server.plans_nothing() {
+        line.suspend(|| output::say(&why));
+        return Ok(false);
+    }
+    server.relearn()?;
+    Ok(true)
 }
 
 /// Unmounts. If clients use the mount, a message asks the user to detach its loop device.

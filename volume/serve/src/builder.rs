@@ -275,8 +275,8 @@ impl Builder {
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
         let (emulated, speed) = self.emulated(&config)?;
         let rotational = emulated.is_some();
-        let listeners: Vec<Listener> =
-            self.addresses.iter().map(Listener::bind).collect::<Result<_, _>>()?;
+        let listeners = self.addresses.iter().map(Listener::bind);
+        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
         let (tap, watched) = match self.watched.take() {
             Some((about, make)) => {
@@ -286,15 +286,12 @@ impl Builder {
             }
             None => (None, None),
         };
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = rustix::event::eventfd(0, flags).map_err(cannot("make an event descriptor"))?;
-        let bell = Arc::new(bell);
+        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = Arc::new(bell.map_err(cannot("make an event descriptor"))?);
         let (control, commands) = channel();
-        let (observer, link, learner) =
-            match self.start_learner(policy, &engine, &control, &bell)? {
-                Some(s) => (Some(s.producer), Some(s.link), Some(s.thread)),
-                None => (None, None, None),
-            };
+        let started = self.start_learner(policy, &engine, &control, &bell)?;
+        let (observer, started) = started.map(|s| (s.producer, (s.link, s.thread))).unzip();
+        let (link, learner) = started.unzip();
         let volume = Volume::new(Parts {
             engine,
             lasting: attached.is_some(),
