@@ -81,6 +81,19 @@ pub struct ResponseMs {
     pub max: f64,
 }
 
+impl ResponseMs {
+    fn new(m: &Measured) -> Self {
+        let r = &m.response;
+        Self {
+            mean: r.mean_ms(),
+            p50: r.quantile_ms(0.50),
+            p95: r.quantile_ms(0.95),
+            p99: r.quantile_ms(0.99),
+            max: r.max_ms(),
+        }
+    }
+}
+
 /// Energy in joules, modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct EnergyJoules {
@@ -322,13 +335,7 @@ impl Run {
             overhead_s: m.foreground.overhead.as_secs_f64(),
             background_busy_s: m.background.busy().as_secs_f64(),
             moved_bytes: m.engine.moved_bytes,
-            response_ms: ResponseMs {
-                mean: m.response.mean_ms(),
-                p50: m.response.quantile_ms(0.50),
-                p95: m.response.quantile_ms(0.95),
-                p99: m.response.quantile_ms(0.99),
-                max: m.response.max_ms(),
-            },
+            response_ms: ResponseMs::new(m),
             energy_j: EnergyJoules {
                 total: joules(all),
                 seek: joules(energy.seek),
