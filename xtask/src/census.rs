@@ -1,10 +1,11 @@
-//! `cargo xtask census`: how much there is to read, by folder, so that before and after can be compared. It knows nothing of
-//! how the folders lie, and so counts older trees too. It measures; it refuses nothing.
+//! `cargo xtask census`: the amount of code by package, to compare two trees. The folders can have
+//! any names. The census refuses nothing.
 
 mod source;
 mod verbs;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::Path;
 
 use anyhow::Result;
@@ -16,61 +17,45 @@ use source::Source;
 const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 60;
 
-/// What is counted of a package, or of all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
-    files: usize,
-    /// Lines that are no test.
-    lines: usize,
-    /// Of these, those with code.
-    code: usize,
-    test_lines: usize,
-    long_files: usize,
-    long_functions: usize,
-    public: usize,
-    /// Public items whose names stand in no other package.
-    unused: usize,
-}
+/// The columns and their widths.
+const COLUMNS: [(&str, usize); 8] = [
+    ("files", 6),
+    ("lines", 8),
+    ("code", 8),
+    ("tests", 8),
+    ("files>600", 11),
+    ("fns>60", 10),
+    ("public", 8),
+    ("unused", 8),
+];
+/// A number for each column.
+type Sums = [usize; COLUMNS.len()];
 
-impl Sums {
-    fn add(&mut self, other: &Self) {
-        self.files += other.files;
-        self.lines += other.lines;
-        self.code += other.code;
-        self.test_lines += other.test_lines;
-        self.long_files += other.long_files;
-        self.long_functions += other.long_functions;
-        self.public += other.public;
-        self.unused += other.unused;
-    }
-}
-
-/// Prints the census of the repository at `root`, and the verbs and flags of these programs. With `list`, what is long and
-/// what nobody else uses by name.
+/// Prints the census of the repository at `root`, and the verbs and flags of these programs. With
+/// `list`, also the long files and functions, and the unused public items.
 pub(crate) fn print(root: &Path, programs: &[&str], list: bool) -> Result<()> {
     let repo = Repo::files_of(root)?;
     let sources = sources(&repo);
     let unused = unused(&sources);
     let mut packages: BTreeMap<&str, Sums> = BTreeMap::new();
     for source in &sources {
-        packages.entry(source.package).or_default().add(&sums(source));
+        add(packages.entry(source.package).or_default(), sums(source));
     }
     for (package, names) in &unused {
-        packages.entry(package).or_default().unused = names.len();
+        packages.entry(package).or_default()[COLUMNS.len() - 1] = names.len();
     }
-    println!(
-        "{:<22}{:>6}{:>8}{:>8}{:>8}{:>11}{:>10}{:>8}{:>8}",
-        "folder", "files", "lines", "code", "tests", "files>600", "fns>60", "public", "unused"
-    );
+    row("folder", COLUMNS.map(|c| c.0));
     let mut all = Sums::default();
-    for (package, s) in &packages {
-        row(package, s);
-        all.add(s);
+    for (package, sums) in &packages {
+        row(package, *sums);
+        add(&mut all, *sums);
     }
-    row("all", &all);
+    row("all", all);
     println!(
-        "\nlines: source without tests; code: of these, neither empty nor a comment; tests: lines of tests and benches.\n\
-         files>600 and fns>60: of the source without tests. unused: public items whose name stands in no other package."
+        "\nlines: source without tests; code: of these, neither empty nor a comment; \
+         tests: lines of tests and benches.\n\
+         files>600 and fns>60: of the source without tests. \
+         unused: public items whose name stands in no other package."
     );
     let tests = |s: &&Source<'_>| s.test_lines > FILE_LINES && s.lines == 0;
     println!("files of tests over {FILE_LINES} lines: {}", sources.iter().filter(tests).count());
@@ -83,11 +68,13 @@ pub(crate) fn print(root: &Path, programs: &[&str], list: bool) -> Result<()> {
     Ok(())
 }
 
-fn row(name: &str, s: &Sums) {
-    println!(
-        "{name:<22}{:>6}{:>8}{:>8}{:>8}{:>11}{:>10}{:>8}{:>8}",
-        s.files, s.lines, s.code, s.test_lines, s.long_files, s.long_functions, s.public, s.unused
-    );
+fn row<T: Display>(name: &str, cells: [T; COLUMNS.len()]) {
+    let cells = cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:>width$}"));
+    println!("{name:<22}{}", cells.collect::<String>());
+}
+
+fn add(to: &mut Sums, sums: Sums) {
+    to.iter_mut().zip(sums).for_each(|(to, n)| *to += n);
 }
 
 fn details(sources: &[Source<'_>], unused: &BTreeMap<&str, BTreeSet<String>>) {
@@ -107,17 +94,10 @@ fn details(sources: &[Source<'_>], unused: &BTreeMap<&str, BTreeSet<String>>) {
     }
 }
 
-fn sums(source: &Source<'_>) -> Sums {
-    Sums {
-        files: 1,
-        lines: source.lines,
-        code: source.code_lines,
-        test_lines: source.test_lines,
-        long_files: usize::from(source.lines > FILE_LINES),
-        long_functions: source.functions.iter().filter(|f| f.2 > FUNCTION_LINES).count(),
-        public: source.public.len(),
-        unused: 0,
-    }
+fn sums(s: &Source<'_>) -> Sums {
+    let long = s.functions.iter().filter(|f| f.2 > FUNCTION_LINES).count();
+    let long_file = usize::from(s.lines > FILE_LINES);
+    [1, s.lines, s.code_lines, s.test_lines, long_file, long, s.public.len(), 0]
 }
 
 /// Every Rust file below a package.
@@ -173,10 +153,8 @@ mod tests {
         ]);
         let sources = sources(&repo);
         let mut a = Sums::default();
-        sources.iter().filter(|s| s.package == "crates/a").for_each(|s| a.add(&sums(s)));
-        let expected =
-            Sums { files: 2, lines: 6, code: 4, test_lines: 6, public: 2, ..Sums::default() };
-        assert_eq!(a, expected);
+        sources.iter().filter(|s| s.package == "crates/a").for_each(|s| add(&mut a, sums(s)));
+        assert_eq!(a, [2, 6, 4, 6, 0, 0, 2, 0]);
         let unused = unused(&sources);
         assert_eq!(unused.len(), 1);
         assert_eq!(unused["crates/a"].iter().collect::<Vec<_>>(), ["alone"]);

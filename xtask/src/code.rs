@@ -20,12 +20,15 @@ pub(crate) fn code_only(source: &str) -> String {
     out
 }
 
+/// Whether a word of code can contain this character.
+pub(crate) fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
 /// Whether `word` stands in `text` alone, not as part of a longer word.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
-        !text[..at].chars().next_back().is_some_and(part)
-            && !text[at + word.len()..].chars().next().is_some_and(part)
+        !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
     })
 }
 
@@ -39,18 +42,14 @@ fn literal_end(s: &[char], i: usize) -> usize {
         // A lifetime is a quote without its closing one.
         ('\'', '\\') => quoted_end(s, i + 1, '\''),
         ('\'', _) if at(i + 2) == '\'' => i + 3,
-        ('r', '"' | '#')
-            if i == 0 || !(s[i - 1].is_alphanumeric() || s[i - 1] == '_') || raw_prefix(s, i) =>
-        {
-            raw_end(s, i)
-        }
+        ('r', '"' | '#') if i == 0 || !is_part(s[i - 1]) || raw_prefix(s, i) => raw_end(s, i),
         _ => i,
     }
 }
 
 /// Whether the `r` at `i` follows the `b` or `c` of `br"` or `cr"`.
 fn raw_prefix(s: &[char], i: usize) -> bool {
-    matches!(s[i - 1], 'b' | 'c') && (i < 2 || !(s[i - 2].is_alphanumeric() || s[i - 2] == '_'))
+    matches!(s[i - 1], 'b' | 'c') && (i < 2 || !is_part(s[i - 2]))
 }
 
 fn block_comment_end(s: &[char], i: usize) -> usize {

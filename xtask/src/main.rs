@@ -1,9 +1,7 @@
-//! The project's own checks: `cargo xtask tidy` fails where a rule of the house is broken, and
-//! `cargo xtask arrows` prints the table of rooms as ARCHITECTURE.md carries it; `cargo xtask format-doc` writes
-//! docs/changing/on-disk-format.md and docs/changing/group-store-format.md; `cargo xtask census` counts what there is to read.
+//! The project's own checks. `cargo xtask` lists the commands.
 //!
-//! A rule is a pure function of the repository's text ([`repo::Repo`]) and returns findings. This crate knows
-//! nothing of what the product does, but for the documents of its on-disk formats, which engine and group store write.
+//! A rule is a pure function of the repository's text ([`repo::Repo`]) and returns findings. This
+//! crate knows nothing of the product, except the documents of its on-disk formats.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -18,35 +16,29 @@ mod spdx;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["census", ref options @ ..] => match census(options) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => usage(),
-            Err(error) => failed("census", &error),
-        },
-        ["tidy"] => match root().and_then(|root| tidy(&root)) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
-            Err(error) => failed("tidy", &error),
-        },
-        ["tidy", "--root", root] => match tidy(Path::new(root)) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
-            Err(error) => failed("tidy", &error),
-        },
-        ["format-doc"] => match format_doc() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => failed("format-doc", &error),
-        },
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        ["census", ref options @ ..] => census(options),
+        ["tidy"] => root().and_then(|root| tidy(&root)),
+        ["tidy", "--root", root] => tidy(Path::new(root)),
+        ["format-doc"] => format_doc(),
         ["arrows"] => {
             print!("{}", rules::arrows::table());
-            ExitCode::SUCCESS
+            Ok(true)
         }
-        _ => usage(),
+        _ => return usage(),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{}: {error:#}", args[0]);
+            ExitCode::from(2)
+        }
     }
 }
 
@@ -63,35 +55,19 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// False where the options are none.
 fn census(options: &[&str]) -> Result<bool> {
     let (mut at, mut programs, mut list) = (root()?, Vec::new(), false);
-    let mut rest = options;
-    loop {
-        rest = match rest {
-            ["--root", dir, rest @ ..] => {
-                at = PathBuf::from(dir);
-                rest
-            }
-            ["--program", program, rest @ ..] => {
-                programs.push(*program);
-                rest
-            }
-            ["--list", rest @ ..] => {
-                list = true;
-                rest
-            }
-            [] => break,
-            _ => return Ok(false),
-        };
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match *option {
+            "--root" => at = options.next().context("--root needs a folder")?.into(),
+            "--program" => programs.push(*options.next().context("--program needs a path")?),
+            "--list" => list = true,
+            other => bail!("{other} is not an option; see `cargo xtask`"),
+        }
     }
     census::print(&at, &programs, list)?;
     Ok(true)
-}
-
-fn failed(what: &str, error: &anyhow::Error) -> ExitCode {
-    eprintln!("{what}: {error:#}");
-    ExitCode::from(2)
 }
 
 /// The repository's folder.
@@ -101,17 +77,15 @@ fn root() -> Result<PathBuf> {
     Ok(PathBuf::from(manifest).parent().context("xtask has no parent folder")?.to_owned())
 }
 
-/// Writes the documents of the on-disk formats.
-fn format_doc() -> Result<()> {
+fn format_doc() -> Result<bool> {
     for (name, text) in rules::format::documents() {
         let path = root()?.join(name);
         std::fs::write(&path, text)
             .with_context(|| format!("could not write {}", path.display()))?;
     }
-    Ok(())
+    Ok(true)
 }
 
-/// Whether every rule holds.
 fn tidy(root: &Path) -> Result<bool> {
     let repo = repo::Repo::load(root)?;
     let mut broken = 0;

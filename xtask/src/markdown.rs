@@ -1,14 +1,11 @@
-//! Markdown as the rules about prose see it: blocks of text with the line they begin at, and spans of code. A scanner for
-//! what this repository writes, not a parser of all of Markdown.
+//! Markdown as the rules about prose see it: blocks of text with the line they begin at, and spans
+//! of code. A scanner for what this repository writes, not a parser of all of Markdown.
 
-/// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A paragraph or an item of a list.
     Prose,
-    /// A line of a table.
     Row,
-    /// A heading.
     Heading,
 }
 

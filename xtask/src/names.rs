@@ -2,25 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use crate::code::{code_only, has_word};
+use crate::code::{code_only, has_word, is_part};
 use crate::repo::Repo;
 
 /// What introduces a name.
-const KEYWORDS: &[&str] =
+pub(crate) const KEYWORDS: &[&str] =
     &["fn", "struct", "enum", "trait", "type", "mod", "union", "const", "static", "macro_rules!"];
 
-/// Whether this code (comments and literals blanked) defines a function of this name.
-pub(crate) fn has_fn(code: &str, name: &str) -> bool {
-    defines(code, "fn", name)
-}
-
+/// Whether this code (comments and literals blanked) defines this name with this keyword.
 fn defines(code: &str, keyword: &str, name: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(name).any(|(at, _)| {
         let before = code[..at].trim_end_matches(' ');
         before.len() < at
-            && before.strip_suffix(keyword).is_some_and(|b| !b.ends_with(part))
-            && !code[at + name.len()..].starts_with(part)
+            && before.strip_suffix(keyword).is_some_and(|b| !b.ends_with(is_part))
+            && !code[at + name.len()..].starts_with(is_part)
     })
 }
 
@@ -47,11 +42,11 @@ impl Code {
         let path = path.trim_end_matches('/');
         let below =
             |p: &str| p.strip_prefix(path).is_some_and(|r| r.is_empty() || r.starts_with('/'));
-        self.files.iter().any(|(p, code)| below(p) && has_fn(code, name))
+        self.files.iter().any(|(p, code)| below(p) && defines(code, "fn", name))
     }
 
-    /// Whether there is what `a::b::c` or `c` names: the last part is defined in a file in which the one before it stands,
-    /// as a type, module, crate or variant.
+    /// Whether there is what `a::b::c` or `c` names: the last part is defined in a file in which
+    /// the one before it stands, as a type, module, crate or variant.
     pub(crate) fn has_path(&self, path: &str) -> bool {
         let parts: Vec<&str> = path.split("::").collect();
         let Some((name, owners)) = parts.split_last() else { return false };

@@ -1,5 +1,5 @@
-//! The repository as the rules see it: paths, texts, and what cargo says of the packages. Rules never touch
-//! the disk; tests make a [`Repo`] of strings.
+//! The repository as the rules see it: paths, texts, and what cargo says of the packages. Rules
+//! never touch the disk; tests make a [`Repo`] of strings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -80,19 +80,11 @@ impl Repo {
     pub(crate) fn load(root: &Path) -> Result<Self> {
         let mut repo = Self::files_of(root)?;
         // Only what a Linux build brings in: cargo would fetch the rest merely to name it.
-        let metadata = run(
-            root,
-            &std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()),
-            &[
-                "metadata",
-                "--locked",
-                "--format-version",
-                "1",
-                "--filter-platform",
-                "x86_64-unknown-linux-gnu",
-            ],
-        )?;
-        repo.packages = packages(&metadata)?;
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let args =
+            "metadata --locked --format-version 1 --filter-platform x86_64-unknown-linux-gnu";
+        let args: Vec<&str> = args.split(' ').collect();
+        repo.packages = packages(&run(root, &cargo, &args)?)?;
         Ok(repo)
     }
 
@@ -118,7 +110,6 @@ impl Repo {
         self.files.keys().map(String::as_str)
     }
 
-    /// Path and text of every text file.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(p, t)| Some((p.as_str(), t.as_deref()?)))
     }

@@ -1,11 +1,8 @@
-//! The little of SPDX licence expressions that a list of allowed licences needs: identifiers, `OR`, `AND`,
-//! `WITH`, parentheses, and the slash that older packages write for `OR`.
+//! The little of SPDX licence expressions that a list of allowed licences needs: identifiers, `OR`,
+//! `AND`, `WITH`, parentheses, and the slash that older packages write for `OR`.
 
-/// Whether the expression can be met with allowed licences alone. An exception (`WITH`) only adds rights, so
-/// the licence before it decides.
-///
-/// # Errors
-/// Says which word was not understood.
+/// Whether the expression can be met with allowed licences alone. An exception (`WITH`) only adds
+/// rights, so the licence before it decides.
 pub(crate) fn allows(expression: &str, allowed: &[&str]) -> Result<bool, String> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -53,11 +50,7 @@ impl<'a> Parser<'a> {
     fn one(&mut self) -> Result<bool, String> {
         if self.eat("(") {
             let met = self.any()?;
-            return if self.eat(")") {
-                Ok(met)
-            } else {
-                Err("a parenthesis is not closed".to_owned())
-            };
+            return self.eat(")").then_some(met).ok_or("a parenthesis is not closed".to_owned());
         }
         let id = self.peek().filter(|w| !matches!(*w, "OR" | "AND" | "WITH" | ")"));
         let id = id.ok_or("a licence was expected")?;

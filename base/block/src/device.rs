@@ -6,36 +6,14 @@ use crate::{Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 
 /// The reason for a failed device operation.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum DeviceError {
-    /// The extent ends after the end of the device.
     #[error("extent {extent} ends after the end of the device, which has {capacity}")]
-    OutOfRange {
-        /// The extent requested.
-        extent: Extent,
-        /// Capacity of the device.
-        capacity: Sectors,
-    },
-    /// The buffer's length differs from the extent's length.
+    OutOfRange { extent: Extent, capacity: Sectors },
     #[error("the buffer for extent {extent} has {found} bytes; expected {expected} bytes")]
-    BufferLength {
-        /// The extent requested.
-        extent: Extent,
-        /// Bytes needed.
-        expected: u64,
-        /// Bytes given.
-        found: u64,
-    },
-    /// The device or the host failed.
+    BufferLength { extent: Extent, expected: u64, found: u64 },
     #[error("{op} of {extent} failed")]
-    Io {
-        /// The operation that failed.
-        op: &'static str,
-        /// The extent of the operation.
-        extent: Extent,
-        /// The error from the host.
-        #[source]
-        source: std::io::Error,
-    },
+    Io { op: &'static str, extent: Extent, source: std::io::Error },
 }
 
 /// A block device: bytes at sector addresses, with synchronous calls. A completed write gives the
@@ -44,30 +22,15 @@ pub trait Device {
     /// Size in sectors.
     fn capacity(&self) -> Sectors;
     /// Reads `extent` into `buf`.
-    ///
-    /// # Errors
-    /// The extent is out of range, the buffer has the wrong length, or the device failed.
     fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError>;
     /// Writes `buf` to `extent`.
-    ///
-    /// # Errors
-    /// The extent is out of range, the buffer has the wrong length, or the device failed.
     fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError>;
     /// Makes all completed writes durable.
-    ///
-    /// # Errors
-    /// The device failed.
     fn flush(&mut self) -> Result<(), DeviceError>;
     /// Sets `extent` to zeroes: later reads return zeroes.
-    ///
-    /// # Errors
-    /// The extent is out of range, or the device failed.
     fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError>;
 
     /// Checks an extent and the length of its buffer.
-    ///
-    /// # Errors
-    /// The extent is out of range, or the buffer has the wrong length.
     fn check(&self, extent: Extent, buf_len: usize) -> Result<(), DeviceError> {
         if extent.end().0 > self.capacity().0 {
             return Err(DeviceError::OutOfRange { extent, capacity: self.capacity() });
@@ -89,7 +52,6 @@ pub struct MemDevice {
 
 impl MemDevice {
     /// A device of `capacity` sectors, all zeroes.
-    #[must_use]
     pub fn new(capacity: Sectors) -> Self {
         Self { capacity, pages: BTreeMap::new() }
     }
@@ -152,7 +114,6 @@ impl Device for MemDevice {
 
 impl MemDevice {
     /// The contents of one sector, for tests.
-    #[must_use]
     pub fn sector(&self, lba: Lba) -> [u8; SECTOR_BYTES as usize] {
         let mut out = [0; SECTOR_BYTES as usize];
         if let Some(p) = self.pages.get(&(lba.0 / PAGE_SECTORS)) {

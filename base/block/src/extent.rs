@@ -19,38 +19,32 @@ pub struct Extent {
 
 impl Extent {
     /// An extent from sector numbers. `len` is reduced so that the end never exceeds 2^64 - 1.
-    #[must_use]
     pub const fn new(start: u64, len: u64) -> Self {
         let room = u64::MAX - start;
         Self { start: Lba(start), len: Sectors(if len > room { room } else { len }) }
     }
 
     /// An extent from its start sector and end sector. Empty if `end <= start`.
-    #[must_use]
     pub const fn span(start: u64, end: u64) -> Self {
         Self { start: Lba(start), len: Sectors(end.saturating_sub(start)) }
     }
 
     /// First sector after the extent.
-    #[must_use]
     pub const fn end(self) -> Lba {
         Lba(self.start.0.saturating_add(self.len.0))
     }
 
     /// Length in bytes.
-    #[must_use]
     pub const fn bytes(self) -> Bytes {
         self.len.bytes()
     }
 
     /// Whether the extent contains no sector.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len.0 == 0
     }
 
     /// Whether both extents contain a common sector.
-    #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.start.0 < other.end().0
             && other.start.0 < self.end().0
@@ -59,13 +53,11 @@ impl Extent {
     }
 
     /// Whether `self` contains every sector of `inner`.
-    #[must_use]
     pub const fn contains(self, inner: Self) -> bool {
         self.start.0 <= inner.start.0 && inner.end().0 <= self.end().0
     }
 
     /// The common sectors of both extents, if any.
-    #[must_use]
     pub fn intersection(self, other: Self) -> Option<Self> {
         let start = self.start.max(other.start);
         let end = self.end().min(other.end());

@@ -14,8 +14,7 @@ mod units;
 pub use device::{Device, DeviceError, MemDevice};
 pub use extent::Extent;
 pub use request::{Flags, Op, Request, StreamId};
-pub use size::{ParseSizeError, format_size, parse_size};
+pub use size::{format_size, parse_size};
 pub use units::{
     Bytes, Duration, Energy, Lba, PAGE_BYTES, PAGE_SECTORS, Power, SECTOR_BYTES, Sectors, SimTime,
-    UnalignedBytes,
 };

@@ -23,7 +23,6 @@ pub enum Op {
 
 impl Op {
     /// Whether the request changes the result of later reads.
-    #[must_use]
     pub const fn is_write_like(self) -> bool {
         matches!(self, Self::Write | Self::Discard | Self::WriteZeroes)
     }
@@ -52,7 +51,6 @@ impl Flags {
     pub const NO_HOLE: Self = Self(16);
 
     /// Whether all bits of `other` are set.
-    #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -88,7 +86,6 @@ pub struct Request {
 
 impl Request {
     /// A request of an unknown stream without modifiers.
-    #[must_use]
     pub const fn new(arrival: SimTime, op: Op, extent: Extent) -> Self {
         Self { arrival, op, extent, flags: Flags::NONE, stream: StreamId(0) }
     }

@@ -1,12 +1,5 @@
 //! Parses and formats sizes such as `64KiB`, `1.5GB` and `4096`.
 
-/// The text is not a valid size.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is not a size; write bytes (4096), or a number with KiB, MiB, GiB, TiB (powers of 1024) or KB, MB, GB, TB (powers of 1000)"
-)]
-pub struct ParseSizeError(pub String);
-
 const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -25,11 +18,12 @@ const UNITS: [(&str, u64); 13] = [
 
 /// Parses a size in bytes: digits with an optional fraction and an optional unit, in upper or lower
 /// case. Units are KiB MiB GiB TiB, KB MB GB TB, and the letters K M G T for powers of 1024.
-///
-/// # Errors
-/// The text has another form, is negative, or exceeds 2^64 - 1 bytes.
-pub fn parse_size(text: &str) -> Result<u64, ParseSizeError> {
-    let bad = || ParseSizeError(text.to_owned());
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let bad = || {
+        format!(
+            "'{text}' is not a size; write bytes (4096), or a number with KiB, MiB, GiB, TiB (powers of 1024) or KB, MB, GB, TB (powers of 1000)"
+        )
+    };
     let t = text.trim().to_ascii_lowercase();
     let (digits, unit) = UNITS
         .iter()
@@ -47,7 +41,6 @@ pub fn parse_size(text: &str) -> Result<u64, ParseSizeError> {
 
 /// Formats bytes for people: in the largest binary unit that gives at least 1, with at most one
 /// decimal.
-#[must_use]
 pub fn format_size(bytes: u64) -> String {
     for (name, unit) in [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
     {

@@ -27,7 +27,6 @@ macro_rules! integer_unit {
             /// Zero of this unit.
             pub const ZERO: Self = Self(0);
             /// The number without its unit.
-            #[must_use]
             pub const fn get(self) -> $inner {
                 self.0
             }
@@ -118,7 +117,6 @@ impl Add<Sectors> for Lba {
 
 impl Lba {
     /// Distance between two addresses, without a sign.
-    #[must_use]
     pub const fn distance(self, other: Self) -> Sectors {
         Sectors(self.0.abs_diff(other.0))
     }
@@ -126,31 +124,13 @@ impl Lba {
 
 impl Sectors {
     /// The same length in bytes, at most 2^64 - 1.
-    #[must_use]
     pub const fn bytes(self) -> Bytes {
         Bytes(self.0.saturating_mul(SECTOR_BYTES))
     }
 }
 
-/// The byte count is not a whole number of sectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} bytes is not a whole number of {SECTOR_BYTES}-byte sectors")]
-pub struct UnalignedBytes(pub u64);
-
-impl TryFrom<Bytes> for Sectors {
-    type Error = UnalignedBytes;
-    fn try_from(bytes: Bytes) -> Result<Self, UnalignedBytes> {
-        if bytes.0.is_multiple_of(SECTOR_BYTES) {
-            Ok(Self(bytes.0 / SECTOR_BYTES))
-        } else {
-            Err(UnalignedBytes(bytes.0))
-        }
-    }
-}
-
 impl Bytes {
     /// Number of sectors that hold these bytes, rounded up.
-    #[must_use]
     pub const fn sectors_ceil(self) -> Sectors {
         Sectors(self.0.div_ceil(SECTOR_BYTES))
     }
@@ -174,13 +154,11 @@ impl SimTime {
     pub const MAX: Self = Self(u64::MAX);
 
     /// Time elapsed since `earlier`; zero if `earlier` is later.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
     /// Seconds as a float, for reports.
-    #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -188,32 +166,27 @@ impl SimTime {
 
 impl Duration {
     /// From whole milliseconds.
-    #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms * 1_000_000)
     }
 
     /// From whole microseconds.
-    #[must_use]
     pub const fn from_micros(us: u64) -> Self {
         Self(us * 1_000)
     }
 
     /// From milliseconds, the unit of data sheets, rounded to the nearest nanosecond. Negative
     /// numbers and NaN become zero.
-    #[must_use]
     pub fn from_millis_f64(ms: f64) -> Self {
         Self((ms * 1e6).round() as u64)
     }
 
     /// Seconds as a float, for reports.
-    #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
     /// Milliseconds as a float, for reports.
-    #[must_use]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -228,7 +201,6 @@ impl Mul<Duration> for Power {
 
 impl Energy {
     /// Joules as a float, for reports.
-    #[must_use]
     pub fn as_joules_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
@@ -266,9 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_whole_sectors_are_refused() {
-        assert_eq!(Sectors::try_from(Bytes(1024)), Ok(Sectors(2)));
-        assert_eq!(Sectors::try_from(Bytes(1000)), Err(UnalignedBytes(1000)));
+    fn bytes_are_rounded_up_to_sectors() {
         assert_eq!(Bytes(1000).sectors_ceil(), Sectors(2));
     }
 

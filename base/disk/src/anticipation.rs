@@ -40,7 +40,6 @@ impl Mean {
     }
 }
 
-/// Statistics of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     who: Owner,
@@ -116,7 +115,6 @@ impl Anticipation {
         &mut self.streams[at]
     }
 
-    /// Records a command that arrived at `at`.
     pub(crate) fn came(&mut self, at: SimTime, command: &Command, key: &Key) {
         let stream = self.stream(who(command));
         if let (0, Some(ended)) = (stream.open, stream.ended) {
@@ -130,7 +128,6 @@ impl Anticipation {
         stream.open += 1;
     }
 
-    /// Records that the disk started a command at `at`.
     pub(crate) fn started(&mut self, at: SimTime, command: &Command) {
         let who = who(command);
         self.last = None;
@@ -139,7 +136,6 @@ impl Anticipation {
         }
     }
 
-    /// Records that a command finished at `at`.
     pub(crate) fn ended(&mut self, at: SimTime, command: &Command) {
         let who = who(command);
         if let Some(stream) = self.find(who) {
@@ -149,7 +145,6 @@ impl Anticipation {
         self.last = (command.op == Op::Read && who.is_some()).then_some((who, at));
     }
 
-    /// The advice at `at`, if the underlying policy chose `chosen`.
     pub(crate) fn advice(&self, disk: &Disk, at: SimTime, chosen: (&Command, &Key)) -> Advice {
         let Some((last, ended)) = self.last.filter(|l| l.0 != who(chosen.0)) else {
             return Advice::Go;

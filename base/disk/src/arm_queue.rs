@@ -22,7 +22,6 @@ pub(crate) struct Arm {
     host: Option<Host>,
     meter: Meter,
     running: Option<Completion>,
-    /// The command in progress.
     command: Command,
     /// The disk is idle until this time at the latest, although commands wait.
     waits_until: Option<SimTime>,
@@ -54,9 +53,6 @@ impl Arm {
         }
     }
 
-    /// An idle arm that takes `depth` commands at once (at least 1), including the command in
-    /// progress. The others wait at the host. When a command ends, the host's policy `host` picks
-    /// the next one. With depth 1, only the host decides.
     pub(crate) fn with_host(
         disk: Disk,
         scheduler: Scheduler,
@@ -67,17 +63,10 @@ impl Arm {
         Self { host: Some(host), ..Self::new(disk, scheduler) }
     }
 
-    /// Sets the policy for stopping the platters. A new drive never stops them.
-    ///
-    /// # Errors
-    /// The disk's description does not give the costs of spinning down and up. The drive is
-    /// unchanged.
     pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
         self.meter.set_policy(self.disk.power(), policy)
     }
 
-    /// Time and energy by state, from time zero to `now`. Call [`Self::poll`] for that time first.
-    /// The sum of the times is `now`.
     pub(crate) fn usage(&self, now: SimTime) -> Usage {
         self.meter.usage(self.disk.power(), now)
     }
@@ -87,22 +76,14 @@ impl Arm {
         &self.disk
     }
 
-    /// Number of waiting commands, without the command in progress.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len() + self.host.as_ref().map_or(0, |h| h.queue.len())
     }
 
-    /// Whether no command is in progress or waiting, and no completion is left to poll.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_none() && self.done.is_empty() && self.waiting() == 0
     }
 
-    /// Takes a command at `now`. `now` must not decrease between calls. A discard ends at once. A
-    /// flush also ends at once, except if the disk writes back: then it is served like a command
-    /// without movement. A write with [`Flags::FUA`] ends when the data is on the platter.
-    ///
-    /// # Errors
-    /// The extent ends after the end of the disk. The drive is unchanged.
     pub(crate) fn submit_with(
         &mut self,
         now: SimTime,
@@ -158,21 +139,16 @@ impl Arm {
         }
     }
 
-    /// The time of the next call to [`Self::poll`], if no command is submitted before: the end of a
-    /// command, or of a wait for a better one.
     pub(crate) fn next_event(&self) -> Option<SimTime> {
         let ends = self.done.front().or(self.running.as_ref()).map(|c| c.finished);
         ends.or(self.waits_until)
     }
 
-    /// The next completion up to `now`; call until `None`. The next command is chosen at the end of
-    /// the command before it, before the caller can answer the completion with a new command.
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<Completion> {
         self.advance(now);
         self.done.pop_front()
     }
 
-    /// Advances the drive to `now`.
     fn advance(&mut self, now: SimTime) {
         loop {
             if let Some(c) = self.running.take_if(|c| c.finished <= now) {
@@ -193,7 +169,6 @@ impl Arm {
         }
     }
 
-    /// Starts the next command at `at`, if one waits.
     fn start(&mut self, at: SimTime) {
         self.waits_until = None;
         let entry = match self.queue.pop(&self.disk, at, true) {

@@ -16,7 +16,6 @@ use crate::spec::{ControllerSpec, ReadAhead, WriteBack, ZeroLatency};
 /// Times for a command after a read, and for a command after a write.
 type AfterReadOrWrite = [Duration; 2];
 
-/// A controller and its buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     /// For a read, and for a write.
@@ -176,7 +175,6 @@ impl Buffer {
         s.start = s.start.max(s.end.saturating_sub(self.segment_sectors));
     }
 
-    /// Serves a read that arrives at `at`.
     pub(crate) fn read(
         &mut self,
         mechanism: &mut Mechanism,
@@ -363,7 +361,6 @@ impl Buffer {
         Access { overhead, seek, rotation, transfer, cylinders, ..access }
     }
 
-    /// Stores the data of a write in the buffer.
     fn keep(&mut self, extent: Extent) {
         let (start, end) = (extent.start.0, extent.end().0);
         let on = self.segments.iter().position(|s| s.end == start && s.end > s.start);

@@ -7,7 +7,6 @@ use crate::device::{DeviceSpec, Kind};
 use crate::spec::DiskSpec;
 use crate::spec_text::SpecError;
 
-/// Name and text of each description.
 const ENTRIES: [(&str, &str); 20] = [
     ("wd800jb", include_str!("../catalogue/wd800jb.toml")),
     ("wd2500aaks", include_str!("../catalogue/wd2500aaks.toml")),
@@ -31,19 +30,17 @@ const ENTRIES: [(&str, &str); 20] = [
     ("object-store", include_str!("../catalogue/object-store.toml")),
 ];
 
-/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
+/// Minimum size of a modern disk, 80 GB. Smaller disks are in the catalogue for the papers.
 const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
 
 /// The catalogue has no such entry, or the entry cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum CatalogueError {
-    /// No entry has this name.
     #[error("no disk is called '{0}'; there are {known}", known = names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
-    /// The device does not have exactly one arm.
     #[error("'{0}' is a device of kind {1}; only a device of kind disk will do here")]
     NoDisk(String, Kind),
-    /// The text of the entry is invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
@@ -54,7 +51,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The text of an entry.
-#[must_use]
 pub fn text(name: &str) -> Option<&'static str> {
     ENTRIES.iter().find(|e| e.0 == name).map(|e| e.1)
 }
@@ -65,28 +61,21 @@ pub fn disks() -> impl Iterator<Item = &'static str> {
 }
 
 /// Finds an entry of any kind by name.
-///
-/// # Errors
-/// No entry has this name.
 pub fn device(name: &str) -> Result<DeviceSpec, CatalogueError> {
     let text = text(name).ok_or_else(|| CatalogueError::Unknown(name.to_owned()))?;
     Ok(DeviceSpec::parse(&format!("{name}.toml"), text)?)
 }
 
 /// Finds a disk with one arm and no media cache by name.
-///
-/// # Errors
-/// No entry has this name, or the entry is another kind of device.
 pub fn get(name: &str) -> Result<DiskSpec, CatalogueError> {
     match device(name)? {
         DeviceSpec::Disk(spec) if spec.kind == Kind::Disk => Ok(spec),
         other => Err(CatalogueError::NoDisk(name.to_owned(), other.kind())),
     }
 }
-/// The disk of the catalogue that stands for one of this size: the smallest that is no smaller, or the largest.
-///
-/// # Errors
-/// Where an entry's text is faulty: a bug of the catalogue.
+
+/// A disk of the catalogue for a device of this size: the smallest that is large enough, otherwise
+/// the largest.
 pub fn stand_in(size: Bytes) -> Result<DeviceSpec, CatalogueError> {
     let mut modern: Vec<DiskSpec> = disks().map(get).collect::<Result<_, _>>()?;
     modern.retain(|d| d.capacity_sectors >= OLDEST.0);

@@ -46,13 +46,11 @@ impl Kind {
     ];
 
     /// Whether the device has arms and platters.
-    #[must_use]
     pub(crate) const fn is_mechanical(self) -> bool {
         matches!(self, Self::Disk | Self::DualActuator | Self::Shingled)
     }
 
     /// The name of the kind in a description.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -85,7 +83,6 @@ pub enum DeviceSpec {
 
 impl DeviceSpec {
     /// The kind of the device.
-    #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Disk(d) => d.kind,
@@ -94,7 +91,6 @@ impl DeviceSpec {
     }
 
     /// Short name, as used on the command line.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Disk(d) => &d.name,
@@ -103,7 +99,6 @@ impl DeviceSpec {
     }
 
     /// Manufacturer or provider, and model.
-    #[must_use]
     pub fn title(&self) -> &str {
         match self {
             Self::Disk(d) => &d.title,
@@ -112,7 +107,6 @@ impl DeviceSpec {
     }
 
     /// Capacity visible to a client, in sectors.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         match self {
             Self::Disk(d) => Sectors(d.capacity_sectors),
@@ -121,7 +115,6 @@ impl DeviceSpec {
     }
 
     /// The sources of the values.
-    #[must_use]
     pub fn sources(&self) -> &[Source] {
         match self {
             Self::Disk(d) => &d.sources,
@@ -131,7 +124,6 @@ impl DeviceSpec {
 
     /// The description, if the device is a disk with one arm and no media cache. Only such disks
     /// can be fitted and validated.
-    #[must_use]
     pub const fn plain_disk(&self) -> Option<&DiskSpec> {
         match self {
             Self::Disk(d) if matches!(d.kind, Kind::Disk) => Some(d),
@@ -140,7 +132,6 @@ impl DeviceSpec {
     }
 
     /// The description, if the device has a provider's prices.
-    #[must_use]
     pub fn priced(&self) -> Option<&VolumeSpec> {
         match self {
             Self::Volume(v) if v.price.is_some() => Some(v),
@@ -183,20 +174,15 @@ impl DiskSpec {
 /// A device of any kind, ready to serve requests through a [`crate::Drive`].
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "only few values exist, and they are rarely moved")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Device {
-    /// A device with one arm.
     Disk(Disk),
-    /// A device with two arms, each with half of the addresses.
     Dual(Disk, Disk),
-    /// A device without an arm.
     Volume(Volume),
 }
 
 impl Device {
     /// A new device.
-    ///
-    /// # Errors
-    /// A value of the specification is out of its range.
     pub fn new(spec: &DeviceSpec) -> Result<Self, RangeError> {
         match spec {
             DeviceSpec::Volume(spec) => Ok(Self::Volume(Volume::new(spec)?)),
@@ -210,7 +196,6 @@ impl Device {
     }
 
     /// Capacity visible to a client, in sectors.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         match self {
             Self::Disk(disk) => disk.capacity(),

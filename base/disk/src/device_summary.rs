@@ -35,9 +35,6 @@ const STREAM: u64 = 1 << 17;
 
 impl DeviceSpec {
     /// Computes the figures of the description.
-    ///
-    /// # Errors
-    /// A value of the specification is out of its range.
     pub fn summary(&self) -> Result<Summary, RangeError> {
         match self {
             Self::Volume(spec) => {

@@ -17,15 +17,10 @@ use crate::spec_check::{RangeError, fault};
 
 /// An access that is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum DiskError {
-    /// The extent ends after the end of the disk.
     #[error("extent {extent} ends after the end of the disk, which has {capacity}")]
-    PastEnd {
-        /// The extent requested.
-        extent: Extent,
-        /// Capacity of the disk.
-        capacity: Sectors,
-    },
+    PastEnd { extent: Extent, capacity: Sectors },
 }
 
 /// Duration of an access, by phase.
@@ -56,14 +51,12 @@ pub struct Access {
 
 impl Access {
     /// Sum of spin-up, overhead, seek, rotation and transfer.
-    #[must_use]
     pub fn total(&self) -> Duration {
         self.spin_up + self.busy()
     }
 
     /// Sum of overhead, seek, rotation and transfer: the duration of the access on a disk that is
     /// ready.
-    #[must_use]
     pub fn busy(&self) -> Duration {
         self.overhead + self.seek + self.rotation + self.transfer
     }
@@ -82,7 +75,6 @@ pub struct Target {
 
 impl Target {
     /// Position of the first sector.
-    #[must_use]
     pub const fn place(&self) -> PlatterPosition {
         self.run.place
     }
@@ -122,9 +114,6 @@ pub struct Disk {
 
 impl Disk {
     /// A disk at rest above its first track, with an empty buffer.
-    ///
-    /// # Errors
-    /// A value of the specification is out of its range.
     pub fn new(spec: &DiskSpec) -> Result<Self, RangeError> {
         spec.validate()?;
         if spec.kind == Kind::DualActuator {
@@ -139,7 +128,6 @@ impl Disk {
     }
 
     /// Capacity visible to a client, in sectors.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         match &self.shingled {
             Some(s) => Sectors(s.capacity()),
@@ -148,38 +136,32 @@ impl Disk {
     }
 
     /// The positions of sectors. On a shingled disk the sectors of the media cache come first.
-    #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.mechanism.geometry
     }
 
     /// The spindle.
-    #[must_use]
     pub const fn spindle(&self) -> Spindle {
         self.mechanism.turn
     }
 
     /// The seek curve.
-    #[must_use]
     pub const fn curve(&self) -> &SeekCurve {
         &self.mechanism.curve
     }
 
     /// Power in each state.
-    #[must_use]
     pub const fn power(&self) -> &PowerStates {
         &self.power
     }
 
     /// Energy of one access, including the drive's own work. [`crate::Drive`] counts the energy of
     /// spinning up.
-    #[must_use]
     pub fn energy(&self, access: &Access) -> EnergyByState {
         self.power.of(access)
     }
 
     /// The address after the last sector that the head passed.
-    #[must_use]
     pub const fn next_sequential(&self) -> Lba {
         match &self.shingled {
             Some(s) => s.next,
@@ -188,13 +170,11 @@ impl Disk {
     }
 
     /// Cylinder and head of the arm's present position.
-    #[must_use]
     pub const fn arm(&self) -> (u32, u32) {
         (self.mechanism.cylinder, self.mechanism.head)
     }
 
     /// Whether a completed write can still be missing on the platter, so that a flush takes time.
-    #[must_use]
     pub(crate) fn writes_back(&self) -> bool {
         self.buffer.as_ref().is_some_and(Buffer::writes_back)
     }
@@ -205,9 +185,6 @@ impl Disk {
     }
 
     /// The start position of an access.
-    ///
-    /// # Errors
-    /// The extent ends after the end of the disk.
     pub fn target(&self, op: Op, extent: Extent) -> Result<Target, DiskError> {
         let capacity = self.capacity();
         let inside = extent.start.0.checked_add(extent.len.0).is_some_and(|end| end <= capacity.0);
@@ -224,9 +201,6 @@ impl Disk {
     /// Seek time and rotation time of an access that starts at `at`.
     /// Shortest-positioning-time-first compares this value. The arm does not move, and the buffer
     /// is ignored.
-    ///
-    /// # Errors
-    /// The extent ends after the end of the disk.
     pub fn positioning(&self, at: SimTime, op: Op, extent: Extent) -> Result<Duration, DiskError> {
         let target = self.target(op, extent)?;
         let angle = self.spindle().angle_at(at);
@@ -248,18 +222,14 @@ impl Disk {
     /// Performs an access that starts at `at`; the arm ends at the end of the access. A discard
     /// takes no time. A flush takes the remaining time of the write-back. Writing zeroes takes the
     /// time of a write.
-    ///
-    /// # Errors
-    /// The extent ends after the end of the disk. The arm does not move.
+    /// After an error the arm has not moved.
     pub fn access(&mut self, at: SimTime, op: Op, extent: Extent) -> Result<Access, DiskError> {
         self.access_with(at, op, extent, Flags::NONE)
     }
 
     /// As [`Self::access`]. A write with [`Flags::FUA`] ends when the data is on the platter, even
     /// if the disk writes back.
-    ///
-    /// # Errors
-    /// The extent ends after the end of the disk. The arm does not move.
+    /// After an error the arm has not moved.
     pub fn access_with(
         &mut self,
         at: SimTime,

@@ -15,37 +15,18 @@ use crate::spec_check::RangeError;
 
 /// A description that cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum ImportError {
-    /// The text does not have DiskSim's syntax, or a value is not possible.
     #[error("{file}:{line}: {what}")]
-    Text {
-        /// File.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// The fault and the expected text.
-        what: String,
-    },
-    /// Another file, named in the text, cannot be read.
+    Text { file: String, line: usize, what: String },
     #[error("{file}:{line}: names the file '{wanted}', which cannot be read: {why}")]
-    Missing {
-        /// The file with the name.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// The file named.
-        wanted: String,
-        /// The reason.
-        why: String,
-    },
-    /// The description is complete, but a value is out of range.
+    Missing { file: String, line: usize, wanted: String, why: String },
     #[error("{file}: {fault}")]
-    Range {
-        /// File.
-        file: String,
-        /// The value.
-        fault: RangeError,
-    },
+    Range { file: String, fault: RangeError },
+}
+
+fn fault(file: &str, line: usize, what: impl Into<String>) -> ImportError {
+    ImportError::Text { file: file.to_owned(), line, what: what.into() }
 }
 
 type Open<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
@@ -58,7 +39,7 @@ pub(crate) struct Page<'a> {
 
 impl Page<'_> {
     pub(crate) fn error(&self, line: usize, what: impl Into<String>) -> ImportError {
-        ImportError::Text { file: self.file.to_owned(), line, what: what.into() }
+        fault(self.file, line, what)
     }
 
     /// A number, or `None` if the parameter is absent.
@@ -82,18 +63,34 @@ impl Page<'_> {
 
     /// A number multiplied by `scale`; 0 if the parameter is absent.
     fn scaled(&self, key: &str, scale: f64) -> Result<f64, ImportError> {
-        Ok(self.number(key)?.unwrap_or(0.0) * scale)
+        Ok(self.or_zero(key)? * scale)
+    }
+
+    /// A number; 0 if the parameter is absent.
+    pub(crate) fn or_zero(&self, key: &str) -> Result<f64, ImportError> {
+        Ok(self.number(key)?.unwrap_or(0.0))
+    }
+
+    /// The text of another file that this page names.
+    fn other(&self, line: usize, wanted: &str, open: Open<'_>) -> Result<String, ImportError> {
+        let (file, wanted) = (self.file.to_owned(), wanted.to_owned());
+        open(&wanted).map_err(|why| ImportError::Missing { file, line, wanted, why })
+    }
+
+    /// The line of a parameter, otherwise that of the block.
+    pub(crate) fn line(&self, key: &str) -> usize {
+        self.block.get(key).map_or(self.block.line, |e| e.1)
     }
 
     /// Whether a parameter is present and not 0.
     fn flag(&self, key: &str) -> Result<bool, ImportError> {
-        Ok(self.number(key)?.unwrap_or(0.0) != 0.0)
+        Ok(self.or_zero(key)? != 0.0)
     }
 
     /// A whole number of the requested type.
     pub(crate) fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ImportError> {
         let Some(v) = self.number(key)? else { return Ok(None) };
-        let line = self.block.get(key).map_or(1, |e| e.1);
+        let line = self.line(key);
         let fits = ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64);
         fits.and_then(|v| T::try_from(v).ok()).map(Some).ok_or_else(|| {
             self.error(line, format!("{key}: {v} is not a whole number in the allowed range"))
@@ -128,7 +125,7 @@ impl Page<'_> {
     }
 
     pub(crate) fn counts(&self, key: &str) -> Result<Vec<u64>, ImportError> {
-        let line = self.block.get(key).map_or(1, |e| e.1);
+        let line = self.line(key);
         self.numbers(key)?
             .into_iter()
             .map(|v| ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64))
@@ -143,11 +140,7 @@ fn base(path: &str) -> &str {
 }
 
 fn blocks(file: &str, text: &str) -> Result<Vec<Value>, ImportError> {
-    parse(text).map_err(|SyntaxError { line, what }| ImportError::Text {
-        file: file.to_owned(),
-        line,
-        what,
-    })
+    parse(text).map_err(|SyntaxError { line, what }| fault(file, line, what))
 }
 
 /// The parameter `key` as a block. If its value is `source FILE`, the block is read from that file.
@@ -158,21 +151,12 @@ fn child(page: &Page<'_>, key: &str, open: Open<'_>) -> Result<(String, Block), 
             let Some(wanted) = w.strip_prefix("source ") else {
                 return Err(page.error(line, format!("{key}: expected a block or 'source FILE'")));
             };
-            let text = open(wanted).map_err(|why| ImportError::Missing {
-                file: page.file.to_owned(),
-                line,
-                wanted: wanted.to_owned(),
-                why,
-            })?;
+            let text = page.other(line, wanted, open)?;
             let first = blocks(wanted, &text)?.into_iter().find_map(|v| match v {
                 Value::Block(b) => Some(b),
                 _ => None,
             });
-            let block = first.ok_or_else(|| ImportError::Text {
-                file: wanted.to_owned(),
-                line: 1,
-                what: "holds no block".to_owned(),
-            })?;
+            let block = first.ok_or_else(|| fault(wanted, 1, "holds no block"))?;
             Ok((wanted.to_owned(), block))
         }
         Some((Value::List(_), line)) => Err(page.error(line, format!("{key}: expected a block"))),
@@ -209,7 +193,7 @@ fn drive_of(file: &str, all: &[Value], open: Open<'_>) -> Result<(String, Block)
         Some((wanted, why)) => format!("names the file '{wanted}', which cannot be read: {why}"),
         None => "no 'disksim_disk' or 'dm_disk' block".to_owned(),
     };
-    Err(ImportError::Text { file: file.to_owned(), line: 1, what })
+    Err(fault(file, 1, what))
 }
 
 /// Milliseconds per sector over the slowest bus, for a read and for a write. `None` if no bus takes
@@ -221,8 +205,7 @@ fn bus_ms(file: &str, all: &[Value]) -> Result<Option<[f64; 2]>, ImportError> {
         if block.kind == "disksim_bus" {
             let page = Page { file, block };
             for (slow, what) in slowest.iter_mut().zip(["Read", "Write"]) {
-                let ms = page.number(&format!("{what} block transfer time"))?.unwrap_or(0.0);
-                *slow = slow.max(ms);
+                *slow = slow.max(page.or_zero(&format!("{what} block transfer time"))?);
             }
         }
     }
@@ -239,10 +222,6 @@ fn beside_bus_ms(file: &str, open: Open<'_>) -> Option<[f64; 2]> {
 /// Imports the first disk of a DiskSim file: `disksim_disk` (`.diskspecs`), `dm_disk` (`.model`),
 /// or the disk that a `.parv` contains or names. `open` returns the text of a named file, or the
 /// reason why it cannot be read.
-///
-/// # Errors
-/// A text does not have DiskSim's syntax, a needed parameter is missing, or a value is out of
-/// range.
 pub fn import_disksim(
     file: &str,
     text: &str,
@@ -276,7 +255,7 @@ pub fn import_disksim(
     let mechanics = MechanicsSpec {
         rpm: mech.need("Rotation speed (in rpms)")?,
         head_switch_ms: mech.need("Head switch time")?,
-        write_settle_ms: mech.number("Add. write settling delay")?.unwrap_or(0.0),
+        write_settle_ms: mech.or_zero("Add. write settling delay")?,
         zero_latency: controller.map_or(Ok(ZeroLatency::None), zero_latency)?,
     };
     let (geometry, data) = geometry(&model, open)?;
@@ -300,7 +279,6 @@ pub fn import_disksim(
     Ok(spec)
 }
 
-/// The layout of a `dm_disk`, and the number of its data sectors.
 fn geometry(model: &Page<'_>, open: Open<'_>) -> Result<(GeometrySpec, u64), ImportError> {
     let heads = model.need_whole("Number of data surfaces")?;
     let (f, b) = child(model, "Layout Model", open)?;
@@ -339,8 +317,7 @@ fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
 /// DiskSim's "immediate" buffering: the drive reads or writes the first sector that passes the
 /// head.
 fn zero_latency(disk: &Page<'_>) -> Result<ZeroLatency, ImportError> {
-    let flag = |key: &str| Ok(disk.number(key)?.unwrap_or(0.0) != 0.0);
-    Ok(match (flag("Immediate buffer read")?, flag("Immediate buffer write")?) {
+    Ok(match (disk.flag("Immediate buffer read")?, disk.flag("Immediate buffer write")?) {
         (false, _) => ZeroLatency::None,
         (true, false) => ZeroLatency::Reads,
         (true, true) => ZeroLatency::All,
@@ -367,13 +344,13 @@ fn controller_of(
     host: Option<[f64; 2]>,
 ) -> Result<ControllerSpec, ImportError> {
     let scale = disk.number("Time scale for overheads")?.unwrap_or(1.0);
-    let always = disk.number("Per-request overhead time")?.unwrap_or(0.0);
+    let always = disk.or_zero("Per-request overhead time")?;
     let ms = |key: &str| disk.scaled(key, scale);
     let pair = |what: &str, more: f64| overheads(disk, what, scale, always * scale, more);
     let preparation = ms("Data preparation overhead")?;
     let first_reselect = ms("First reselect overhead")?;
     // A write's first movement takes at least this time. The time scale applies to overheads only.
-    let write_seek_ms = disk.number("Minimum seek delay")?.unwrap_or(0.0);
+    let write_seek_ms = disk.or_zero("Minimum seek delay")?;
     let write_end_ms = ms("Write completion overhead")?;
     let write_elsewhere = write_elsewhere(disk, scale, always)?;
     let flag = |key: &str| disk.flag(key);
@@ -383,7 +360,7 @@ fn controller_of(
     let reads_on_arrival = flag("Immediate buffer read")?;
     let over_requested = flag("Read-ahead over requested")?;
     Ok(ControllerSpec {
-        bus_sector_ms: match disk.number("Bulk sector transfer time")?.unwrap_or(0.0) {
+        bus_sector_ms: match disk.or_zero("Bulk sector transfer time")? {
             0.0 => host.unwrap_or_else(|| host_bus_ms(&disk.block.name)),
             ms => [ms; 2],
         },
@@ -402,7 +379,7 @@ fn controller_of(
         reconnect_ms: preparation + first_reselect,
         read_end_ms: ms("Read completion overhead")?,
         write_end_ms: write_end_ms + first_reselect,
-        read_watermark: disk.number("High (read) water mark")?.unwrap_or(0.0),
+        read_watermark: disk.or_zero("High (read) water mark")?,
         segments: if buffered { segments } else { 0 },
         segment_sectors,
         own_write_segment: flag("Use separate write segment")?,
@@ -438,7 +415,7 @@ fn write_elsewhere(
     scale: f64,
     always: f64,
 ) -> Result<Option<WriteElsewhereSpec>, ImportError> {
-    if disk.number("Extra write disconnect")?.unwrap_or(0.0) == 0.0 {
+    if !disk.flag("Extra write disconnect")? {
         return Ok(None);
     }
     let ms = |key: &str| disk.scaled(key, scale);
@@ -470,7 +447,6 @@ fn read_ahead(disk: &Page<'_>, over_requested: bool) -> Result<ReadAhead, Import
     })
 }
 
-/// The writes that end in the buffer.
 fn write_back(disk: &Page<'_>) -> Result<WriteBack, ImportError> {
     let key = "Fast write level";
     Ok(match disk.whole(key)?.unwrap_or(0u32) {
@@ -482,11 +458,9 @@ fn write_back(disk: &Page<'_>) -> Result<WriteBack, ImportError> {
 }
 
 fn unknown_number(disk: &Page<'_>, key: &str, found: u32, expected: &str) -> ImportError {
-    let line = disk.block.get(key).map_or(disk.block.line, |e| e.1);
-    disk.error(line, format!("{key}: {found} is not known; expected {expected}"))
+    disk.error(disk.line(key), format!("{key}: {found} is not known; expected {expected}"))
 }
 
-/// The seek curve.
 fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, ImportError> {
     let (kind, line) = mech
         .words("Seek type")
@@ -498,12 +472,7 @@ fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, Imp
                 .words("Full seek curve")
                 .ok_or_else(|| mech.error(mech.block.line, "no 'Full seek curve' file named"))?;
             let name = name.strip_prefix("source ").unwrap_or(name);
-            let text = open(name).map_err(|why| ImportError::Missing {
-                file: mech.file.to_owned(),
-                line,
-                wanted: name.to_owned(),
-                why,
-            })?;
+            let text = mech.other(line, name, open)?;
             SeekSpec::Table { points: seek_table(name, &text)? }
         }
         "linear" => {
@@ -538,10 +507,8 @@ fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, Imp
         }
         other => {
             let known = "extracted, hplplus10, hpl, curve, linear, constant";
-            return Err(mech.error(
-                line,
-                format!("Seek type '{other}' is not known; expected one of {known}"),
-            ));
+            let what = format!("Seek type '{other}' is not known; expected one of {known}");
+            return Err(mech.error(line, what));
         }
     })
 }
@@ -565,11 +532,11 @@ fn seek_table(file: &str, text: &str) -> Result<Vec<(u32, f64)>, ImportError> {
             Some((0, _)) => {}
             Some(p) => points.push(p),
             None => {
-                return Err(ImportError::Text {
-                    file: file.to_owned(),
-                    line: i + 1,
-                    what: format!("'{line}' is not 'distance, milliseconds'"),
-                });
+                return Err(fault(
+                    file,
+                    i + 1,
+                    format!("'{line}' is not 'distance, milliseconds'"),
+                ));
             }
         }
     }

@@ -11,10 +11,8 @@ pub(crate) fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64)
         1 => Mapping::ZoneSerpentine,
         2 => Mapping::DiskSerpentine,
         n => {
-            let line = layout.block.get("LBN-to-PBN mapping scheme").map_or(1, |e| e.1);
-            return Err(
-                layout.error(line, format!("mapping scheme {n} is not known; expected 0, 1 or 2"))
-            );
+            let what = format!("mapping scheme {n} is not known; expected 0, 1 or 2");
+            return Err(layout.error(layout.line("LBN-to-PBN mapping scheme"), what));
         }
     };
     let scheme: u32 = layout.whole("Sparing scheme used")?.unwrap_or(0);
@@ -30,7 +28,7 @@ pub(crate) fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64)
             return Err(layout.error(line, "Zones: expected blocks"));
         };
         let page = Page { file: layout.file, block };
-        let z = zone(&page, heads, scheme, range, revolutions)?;
+        let z = zone(&page, scheme, range, revolutions)?;
         let physical = u64::from(z.cylinders) * u64::from(heads) * u64::from(z.sectors_per_track);
         let region_cylinders = match z.spare_rule {
             SpareRule::Zone => z.cylinders,
@@ -64,7 +62,7 @@ pub(crate) fn tree(
     let words = |key: &str| {
         let mut out = Vec::new();
         layout.block.get(key).iter().for_each(|e| flat(e.0, &mut out));
-        (out, layout.block.get(key).map_or(layout.block.line, |e| e.1))
+        (out, layout.line(key))
     };
     let counts = |key: &str, width: usize| -> Result<Vec<u64>, ImportError> {
         let (words, line) = words(key);
@@ -127,7 +125,6 @@ fn entry(f: &[&str]) -> Option<TreeEntry> {
 
 fn zone(
     page: &Page<'_>,
-    heads: u32,
     scheme: u32,
     range: u32,
     revolutions: bool,
@@ -141,7 +138,7 @@ fn zone(
     }
     // If the angle is in sectors, only its whole part counts.
     let angle = |key: &str| -> Result<f64, ImportError> {
-        let v = page.number(key)?.unwrap_or(0.0);
+        let v = page.or_zero(key)?;
         Ok(if revolutions { v.fract() * f64::from(spt) } else { v.trunc() % f64::from(spt) })
     };
     let count: u64 = page.whole("Number of spares")?.unwrap_or(0);
@@ -166,10 +163,8 @@ fn zone(
     let slipped_tracks = if scheme == 1 { std::mem::take(&mut slips) } else { Vec::new() };
     let defects = page.counts("defects")?;
     if defects.len() % 2 != 0 {
-        let line = page.block.get("defects").map_or(1, |e| e.1);
-        return Err(page.error(line, "defects: expected pairs of sectors"));
+        return Err(page.error(page.line("defects"), "defects: expected pairs of sectors"));
     }
-    let _ = heads;
     Ok(ZoneSpec {
         first_cylinder: first,
         cylinders,

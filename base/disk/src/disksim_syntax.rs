@@ -33,7 +33,6 @@ impl Block {
     }
 }
 
-/// Text that does not have DiskSim's syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     pub(crate) line: usize,
@@ -46,7 +45,6 @@ enum Token<'a> {
     Word(&'a str),
 }
 
-/// Maximum nesting of lists and blocks.
 const DEPTH_MAX: usize = 64;
 
 struct Parser<'a> {

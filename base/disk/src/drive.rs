@@ -31,7 +31,6 @@ pub struct Command {
 
 impl Command {
     /// A foreground command of an unknown stream.
-    #[must_use]
     pub const fn new(tag: u64, op: Op, extent: Extent) -> Self {
         Self { tag, op, extent, stream: StreamId(0), background: false }
     }
@@ -87,7 +86,6 @@ macro_rules! each {
 impl Drive {
     /// An idle drive that takes every command at once. A device without an arm ignores the
     /// scheduler: it starts commands in the order of arrival.
-    #[must_use]
     pub fn new(device: impl Into<Device>, scheduler: Scheduler) -> Self {
         Self::build(device.into(), |disk| Arm::new(disk, scheduler))
     }
@@ -96,7 +94,6 @@ impl Drive {
     /// command in progress. The others wait at the host. When a command ends, the host's policy
     /// `host` picks the next one. With depth 1, only the host decides. A device without an arm
     /// behaves as in [`Self::new`].
-    #[must_use]
     pub fn with_host(
         device: impl Into<Device>,
         scheduler: Scheduler,
@@ -117,16 +114,12 @@ impl Drive {
     }
 
     /// Capacity visible to a client, in sectors.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.capacity
     }
 
     /// Sets the policy for stopping the platters. A new drive never stops them.
-    ///
-    /// # Errors
-    /// The device's description does not give the costs of spinning down and up, or the device has
-    /// no platters, or it has two actuators. The drive is unchanged.
+    /// After an error the drive is unchanged.
     pub fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
         each!(&mut self.machine, m => m.set_spin_down(policy))
     }
@@ -135,14 +128,12 @@ impl Drive {
     /// The sum of the times is `now`; with two actuators, each counted on its own, it is twice
     /// `now`. A device without an arm is transferring if at least one lane is busy; otherwise it is
     /// idle.
-    #[must_use]
     pub fn usage(&self, now: SimTime) -> Usage {
         each!(&self.machine, m => m.usage(now))
     }
 
     /// Number of operations started so far, as a provider counts them; `None` for a device with
     /// arms.
-    #[must_use]
     pub const fn operations(&self) -> Option<Operations> {
         match &self.machine {
             Machine::Volume(volume) => Some(volume.operations()),
@@ -152,13 +143,11 @@ impl Drive {
 
     /// Number of waiting commands: those that no arm has started, or background commands that have
     /// not begun.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         each!(&self.machine, m => m.waiting())
     }
 
     /// Whether no command is in progress or waiting, and no completion is left to poll.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         each!(&self.machine, m => m.is_idle())
     }
@@ -166,17 +155,13 @@ impl Drive {
     /// Takes a command at `now`. `now` must not decrease between calls. A discard ends at once. A
     /// flush also ends at once, except if a disk writes back: then it is served like a command
     /// without movement.
-    ///
-    /// # Errors
-    /// The extent ends after the end of the device. The drive is unchanged.
+    /// After an error the drive is unchanged.
     pub fn submit(&mut self, now: SimTime, command: Command) -> Result<(), DiskError> {
         self.submit_with(now, command, Flags::NONE)
     }
 
     /// As [`Self::submit`]. A write with [`Flags::FUA`] ends when the data is on the platter.
-    ///
-    /// # Errors
-    /// The extent ends after the end of the device. The drive is unchanged.
+    /// After an error the drive is unchanged.
     pub fn submit_with(
         &mut self,
         now: SimTime,
@@ -193,7 +178,6 @@ impl Drive {
     /// The time of the next event, if no command is submitted before. Usually a command ends then,
     /// and [`Self::poll`] returns it. The event can also be the end of one of two halves, the end
     /// of a wait for a better command, or the start of a background command.
-    #[must_use]
     pub fn next_event(&self) -> Option<SimTime> {
         each!(&self.machine, m => m.next_event())
     }

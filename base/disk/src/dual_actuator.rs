@@ -19,7 +19,6 @@ pub(crate) struct Dual {
     free: Vec<usize>,
 }
 
-/// A command in progress.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     tag: u64,
@@ -49,7 +48,6 @@ impl Dual {
         if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::Never) }
     }
 
-    /// The sum of both arms.
     pub(crate) fn usage(&self, now: SimTime) -> Usage {
         let mut both = self.arms[0].usage(now);
         both += self.arms[1].usage(now);

@@ -13,7 +13,6 @@ use seekless_block::{Duration, Energy, Power};
 use crate::Access;
 use crate::spec::PowerSpec;
 
-/// Maximum number of lower idle levels in a description.
 pub(crate) const IDLE_LEVELS_MAX: usize = 4;
 
 /// Power in each state, and the cost of the transitions between states.
@@ -51,12 +50,10 @@ pub struct IdleLevel {
 
 /// Standby with stopped platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Standby {
-    /// Power in standby.
     pub power: Power,
-    /// Transition to standby.
     pub down: Transition,
-    /// Transition from standby.
     pub up: Transition,
 }
 
@@ -102,7 +99,6 @@ fn mul_div(a: u128, b: u64, c: u64) -> u128 {
 impl PowerStates {
     /// The powers of a checked specification, rounded to the nearest milliwatt, nanosecond and
     /// picojoule.
-    #[must_use]
     pub fn new(spec: &PowerSpec) -> Self {
         let mw = |w: f64| Power((w * 1e3).round() as u32);
         let time = |s: f64| Duration::from_millis_f64(s * 1e3);
@@ -150,7 +146,6 @@ impl PowerStates {
     }
 
     /// Energy of one arm movement.
-    #[must_use]
     pub fn seeking(&self, time: Duration) -> Energy {
         let driven = self.driven(time);
         let coast = self.coast.map_or(self.seek, |(_, coast)| coast);
@@ -164,7 +159,6 @@ impl PowerStates {
 
     /// Energy of one access by FS2's formula, exact in picojoules. Controller overhead has the
     /// power of waiting. So does the drive's own work, except seeking.
-    #[must_use]
     pub fn of(&self, access: &Access) -> EnergyByState {
         let waiting = access.overhead + access.rotation + access.behind_rotation_transfer;
         EnergyByState {
@@ -176,7 +170,6 @@ impl PowerStates {
     }
 
     /// Power of a transfer.
-    #[must_use]
     pub const fn transfer(&self, write: bool) -> Power {
         if write { self.write } else { self.read }
     }
@@ -186,7 +179,6 @@ impl PowerStates {
     /// Micheli, IEEE TVLSI 8(3), 2000). It is at least the duration of the transitions. Idling is
     /// at its lowest level. `None` if the description lacks values, or if standby does not need
     /// less power than idling.
-    #[must_use]
     pub fn break_even(&self) -> Option<Duration> {
         let Standby { power, down, up } = self.standby?;
         let idle = self.levels().last().map_or(self.idle, |l| l.power);
@@ -238,7 +230,6 @@ impl<T: Copy> ByState<T> {
 
 impl<T: Copy + Add<Output = T>> ByState<T> {
     /// The sum over all states.
-    #[must_use]
     pub fn total(&self) -> T {
         let turning = self.seek + self.rotation_transfer + self.idle + self.low_idle;
         turning + self.spin_down + self.standby + self.spin_up

@@ -85,37 +85,20 @@ pub struct Fit {
 
 /// The samples are not sufficient for a fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum FitError {
-    /// Too few samples of one kind.
     #[error("{found} {what}, {needed} or more are needed: {how}")]
-    TooFew {
-        /// The kind of sample.
-        what: &'static str,
-        /// Number of samples found.
-        found: usize,
-        /// Number of samples needed.
-        needed: usize,
-        /// How to get more samples.
-        how: &'static str,
-    },
-    /// The times are not possible for a rotating disk.
+    TooFew { what: &'static str, found: usize, needed: usize, how: &'static str },
     #[error(
         "the accesses spread over {band_ms:.3} ms beyond the seek, which is not a possible revolution (2 to 1000 ms, or 30000 to 60 rpm). Does the disk have platters, and are its reads answered by the disk, not by a cache?"
     )]
-    NotSpinning {
-        /// The band's height.
-        band_ms: f64,
-    },
-    /// The values found do not form a valid description.
+    NotSpinning { band_ms: f64 },
     #[error("the fitted values are not a valid disk: {0}")]
     Range(#[from] RangeError),
 }
 
 /// Fits a disk with `capacity` sectors and the name `name` to samples in the order of measurement.
 /// `from` describes the origin of the samples, for the sources in the description.
-///
-/// # Errors
-/// There are too few samples of a kind, or the samples are not from a rotating disk.
 pub fn fit(name: &str, capacity: u64, samples: &[Sample], from: &str) -> Result<Fit, FitError> {
     let capacity = samples.iter().map(|s| s.extent.end().0).fold(capacity, u64::max);
     let stepped = seek_band::backward_steps(samples).filter(|ms| (2.0..=1000.0).contains(ms));

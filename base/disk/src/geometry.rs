@@ -72,7 +72,6 @@ struct Zone {
     remaps: Vec<(u64, u64)>,
 }
 
-/// Physical sectors that are skipped.
 #[derive(Clone, Copy, Debug)]
 struct Slip {
     first: u64,
@@ -188,7 +187,6 @@ impl Zone {
 
 impl Geometry {
     /// The layout of a checked specification.
-    #[must_use]
     pub(crate) fn new(spec: &GeometrySpec, capacity: u64) -> Self {
         let mut zones = Vec::with_capacity(spec.zones.len());
         let mut first_lbn = 0;
@@ -204,19 +202,16 @@ impl Geometry {
     }
 
     /// Capacity visible to a client, in sectors.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.capacity
     }
 
     /// Number of recording surfaces.
-    #[must_use]
     pub const fn heads(&self) -> u32 {
         self.heads
     }
 
     /// Number of cylinders, including those without addresses.
-    #[must_use]
     pub fn cylinders(&self) -> u32 {
         if let Some(bands) = &self.bands {
             return bands.cylinders();
@@ -225,7 +220,6 @@ impl Geometry {
     }
 
     /// Sectors on the track at a position.
-    #[must_use]
     pub fn sectors_per_track(&self, place: PlatterPosition) -> u32 {
         if let Some(bands) = &self.bands {
             return bands.sectors_per_track(place);
@@ -245,14 +239,12 @@ impl Geometry {
     }
 
     /// The position of a sector; `None` after the end of the disk.
-    #[must_use]
     pub fn place(&self, lba: Lba) -> Option<PlatterPosition> {
         (lba.0 < self.capacity.0).then(|| self.run(lba.0, 1).place)
     }
 
     /// The address of the sector at a position; `None` if the position holds no data (spares,
     /// slips, bad sectors).
-    #[must_use]
     pub fn address(&self, place: PlatterPosition) -> Option<Lba> {
         if let Some(bands) = &self.bands {
             return bands.address(place).map(Lba);

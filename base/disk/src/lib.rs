@@ -52,7 +52,7 @@ pub use energy::{
 pub use geometry::{Geometry, PlatterPosition};
 pub use power_meter::Usage;
 pub use rotation::Spindle;
-pub use scheduler::{ParseSchedulerError, Scheduler};
+pub use scheduler::Scheduler;
 pub use seek_curve::SeekCurve;
 pub use spec::{
     ControllerSpec, DiskSpec, GeometrySpec, IdleLevelSpec, Mapping, MechanicsSpec, PowerSpec,
@@ -61,7 +61,7 @@ pub use spec::{
 };
 pub use spec_check::RangeError;
 pub use spec_text::SpecError;
-pub use spin_down::{ParseSpinDownError, SpinDown, SpinDownError};
+pub use spin_down::{SpinDown, SpinDownError};
 pub use volume::{Operations, Volume};
 pub use volume_spec::{
     LimitsSpec, OperationSpec, PriceSpec, RateSpec, ServiceSpec, VolumePowerSpec, VolumeSpec,

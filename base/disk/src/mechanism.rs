@@ -26,7 +26,6 @@ impl Phases {
     }
 }
 
-/// A disk's moving parts, with a present arm position.
 #[derive(Clone, Debug)]
 pub(crate) struct Mechanism {
     pub(crate) geometry: Geometry,
@@ -58,12 +57,10 @@ impl Mechanism {
         }
     }
 
-    /// The arm's position, for [`Self::put_back`].
     pub(crate) const fn arm(&self) -> (u32, u32, Lba) {
         (self.cylinder, self.head, self.next)
     }
 
-    /// Moves the arm back to a former position.
     pub(crate) const fn put_back(&mut self, (cylinder, head, next): (u32, u32, Lba)) {
         (self.cylinder, self.head, self.next) = (cylinder, head, next);
     }

@@ -1,6 +1,6 @@
 //! Meters a drive: time and energy in each state, and the stops of its platters. It has no queue.
-//! It is told of each command when the drive starts it, and computes the time between commands
-//! itself.
+//! The drive reports each command when the command starts. The meter computes the time between
+//! commands.
 
 use std::ops::AddAssign;
 
@@ -25,7 +25,6 @@ pub struct Usage {
 
 impl Usage {
     /// The difference to `earlier`, a former value of the same drive.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             time: self.time - earlier.time,
@@ -101,7 +100,6 @@ struct Served {
     write: Duration,
 }
 
-/// Time and energy so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     idle: Duration,
@@ -145,7 +143,6 @@ impl Totals {
     }
 }
 
-/// The time from the end of a command to a later time.
 struct Gap {
     idle: Duration,
     /// The part of the owed work that happens in this time.
@@ -166,7 +163,6 @@ struct LastCommand {
 }
 
 impl LastCommand {
-    /// Its parts, in order of time.
     fn legs(&self, power: &PowerStates) -> [(DriveState, Transition); 7] {
         let rotating = |time| Transition::at(power.rotation_transfer, time);
         let Access { overhead, seek, rotation, transfer, write, .. } = self.access;
@@ -212,7 +208,6 @@ impl Meter {
         }
     }
 
-    /// Sets the spin-down policy.
     pub(crate) fn set_policy(
         &mut self,
         power: &PowerStates,
@@ -293,7 +288,6 @@ impl Meter {
         self.owed[1] += access.behind_rotation_transfer;
     }
 
-    /// The time and energy from the end of the last command to `to`.
     fn gap(&self, power: &PowerStates, to: SimTime) -> Gap {
         let (mut idle, rest) = self.resting(power, to.since(self.quiet));
         idle += to.min(self.quiet).since(self.until);

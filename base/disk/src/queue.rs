@@ -48,11 +48,9 @@ impl Class {
 
 /// The queue's answer to the disk.
 pub(crate) enum Next {
-    /// Serve this command now.
     Serve(Entry),
     /// Serve no command now: wait for a better command until this time at the latest.
     Wait(SimTime),
-    /// The queue is empty.
     Nothing,
 }
 
@@ -92,7 +90,6 @@ impl Queue {
         }
     }
 
-    /// Records that a command has ended.
     pub(crate) fn ended(&mut self, at: SimTime, command: &Command) {
         if let Some(anticipation) = &mut self.anticipation {
             anticipation.ended(at, command);

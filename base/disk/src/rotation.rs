@@ -22,26 +22,24 @@ impl Spindle {
     /// Minimum speed, in revolutions per minute.
     pub(crate) const RPM_MIN: f64 = 60.0;
 
-    /// A spindle with `rpm` revolutions per minute, rounded to a hundredth. Values outside 60 to 30,000 become the nearer bound; specifications are checked
-    /// before.
-    #[must_use]
+    /// A spindle with `rpm` revolutions per minute, rounded to a hundredth. Values outside 60 to
+    /// 30,000 become the nearer bound; specifications are checked before.
     pub fn new(rpm: f64) -> Self {
         Self { crpm: (rpm.clamp(Self::RPM_MIN, Self::RPM_MAX) * 100.0).round() as u64 }
     }
 
     /// Duration of one revolution, rounded down to a nanosecond.
-    #[must_use]
     pub const fn revolution(self) -> Duration {
         Duration(REVOLUTION / self.crpm)
     }
 
     /// The angle under the heads, in ticks.
     pub(crate) const fn angle_at(self, at: SimTime) -> u64 {
-        // 6e12 ns are crpm whole revolutions; the remainder times crpm stays below 6e12 * 3e6 < 2^64.
+        // 6e12 ns are crpm whole revolutions; the remainder times crpm stays below 6e12 * 3e6 <
+        // 2^64.
         (at.0 % REVOLUTION) * self.crpm % REVOLUTION
     }
 
-    /// Ticks in `span`, without whole revolutions.
     pub(crate) const fn swept(self, span: Duration) -> u64 {
         let span = if span.0 < REVOLUTION { span.0 } else { span.0 % REVOLUTION };
         span * self.crpm % REVOLUTION

@@ -58,22 +58,16 @@ impl fmt::Display for Scheduler {
     }
 }
 
-/// The text is not the name of a policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a scheduler; choose fcfs, sstf, look, clook, sptf, asptf or anticipatory")]
-pub struct ParseSchedulerError(pub String);
-
 impl FromStr for Scheduler {
-    type Err = ParseSchedulerError;
-    fn from_str(text: &str) -> Result<Self, ParseSchedulerError> {
-        Self::ALL
-            .into_iter()
-            .find(|s| s.to_string() == text)
-            .ok_or_else(|| ParseSchedulerError(text.to_owned()))
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|s| s.to_string() == text).ok_or_else(|| {
+            let known = "fcfs, sstf, look, clook, sptf, asptf or anticipatory";
+            format!("'{text}' is not a scheduler; choose {known}")
+        })
     }
 }
 
-/// A command with the values that a policy uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) key: Key,
@@ -82,13 +76,11 @@ pub(crate) struct Waiting {
     pub(crate) submitted: SimTime,
 }
 
-/// The values that a policy keeps of the last command served.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// Its start address, and the address after its end.
     pub(crate) start: Lba,
     pub(crate) end: Lba,
-    /// LOOK's direction.
     pub(crate) upward: bool,
 }
 

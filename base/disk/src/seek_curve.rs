@@ -22,7 +22,6 @@ pub enum SeekCurve {
 
 impl SeekCurve {
     /// The curve of a checked specification, for a disk with `cylinders` cylinders.
-    #[must_use]
     pub fn new(spec: &SeekSpec, cylinders: u32) -> Self {
         if let SeekSpec::CubicLinear { cubic, linear, threshold_sectors } = spec {
             return Self::Sectors { cubic: *cubic, linear: *linear, threshold: *threshold_sectors };
@@ -57,7 +56,6 @@ impl SeekCurve {
 
     /// Time of a movement by a number of cylinders, or by a logical distance in sectors. Zero if
     /// both are 0.
-    #[must_use]
     pub fn time(&self, cylinders: u32, sectors: u64) -> Duration {
         match self {
             Self::Cylinders(table) => {

@@ -33,7 +33,6 @@ pub(crate) struct Shingled {
     entries_max: usize,
     idle: Option<Duration>,
     sequential: u64,
-    /// Capacity visible to a client, in sectors.
     capacity: u64,
     /// Client addresses whose newest copy is in the cache: length, and sector of the cache.
     map: BTreeMap<u64, (u64, u64)>,
@@ -45,13 +44,10 @@ pub(crate) struct Shingled {
     run: (u64, u64),
     /// A band written in place up to this address, but not yet to its end.
     torn: Option<u64>,
-    /// End of the last command.
     free_at: SimTime,
-    /// The address after the last command.
     pub(crate) next: Lba,
 }
 
-/// Time spent on the disk: with arm movement, and without.
 #[derive(Clone, Copy, Debug, Default)]
 struct TimeSpent {
     seek: Duration,
@@ -65,7 +61,6 @@ impl TimeSpent {
 }
 
 impl Shingled {
-    /// An empty cache for `capacity` sectors, all of which hold data.
     pub(crate) fn new(spec: &ShingledSpec, capacity: u64) -> Self {
         Self {
             band: spec.band_sectors,
@@ -84,7 +79,6 @@ impl Shingled {
         }
     }
 
-    /// Capacity visible to a client, in sectors.
     pub(crate) const fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -155,7 +149,7 @@ impl Shingled {
             let (first, last) = self.band_of(at);
             let to = end.min(last);
             if self.torn.is_some_and(|torn| torn != at) {
-                self.mend(pass);
+                self.repair(pass);
             }
             let long = self.run.0 <= first && at - self.run.0 >= self.sequential;
             if long || (at == first && to == last) {
@@ -177,7 +171,6 @@ impl Shingled {
         self.run.1 = end;
     }
 
-    /// The band around an address.
     const fn band_of(&self, lba: u64) -> (u64, u64) {
         let first = lba / self.band * self.band;
         let last = first + self.band;
@@ -262,7 +255,7 @@ impl Shingled {
     }
 
     /// Completes a band that a stream left half-written: reads the rest and writes it again.
-    fn mend(&mut self, pass: &mut AccessSeries<'_>) {
+    fn repair(&mut self, pass: &mut AccessSeries<'_>) {
         let Some(torn) = self.torn.take() else { return };
         let (_, last) = self.band_of(torn);
         pass.own(false, self.home(torn), last - torn);
@@ -276,7 +269,7 @@ impl Shingled {
         let mut pass = AccessSeries::new(m, from);
         while pass.now < at {
             if self.torn.is_some() {
-                self.mend(&mut pass);
+                self.repair(&mut pass);
             } else if let Some(oldest) = self.log.front().copied() {
                 self.clean(&mut pass, oldest.start);
             } else {
@@ -304,7 +297,6 @@ impl<'m> AccessSeries<'m> {
         Self { mechanism, now, first: None, own: TimeSpent::default() }
     }
 
-    /// One access.
     fn access(&mut self, write: bool, lbn: u64, len: u64) -> Phases {
         let target = self.mechanism.target(lbn, len, true, write);
         let extent = Extent::new(lbn, len);

@@ -1,5 +1,5 @@
-//! The description of a disk: the values of a catalogue entry. [`crate::spec_check`] checks the ranges
-//! of the values.
+//! The description of a disk: the values of a catalogue entry. [`crate::spec_check`] checks the
+//! ranges of the values.
 
 use serde::{Deserialize, Serialize};
 

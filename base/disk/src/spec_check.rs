@@ -41,6 +41,19 @@ pub(crate) fn between(
     }
 }
 
+pub(crate) fn whole(
+    field: &str,
+    value: impl Into<u64>,
+    low: u64,
+    high: u64,
+) -> Result<(), RangeError> {
+    let value = value.into();
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    fault(field, value, format!("{low} to {high}"))
+}
+
 /// A name that can be used on a command line.
 pub(crate) fn named(name: &str) -> Result<(), RangeError> {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
@@ -52,38 +65,21 @@ pub(crate) fn named(name: &str) -> Result<(), RangeError> {
 /// Maximum capacity in sectors: 562 TB. At 4 ms per sector over the interface, the longest request
 /// takes 2^62 ns.
 pub(crate) const CAPACITY_MAX: u64 = 1 << 40;
-/// Maximum time for one movement, in milliseconds.
 pub(crate) const MOVE_MS_MAX: f64 = 2_000.0;
-/// Maximum power in any state.
 const WATTS_MAX: f64 = 1_000.0;
-/// Maximum number of cylinders.
 pub(crate) const CYLINDERS_MAX: u32 = 1 << 22;
 
 impl DiskSpec {
     /// Checks every value against its range, and the zones against each other.
-    ///
-    /// # Errors
-    /// Returns the first value outside its range.
     pub fn validate(&self) -> Result<(), RangeError> {
         if !self.kind.is_mechanical() {
             return fault("kind", self.kind, "disk, dual_actuator or shingled here");
         }
         named(&self.name)?;
-        if !(1..=CAPACITY_MAX).contains(&self.capacity_sectors) {
-            return fault(
-                "capacity_sectors",
-                self.capacity_sectors,
-                format!("1 to {CAPACITY_MAX}"),
-            );
-        }
+        whole("capacity_sectors", self.capacity_sectors, 1, CAPACITY_MAX)?;
         let m = &self.mechanics;
-        between(
-            "mechanics.rpm",
-            m.rpm,
-            Spindle::RPM_MIN,
-            Spindle::RPM_MAX,
-            "revolutions a minute",
-        )?;
+        let (low, high) = (Spindle::RPM_MIN, Spindle::RPM_MAX);
+        between("mechanics.rpm", m.rpm, low, high, "revolutions a minute")?;
         between("mechanics.head_switch_ms", m.head_switch_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("mechanics.write_settle_ms", m.write_settle_ms, -MOVE_MS_MAX, MOVE_MS_MAX, "ms")?;
         self.validate_seek()?;
@@ -98,13 +94,11 @@ impl DiskSpec {
     }
 
     fn validate_halves(&self, half: &Self) -> Result<(), RangeError> {
-        if !self.geometry.heads.is_multiple_of(2) {
-            let allowed = "an even number: each actuator has half of them";
-            return fault("geometry.heads", self.geometry.heads, allowed);
-        }
-        if !self.capacity_sectors.is_multiple_of(2) {
-            let allowed = "an even number: each actuator has half of them";
-            return fault("capacity_sectors", self.capacity_sectors, allowed);
+        let heads = u64::from(self.geometry.heads);
+        for (field, n) in [("geometry.heads", heads), ("capacity_sectors", self.capacity_sectors)] {
+            if !n.is_multiple_of(2) {
+                return fault(field, n, "an even number: each actuator has half of them");
+            }
         }
         if let Some(w) = self.power.standby_w {
             let allowed = "absent: two actuators are not modelled with their platters at rest";
@@ -123,16 +117,10 @@ impl DiskSpec {
         if self.kind != Kind::Shingled {
             return fault("kind", self.kind, "shingled, where a table [shingled] is given");
         }
-        let whole = |field: &str, value: u64, low: u64, high: u64| {
-            if (low..=high).contains(&value) {
-                return Ok(());
-            }
-            fault(format!("shingled.{field}"), value, format!("{low} to {high}"))
-        };
-        whole("band_sectors", s.band_sectors, 1, 1 << 24)?;
-        whole("cache_sectors", s.cache_sectors, s.band_sectors, CAPACITY_MAX)?;
-        whole("cache_entries", s.cache_entries.into(), 1, 1 << 20)?;
-        whole("sequential_sectors", s.sequential_sectors, 1, CAPACITY_MAX)?;
+        whole("shingled.band_sectors", s.band_sectors, 1, 1 << 24)?;
+        whole("shingled.cache_sectors", s.cache_sectors, s.band_sectors, CAPACITY_MAX)?;
+        whole("shingled.cache_entries", s.cache_entries, 1, 1 << 20)?;
+        whole("shingled.sequential_sectors", s.sequential_sectors, 1, CAPACITY_MAX)?;
         between("shingled.idle_ms", s.idle_ms.unwrap_or(0.0), 0.0, 3_600_000.0, "ms")?;
         if self.controller.is_some() {
             return fault("controller", "given", "absent: not modelled together with [shingled]");
@@ -210,29 +198,28 @@ impl DiskSpec {
                 between(&format!("controller.{field}[{i}]"), ms, 0.0, MOVE_MS_MAX, "ms")?;
             }
         }
-        between("controller.settle_ms", c.settle_ms, 0.0, MOVE_MS_MAX, "ms")?;
-        between("controller.write_data_ms", c.write_data_ms, 0.0, MOVE_MS_MAX, "ms")?;
-        between("controller.write_seek_ms", c.write_seek_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        for (field, ms) in [
+            ("settle_ms", c.settle_ms),
+            ("write_data_ms", c.write_data_ms),
+            ("write_seek_ms", c.write_seek_ms),
+            ("reconnect_ms", c.reconnect_ms),
+            ("read_end_ms", c.read_end_ms),
+            ("write_end_ms", c.write_end_ms),
+        ] {
+            between(&format!("controller.{field}"), ms, 0.0, MOVE_MS_MAX, "ms")?;
+        }
         if let Some(w) = &c.write_elsewhere {
             for (field, ms) in [("miss", w.miss_ms), ("data", w.data_ms), ("end", w.end_ms)] {
                 let field = format!("controller.write_elsewhere.{field}_ms");
                 between(&field, ms, 0.0, MOVE_MS_MAX, "ms")?;
             }
         }
-        between("controller.reconnect_ms", c.reconnect_ms, 0.0, MOVE_MS_MAX, "ms")?;
-        between("controller.read_end_ms", c.read_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
-        between("controller.write_end_ms", c.write_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.read_watermark", c.read_watermark, 0.0, 1.0, "of the request")?;
-        if c.segments > 4_096 {
-            return fault("controller.segments", c.segments, "0 to 4096");
+        whole("controller.segments", c.segments, 0, 4_096)?;
+        if c.segments > 0 {
+            whole("controller.segment_sectors", c.segment_sectors, 1, u32::MAX.into())?;
         }
-        if c.segments > 0 && c.segment_sectors == 0 {
-            return fault("controller.segment_sectors", 0, "1 to 4294967295");
-        }
-        if c.write_segments == 0 || c.write_segments > 4_096 {
-            return fault("controller.write_segments", c.write_segments, "1 to 4096");
-        }
-        Ok(())
+        whole("controller.write_segments", c.write_segments, 1, 4_096)
     }
 
     fn validate_seek(&self) -> Result<(), RangeError> {
@@ -297,9 +284,7 @@ impl DiskSpec {
 
     fn validate_geometry(&self) -> Result<(), RangeError> {
         let g = &self.geometry;
-        if !(1..=256).contains(&g.heads) {
-            return fault("geometry.heads", g.heads, "1 to 256");
-        }
+        whole("geometry.heads", g.heads, 1, 256)?;
         if let Some(tree) = &g.tree {
             if !g.zones.is_empty() {
                 return fault("geometry.tree", "given", "with no zones");
@@ -364,13 +349,8 @@ fn validate_zone(
         let allowed = format!("{next_cylinder} (past the zone before) to {}", CYLINDERS_MAX - 1);
         return fault(path("first_cylinder"), z.first_cylinder, allowed);
     }
-    if !(1..=CYLINDERS_MAX - z.first_cylinder).contains(&z.cylinders) {
-        let allowed = format!("1 to {}", CYLINDERS_MAX - z.first_cylinder);
-        return fault(path("cylinders"), z.cylinders, allowed);
-    }
-    if !(1..=65_536).contains(&z.sectors_per_track) {
-        return fault(path("sectors_per_track"), z.sectors_per_track, "1 to 65536");
-    }
+    whole(&path("cylinders"), z.cylinders, 1, u64::from(CYLINDERS_MAX - z.first_cylinder))?;
+    whole(&path("sectors_per_track"), z.sectors_per_track, 1, 65_536)?;
     let spt = u64::from(z.sectors_per_track);
     for (field, value) in
         [("track_skew", z.track_skew), ("cylinder_skew", z.cylinder_skew), ("offset", z.offset)]
@@ -387,16 +367,12 @@ fn validate_zone(
             return fault(path("spare_rule"), n, format!("1 to {} cylinders", z.cylinders));
         }
     };
-    if z.spares >= region {
-        return fault(path("spares"), z.spares, format!("0 to {}", region - 1));
-    }
+    whole(&path("spares"), z.spares, 0, region - 1)?;
     validate_defects(index, z, physical, region)?;
     let regions = physical / region;
     let data = physical - regions * z.spares;
     let lost = u64::from(z.unused_front);
-    if lost >= data {
-        return fault(path("unused_front"), lost, format!("0 to {}", data - 1));
-    }
+    whole(&path("unused_front"), lost, 0, data - 1)?;
     Ok(data - lost)
 }
 
@@ -437,10 +413,7 @@ fn validate_defects(
     }
     for (i, (bad, good)) in z.remaps.iter().enumerate() {
         let field = format!("geometry.zone[{index}].remaps[{i}]");
-        let worst = (*bad).max(*good);
-        if worst >= physical {
-            return fault(field, worst, format!("0 to {}", physical - 1));
-        }
+        whole(&field, *bad.max(good), 0, physical - 1)?;
     }
     Ok(())
 }

@@ -50,7 +50,6 @@ impl Described for VolumeSpec {
     }
 }
 
-/// A text and its name in errors.
 struct Text<'a> {
     file: &'a str,
     text: &'a str,
@@ -95,9 +94,6 @@ impl Text<'_> {
 impl DeviceSpec {
     /// Reads and checks a specification of any kind. `kind` names the kind; without it, the device
     /// is a disk.
-    ///
-    /// # Errors
-    /// As [`DiskSpec::parse`].
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let source = Text { file, text };
         let table = source.table()?;
@@ -120,9 +116,6 @@ impl DeviceSpec {
     }
 
     /// Formats the specification as TOML that [`Self::parse`] reads.
-    ///
-    /// # Errors
-    /// TOML cannot represent a value (an integer above 2^63).
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
@@ -130,18 +123,11 @@ impl DeviceSpec {
 
 impl DiskSpec {
     /// Reads and checks a specification. `file` is the name of the text in errors.
-    ///
-    /// # Errors
-    /// The text is not TOML; a field is unknown, missing, of the wrong type or out of range; or a
-    /// value has no source.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         Text { file, text }.read()
     }
 
     /// Formats the specification as TOML that [`Self::parse`] reads.
-    ///
-    /// # Errors
-    /// TOML cannot represent a value (an integer above 2^63).
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }

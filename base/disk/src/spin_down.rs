@@ -24,9 +24,7 @@ pub enum SpinDown {
     Adaptive,
 }
 
-/// Minimum timeout.
 const LEAST: Duration = Duration::from_millis(100);
-/// Maximum timeout, in seconds.
 const GREATEST_S: f64 = 86_400.0;
 /// Adaptive: a wait of at most this fraction (1/20) of the idle time is acceptable.
 const TOLERATED: u64 = 20;
@@ -35,18 +33,16 @@ const RANGE: u64 = 8;
 
 /// The reason why a drive cannot use a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum SpinDownError {
-    /// This kind of device never stops.
     #[error(
         "the device has no platters, or it has two arms; only a disk with one arm can stop its platters"
     )]
     Never,
-    /// The description lacks a value.
     #[error(
         "this disk's description has no values for spinning down; add power.standby_w, power.spin_up_s, and power.spin_up_w or power.spin_up_j"
     )]
     NoStandby,
-    /// Standby does not save power.
     #[error(
         "this disk saves nothing by spinning down: power.standby_w is not below its idle power"
     )]
@@ -54,7 +50,6 @@ pub enum SpinDownError {
 }
 
 impl SpinDown {
-    /// The initial timeout.
     pub(crate) fn timeout(self, power: &PowerStates) -> Result<Option<Duration>, SpinDownError> {
         let standby = power.standby.ok_or(SpinDownError::NoStandby);
         match self {
@@ -96,16 +91,9 @@ impl fmt::Display for SpinDown {
     }
 }
 
-/// The text is not a policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is not a spin-down policy; write none, adaptive, or seconds without work from 0.1 to 86400"
-)]
-pub struct ParseSpinDownError(pub String);
-
 impl FromStr for SpinDown {
-    type Err = ParseSpinDownError;
-    fn from_str(text: &str) -> Result<Self, ParseSpinDownError> {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "none" => Ok(Self::None),
             "adaptive" => Ok(Self::Adaptive),
@@ -114,7 +102,10 @@ impl FromStr for SpinDown {
                 .ok()
                 .filter(|s| (LEAST.as_secs_f64()..=GREATEST_S).contains(s))
                 .map(|s| Self::After(Duration::from_millis_f64(s * 1e3)))
-                .ok_or_else(|| ParseSpinDownError(text.to_owned())),
+                .ok_or_else(|| {
+                    let choice = "none, adaptive, or seconds without work from 0.1 to 86400";
+                    format!("'{text}' is not a spin-down policy; write {choice}")
+                }),
         }
     }
 }

@@ -6,7 +6,6 @@ use seekless_block::SimTime;
 /// Femtoseconds in a nanosecond. Byte rates are exact to 10^-6 ns per byte.
 const FS: u128 = 1_000_000;
 
-/// A bucket; it is full at time zero.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     /// Femtoseconds to fill by one unit.

@@ -7,15 +7,13 @@
 use crate::geometry::{PlatterPosition, Run, WIDTH_BITS};
 use crate::rotation::REVOLUTION;
 use crate::spec::{TreeEntry, TreeSpec};
-use crate::spec_check::{CYLINDERS_MAX, RangeError};
+use crate::spec_check::{CYLINDERS_MAX, RangeError, fault};
 
 /// Maximum number of bands, and of node instances, in an expanded tree.
 const BANDS_MAX: usize = 1 << 20;
 
-/// Maximum depth of nesting.
 const DEPTH_MAX: usize = 64;
 
-/// An expanded tree.
 #[derive(Clone, Debug)]
 pub(crate) struct TrackTree {
     bands: Vec<Band>,
@@ -59,10 +57,6 @@ struct Remap {
     sector: u64,
 }
 
-fn fault<T>(field: String, found: impl ToString, allowed: &str) -> Result<T, RangeError> {
-    Err(RangeError { field, found: found.to_string(), allowed: allowed.to_owned() })
-}
-
 /// Part of a revolution in ticks.
 fn ticks(revolutions: f64) -> u64 {
     (revolutions.rem_euclid(1.0) * REVOLUTION as f64).round() as u64 % REVOLUTION
@@ -81,15 +75,10 @@ struct NodeInstance {
 }
 
 impl TrackTree {
-    /// Expands a tree and checks it.
     pub(crate) fn new(tree: &TreeSpec, heads: u32, capacity: u64) -> Result<Self, RangeError> {
         let mut bands = Vec::new();
         let Some(root) = tree.nodes.len().checked_sub(1) else {
-            return fault(
-                "geometry.tree.nodes".to_owned(),
-                0,
-                "1 or more nodes; the last is the root",
-            );
+            return fault("geometry.tree.nodes", 0, "1 or more nodes; the last is the root");
         };
         let origin =
             NodeInstance { address: 0, cylinder: 0, angle: 0, covered: u64::MAX, depth: 0 };
@@ -99,7 +88,7 @@ impl TrackTree {
         for i in 1..this.bands.len() {
             if this.bands[i].first < this.bands[i - 1].end {
                 let at = this.bands[i].first;
-                return fault("geometry.tree.nodes".to_owned(), at, "runs that do not overlap");
+                return fault("geometry.tree.nodes", at, "runs that do not overlap");
             }
         }
         // Every address that a client can use must be on a track.
@@ -113,7 +102,7 @@ impl TrackTree {
         let last = this.slid(capacity - 1);
         if last >= covered {
             let allowed = format!("1 to {}, what the tree holds", this.unslid(covered));
-            return fault("capacity_sectors".to_owned(), capacity, &allowed);
+            return fault("capacity_sectors", capacity, allowed);
         }
         this.remaps = this.find_remaps(tree)?;
         Ok(this)
@@ -312,7 +301,7 @@ fn expand(
     }
     *instances += 1;
     if *instances > BANDS_MAX {
-        return fault("geometry.tree".to_owned(), *instances, "at most 1048576 node instances");
+        return fault("geometry.tree", *instances, "at most 1048576 node instances");
     }
     for (i, e) in tree.nodes[node].iter().enumerate() {
         check(e, &path)(i)?;
@@ -348,7 +337,7 @@ fn expand(
             return fault(path(i, "track"), "neither or both of track and node", "one of the two");
         }
         if bands.len() > BANDS_MAX {
-            return fault("geometry.tree".to_owned(), bands.len(), "at most 1048576 bands");
+            return fault("geometry.tree", bands.len(), "at most 1048576 bands");
         }
     }
     Ok(())
@@ -388,7 +377,6 @@ impl RunPosition {
         })
     }
 
-    /// Instance `k` of the run's elements, each with `len` addresses.
     fn instance(&self, k: u64, len: u64, depth: usize) -> NodeInstance {
         let turned = u128::from(k) * u128::from(self.angle_step) % u128::from(REVOLUTION);
         NodeInstance {

@@ -81,9 +81,6 @@ fn lines<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = Columns<'a>> 
 
 /// Parses DiskSim's default trace format: `arrival_ms device sector sectors flags`; bit 0 of the
 /// flags means a read.
-///
-/// # Errors
-/// A line does not have these five columns.
 pub fn parse_arrivals(file: &str, text: &str) -> Result<Vec<Arrival>, TextError> {
     lines(file, text)
         .map(|c| {
@@ -116,9 +113,6 @@ const LONGEST_US: f64 = 1e15;
 
 /// Parses a trace of measured requests: `R|W Hit|Miss|... sector sectors service_us think_us`. The
 /// second column, the supposed state of the drive's buffer, is optional.
-///
-/// # Errors
-/// A line does not have these columns, or a time is negative or longer than 31 years.
 pub fn parse_measured(file: &str, text: &str) -> Result<Vec<Measured>, TextError> {
     lines(file, text)
         .map(|c| {
@@ -156,9 +150,6 @@ pub fn parse_measured(file: &str, text: &str) -> Result<Vec<Measured>, TextError
 
 /// Replays a whole workload. Completions are in the order of their ends; `tag` is the index of the
 /// request.
-///
-/// # Errors
-/// A request ends after the end of the disk.
 pub fn replay(
     disk: Disk,
     scheduler: Scheduler,
@@ -201,9 +192,6 @@ pub fn replay(
 
 /// Replays measured requests one at a time, each `think` after the end of the request before.
 /// Returns the modelled service times in milliseconds.
-///
-/// # Errors
-/// A request ends after the end of the disk.
 fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, DiskError> {
     let mut drive = Drive::new(disk, Scheduler::Fcfs);
     let mut now = SimTime(0);
@@ -230,16 +218,13 @@ pub struct Measurement {
     pub measured_ms_mean: f64,
     /// Mean service time of the model.
     pub model_ms_mean: f64,
-    /// Demerit between the two, see [`demerit`].
+    /// Demerit between the two, after Ruemmler and Wilkes.
     pub demerit_ms: f64,
     /// Demerit divided by the measured mean.
     pub demerit_share: f64,
 }
 
 /// Replays measured requests and compares the service times.
-///
-/// # Errors
-/// A request ends after the end of the disk.
 pub fn compare_measured(disk: Disk, requests: &[Measured]) -> Result<Measurement, DiskError> {
     let model = replay_measured(disk, requests)?;
     let real: Vec<f64> = requests.iter().map(|r| r.service_ns as f64 / 1e6).collect();
@@ -253,95 +238,11 @@ pub fn compare_measured(disk: Disk, requests: &[Measured]) -> Result<Measurement
     })
 }
 
-/// A run of the reference simulator: mechanics without a buffer, one request at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MechanicalRun {
-    /// The name of the run in the reference's summary.
-    pub name: &'static str,
-    /// The drive's description, a file in the folder of drives.
-    pub model: &'static str,
-    /// The workload, a file in the folder of runs.
-    pub trace: &'static str,
-    /// The recorded results, a file in the folder of runs.
-    pub results: &'static str,
-    /// The host's scheduling policy.
-    pub scheduler: Scheduler,
-    /// The arrival of requests.
-    pub mode: Loop,
-}
-
-macro_rules! runs {
-    ($disk:literal $model:literal $($trace:literal $run:literal $scheduler:ident $mode:expr;)*) => {
-        [$(MechanicalRun {
-            name: concat!($disk, "_mech_", $run),
-            model: $model,
-            trace: concat!($disk, "_", $trace, ".trace.zst"),
-            results: concat!($disk, "_mech_", $run, ".req.csv.zst"),
-            scheduler: Scheduler::$scheduler,
-            mode: $mode,
-        },)*]
-    };
-}
-
-const CHEETAH_RUNS: [MechanicalRun; 8] = runs! {
-    "cheetah9lp" "cheetah9LP.model"
-    "rand4k" "rand4k" Fcfs Loop::Open;
-    "seq64k" "seq64k" Fcfs Loop::Closed(1);
-    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
-    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
-    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
-    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
-    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
-    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
-};
-
-const ATLAS_RUNS: [MechanicalRun; 8] = runs! {
-    "atlas10k" "atlas10k.model"
-    "rand4k" "rand4k" Fcfs Loop::Open;
-    "seq64k" "seq64k" Fcfs Loop::Closed(1);
-    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
-    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
-    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
-    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
-    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
-    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
-};
-
-/// All mechanical runs of the reference.
-pub fn mechanical_runs() -> impl Iterator<Item = MechanicalRun> {
-    CHEETAH_RUNS.into_iter().chain(ATLAS_RUNS)
-}
-
-/// A drive measured by the reference's authors.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RealDrive {
-    /// The drive's description, a file in the folder of drives.
-    pub specs: &'static str,
-    /// The measured requests, a file in the folder of drives.
-    pub trace: &'static str,
-    /// The reference simulator's published demerit, in milliseconds.
-    pub reference_ms: f64,
-}
-
-/// The drives with measured requests in the reference.
-pub const REAL_DRIVES: [RealDrive; 5] = [
-    RealDrive { specs: "atlas10k.diskspecs", trace: "atlas10k.trace.zst", reference_ms: 0.268 },
-    RealDrive { specs: "cheetah9LP.diskspecs", trace: "cheetah9LP.trace.zst", reference_ms: 0.107 },
-    RealDrive { specs: "barracuda.diskspecs", trace: "barracuda.trace.zst", reference_ms: 0.349 },
-    RealDrive { specs: "ibm18es.diskspecs", trace: "ibm18es.trace.zst", reference_ms: 0.135 },
-    RealDrive {
-        specs: "hp_c3323a_validate.diskspecs",
-        trace: "hp_c3323a.trace.zst",
-        reference_ms: 0.306,
-    },
-];
-
 /// The demerit figure of Ruemmler and Wilkes (IEEE Computer, March 1994): the root mean square of
 /// the horizontal distance between two distributions, in the unit of the samples. If the samples
 /// have different sizes, they are compared at evenly spaced quantiles, as many as the larger sample
 /// has values.
-#[must_use]
-pub fn demerit(a: &[f64], b: &[f64]) -> f64 {
+fn demerit(a: &[f64], b: &[f64]) -> f64 {
     let sorted = |x: &[f64]| {
         let mut x = x.to_vec();
         x.sort_by(f64::total_cmp);
@@ -363,7 +264,6 @@ pub fn demerit(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Mean of a sample; NaN if it is empty.
-#[must_use]
 pub fn mean(x: &[f64]) -> f64 {
     x.iter().sum::<f64>() / x.len() as f64
 }
@@ -383,7 +283,6 @@ pub struct Recorded {
 
 impl Recorded {
     /// Sum of seek, rotation and transfer, in milliseconds.
-    #[must_use]
     pub fn service(&self) -> f64 {
         self.seek + self.rotation + self.transfer
     }
@@ -400,9 +299,6 @@ impl Recorded {
 
 /// Parses a reference run: comma-separated, with a header that names `seek_ms`, `rotlat_ms`,
 /// `xfer_ms`, `complete_ms` and `response_ms`. Requests that never completed (-1) are left out.
-///
-/// # Errors
-/// The header lacks one of these columns, or a value is not a number.
 pub fn parse_recorded(file: &str, text: &str) -> Result<Vec<Recorded>, TextError> {
     let mut all = lines(file, text);
     let names: Vec<&str> = all.next().map(|c| c.fields).unwrap_or_default();
@@ -447,7 +343,6 @@ pub struct Comparison {
 
 /// Compares a replay with a reference run of the same workload. The reference ends before its last
 /// requests in flight complete; as many of the model's last requests are left out.
-#[must_use]
 pub fn compare(ours: &[Completion], reference: &[Recorded]) -> Comparison {
     let ours: Vec<Recorded> = ours.iter().take(reference.len()).map(Recorded::of).collect();
     let means = |x: &[Recorded]| {
@@ -470,5 +365,22 @@ pub fn compare(ours: &[Completion], reference: &[Recorded]) -> Comparison {
         model: means(&ours),
         response_demerit: share(|r| r.response),
         service_demerit: share(Recorded::service),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demerit_figure_by_hand() {
+        // Sorted: 1 2 3 4 against 1 2 3 8: one is off by 4, so the root mean square is 2.
+        assert_eq!(demerit(&[4.0, 1.0, 3.0, 2.0], &[8.0, 3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(demerit(&[5.0; 7], &[6.0; 3]), 1.0);
+        // All values shifted by 0.5.
+        let a: Vec<f64> = (0..100).map(f64::from).collect();
+        let b: Vec<f64> = (0..100).rev().map(|i| f64::from(i) + 0.5).collect();
+        assert!((demerit(&a, &b) - 0.5).abs() < 1e-12);
+        assert!(demerit(&[], &[1.0]).is_nan());
     }
 }

@@ -31,13 +31,11 @@ pub struct Operations {
 
 impl Operations {
     /// Reads and writes together.
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.reads + self.writes
     }
 
     /// The difference to `before`, an earlier count.
-    #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
             reads: self.reads - before.reads,
@@ -98,7 +96,6 @@ struct Piece {
 pub struct Volume {
     capacity: Sectors,
     rule: OperationSpec,
-    /// Sectors per operation.
     size: u64,
     window: Duration,
     streams_max: usize,
@@ -131,9 +128,6 @@ pub struct Volume {
 
 impl Volume {
     /// An idle device with full buckets.
-    ///
-    /// # Errors
-    /// A value of the specification is out of its range.
     pub fn new(spec: &VolumeSpec) -> Result<Self, RangeError> {
         spec.validate()?;
         let s = &spec.service;
@@ -183,13 +177,10 @@ impl Volume {
     }
 
     /// Capacity visible to a client, in sectors.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.capacity
     }
 
-    /// Number of operations started so far.
-    #[must_use]
     pub(crate) const fn operations(&self) -> Operations {
         self.operations
     }
@@ -199,7 +190,6 @@ impl Volume {
         if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::Never) }
     }
 
-    /// Time and energy by state from time zero to `now`.
     pub(crate) fn usage(&self, now: SimTime) -> Usage {
         let mut usage = self.booked;
         for b in self.busy.iter().take_while(|b| b.from < now) {
@@ -221,23 +211,16 @@ impl Volume {
         }
     }
 
-    /// Number of background commands that have not begun.
-    #[must_use]
     pub(crate) fn waiting(&self) -> usize {
         self.background.len()
     }
 
-    /// Whether no command is in progress or waiting, and no completion is left to poll.
-    #[must_use]
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.background.is_empty()
     }
 
     /// Takes a command at `now`. `now` must not decrease between calls. Discard and flush end at
     /// once, because acknowledged writes are stable.
-    ///
-    /// # Errors
-    /// The extent ends after the end of the device. The device is unchanged.
     pub(crate) fn submit_with(
         &mut self,
         now: SimTime,
@@ -245,10 +228,6 @@ impl Volume {
         _: Flags,
     ) -> Result<(), DiskError> {
         let Command { op, extent, .. } = command;
-        let end = extent.start.0.checked_add(extent.len.0);
-        if end.is_none_or(|end| end > self.capacity.0) {
-            return Err(DiskError::PastEnd { extent, capacity: self.capacity });
-        }
         // With this limit no later sum of times overflows; 2^62 ns are 146 years.
         let now = now.min(SimTime(1 << 62));
         self.advance(now);
@@ -264,16 +243,12 @@ impl Volume {
         Ok(())
     }
 
-    /// The time of the next event, if no command is submitted before: a command ends, or a
-    /// background command begins.
-    #[must_use]
     pub(crate) fn next_event(&self) -> Option<SimTime> {
         let ends = self.running.first_key_value().map(|((at, _), _)| *at);
         let begins = self.background.front().map(|w| self.begins(w));
         ends.into_iter().chain(begins).min()
     }
 
-    /// The next command that has ended up to `now`; call until `None`.
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<Completion> {
         self.advance(now);
         let first = self.running.first_entry().filter(|e| e.key().0 <= now)?;
@@ -352,7 +327,6 @@ impl Volume {
             .position(|s| s.write == write && s.next == start && at.since(s.ended) <= self.window)
     }
 
-    /// Latency and transfer time of a piece.
     fn takes(&self, op: Op, left: Extent, piece: &Piece) -> (Duration, Duration) {
         let time = |sectors: u64, write: bool| {
             let fs = u128::from(sectors) * 512 * self.lane_byte_fs[usize::from(write)];
@@ -398,7 +372,6 @@ impl Volume {
         self.end(w, (started, finished), transfer);
     }
 
-    /// Adds a piece to the totals.
     fn count(&mut self, w: &Waiting, at: SimTime, end: SimTime, piece: &Piece) {
         self.operations.reads += piece.reads;
         self.operations.writes += piece.writes;

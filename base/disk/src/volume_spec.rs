@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Kind;
 use crate::spec::Source;
-use crate::spec_check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named};
+use crate::spec_check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named, whole};
 use crate::volume::Operations;
 
 /// A device that serves operations in lanes, as in its catalogue entry. MB are 10^6 bytes.
@@ -88,7 +88,6 @@ pub enum OperationSpec {
 
 impl OperationSpec {
     /// KiB per operation.
-    #[must_use]
     pub const fn kib(&self) -> u32 {
         match self {
             Self::Commands { kib } | Self::Merged { kib, .. } | Self::Objects { kib } => *kib,
@@ -170,7 +169,6 @@ const MONTH_H: f64 = 730.0;
 
 impl VolumeSpec {
     /// Price of the device for a time, in US dollars, without operations.
-    #[must_use]
     pub fn holding_usd(&self, seconds: f64) -> f64 {
         let Some(p) = &self.price else { return 0.0 };
         let gib = self.capacity_sectors as f64 / f64::from(1 << 21);
@@ -185,7 +183,6 @@ impl VolumeSpec {
     }
 
     /// Price of operations, in US dollars.
-    #[must_use]
     pub fn operations_usd(&self, counted: &Operations) -> f64 {
         self.price.as_ref().map_or(0.0, |p| {
             (counted.reads as f64 * p.usd_per_million_reads
@@ -195,18 +192,12 @@ impl VolumeSpec {
     }
 
     /// Checks every value against its range.
-    ///
-    /// # Errors
-    /// Returns the first value outside its range.
     pub fn validate(&self) -> Result<(), RangeError> {
         if self.kind.is_mechanical() {
             return fault("kind", self.kind, "cloud_hdd, cloud_ssd, object_store or ssd here");
         }
         named(&self.name)?;
-        if !(1..=CAPACITY_MAX).contains(&self.capacity_sectors) {
-            let allowed = format!("1 to {CAPACITY_MAX}");
-            return fault("capacity_sectors", self.capacity_sectors, allowed);
-        }
+        whole("capacity_sectors", self.capacity_sectors, 1, CAPACITY_MAX)?;
         self.validate_service()?;
         self.validate_operations()?;
         for (name, limit) in
@@ -244,9 +235,7 @@ impl VolumeSpec {
 
     fn validate_service(&self) -> Result<(), RangeError> {
         let s = &self.service;
-        if !(1..=4_096).contains(&s.lanes) {
-            return fault("service.lanes", s.lanes, "1 to 4096");
-        }
+        whole("service.lanes", s.lanes, 1, 4_096)?;
         between("service.read_ms", s.read_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("service.write_ms", s.write_ms, 0.0, MOVE_MS_MAX, "ms")?;
         if let Some(ms) = s.continued_ms {
@@ -262,14 +251,10 @@ impl VolumeSpec {
 
     fn validate_operations(&self) -> Result<(), RangeError> {
         let kib = self.operations.kib();
-        if !(4..=1 << 20).contains(&kib) {
-            return fault("operations.kib", kib, "4 to 1048576");
-        }
+        whole("operations.kib", kib, 4, 1 << 20)?;
         if let OperationSpec::Merged { window_ms, streams, .. } = &self.operations {
             between("operations.window_ms", *window_ms, 0.0, 60_000.0, "ms")?;
-            if !(1..=256).contains(streams) {
-                return fault("operations.streams", streams, "1 to 256");
-            }
+            whole("operations.streams", *streams, 1, 256)?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Positional I/O on an open file or block device, in two forms: one that never waits for the disk, and one that may.
-//! Over it a [`Device`] that is the whole file.
+//! Positional I/O on an open file or block device: calls that never wait for the disk, and calls
+//! that may wait. [`FileDevice`] is a whole file as a [`Device`].
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,13 +19,12 @@ const ZEROES_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct OpenFile {
     fd: OwnedFd,
-    /// How to read without waiting; `None` where the host knows no way.
+    /// The flags to read without waiting; `None` if the host has none.
     at_once: Option<ReadWriteFlags>,
 }
 
 impl OpenFile {
     /// Takes over an open file.
-    #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
         let mut probe = [0; 1];
         let nowait = ReadWriteFlags::NOWAIT;
@@ -39,14 +38,12 @@ impl OpenFile {
         Self { fd, at_once }
     }
 
-    /// Fills the buffer with the bytes from `at` on; waits for the disk where it must.
-    ///
-    /// # Errors
-    /// The host's error; `IO` past the end of the file.
+    /// Fills the buffer with the bytes from `at` on; waits for the disk if necessary.
+    /// Error `IO`: the file ends before.
     pub fn read(&self, mut at: u64, mut rest: &mut [u8]) -> Result<(), Errno> {
         while !rest.is_empty() {
             match rustix::io::pread(&self.fd, &mut *rest, at) {
-                // The file was cut under us.
+                // The file became shorter.
                 Ok(0) => return Err(Errno::IO),
                 Ok(n) => {
                     at += n as u64;
@@ -59,9 +56,8 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Fills the buffer without waiting; `None` where the disk would have to be waited for.
+    /// Fills the buffer without waiting; `None` if the disk is needed.
     #[inline]
-    #[must_use]
     pub fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
         let len = buf.len();
         match rustix::io::preadv2(&self.fd, &mut [IoSliceMut::new(buf)], at, self.at_once?) {
@@ -70,10 +66,7 @@ impl OpenFile {
         }
     }
 
-    /// Writes all bytes from `at` on; `how` may ask for more than the page cache.
-    ///
-    /// # Errors
-    /// The host's error.
+    /// Writes all bytes from `at` on; `how` can request durable writes.
     pub fn write(&self, mut at: u64, mut rest: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
         while !rest.is_empty() {
             match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
@@ -89,27 +82,19 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Makes durable all bytes that were written.
-    ///
-    /// # Errors
-    /// The host's error.
+    /// Makes all written bytes durable.
     pub fn sync(&self) -> Result<(), Errno> {
         retry(|| rustix::fs::fdatasync(&self.fd))
     }
 
     /// Gives space back to the file system; the bytes read as zeroes.
-    ///
-    /// # Errors
-    /// The host's error; `OPNOTSUPP` where the file system cannot.
+    /// Error `OPNOTSUPP`: the file system cannot do this.
     pub fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
         self.allocate(FallocateFlags::PUNCH_HOLE, at, len)
     }
 
-    /// Zeroes bytes by the cheapest way that the file system knows, with a hole only where `hole` allows one. `false` where
-    /// the zeroes have to be written.
-    ///
-    /// # Errors
-    /// The host's error.
+    /// Zeroes bytes in the cheapest way of the file system; makes a hole only if `hole`. `false` if
+    /// the caller must write the zeroes.
     pub fn zero_fast(&self, at: u64, len: u64, hole: bool) -> Result<bool, Errno> {
         if hole && self.punch(at, len).is_ok() {
             return Ok(true);
@@ -122,9 +107,6 @@ impl OpenFile {
     }
 
     /// Calls `write` with zeroes for `len` bytes from `at` on, in pieces.
-    ///
-    /// # Errors
-    /// The first error of `write`.
     pub fn write_zeroes(
         at: u64,
         len: u64,
@@ -161,7 +143,7 @@ fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> Result<(), Errno> 
     }
 }
 
-/// The device's error for one of the host; `op` says what failed, as "reading".
+/// Converts an error of the host; `op` names the operation, for example "reading".
 pub fn device_error(op: &'static str, extent: Extent) -> impl FnOnce(Errno) -> DeviceError {
     move |source| DeviceError::Io { op, extent, source: source.into() }
 }
@@ -175,7 +157,6 @@ pub struct FileDevice {
 
 impl FileDevice {
     /// The whole of an opened file.
-    #[must_use]
     pub fn new(opened: Opened) -> Self {
         let capacity = Sectors(opened.bytes / SECTOR_BYTES);
         Self { file: OpenFile::new(opened.fd), capacity }

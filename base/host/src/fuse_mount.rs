@@ -1,5 +1,5 @@
-//! Mounting and unmounting FUSE file systems: by system calls, or without that privilege by the helper `fusermount3`. This
-//! module does not know what is mounted.
+//! Mounts and unmounts FUSE file systems: by system calls, or without that privilege by the helper
+//! `fusermount3`.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -19,17 +19,14 @@ use rustix::process::{getgid, getuid};
 pub const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
 
-/// Lets this thread, and threads that it starts from now on, write to disk when the host is short of memory. Otherwise they
-/// could wait for memory that only their own writes free: the dirty pages of a file system on the mount. Without
-/// `CAP_SYS_RESOURCE` nothing changes.
+/// Lets this thread, and its later threads, write to disk when the host is short of memory.
+/// Otherwise they could wait for memory that only their own writes free: the dirty pages of a file
+/// system on the mount. Without `CAP_SYS_RESOURCE` nothing changes.
 pub fn serve_under_memory_pressure() {
     let _ = rustix::process::configure_io_flusher_behavior(true);
 }
 
-/// Mounts over the regular file `path`. Requests of the kernel are read from the descriptor.
-///
-/// # Errors
-/// The host or the helper refuses.
+/// Mounts over the regular file `path`. The descriptor delivers the kernel's requests.
 pub fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     let options = format!("rootmode=100600,user_id={user},group_id={group}");
@@ -43,10 +40,8 @@ pub fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
     }
 }
 
-/// Mounts by a system call, with the options of fuse(4); `rootmode` among them says whether `path` is a file or a directory.
-///
-/// # Errors
-/// The host refuses.
+/// Mounts by a system call, with the options of fuse(4). Their `rootmode` says whether `path` is a
+/// file or a directory.
 pub fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).open(DEVICE)?;
     let options = CString::new(format!("fd={},{options}", device.as_raw_fd()))?;
@@ -54,9 +49,8 @@ pub fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<Owned
     Ok(device.into())
 }
 
-/// True if `path` is a FUSE mount whose server has died. The kernel may still know its attributes, but it must ask the server
-/// for the free space.
-#[must_use]
+/// Whether `path` is a FUSE mount whose server has died. The kernel can have cached the attributes,
+/// but it must ask the server for the free space.
 pub fn is_dead(path: &Path) -> bool {
     rustix::fs::statfs(path).is_err_and(|e| e == Errno::NOTCONN)
 }
@@ -94,9 +88,7 @@ fn ask_helper(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
 }
 
 /// Unmounts `path`. `lazily`: hides a mount that is in use, which then ends with its last user.
-///
-/// # Errors
-/// The host or the helper refuses; `BUSY` if the mount is in use.
+/// Error `BUSY`: the mount is in use.
 pub fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(path, flags) {

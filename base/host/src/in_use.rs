@@ -23,7 +23,6 @@ fn number(device: u64) -> String {
     format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-/// The user of a busy block device, for an error message.
 pub(crate) fn user_of(path: &Path) -> String {
     let numbers = numbers(path);
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

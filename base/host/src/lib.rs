@@ -1,6 +1,6 @@
-//! The operating system, for the volume and for the files product: opened and locked files and block devices, a device over
-//! such a file, signatures of file systems on a disk, FUSE mounts, the service manager, and system calls without a safe
-//! wrapper elsewhere. This room knows neither product.
+//! The operating system, for volume and files: opened and locked files and block devices,
+//! signatures of file systems, FUSE mounts, the service manager, and system calls without a safe
+//! wrapper elsewhere.
 #![deny(unsafe_code)]
 
 mod error;

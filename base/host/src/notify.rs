@@ -1,4 +1,5 @@
-//! Messages to a service manager, as in sd_notify(3) of systemd: one datagram for each message, with lines `NAME=VALUE`.
+//! Messages to a service manager, as in sd_notify(3): one datagram per message, with lines
+//! `NAME=VALUE`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -22,9 +23,6 @@ pub struct Manager(UnixDatagram);
 
 impl Manager {
     /// The manager at `NOTIFY_SOCKET`; `None` if the variable is not set.
-    ///
-    /// # Errors
-    /// Nobody listens there.
     pub fn from_env() -> Result<Option<Self>, HostError> {
         let name = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty());
         let manager = name.map(|name| Self::new(&name)).transpose();
@@ -44,7 +42,7 @@ impl Manager {
         Ok(Self(socket))
     }
 
-    /// Sends a message. People see the first line of `status`. A message that cannot be sent is dropped.
+    /// Sends a message with the first line of `status`; drops the message if that is not possible.
     pub fn tell(&self, state: &str, status: &str) {
         let status = status.lines().next().unwrap_or_default();
         let _ = self.0.send(format!("{state}\nSTATUS={status}").as_bytes());

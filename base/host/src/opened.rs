@@ -1,4 +1,5 @@
-//! Opening a file or a block device exclusively: a file against other servers of ours, a device against everybody.
+//! Opens a file or a block device exclusively: a file among our servers, a device among all
+//! programs.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,9 +25,6 @@ pub struct Opened {
 
 impl Opened {
     /// Opens and locks a file or block device. Readers share the lock.
-    ///
-    /// # Errors
-    /// The path cannot be opened, is in use, is neither a file nor a block device, or its size is no multiple of 512.
     pub fn path(path: &Path, read_only: bool) -> Result<Self, HostError> {
         let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
         let kind = path.metadata().map_err(fail("open it"))?.file_type();

@@ -1,4 +1,5 @@
-//! Signatures of file systems, partition tables and other formats near the beginning and the end of a disk.
+//! Signatures of file systems, partition tables and other formats at the beginning and the end of a
+//! disk.
 
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES};
 
@@ -32,9 +33,6 @@ const MARKS: &[(usize, &[u8], &str)] = &[
 ];
 
 /// The format on a disk, in words; `None` if the beginning and the end of the disk are all zeroes.
-///
-/// # Errors
-/// The disk cannot be read.
 pub fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError> {
     let sectors = disk.capacity().0;
     let look = sectors.min(LOOK_BYTES / SECTOR_BYTES);
@@ -58,7 +56,6 @@ pub fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError> {
 }
 
 /// The format of a disk that begins with these bytes.
-#[must_use]
 pub fn marks(bytes: &[u8]) -> Option<&'static str> {
     let is = |&&(at, mark, _): &&(usize, &[u8], &str)| {
         bytes.get(at..at + mark.len()).is_some_and(|b| b == mark)

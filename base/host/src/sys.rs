@@ -1,4 +1,5 @@
-//! System calls without a safe wrapper elsewhere. This file is the only one of the room with unsafe code.
+//! System calls without a safe wrapper elsewhere. This file is the only one of the room with unsafe
+//! code.
 #![allow(unsafe_code, reason = "each call says why it is sound")]
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -10,14 +11,12 @@ use rustix::ioctl::{NoArg, ioctl, opcode};
 
 /// `_IO(0x12, 95)` of linux/fs.h.
 const BLKRRPART: rustix::ioctl::Opcode = opcode::none(0x12, 95);
-/// Wait for programs that look at a new device for a moment, as udev does.
+/// Longest wait for programs that briefly open a new device, such as udev.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Lets the kernel read the partition table of a block device again; does nothing for other files. Otherwise partitions of an
-/// old table stay usable until the next boot.
-///
-/// # Errors
-/// `BUSY` if a partition is in use.
+/// Lets the kernel read the partition table of a block device again, so that partitions of an old
+/// table disappear. Does nothing for other files.
+/// Error `BUSY`: a partition is in use.
 pub fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
     let stat = rustix::fs::fstat(device)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
@@ -46,24 +45,21 @@ pub const FSGETXATTR: u32 = 0x801c_581f;
 pub const FSSETXATTR: u32 = 0x401c_5820;
 
 /// The flags of an inode in the form of XFS, a `struct fsxattr`.
-///
-/// # Errors
-/// The error of the host; `NOTTY` or `OPNOTSUPP` if the file system has no such flags.
+/// Errors `NOTTY` and `OPNOTSUPP`: the file system has no such flags.
 pub fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
     let mut found = [0; FSXATTR_BYTES];
     let fd = file.as_fd().as_raw_fd();
-    // SAFETY: the request fills in a structure of 28 bytes, without a pointer in it; `fd` is open as long as `file` is borrowed.
+    // SAFETY: the request fills in a structure of 28 bytes without pointers; `fd` is open while
+    // `file` is borrowed.
     let result = unsafe { libc::ioctl(fd, FSGETXATTR as _, found.as_mut_ptr()) };
     if result == 0 { Ok(found) } else { Err(last_error()) }
 }
 
 /// Changes these flags.
-///
-/// # Errors
-/// See [`fsxattr`].
 pub fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errno> {
     let fd = file.as_fd().as_raw_fd();
-    // SAFETY: the request reads a structure of 28 bytes, without a pointer in it; `fd` is open as long as `file` is borrowed.
+    // SAFETY: the request reads a structure of 28 bytes without pointers; `fd` is open while `file`
+    // is borrowed.
     let result = unsafe { libc::ioctl(fd, FSSETXATTR as _, to.as_ptr()) };
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
@@ -80,23 +76,22 @@ pub enum Others {
     Any,
 }
 
-/// Checks that nobody else has the file open: takes a lease and gives it back. A memory mapping counts as open. It outlives its
-/// descriptor, and with FUSE passthrough also the FUSE file.
-///
-/// # Errors
-/// `AGAIN` if the file is open elsewhere; or another error of the host.
+/// Checks that nobody else has the file open: takes a lease and gives it back. A memory mapping
+/// counts as open. A mapping outlives its descriptor, and with FUSE passthrough also the FUSE file.
+/// Error `AGAIN`: the file is open elsewhere.
 pub fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
     let fd = file.as_fd().as_raw_fd();
     let kind = match others {
         Others::Writing => libc::F_RDLCK,
         Others::Any => libc::F_WRLCK,
     };
-    // A program that opens the file meanwhile waits for the end of the lease, and the kernel sends us a signal. SIGURG is ignored
-    // by default; the default signal of leases would end this process.
+    // If a program opens the file meanwhile, the kernel sends us a signal. SIGURG is ignored by
+    // default; the default signal of leases would end this process.
     for (command, argument) in
         [(F_SETSIG, libc::SIGURG), (libc::F_SETLEASE, kind), (libc::F_SETLEASE, libc::F_UNLCK)]
     {
-        // SAFETY: these commands take an integer and touch no memory of ours; `fd` is open as long as `file` is borrowed.
+        // SAFETY: these commands take an integer and touch no memory of ours; `fd` is open while
+        // `file` is borrowed.
         if unsafe { libc::fcntl(fd, command, argument) } == -1 {
             return Err(std::io::Error::last_os_error());
         }
@@ -115,15 +110,13 @@ struct FileHandle {
     data: [u8; HANDLE_BYTES],
 }
 
-/// The kind and the bytes of the handle of an open file's inode. The handle is valid until the inode is removed.
-///
-/// # Errors
-/// `OPNOTSUPP` if the file system has no handles.
+/// The kind and the bytes of the handle of an open file's inode. The handle is valid until the
+/// inode is removed. Error `OPNOTSUPP`: the file system has no handles.
 pub fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
     let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, data: [0; HANDLE_BYTES] };
     let mut mount = 0;
-    // SAFETY: the path is a string that ends in a zero; the handle has space for as many bytes as it says, and begins as
-    // the kernel's structure does; the number of the mount is one `int`.
+    // SAFETY: the path is a string that ends in a zero; the handle has space for as many bytes as
+    // it says, and begins as the kernel's structure does; the number of the mount is one `int`.
     let result = unsafe {
         libc::name_to_handle_at(
             file.as_raw_fd(),
@@ -141,9 +134,7 @@ pub fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
 }
 
 /// Opens the inode of a handle on the file system of `mount`.
-///
-/// # Errors
-/// `STALE` if the inode was removed.
+/// Error `STALE`: the inode was removed.
 pub fn open_handle(
     mount: BorrowedFd<'_>,
     kind: i32,
@@ -152,7 +143,8 @@ pub fn open_handle(
 ) -> Result<OwnedFd, Errno> {
     let mut handle = FileHandle { bytes: bytes.len() as u32, kind, data: [0; HANDLE_BYTES] };
     handle.data.get_mut(..bytes.len()).ok_or(Errno::INVAL)?.copy_from_slice(bytes);
-    // SAFETY: the handle has as many bytes as it says, and begins as the kernel's structure does, which only reads it.
+    // SAFETY: the handle has as many bytes as it says, and begins as the kernel's structure does,
+    // which only reads it.
     let fd = unsafe {
         libc::open_by_handle_at(
             mount.as_raw_fd(),

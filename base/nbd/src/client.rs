@@ -9,7 +9,7 @@ use crate::wire::{
     self, ALLOCATION_CONTEXT, Command, CommandFlags, Errno, Fields, MAX_OPTION_BYTES,
     MAX_PAYLOAD_BYTES, OPT_EXPORT_NAME, OPT_GO, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY,
     OPTION_REPLY_BYTES, REP_ACK, REP_ERR, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REQUEST_MAGIC,
-    TransmissionFlags, push_option,
+    TransmissionFlags, push_option, put,
 };
 
 /// The choices of a client.
@@ -78,28 +78,38 @@ pub enum ClientEvent {
 /// The part of the protocol that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientState {
-    /// The server's greeting is expected.
     Greeting,
     /// The final reply to this option is expected.
     Option(u32),
     /// The reply to `EXPORT_NAME` is expected.
     ExportName,
-    /// A reply is expected.
     Replies,
     /// `left` bytes of read data are expected; they belong at offset `at`. If `last`, the reply
     /// ends with them.
-    Data { slot: usize, at: u32, left: u32, last: bool },
+    Data {
+        slot: usize,
+        at: u32,
+        left: u32,
+        last: bool,
+    },
     /// `left` bytes of block status runs are expected.
-    Runs { slot: usize, left: u32, last: bool },
+    Runs {
+        slot: usize,
+        left: u32,
+        last: bool,
+    },
     /// `left` bytes to ignore are expected.
-    Skip { slot: usize, left: u32, last: bool },
-    /// The reply is complete.
-    End { slot: usize },
-    /// The session has ended.
+    Skip {
+        slot: usize,
+        left: u32,
+        last: bool,
+    },
+    End {
+        slot: usize,
+    },
     Closed,
 }
 
-/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     cookie: u64,
@@ -130,7 +140,6 @@ pub struct ClientSession {
 
 impl ClientSession {
     /// A session on a new connection. The server speaks first.
-    #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
             options,
@@ -148,38 +157,32 @@ impl ClientSession {
     }
 
     /// Size of the export in bytes. Valid after [`ClientEvent::Ready`].
-    #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
     /// The server's features for this export. Valid after [`ClientEvent::Ready`].
-    #[must_use]
     pub const fn flags(&self) -> TransmissionFlags {
         self.flags
     }
 
     /// The server's block sizes, or the protocol's defaults if the server gave none. Valid after
     /// [`ClientEvent::Ready`].
-    #[must_use]
     pub const fn block_sizes(&self) -> BlockSizes {
         self.block
     }
 
     /// Whether [`Command::BlockStatus`] may be sent.
-    #[must_use]
     pub const fn has_allocation(&self) -> bool {
         self.context.is_some()
     }
 
     /// Whether client and server agreed on structured replies.
-    #[must_use]
     pub const fn is_structured(&self) -> bool {
         self.structured
     }
 
     /// The number of requests in flight.
-    #[must_use]
     pub const fn in_flight(&self) -> usize {
         self.pending.len() - self.free.len()
     }
@@ -221,21 +224,13 @@ impl ClientSession {
                 None => self.pending.push(fresh),
             }
         }
-        out.extend_from_slice(&REQUEST_MAGIC.to_be_bytes());
-        out.extend_from_slice(&flags.0.to_be_bytes());
-        out.extend_from_slice(&(command as u16).to_be_bytes());
-        out.extend_from_slice(&cookie.to_be_bytes());
-        out.extend_from_slice(&offset.to_be_bytes());
-        out.extend_from_slice(&len.to_be_bytes());
+        put!(out, REQUEST_MAGIC, flags.0, command as u16, cookie, offset, len);
         Some(cookie)
     }
 
     /// Takes bytes from the front of `input`. Returns the number of bytes taken and their meaning.
     /// Appends bytes to send during the handshake to `out`. Call again until the event is
     /// [`ClientEvent::More`].
-    ///
-    /// # Errors
-    /// The server broke the protocol. Close the connection.
     #[inline]
     pub fn step(
         &mut self,
@@ -299,8 +294,7 @@ impl ClientSession {
         push_option(out, OPT_GO, name.len() as u32 + 8);
         out.extend_from_slice(&(name.len() as u32).to_be_bytes());
         out.extend_from_slice(name);
-        out.extend_from_slice(&1u16.to_be_bytes());
-        out.extend_from_slice(&wire::INFO_BLOCK_SIZE.to_be_bytes());
+        put!(out, 1u16, wire::INFO_BLOCK_SIZE);
         self.state = ClientState::Option(OPT_GO);
     }
 
@@ -311,8 +305,7 @@ impl ClientSession {
         push_option(out, OPT_SET_META_CONTEXT, (name.len() + query.len()) as u32 + 12);
         out.extend_from_slice(&(name.len() as u32).to_be_bytes());
         out.extend_from_slice(name);
-        out.extend_from_slice(&1u32.to_be_bytes());
-        out.extend_from_slice(&(query.len() as u32).to_be_bytes());
+        put!(out, 1u32, query.len() as u32);
         out.extend_from_slice(query);
         self.state = ClientState::Option(OPT_SET_META_CONTEXT);
     }
@@ -350,7 +343,7 @@ impl ClientSession {
         Ok((OPTION_REPLY_BYTES + data.len(), event))
     }
 
-    /// Acts on a complete reply of type `kind` to `option`. Returns `bad` if the reply does not fit.
+    /// Acts on a complete reply of type `kind` to `option`. Returns `bad` if it does not fit.
     fn answered(
         &mut self,
         option: u32,

@@ -32,7 +32,6 @@ pub struct Export {
 
 impl Export {
     /// An export with every command, sectors of 512 bytes, and support for several connections.
-    #[must_use]
     pub fn new(name: &str, size: u64) -> Self {
         use TransmissionFlags as F;
         Self {
@@ -56,7 +55,6 @@ impl Export {
         self
     }
 
-    /// The transmission flags to send to the client.
     pub(crate) fn wire_flags(&self, structured: bool) -> TransmissionFlags {
         let flags =
             self.flags.union(TransmissionFlags::HAS_FLAGS).without(TransmissionFlags::SEND_DF);

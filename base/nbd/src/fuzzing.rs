@@ -24,7 +24,6 @@ pub struct Seen {
 }
 
 /// The exports of [`server`].
-#[must_use]
 pub fn exports() -> Vec<Export> {
     let mut main = Export::new("", 1 << 20);
     "a disk".clone_into(&mut main.description);
@@ -36,7 +35,6 @@ pub fn exports() -> Vec<Export> {
 /// # Panics
 /// Panics if the session has a bug: the session takes more bytes than it got, asks for more bytes
 /// than its limit, makes no progress, or accepts a request outside the export.
-#[must_use]
 pub fn feed_server(data: &[u8], piece: usize) -> Seen {
     let mut seen = Seen::default();
     let mut session = ServerSession::new(exports().into(), &mut seen.sent);

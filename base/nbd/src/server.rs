@@ -11,7 +11,7 @@ use crate::export::Export;
 use crate::wire::{
     self, ALLOCATION_ID, CHUNK_BLOCK_STATUS, CHUNK_DATA, CHUNK_DONE, CHUNK_ERROR, Command,
     CommandFlags, Errno, Fields, MAX_PAYLOAD_BYTES, REQUEST_BYTES, REQUEST_MAGIC,
-    SIMPLE_REPLY_MAGIC, TransmissionFlags,
+    SIMPLE_REPLY_MAGIC, TransmissionFlags, put,
 };
 
 /// A client's request that passed all checks.
@@ -63,7 +63,6 @@ pub struct ReplyHeader {
 
 impl ReplyHeader {
     /// The bytes to send.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or_default()
     }
@@ -72,24 +71,20 @@ impl ReplyHeader {
 /// The part of the protocol that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerState {
-    /// The client's flags are expected.
     Flags,
-    /// An option is expected.
     Options,
     /// The rest of an option that is too long; the session ignores it.
     SkipOption(u32),
-    /// A request is expected.
     Requests,
     /// Payload of an accepted write is expected.
     Payload(u32),
     /// Payload of a refused write is expected; the session ignores it.
     SkipPayload(u32),
-    /// The session has ended.
     Closed,
 }
 
 /// Client and server agreed on these values when transmission began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Agreed {
     size: u64,
     flags: TransmissionFlags,
@@ -120,11 +115,8 @@ pub struct ServerSession {
 
 impl ServerSession {
     /// A session with a client that has just connected. Appends the greeting to `out`.
-    #[must_use]
     pub fn new(exports: Arc<[Export]>, out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(&wire::INIT_MAGIC.to_be_bytes());
-        out.extend_from_slice(&wire::OPTION_MAGIC.to_be_bytes());
-        out.extend_from_slice(&(wire::FIXED_NEWSTYLE | wire::NO_ZEROES).to_be_bytes());
+        put!(out, wire::INIT_MAGIC, wire::OPTION_MAGIC, wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
         Self {
             exports,
             state: ServerState::Flags,
@@ -133,18 +125,11 @@ impl ServerSession {
             no_zeroes: false,
             structured: false,
             allocation_of: None,
-            agreed: Agreed {
-                size: 0,
-                flags: TransmissionFlags::NONE,
-                mask: 0,
-                maximum: 0,
-                allocation: false,
-            },
+            agreed: Agreed::default(),
         }
     }
 
     /// Whether the handshake is complete and requests are exchanged.
-    #[must_use]
     pub const fn is_transmitting(&self) -> bool {
         matches!(
             self.state,
@@ -155,9 +140,6 @@ impl ServerSession {
     /// Takes bytes from the front of `input`. Returns the number of bytes taken and their meaning.
     /// Appends replies that need no help from the caller to `out`. Call again until the event is
     /// [`ServerEvent::More`].
-    ///
-    /// # Errors
-    /// The client broke the protocol, and no reply can repair that. Close the connection.
     #[inline]
     pub fn step(
         &mut self,
@@ -214,7 +196,6 @@ impl ServerSession {
         Violation { at: self.at, kind }
     }
 
-    /// Parses and checks a request's header.
     fn request(
         &mut self,
         input: &[u8],
@@ -318,7 +299,6 @@ impl ServerSession {
 
     /// The header of the reply to a successful read. The caller sends `len` bytes of data after it.
     #[inline]
-    #[must_use]
     pub fn read_header(&self, request: &Request) -> ReplyHeader {
         let mut bytes = [0; 28];
         if self.structured {
@@ -346,8 +326,7 @@ impl ServerSession {
     pub fn error(&self, cookie: u64, errno: Errno, out: &mut Vec<u8>) {
         if self.structured {
             wire::push_chunk(out, CHUNK_DONE, CHUNK_ERROR, cookie, 6);
-            out.extend_from_slice(&errno.to_wire().to_be_bytes());
-            out.extend_from_slice(&0u16.to_be_bytes());
+            put!(out, errno.to_wire(), 0u16);
         } else {
             push_simple(out, errno.to_wire(), cookie);
         }
@@ -367,8 +346,7 @@ impl ServerSession {
         for &(len, state) in runs.iter().chain([&(request.len, 0)]).take(most) {
             let len = len.min(left);
             if len > 0 {
-                out.extend_from_slice(&len.to_be_bytes());
-                out.extend_from_slice(&state.to_be_bytes());
+                put!(out, len, state);
                 left -= len;
             }
         }
@@ -378,7 +356,6 @@ impl ServerSession {
         }
     }
 
-    /// Starts transmission for an export.
     fn start(&mut self, export: usize) -> ServerEvent {
         if let Some(e) = self.exports.get(export) {
             self.agreed = Agreed {
@@ -399,9 +376,5 @@ const fn after_payload(left: u32) -> ServerState {
 }
 
 fn push_simple(out: &mut Vec<u8>, error: u32, cookie: u64) {
-    let mut reply = [0; wire::SIMPLE_REPLY_BYTES];
-    reply[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
-    reply[4..8].copy_from_slice(&error.to_be_bytes());
-    reply[8..].copy_from_slice(&cookie.to_be_bytes());
-    out.extend_from_slice(&reply);
+    put!(out, SIMPLE_REPLY_MAGIC, error, cookie);
 }

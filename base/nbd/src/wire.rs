@@ -1,28 +1,27 @@
 //! Constants and layouts of the NBD messages, as in `doc/proto.md`, all big-endian. Parsing them
 //! never panics.
 
+/// Appends numbers to a message, big-endian.
+macro_rules! put {
+    ($out:expr, $($number:expr),+) => {
+        $($out.extend_from_slice(&$number.to_be_bytes());)+
+    };
+}
+pub(crate) use put;
+
 /// `NBDMAGIC`.
 pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// `IHAVEOPT`.
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
-/// Magic of an option's reply.
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// Magic of a request.
 pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// Magic of a simple reply.
 pub(crate) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// Magic of a structured reply chunk.
 pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
-/// Length of a request's header.
 pub(crate) const REQUEST_BYTES: usize = 28;
-/// Length of an option's header.
 pub(crate) const OPTION_BYTES: usize = 16;
-/// Length of an option reply's header.
 pub(crate) const OPTION_REPLY_BYTES: usize = 20;
-/// Length of a simple reply.
 pub(crate) const SIMPLE_REPLY_BYTES: usize = 16;
-/// Length of a chunk's header.
 pub(crate) const CHUNK_BYTES: usize = 20;
 
 /// Handshake flags, both sides: fixed newstyle.
@@ -75,9 +74,7 @@ pub const STATE_ZERO: u32 = 2;
 /// Longest option that a server accepts. A longer option is skipped and answered with
 /// `ERR_TOO_BIG`. The caller's receive buffer must hold this many bytes and a header of 16 bytes.
 pub(crate) const MAX_OPTION_BYTES: usize = 16 << 10;
-/// Longest string of the protocol.
 pub(crate) const MAX_STRING_BYTES: usize = 4096;
-/// Longest payload of a read or write.
 pub(crate) const MAX_PAYLOAD_BYTES: u32 = 32 << 20;
 
 /// The command of a request.
@@ -103,8 +100,6 @@ pub enum Command {
 }
 
 impl Command {
-    /// The command of a number on the wire.
-    #[must_use]
     pub(crate) const fn from_wire(number: u16) -> Option<Self> {
         Some(match number {
             0 => Self::Read,
@@ -120,7 +115,6 @@ impl Command {
     }
 
     /// Whether the command can change the result of later reads.
-    #[must_use]
     pub const fn is_write_like(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
@@ -138,7 +132,6 @@ macro_rules! flag_set {
             $($(#[$fmeta])* pub const $flag: Self = Self(1 << $bit);)*
 
             /// Whether all flags of `other` are set.
-            #[must_use]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
@@ -205,39 +198,29 @@ flag_set! {
 
 /// The reason for a failed request: the error numbers of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum Errno {
-    /// Operation not permitted.
     #[error("operation not permitted (EPERM)")]
     Perm,
-    /// Input/output error.
     #[error("input/output error (EIO)")]
     Io,
-    /// Out of memory.
     #[error("cannot allocate memory (ENOMEM)")]
     NoMem,
-    /// Invalid argument.
     #[error("invalid argument (EINVAL)")]
     Inval,
-    /// No space left.
     #[error("no space left on device (ENOSPC)")]
     NoSpc,
-    /// Too large.
     #[error("value too large (EOVERFLOW)")]
     Overflow,
-    /// Not supported, or not faster than a write.
     #[error("operation not supported (ENOTSUP)")]
     NotSup,
-    /// The server is shutting down.
     #[error("the server is shutting down (ESHUTDOWN)")]
     Shutdown,
-    /// An error number that the protocol does not define.
     #[error("the server sent unknown error number {0}")]
     Other(u32),
 }
 
 impl Errno {
-    /// The number on the wire.
-    #[must_use]
     pub(crate) const fn to_wire(self) -> u32 {
         match self {
             Self::Perm => 1,
@@ -253,7 +236,6 @@ impl Errno {
     }
 
     /// The error of a number on the wire; `None` for zero.
-    #[must_use]
     pub(crate) const fn from_wire(number: u32) -> Option<Self> {
         Some(match number {
             0 => return None,
@@ -313,18 +295,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Appends the header of a structured reply chunk.
 pub(crate) fn push_chunk(out: &mut Vec<u8>, flags: u16, kind: u16, cookie: u64, len: u32) {
-    out.extend_from_slice(&CHUNK_MAGIC.to_be_bytes());
-    out.extend_from_slice(&flags.to_be_bytes());
-    out.extend_from_slice(&kind.to_be_bytes());
-    out.extend_from_slice(&cookie.to_be_bytes());
-    out.extend_from_slice(&len.to_be_bytes());
+    put!(out, CHUNK_MAGIC, flags, kind, cookie, len);
 }
 
-/// Appends the header of an option.
 pub(crate) fn push_option(out: &mut Vec<u8>, option: u32, len: u32) {
-    out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
-    out.extend_from_slice(&option.to_be_bytes());
-    out.extend_from_slice(&len.to_be_bytes());
+    put!(out, OPTION_MAGIC, option, len);
 }

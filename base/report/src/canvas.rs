@@ -45,6 +45,16 @@ pub(crate) fn px(v: f64) -> String {
     }
 }
 
+/// Two pixel coordinates, as in a path.
+pub(crate) fn xy((x, y): (f64, f64)) -> String {
+    format!("{} {}", px(x), px(y))
+}
+
+/// Path commands of a line through these points.
+pub(crate) fn polyline(points: &[(f64, f64)]) -> String {
+    points.iter().map(|p| xy(*p)).collect::<Vec<_>>().join("L")
+}
+
 /// Approximate width of a text in the reader's sans-serif font.
 pub(crate) fn text_px(text: &str) -> f64 {
     text.width() as f64 * TEXT * 0.6 + 2.0
@@ -75,6 +85,15 @@ pub(crate) struct Frame {
     pub(crate) bottom: f64,
 }
 
+impl Frame {
+    /// Position and size, as attributes of a rectangle.
+    pub(crate) fn attributes(&self) -> String {
+        let (w, h) = ((self.right - self.left).max(0.0), (self.bottom - self.top).max(0.0));
+        let [x, y, w, h] = [self.left, self.top, w, h].map(px);
+        format!("x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"")
+    }
+}
+
 /// The mark beside a name in the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
@@ -88,7 +107,6 @@ pub(crate) enum Key {
     Area,
 }
 
-/// A figure being drawn.
 pub(crate) struct Canvas {
     pub(crate) width: f64,
     /// Prefix of every id, unique on the page.
@@ -104,12 +122,10 @@ impl Canvas {
     }
 
     pub(crate) fn text(&mut self, x: f64, y: f64, class: &str, anchor: &str, text: &str) {
+        let (x, y, text) = (px(x), px(y), esc(text));
         let _ = write!(
             self.out,
-            "<text x=\"{}\" y=\"{}\" class=\"{class}\" text-anchor=\"{anchor}\">{}</text>",
-            px(x),
-            px(y),
-            esc(text)
+            "<text x=\"{x}\" y=\"{y}\" class=\"{class}\" text-anchor=\"{anchor}\">{text}</text>"
         );
     }
 
@@ -121,28 +137,13 @@ impl Canvas {
     }
 
     pub(crate) fn line(&mut self, class: &str, a: (f64, f64), b: (f64, f64)) {
-        let _ = write!(
-            self.out,
-            "<path class=\"{class}\" d=\"M{} {}L{} {}\"/>",
-            px(a.0),
-            px(a.1),
-            px(b.0),
-            px(b.1)
-        );
+        let _ = write!(self.out, "<path class=\"{class}\" d=\"M{}\"/>", polyline(&[a, b]));
     }
 
     /// A box with a tooltip. `series` is the legend entry that shows and hides it.
     pub(crate) fn rect(&mut self, class: &str, series: Option<usize>, f: Frame, tip: &str) {
         let series = series.map_or(String::new(), |s| format!(" data-s=\"{s}\""));
-        let (w, h) = ((f.right - f.left).max(0.0), (f.bottom - f.top).max(0.0));
-        let _ = write!(
-            self.out,
-            "<rect class=\"{class}\"{series} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"",
-            px(f.left),
-            px(f.top),
-            px(w),
-            px(h)
-        );
+        let _ = write!(self.out, "<rect class=\"{class}\"{series} {}", f.attributes());
         if tip.is_empty() {
             self.out.push_str("/>");
         } else {
@@ -162,13 +163,8 @@ impl Canvas {
             }
             let (s, mid) = (style % STYLES, y + 9.0);
             let _ = write!(self.out, "<g class=\"key s{s}\" data-key=\"{style}\">");
-            let _ = write!(
-                self.out,
-                "<rect class=\"hit\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"20\" rx=\"4\"/>",
-                px(x),
-                px(y - 1.0),
-                px(w - 12.0)
-            );
+            let hit = boxed(x, y - 1.0, w - 12.0, 20.0).attributes();
+            let _ = write!(self.out, "<rect class=\"hit\" {hit} rx=\"4\"/>");
             match key {
                 Key::Line => {
                     self.line(&format!("ln d{}", shape(style)), (x + 2.0, mid), (x + 20.0, mid));
@@ -188,19 +184,13 @@ impl Canvas {
     /// A curve's symbol: a filled shape that is visible on a line.
     pub(crate) fn bead(&mut self, style: usize, x: f64, y: f64) {
         let g = [0, 4, 3, 5, 2, 1, 6][shape(style)];
-        let _ = write!(
-            self.out,
-            "<path class=\"mk at g{g}\" d=\"M{} {}{}\"/>",
-            px(x),
-            px(y),
-            GLYPHS[g]
-        );
+        let (at, mark) = (xy((x, y)), GLYPHS[g]);
+        let _ = write!(self.out, "<path class=\"mk at g{g}\" d=\"M{at}{mark}\"/>");
     }
 
     fn glyph(&mut self, glyph: usize, x: f64, y: f64) {
-        let g = glyph % STYLES;
-        let _ =
-            write!(self.out, "<path class=\"mk g{g}\" d=\"M{} {}{}\"/>", px(x), px(y), GLYPHS[g]);
+        let (g, at) = (glyph % STYLES, xy((x, y)));
+        let _ = write!(self.out, "<path class=\"mk g{g}\" d=\"M{at}{}\"/>", GLYPHS[g]);
     }
 
     /// A box in the colour of a series, with its pattern.
@@ -210,15 +200,8 @@ impl Canvas {
         let p = shape(style);
         if p > 0 {
             let series = series.map_or(String::new(), |s| format!(" data-s=\"{s}\""));
-            let _ = write!(
-                self.out,
-                "<rect class=\"ov\"{series} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#{}-p{p})\"/>",
-                px(f.left),
-                px(f.top),
-                px((f.right - f.left).max(0.0)),
-                px((f.bottom - f.top).max(0.0)),
-                self.id
-            );
+            let (at, id) = (f.attributes(), &self.id);
+            let _ = write!(self.out, "<rect class=\"ov\"{series} {at} fill=\"url(#{id}-p{p})\"/>");
         }
     }
 
@@ -300,16 +283,11 @@ impl Canvas {
             let kind = if m.scale == Scale::Log { "log" } else { "lin" };
             format!("{:e} {:e} {kind} {}", m.lo, m.hi, esc(unit))
         };
+        let (name, x, y) = (esc(name), axis(x, units.0), axis(y, units.1));
+        let frame = format!("{} {}", xy((f.left, f.top)), xy((f.right, f.bottom)));
         let _ = write!(
             self.out,
-            "<g class=\"panel\" data-name=\"{}\" data-frame=\"{} {} {} {}\" data-x=\"{}\" data-y=\"{}\">",
-            esc(name),
-            px(f.left),
-            px(f.top),
-            px(f.right),
-            px(f.bottom),
-            axis(x, units.0),
-            axis(y, units.1)
+            "<g class=\"panel\" data-name=\"{name}\" data-frame=\"{frame}\" data-x=\"{x}\" data-y=\"{y}\">"
         );
     }
 

@@ -48,7 +48,6 @@ pub(crate) fn csv_number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { String::new() }
 }
 
-/// One line of CSV.
 pub(crate) fn csv_line<S: AsRef<str>>(out: &mut String, fields: impl IntoIterator<Item = S>) {
     for (i, field) in fields.into_iter().enumerate() {
         if i > 0 {
@@ -59,7 +58,6 @@ pub(crate) fn csv_line<S: AsRef<str>>(out: &mut String, fields: impl IntoIterato
     out.push('\n');
 }
 
-/// A cell of a Markdown table.
 pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::new();
     for c in plain(text).chars() {

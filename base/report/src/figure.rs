@@ -40,7 +40,6 @@ pub struct Axis {
 
 impl Axis {
     /// A linear axis.
-    #[must_use]
     pub fn new(label: impl Into<String>, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Linear }
     }
@@ -62,8 +61,7 @@ impl Axis {
     }
 
     fn column(&self) -> String {
-        let base = self.unit.base();
-        if base.is_empty() { self.label.clone() } else { format!("{} [{base}]", self.label) }
+        self.unit.of(&self.label)
     }
 }
 
@@ -78,7 +76,6 @@ pub struct Values {
 
 impl Values {
     /// A named row of numbers.
-    #[must_use]
     pub fn new(name: impl Into<String>, values: impl Into<Vec<f64>>) -> Self {
         Self { name: name.into(), values: values.into() }
     }
@@ -99,7 +96,6 @@ pub enum Basis {
 
 impl Basis {
     /// The word shown.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Modelled => "modelled",
@@ -112,20 +108,14 @@ impl Basis {
 
 /// The content of a figure.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Plot {
-    /// The path of the head.
     HeadPath(HeadPath),
-    /// Totals with their parts, per policy.
     StackedBars(StackedBars),
-    /// Numbers side by side, with confidence intervals.
     Bars(Bars),
-    /// Curves, such as distributions.
     Lines(Lines),
-    /// Points.
     Scatter(Scatter),
-    /// Counts over ranges.
     Histogram(Histogram),
-    /// A number as a function of two others.
     HeatMap(HeatMap),
 }
 
@@ -155,7 +145,6 @@ pub struct Figure {
 
 impl Figure {
     /// A figure with an empty caption.
-    #[must_use]
     pub fn new(title: impl Into<String>, basis: Basis, plot: impl Into<Plot>) -> Self {
         Self { title: title.into(), caption: String::new(), basis, plot: plot.into() }
     }
@@ -168,7 +157,6 @@ impl Figure {
     }
 
     /// The figure as an SVG file, with its title, and with styles for light and dark.
-    #[must_use]
     pub fn svg(&self) -> String {
         self.alone(&style::standalone())
     }
@@ -238,7 +226,6 @@ impl Figure {
     }
 
     /// All data of the figure as CSV, in base units.
-    #[must_use]
     pub fn csv(&self) -> String {
         self.csv_within(usize::MAX).0
     }

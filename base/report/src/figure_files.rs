@@ -3,7 +3,7 @@
 //! files.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use resvg::{tiny_skia, usvg};
@@ -17,18 +17,8 @@ const SCALE: f32 = 2.0;
 const FAMILIES: [&str; 6] =
     ["Noto Sans", "DejaVu Sans", "Liberation Sans", "Arial", "Helvetica", "Roboto"];
 
-/// The reason why a figure could not be drawn as PNG.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PngError {
-    /// A picture without its labels would be misleading.
-    #[error(
-        "no font is installed on this machine; install one, for example the package fonts-dejavu-core"
-    )]
-    NoFont,
-    /// The figure's own SVG was refused: a bug in this crate.
-    #[error("the figure cannot be drawn: {0}")]
-    Draw(String),
-}
+const NO_FONT: &str =
+    "no font is installed on this machine; install one, for example the package fonts-dejavu-core";
 
 /// Draws figures as PNG, with a font of this machine. With other fonts a figure looks slightly
 /// different; SVG and CSV are the same everywhere.
@@ -40,53 +30,36 @@ pub(crate) struct Painter {
 
 impl Painter {
     /// Finds fonts, which takes some milliseconds. One painter can draw many figures.
-    ///
-    /// # Errors
-    /// [`PngError::NoFont`].
-    pub(crate) fn new() -> Result<Self, PngError> {
+    pub(crate) fn new() -> Result<Self, String> {
         let mut fonts = usvg::fontdb::Database::new();
         fonts.load_system_fonts();
         Self::with(fonts)
     }
 
-    fn with(mut fonts: usvg::fontdb::Database) -> Result<Self, PngError> {
+    fn with(mut fonts: usvg::fontdb::Database) -> Result<Self, String> {
         let name = |f: &usvg::fontdb::FaceInfo| f.families.first().map(|f| f.0.clone());
         let has = |family: &str| fonts.faces().any(|f| name(f).is_some_and(|n| n == family));
         let preferred = FAMILIES.iter().find(|f| has(f)).map(|f| (*f).to_owned());
-        let family = preferred.or_else(|| fonts.faces().find_map(name)).ok_or(PngError::NoFont)?;
+        let family = preferred.or_else(|| fonts.faces().find_map(name)).ok_or(NO_FONT)?;
         fonts.set_sans_serif_family(family.clone());
         Ok(Self { fonts: Arc::new(fonts), family })
     }
 
     /// The figure as a PNG file, in light colours, two pixels per SVG pixel.
-    ///
-    /// # Errors
-    /// [`PngError::Draw`], which would be a bug.
-    pub(crate) fn png(&self, figure: &Figure) -> Result<Vec<u8>, PngError> {
-        let draw = |e: String| PngError::Draw(e);
+    pub(crate) fn png(&self, figure: &Figure) -> Result<Vec<u8>, String> {
+        let draw = |e: &dyn std::fmt::Display| format!("the figure cannot be drawn: {e}");
         let options = usvg::Options {
             font_family: self.family.clone(),
             fontdb: Arc::clone(&self.fonts),
             ..usvg::Options::default()
         };
-        let tree =
-            usvg::Tree::from_str(&figure.light_svg(), &options).map_err(|e| draw(e.to_string()))?;
+        let tree = usvg::Tree::from_str(&figure.light_svg(), &options).map_err(|e| draw(&e))?;
         let size = tree.size().to_int_size().scale_by(SCALE);
-        let size = size.ok_or_else(|| draw("it is too large".to_owned()))?;
-        let mut picture = tiny_skia::Pixmap::new(size.width(), size.height())
-            .ok_or_else(|| draw("it is too large".to_owned()))?;
+        let picture = size.and_then(|s| tiny_skia::Pixmap::new(s.width(), s.height()));
+        let mut picture = picture.ok_or_else(|| draw(&"it is too large"))?;
         resvg::render(&tree, tiny_skia::Transform::from_scale(SCALE, SCALE), &mut picture.as_mut());
-        picture.encode_png().map_err(|e| draw(e.to_string()))
+        picture.encode_png().map_err(|e| draw(&e))
     }
-}
-
-/// The files that [`Report::export`] wrote.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exported {
-    /// The files, in order.
-    pub files: Vec<PathBuf>,
-    /// The reason if there are no PNG files.
-    pub no_png: Option<PngError>,
 }
 
 impl Report {
@@ -100,25 +73,19 @@ impl Report {
 
     /// Writes every figure into `dir`, which is created: `NN-title.svg`, `.csv` with all numbers in
     /// base units, and `.png`. Files with the same names are replaced. The report itself is not
-    /// written.
-    ///
-    /// # Errors
-    /// The host refuses; the message names the file.
-    pub fn export(&self, dir: &Path) -> io::Result<Exported> {
+    /// written. Returns the reason if there are no PNG files.
+    pub fn export(&self, dir: &Path) -> io::Result<Option<String>> {
         let at = |path: &Path| {
             let path = path.display().to_string();
             move |e: io::Error| io::Error::new(e.kind(), format!("cannot write {path}: {e}"))
         };
         std::fs::create_dir_all(dir).map_err(at(dir))?;
-        let mut done = Exported::default();
         let mut painter = Painter::new();
         for (i, figure) in self.figures().enumerate() {
             let name = format!("{:02}-{}", i + 1, slug(&figure.title));
-            let mut save = |end: &str, bytes: &[u8]| {
+            let save = |end: &str, bytes: &[u8]| {
                 let path = dir.join(format!("{name}.{end}"));
-                std::fs::write(&path, bytes).map_err(at(&path))?;
-                done.files.push(path);
-                Ok::<_, io::Error>(())
+                std::fs::write(&path, bytes).map_err(at(&path))
             };
             save("svg", figure.svg().as_bytes())?;
             save("csv", figure.csv().as_bytes())?;
@@ -128,8 +95,7 @@ impl Report {
                 Err(error) => painter = Err(error),
             }
         }
-        done.no_png = painter.err().filter(|_| !done.files.is_empty());
-        Ok(done)
+        Ok(painter.err().filter(|_| self.figures().next().is_some()))
     }
 }
 
@@ -156,14 +122,10 @@ mod tests {
     fn every_figure_is_written_three_times_and_its_numbers_are_in_the_csv() {
         let dir = tempfile::tempdir().unwrap();
         let into = dir.path().join("new/figures");
-        let done = report().export(&into).unwrap();
-        let names: Vec<String> = std::fs::read_dir(&into)
-            .unwrap()
-            .map(|f| f.unwrap().file_name().into_string().unwrap())
-            .collect();
-        assert_eq!(names.len(), done.files.len());
-        let kinds = if done.no_png.is_some() { 2 } else { 3 };
-        assert_eq!(done.files.len(), 2 * kinds);
+        let no_png = report().export(&into).unwrap();
+        let files = || std::fs::read_dir(&into).unwrap().count();
+        let kinds = if no_png.is_some() { 2 } else { 3 };
+        assert_eq!(files(), 2 * kinds);
         let csv = std::fs::read_to_string(into.join("02-same-title.csv")).unwrap();
         assert!(csv.contains("7"), "{csv}");
         assert_eq!(
@@ -171,7 +133,8 @@ mod tests {
             bars(3.0).svg()
         );
         // The second export writes the same files.
-        assert_eq!(report().export(&into).unwrap().files, done.files);
+        assert_eq!(report().export(&into).unwrap(), no_png);
+        assert_eq!(files(), 2 * kinds);
     }
 
     #[test]
@@ -184,7 +147,7 @@ mod tests {
     #[test]
     fn without_a_font_there_is_no_png_and_a_reason() {
         let none = Painter::with(usvg::fontdb::Database::new());
-        assert_eq!(none.unwrap_err(), PngError::NoFont);
+        assert_eq!(none.unwrap_err(), NO_FONT);
     }
 
     #[test]

@@ -19,7 +19,6 @@ pub struct Tile {
 
 impl Tile {
     /// A tile.
-    #[must_use]
     pub fn new(
         label: impl Into<String>,
         value: impl Into<String>,
@@ -31,12 +30,10 @@ impl Tile {
 
 /// A part of a section.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Block {
-    /// A paragraph.
     Text(String),
-    /// A table.
     Table(Table),
-    /// A figure.
     Figure(Figure),
 }
 
@@ -51,7 +48,6 @@ pub struct Section {
 
 impl Section {
     /// An empty section.
-    #[must_use]
     pub fn new(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), blocks: Vec::new() }
     }
@@ -108,7 +104,6 @@ pub struct Report {
 
 impl Report {
     /// A report with only its title and finding.
-    #[must_use]
     pub fn new(title: impl Into<String>, lead: impl Into<String>) -> Self {
         Self { title: title.into(), lead: lead.into(), ..Self::default() }
     }
@@ -137,7 +132,6 @@ impl Report {
     /// The report as one HTML file. It loads nothing from outside, works without scripts, and
     /// follows the reader's preference for light or dark. `#light` and `#dark` in the address
     /// select one.
-    #[must_use]
     pub fn html(&self) -> String {
         let mut body = String::new();
         let _ = write!(

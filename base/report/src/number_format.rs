@@ -80,7 +80,6 @@ impl Unit {
 
     /// The value with its unit and `digits` significant digits: `1.23 ms`, `16 MiB`, `34.5 %`.
     /// Digits before the decimal point are never rounded. A value that is not finite becomes `–`.
-    #[must_use]
     pub fn format(&self, value: f64, digits: u8) -> String {
         if finite(value).is_none() {
             return MISSING.to_owned();
@@ -92,6 +91,12 @@ impl Unit {
             _ => significant(scaled, digits),
         };
         if name.is_empty() { text } else { format!("{text} {name}") }
+    }
+
+    /// A name with the base unit, for CSV headers.
+    pub(crate) fn of(&self, name: &str) -> String {
+        let base = self.base();
+        if base.is_empty() { name.to_owned() } else { format!("{name} [{base}]") }
     }
 
     /// The name of the base unit, for CSV headers and scripts.

@@ -3,7 +3,6 @@
 
 /// Rules for figures; colours are `var(--name)`.
 pub(crate) const FIGURE: &str = include_str!("style/figure.css");
-/// Rules for the page.
 pub(crate) const PAGE: &str = include_str!("style/page.css");
 /// The script of the page; it is optional for reading.
 pub(crate) const SCRIPT: &str = include_str!("style/page.js");

@@ -9,7 +9,7 @@ use crate::number_format::{MISSING, change, decimals, finite, grouped};
 
 /// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     /// Left, for words.
     #[default]
     Left,
@@ -35,7 +35,7 @@ pub struct Column {
     /// compared.
     pub unit: Unit,
     /// Its alignment.
-    pub align: Align,
+    pub(crate) align: Align,
     /// The direction that is better. If given, numbers show their change against the table's
     /// baseline row.
     pub better: Option<Better>,
@@ -45,13 +45,11 @@ pub struct Column {
 
 impl Column {
     /// A column of words.
-    #[must_use]
     pub fn text(name: impl Into<String>) -> Self {
         Self { name: name.into(), digits: 3, ..Self::default() }
     }
 
     /// A column of numbers, three significant digits.
-    #[must_use]
     pub fn number(name: impl Into<String>, unit: Unit) -> Self {
         Self { name: name.into(), unit, align: Align::Right, better: None, digits: 3 }
     }
@@ -143,7 +141,6 @@ pub struct Table {
 
 impl Table {
     /// A table with no rows.
-    #[must_use]
     pub fn new(title: impl Into<String>, columns: Vec<Column>) -> Self {
         Self { title: title.into(), columns, ..Self::default() }
     }
@@ -264,7 +261,6 @@ fn rounded(v: f64, places: usize) -> String {
     if v > 0.0 { format!("<{least}") } else { format!(">−{least}") }
 }
 
-/// Whether a change is an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Better,
@@ -285,14 +281,12 @@ fn judged(value: f64, base: f64, better: Better) -> (String, Verdict) {
     (text, verdict)
 }
 
-/// A cell as text.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     text: String,
     change: Option<(String, Verdict)>,
 }
 
-/// A column as text.
 #[derive(Clone, Debug)]
 struct ShownColumn {
     name: String,

@@ -1,8 +1,9 @@
-//! Characterizes made-up requests: how many a second, and in how much memory. Hot and cold pages after Zipf's
-//! law, sequential runs and processes, from a seed; synthetic, and fit for nothing but this.
+//! Characterizes made-up requests: how many a second, and in how much memory. Hot and cold pages
+//! after Zipf's law, sequential runs and processes, from a seed; synthetic, and fit for nothing but
+//! this.
 //!
 //!     cargo bench -p seekless-trace --bench stats -- 100000000 1024     requests, MiB of memory
-//!     cargo bench -p seekless-trace --bench stats -- 100000000 FILE     writes them as a native store instead
+//!     cargo bench -p seekless-trace --bench stats -- 100000000 FILE     writes a native store
 #![allow(clippy::expect_used, reason = "a bench that cannot run should say so and stop")]
 #![allow(clippy::print_stdout, reason = "its result")]
 
@@ -40,7 +41,8 @@ impl Made {
         (self.dice() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A page after Zipf's law, by the inverse of its continuous form; ranks are scattered over the addresses.
+    /// A page after Zipf's law, by the inverse of its continuous form; ranks are scattered over the
+    /// addresses.
     fn page(&mut self) -> u64 {
         let top = (PAGES as f64).powf(1.0 - ZIPF) - 1.0;
         let rank = (top * self.unit() + 1.0).powf(1.0 / (1.0 - ZIPF)) as u64;

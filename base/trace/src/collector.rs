@@ -39,7 +39,6 @@ pub struct Collector {
 
 impl Collector {
     /// A collector for one device with the name `device`.
-    #[must_use]
     pub fn new(device: &Path) -> Self {
         let options = OpenOptions { lenient: true, ..OpenOptions::default() };
         let name = device.to_string_lossy().into_owned().into_bytes();
@@ -48,7 +47,6 @@ impl Collector {
     }
 
     /// The information that such records contain.
-    #[must_use]
     pub const fn info(has_service: bool) -> Info {
         Info {
             format: Format::Tracefs,
@@ -92,13 +90,11 @@ impl Collector {
     }
 
     /// The counts of skipped events.
-    #[must_use]
     pub const fn skipped(&self) -> &Skipped {
         &self.cx.skipped
     }
 
     /// The streams seen so far, indexed by stream number. The first means "unknown".
-    #[must_use]
     pub fn streams(&self) -> &[Stream] {
         &self.cx.streams
     }
@@ -110,7 +106,6 @@ impl Collector {
     }
 
     /// The device, after its first event.
-    #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.cx.devices
     }

@@ -10,13 +10,11 @@ use crate::{Format, Info, OpenOptions, Progress, Reader, Skipped, Source, TraceE
 
 /// The compression of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Packing {
-    /// No compression.
     #[default]
     None,
-    /// gzip.
     Gzip,
-    /// Zstandard.
     Zstd,
 }
 
@@ -41,9 +39,6 @@ impl Target {
     /// Parses the user's text: `PATH` or `FORMAT:PATH`, with `-` for standard output. Without a
     /// format, the end of the name decides: `.fio` or `.iolog`, `.csv`, `.oracleGeneral`; every
     /// other name means the native store. A further `.gz` or `.zst` compresses the file.
-    ///
-    /// # Errors
-    /// A message if the format cannot be written, or if standard output has no format.
     pub fn new(text: &str) -> Result<Self, String> {
         let names = || Self::FORMATS.map(Format::name).join(", ");
         let (named, path) = match text.split_once(':') {
@@ -120,10 +115,6 @@ pub struct Converted {
 /// Reads `source` and writes it to `target`. The output file is complete or absent: at the end it
 /// replaces a file with the same name. A pipe, a device or standard output is written directly.
 /// `progress` is called from time to time.
-///
-/// # Errors
-/// The source cannot be read, the target cannot be written, or the requested device is not in the
-/// trace.
 pub fn convert(
     source: &Source,
     options: &OpenOptions,
@@ -191,4 +182,31 @@ fn copy(
     writer.finish(info.has_days, reader.skipped().lost_events)?;
     progress(reader.progress());
     Ok(Converted { records, left_out, skipped: reader.skipped().clone(), info })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_parsed_from_formats_endings_and_compression() {
+        let of = |text: &str| Target::new(text).map(|t| (t.format, t.packing));
+        assert_eq!(of("a.parquet"), Ok((Format::Native, Packing::None)));
+        assert_eq!(of("a"), Ok((Format::Native, Packing::None)));
+        assert_eq!(of("a.csv.zst"), Ok((Format::Csv, Packing::Zstd)));
+        assert_eq!(of("a.iolog.gz"), Ok((Format::Fio, Packing::Gzip)));
+        assert_eq!(of("a.oracleGeneral.bin.zst"), Ok((Format::Oracle, Packing::Zstd)));
+        assert_eq!(of("csv:-"), Ok((Format::Csv, Packing::None)));
+        assert_eq!(of("parquet:x.csv"), Ok((Format::Native, Packing::None)));
+        assert_eq!(of("./a:b.csv"), Ok((Format::Csv, Packing::None)));
+        for (bad, word) in [
+            ("-", "csv:-"),
+            ("msr:x", "written"),
+            ("a.parquet.gz", "compression"),
+            ("x.zst", "compression"),
+        ] {
+            let error = of(bad).unwrap_err();
+            assert!(error.contains(word), "{bad}: {error}");
+        }
+    }
 }

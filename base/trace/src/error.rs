@@ -55,125 +55,44 @@ impl fmt::Display for Malformed {
 
 /// The reason why a trace could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say the same")]
 pub enum TraceError {
-    /// The file cannot be opened.
     #[error("{}: cannot be opened{}", path.display(), hint)]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// A guess at the user's intention.
-        hint: &'static str,
-        /// The error from the host.
-        #[source]
-        source: io::Error,
-    },
-    /// Reading or decompressing failed in the middle.
+    Open { path: PathBuf, hint: &'static str, source: io::Error },
     #[error("{}: reading stopped at {place}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The position that reading reached.
-        place: TracePosition,
-        /// The error from the host or from the decompressor.
-        source: io::Error,
-    },
-    /// The content matches no format.
+    Read { path: PathBuf, place: TracePosition, source: io::Error },
     #[error(
         "{}: no known trace format (tried {}); it begins with {found}; if you know the format, name it: FORMAT:{}",
         path.display(), Format::ALL.iter().map(|f| f.name()).collect::<Vec<_>>().join(", "), path.display()
     )]
-    UnknownFormat {
-        /// The file.
-        path: PathBuf,
-        /// Its beginning.
-        found: String,
-    },
-    /// The content fits several formats equally well.
+    UnknownFormat { path: PathBuf, found: String },
     #[error(
         "{}: this may be any of {formats}; name which it is: FORMAT:{}", path.display(), path.display()
     )]
-    Ambiguous {
-        /// The file.
-        path: PathBuf,
-        /// Their names.
-        formats: String,
-    },
-    /// The trace is of a disk, but a trace of files was requested.
+    Ambiguous { path: PathBuf, formats: String },
     #[error("{}: {format} is a trace of a disk, not of files; traces of files are strace and procmon", path.display())]
-    NotOfFiles {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        format: Format,
-    },
-    /// A synthetic trace was named, but no generator exists here.
+    NotOfFiles { path: PathBuf, format: Format },
     #[error(
         "synth:{name}: a synthetic trace is not a file; write one with `seekless-lab synth {name} -o FILE`, then name that file"
     )]
-    NotGenerated {
-        /// The trace requested.
-        name: String,
-    },
-    /// The file is empty.
+    NotGenerated { name: String },
     #[error("{}: the file is empty", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A record does not follow its format.
+    Empty { path: PathBuf },
     #[error("{0}")]
     Malformed(Box<Malformed>),
-    /// The trace has requests, but none with the requested event.
     #[error(
         "{}: no {} events, but {queue} Q, {issue} D and {complete} C events; choose one of these with --event",
         path.display(), event.letter()
     )]
-    NoSuchEvent {
-        /// The file.
-        path: PathBuf,
-        /// The event requested.
-        event: Event,
-        /// Number of Q events.
-        queue: u64,
-        /// Number of D events.
-        issue: u64,
-        /// Number of C events.
-        complete: u64,
-    },
-    /// The trace has no request of the requested device.
+    NoSuchEvent { path: PathBuf, event: Event, queue: u64, issue: u64, complete: u64 },
     #[error("{}: no requests of device '{device}'; {}", path.display(), listed(names))]
-    NoSuchDevice {
-        /// The file.
-        path: PathBuf,
-        /// The device requested.
-        device: String,
-        /// The devices in the trace.
-        names: Vec<String>,
-    },
-    /// The native store cannot be read.
+    NoSuchDevice { path: PathBuf, device: String, names: Vec<String> },
     #[error("{}: not a readable native store: {what}", path.display())]
-    Store {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        what: String,
-    },
-    /// The output cannot be written.
+    Store { path: PathBuf, what: String },
     #[error("{}: cannot be written", path.display())]
-    WriteFailed {
-        /// The file.
-        path: PathBuf,
-        /// The error from the host.
-        source: io::Error,
-    },
-    /// A trace cannot be written in the requested format.
+    WriteFailed { path: PathBuf, source: io::Error },
     #[error("{}: cannot be written: {what}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        what: String,
-    },
+    Write { path: PathBuf, what: String },
 }
 
 /// The names of devices, limited to a readable number.

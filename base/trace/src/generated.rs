@@ -20,7 +20,7 @@ pub trait Generated: Send {
 }
 
 /// Starts a generator. Each start produces the same requests.
-pub type Generator = Arc<dyn Fn() -> Box<dyn Generated> + Send + Sync>;
+pub(crate) type Generator = Arc<dyn Fn() -> Box<dyn Generated> + Send + Sync>;
 
 struct Requests {
     generated: Box<dyn Generated>,

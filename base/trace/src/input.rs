@@ -65,7 +65,6 @@ pub(crate) fn unpack(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn 
     })
 }
 
-/// A window over a stream of bytes.
 pub(crate) struct Input {
     src: Box<dyn Read + Send>,
     buf: Vec<u8>,
@@ -97,12 +96,10 @@ impl Input {
         Self { src, buf: vec![0; WINDOW], start: 0, end: 0, eof: false, at: 0, line: 0 }
     }
 
-    /// Number of bytes returned so far.
     pub(crate) const fn at(&self) -> u64 {
         self.at
     }
 
-    /// Number of the line returned last, from 1.
     pub(crate) const fn line_number(&self) -> u64 {
         self.line
     }
@@ -135,7 +132,6 @@ impl Input {
         Ok(&self.buf[self.start..self.end.min(self.start + n)])
     }
 
-    /// Consumes `n` bytes that were peeked.
     pub(crate) fn consume(&mut self, n: usize) {
         let n = n.min(self.end - self.start);
         self.start += n;

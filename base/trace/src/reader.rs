@@ -9,7 +9,6 @@ use crate::{Format, Record, TraceError, TracePosition};
 
 /// A format's reader: returns requests and reports skipped records through the context.
 pub(crate) trait Parse: Send {
-    /// The next request; `None` at the end.
     fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError>;
 }
 
@@ -56,10 +55,6 @@ impl std::fmt::Debug for Reader {
 
 impl Reader {
     /// The next request; `None` at the end, and after an error.
-    ///
-    /// # Errors
-    /// The file cannot be read; or a record is malformed and reading is not lenient; or the trace
-    /// has no event of the requested kind, but events of other kinds.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         if self.ended {
@@ -87,13 +82,11 @@ impl Reader {
     }
 
     /// The information that this trace contains.
-    #[must_use]
     pub const fn info(&self) -> Info {
         Info { has_days: self.cx.days, ..self.info }
     }
 
     /// The progress of reading.
-    #[must_use]
     pub fn progress(&self) -> Progress {
         let read = self.read.load(Ordering::Relaxed);
         Progress {
@@ -103,19 +96,16 @@ impl Reader {
     }
 
     /// The counts of skipped records.
-    #[must_use]
     pub const fn skipped(&self) -> &Skipped {
         &self.cx.skipped
     }
 
     /// The streams seen so far, indexed by stream number. The first means "unknown".
-    #[must_use]
     pub fn streams(&self) -> &[Stream] {
         &self.cx.streams
     }
 
     /// The devices seen so far, indexed by `Record::device`.
-    #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.cx.devices
     }

@@ -17,9 +17,7 @@ const STREAMS_MAX: usize = 1 << 22;
 /// Maximum number of stored commands for processes without requests. Usually there are few; a trace
 /// with many is hostile.
 const NAMES_MAX: usize = 1 << 16;
-/// Maximum number of devices; more are refused.
 const DEVICES_MAX: usize = 1 << 16;
-/// Maximum stored length of a device name.
 const NAME_MAX: usize = 256;
 /// Maximum stored length of a command; Linux has 15 letters.
 const COMMAND_MAX: usize = 64;
@@ -42,12 +40,10 @@ pub struct Device {
 
 /// The first skipped record of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Example {
-    /// The file.
     pub path: PathBuf,
-    /// Position in the file.
     pub place: TracePosition,
-    /// The fault, in words.
     pub what: String,
 }
 
@@ -77,7 +73,6 @@ pub struct Skipped {
     pub late: u64,
 }
 
-/// The sender of a request, as in the trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Process<'a> {
     /// 0 = unknown.
@@ -95,7 +90,6 @@ pub(crate) enum Dev<'a> {
     Name(&'a [u8]),
 }
 
-/// A request as parsed from a format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawRequest<'a> {
     /// Nanoseconds since the format's origin.
@@ -128,7 +122,6 @@ impl RawRequest<'_> {
     }
 }
 
-/// The state shared by all formats' readers.
 #[derive(Debug)]
 pub(crate) struct ReaderContext {
     pub(crate) path: PathBuf,
@@ -221,7 +214,6 @@ impl ReaderContext {
         self.base = Some(0);
     }
 
-    /// The record of a checked request.
     pub(crate) fn record(
         &mut self,
         raw: &RawRequest<'_>,

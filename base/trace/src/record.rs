@@ -34,7 +34,6 @@ pub enum Event {
 
 impl Event {
     /// blktrace's letter: Q, D or C.
-    #[must_use]
     pub const fn letter(self) -> char {
         match self {
             Self::Queue => 'Q',
@@ -54,23 +53,21 @@ pub struct OpenOptions {
 }
 
 macro_rules! formats {
-    ($($(#[$doc:meta])* $id:ident = $name:literal, $title:literal;)*) => {
+    ($($id:ident = $name:literal, $title:literal;)*) => {
         /// A trace format.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Format { $($(#[$doc])* $id,)* }
+        pub enum Format { $(#[doc = $title] $id,)* }
 
         impl Format {
             /// Every format.
             pub const ALL: &[Self] = &[$(Self::$id,)*];
 
             /// The name used in `FORMAT:PATH`.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$id => $name,)* }
             }
 
             /// A short description.
-            #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$id => $title,)* }
             }
@@ -79,66 +76,38 @@ macro_rules! formats {
 }
 
 formats! {
-    /// The native store: Parquet, schema in `docs/changing/trace-store.md`.
     Native = "parquet", "native store (Parquet)";
-    /// blktrace's binary records, one file per CPU, or ftrace's binary stream of the same records.
     Blktrace = "blktrace", "blktrace binary";
-    /// The default output of blkparse.
     Blkparse = "blkparse", "blkparse text";
-    /// Block events or the `blk` tracer, as text from tracefs' `trace` or `trace_pipe`.
     Tracefs = "tracefs", "tracefs block events";
-    /// fio's I/O log, version 2 or 3.
     Fio = "fio", "fio iolog";
-    /// MSR Cambridge CSV.
     Msr = "msr", "MSR Cambridge CSV";
-    /// Storage Performance Council CSV, as kept by UMass.
     Spc = "spc", "SPC";
-    /// DiskSim ASCII: milliseconds, flag bit 0 set for a read.
     DiskSim = "disksim", "DiskSim ASCII";
-    /// DiskSim ASCII as in many repositories: flag bit 0 clear for a read.
     DiskSimRw0 = "disksim-rw0", "DiskSim ASCII, 0 = read";
-    /// MQSim: DiskSim's columns with nanoseconds, type 1 for a read.
     MqSim = "mqsim", "MQSim";
-    /// MQSim's columns, type 0 for a read.
     MqSimRw0 = "mqsim-rw0", "MQSim, 0 = read";
-    /// The ARC paper's block lists.
     Lis = "lis", "ARC .lis";
-    /// MSR's traces in DiskSim's columns, with bytes instead of sectors.
     Heimdall = "heimdall", "DiskSim ASCII in bytes";
-    /// VMware vscsiStats, version 1 or 2.
     Vscsi = "vscsi", "vscsi";
-    /// HP Labs' SRT.
     Srt = "srt", "HPL SRT";
-    /// Alibaba's block traces of 2020.
     Alibaba = "alibaba", "Alibaba block";
-    /// Tencent's cloud block storage traces.
     Tencent = "tencent", "Tencent CBS";
-    /// SYSTOR'17: virtual desktops.
     Systor = "systor17", "SYSTOR'17";
-    /// FIU: SRCMap and I/O Deduplication.
     Fiu = "fiu", "FIU";
-    /// libCacheSim's binary records of objects.
     Oracle = "oraclegeneral", "libCacheSim oracleGeneral";
-    /// Windows' disk events, as printed by xperf.
     Etw = "etw", "ETW disk events";
-    /// biosnoop's table, of bcc or libbpf-tools.
     Biosnoop = "biosnoop", "biosnoop";
-    /// BIOTracer's traces of a phone.
     BioTracer = "biotracer", "BIOTracer";
-    /// The table that `seekless convert` writes.
     Csv = "csv", "seekless CSV";
-    /// System calls on files, as printed by strace.
     Strace = "strace", "strace";
-    /// File events of Windows' Process Monitor, saved as CSV.
     Procmon = "procmon", "Procmon CSV";
-    /// No file: requests from a [`crate::Generated`].
     Synthetic = "synth", "made up";
 }
 
 impl Format {
     /// Whether the trace contains accesses to files, not to a disk. [`crate::Source::open_files`]
     /// reads such traces, and [`crate::Source::open`] places the files one after another.
-    #[must_use]
     pub const fn is_of_files(self) -> bool {
         matches!(self, Self::Strace | Self::Procmon)
     }
@@ -158,7 +127,6 @@ impl Format {
     }
 
     /// A note for readers of results, if the trace did not come from a disk's queue.
-    #[must_use]
     pub const fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Strace | Self::Procmon => Some(
@@ -175,7 +143,6 @@ impl Format {
     }
 
     /// From the name used in `FORMAT:PATH`.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|f| f.name() == name)
     }

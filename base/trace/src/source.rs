@@ -44,7 +44,6 @@ impl Source {
     /// path itself begins with a format's name and a colon, write `./` before it. For blktrace,
     /// `PATH` can also be the name given to `blktrace -o`: the files `PATH.blktrace.0` and so on
     /// are then read together. A directory of such files works too.
-    #[must_use]
     pub fn new(text: impl AsRef<OsStr>) -> Self {
         let bytes = text.as_ref().as_bytes();
         let named = memchr::memchr(b':', bytes).and_then(|colon| {
@@ -59,28 +58,22 @@ impl Source {
     }
 
     /// A source from a path and its format; without a format, the content decides.
-    #[must_use]
     pub fn from_path(path: impl Into<PathBuf>, format: Option<Format>) -> Self {
         Self { name: path.into(), stdin: false, format, generator: None, spool: Mutex::new(None) }
     }
 
     /// A synthetic trace: each opening produces the same requests.
-    #[must_use]
     pub fn generated(name: &str, generator: Generator) -> Self {
         let source = Self::from_path(name, Some(Format::Synthetic));
         Self { generator: Some(generator), ..source }
     }
 
     /// The path as named by the user.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.name
     }
 
     /// A source from the bytes of a trace file; messages call it `name`.
-    ///
-    /// # Errors
-    /// The temporary file for the bytes cannot be created.
     pub fn from_bytes(name: impl Into<PathBuf>, mut bytes: &[u8]) -> Result<Self, TraceError> {
         let source = Self::from_path(name, None);
         let fail = |e| TraceError::Open { path: source.name.clone(), hint: "", source: e };
@@ -96,9 +89,6 @@ impl Source {
 
     /// Opens a reader at the start. At the first opening, standard input and other pipes are copied
     /// completely to a temporary file (in `TMPDIR`).
-    ///
-    /// # Errors
-    /// The file cannot be opened or decompressed, is empty, or has no known format.
     pub fn open(&self, options: &OpenOptions) -> Result<Reader, TraceError> {
         if self.format == Some(Format::Synthetic) {
             let name = self.name.to_string_lossy();
@@ -113,9 +103,6 @@ impl Source {
 
     /// Opens a reader of file events at the start, for a trace of files (see
     /// [`Format::is_of_files`]).
-    ///
-    /// # Errors
-    /// As [`Self::open`]; also if the trace is of a disk.
     pub fn open_files(&self, options: &OpenOptions) -> Result<FileReader, TraceError> {
         let (opening, inputs, _) = self.opened(options)?;
         opening.file_reader(inputs)
@@ -205,9 +192,6 @@ impl Source {
 impl Reader {
     /// Reads a trace once, from any input. Messages call it `name`. A native store is first copied
     /// to a temporary file.
-    ///
-    /// # Errors
-    /// The input cannot be read or decompressed, is empty, or has no known format.
     pub fn from_read(
         from: impl io::Read + Send + 'static,
         name: &Path,

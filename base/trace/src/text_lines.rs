@@ -7,10 +7,8 @@ use crate::reader::{Parse, read_error};
 use crate::reader_context::{RawRequest, ReaderContext};
 use crate::{Record, TraceError, TracePosition};
 
-/// The meaning of a line.
 #[derive(Debug)]
 pub(crate) enum ParsedLine<'a> {
-    /// A request.
     Request(RawRequest<'a>),
     /// An entry of this format and of no other, but not a request of the requested kind.
     Other,
@@ -28,7 +26,6 @@ impl<'a> ParsedLine<'a> {
     }
 }
 
-/// A text format.
 pub(crate) trait LineFormat: Send {
     /// Parses `line`. It has no line end and is not blank.
     fn line<'a>(
@@ -38,7 +35,22 @@ pub(crate) trait LineFormat: Send {
     ) -> Result<ParsedLine<'a>, BadRecord>;
 }
 
-/// A reader of a text format.
+/// A text format whose lines do not depend on each other: its parser, and its columns for errors.
+pub(crate) struct Stateless<F>(pub(crate) F, pub(crate) &'static str);
+
+impl<F> LineFormat for Stateless<F>
+where
+    F: for<'a> Fn(&'a [u8], &mut ReaderContext) -> Option<ParsedLine<'a>> + Send,
+{
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        cx: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
+        (self.0)(line, cx).ok_or(BadRecord::new(self.1))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Lines<F> {
     input: Input,
@@ -105,7 +117,6 @@ pub(crate) fn trim(mut s: &[u8]) -> &[u8] {
     s
 }
 
-/// The fields of a line, one after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -144,6 +155,11 @@ impl<'a> Fields<'a> {
         let end = memchr::memchr_iter(b'"', inside).find(ends)?;
         self.0 = inside.get(end + 2..).unwrap_or(&[]);
         Some(&inside[..end])
+    }
+
+    /// `None` if the line has more fields.
+    pub(crate) fn end(self) -> Option<()> {
+        self.rest().is_empty().then_some(())
     }
 
     /// The rest, without blanks at both ends.

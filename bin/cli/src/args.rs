@@ -165,7 +165,7 @@ impl Out {
 
 /// A size with a unit.
 pub fn size(text: &str) -> Result<Bytes, String> {
-    parse_size(text).map(Bytes).map_err(|e| e.to_string())
+    parse_size(text).map(Bytes)
 }
 
 /// Largest modelled RAM. A modelled page takes about 60 bytes of real RAM: a gigabyte in all.

@@ -123,8 +123,7 @@ pub fn is_stdout(path: Option<&Path>) -> bool {
 
 /// Writes every figure of a report into a folder; a note names pictures that could not be drawn.
 pub fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
-    let done = report.export(dir)?;
-    if let Some(why) = done.no_png {
+    if let Some(why) = report.export(dir)? {
         say(&format!("note: {}: no PNG files: {why}; SVG and CSV are complete", dir.display()));
     }
     Ok(())

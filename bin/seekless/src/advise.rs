@@ -1,4 +1,4 @@
-//! `seekless advise`: the gain of a learned layout on a disk, its certainty, and alternatives.
+//! `seekless advise`: the gain of a learned policy on a disk, its certainty, and alternatives.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ use tempfile::TempDir;
 use seekless_cli::args::{StudyArgs, size};
 use seekless_cli::output;
 
-/// Estimate whether a learned layout helps, how much, how surely, and which device helps instead
+/// Estimate whether seekless helps, how much, how surely, and which device helps instead
 ///
 /// Simulates candidate systems side by side over the trace. All have the RAM, the read-ahead and
 /// the scheduler of the present system. The trace is cut into folds: days, if it counts days.
-/// Before each fold every candidate makes a new plan from the folds before. The choice is made on
-/// the earlier folds and checked on the last ones.
+/// Policies with plans make a new plan before each fold, from the folds before. The choice is made
+/// on the earlier folds and checked on the last ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless advise trace.parquet --disk exos-x20
   seekless advise P3.lis.zst --disk wd800jb --cache 64MiB --json -
   seekless advise trace.blktrace.0 --event D --disk wd800jb --open-loop --report advice.html
 
-  # Watch a disk for an hour, then say whether a better layout would help; reads only
+  # Watch a disk for an hour, then say whether seekless would help; reads only
   seekless advise /dev/sda --for 1h
 
 Exit code: 0, whatever the advice; 2 for bad input.")]
@@ -57,7 +57,7 @@ pub(crate) struct Args {
         long,
         value_name = "POLICIES",
         value_delimiter = ',',
-        default_value = "borg,judged,oracle"
+        default_value = "adaptive,adaptive:trail=off,borg,clairvoyant"
     )]
     policy: Vec<Policy>,
     /// Other devices that could replace the disk: names, or TOML files with your own prices; a
@@ -137,7 +137,7 @@ pub(crate) fn table(advice: &Advice) -> Table {
         vec![
             Column::text("system"),
             Column::number("busy", Unit::Seconds).better(Better::Lower),
-            Column::number("moving", Unit::Seconds),
+            Column::number("background", Unit::Seconds),
             share("saves"),
             Column::text("90% range (%)").right(),
             share("left out"),
@@ -158,8 +158,8 @@ pub(crate) fn table(advice: &Advice) -> Table {
         ]);
     }
     table.baseline(0).note(
-        "saves, joules: disk time and energy saved over the folds that choose, moving counted; the range is for the folds \
-         left out, left out what was saved there. foresight knows the future.",
+        "saves, joules: disk time and energy saved over the folds that choose, background work counted; the range is for the folds \
+         left out, left out what was saved there. clairvoyant knows the next 1,000 requests.",
     )
 }
 

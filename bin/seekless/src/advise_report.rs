@@ -10,7 +10,7 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
     let title = format!("Advice for {} on {}", advice.trace.path, advice.disk);
     let mut report = Report::new(title, advice.sentences.join(" "))
         .tile(Tile::new(
-            "Learned layout",
+            "Learned policy",
             match advice.verdict {
                 Verdict::Worth => "worth it",
                 Verdict::Unsure => "unsure",
@@ -18,7 +18,11 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
             },
             advice.choice.map_or("none saves anything".to_owned(), |i| {
                 let t = &advice.tried[i];
-                format!("{} saves {}, moving counted", t.system, percent(t.saves_busy.share))
+                format!(
+                    "{} saves {}, background work counted",
+                    t.system,
+                    percent(t.saves_busy.share)
+                )
             }),
         ))
         .tile(Tile::new(
@@ -29,7 +33,7 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
         .tile(Tile::new(
             "Foresight",
             percent(advice.foresight_share),
-            "what the planner would save if it knew the future, moving not counted",
+            "saved by a policy that knows the next 1,000 requests, background work counted",
         ));
     if let Some(t) = advice.choice.map(|i| &advice.tried[i])
         && advice.held_out_folds > 0
@@ -41,10 +45,10 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
         ));
     }
     let saves = Figure::new("What each system saves", Basis::Modelled, bars(advice)).caption(
-        "Disk time saved against the system as it is, moving of data counted; the whisker is the 90% range for the folds left out.",
+        "Disk time saved against the system as it is, background work counted; the whisker is the 90% range for the folds left out.",
     );
     let days = Figure::new("Fold by fold", Basis::Modelled, folds(advice)).caption(
-        "Busy time of each fold of the trace, moving counted. Every fold is planned from the folds before it; the last ones were left out of the choice.",
+        "Busy time of each fold of the trace, background work counted. Plans come from the folds before; the last folds were left out of the choice.",
     );
     report
         .section(

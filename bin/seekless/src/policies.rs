@@ -10,8 +10,8 @@ use serde::Serialize;
 #[command(after_help = "\
 Examples:
   seekless policies
-  seekless simulate week.parquet --disk exos-x20 --policy vanilla,borg:training=decaying,fs2:degree=2
-  seekless serve disk.img --fuse /run/disk --policy judged:allowance=5")]
+  seekless simulate week.parquet --disk exos-x20 --policy vanilla,adaptive,borg:training=decaying
+  seekless serve disk.img --fuse /run/disk --policy adaptive:trail=off")]
 pub(crate) struct Args {
     /// As JSON (schema seekless.policies/1)
     #[arg(long)]

@@ -16,11 +16,11 @@ use indicatif::ProgressBar;
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_host::notify::{self, Manager};
-use seekless_learn::{Budget, Policy, PolicyName};
+use seekless_learn::{Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
 use seekless_serve::{
-    Address, Backing, Builder, Emulation, FuseMount, HostQueue, JudgeModel, Learning, MemoryFile,
-    MountPoint, Say, ServeError, ServerHandle, Streams,
+    Address, Backing, Builder, Emulation, FuseMount, HostQueue, Learning, MemoryFile, MountPoint,
+    Say, ServeError, ServerHandle, Streams,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
@@ -30,6 +30,8 @@ use seekless_cli::output;
 use seekless_cli::signals::on_signal;
 use watching::HttpArgs;
 
+/// RAM to read ahead into while a volume is rescued.
+const RESCUE_CACHE: Bytes = Bytes(16 << 20);
 /// Interval at which the status line is renewed, and a failed server is noticed.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Interval between attempts to unmount.
@@ -86,16 +88,18 @@ pub(crate) struct Args {
     /// The backing has another name than when its area was made
     #[arg(long, help_heading = "Learning")]
     moved: bool,
-    /// Size of the area if none was formatted; 0 = learn nothing
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256MiB", help_heading = "Learning")]
-    optimized: Bytes,
+    /// Size of the area if none was formatted; 0 = no area [default: an eighth of the backing, at
+    /// most 2GiB; 256MiB for other policies than adaptive]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Learning")]
+    optimized: Option<Bytes>,
     /// Directory of that area [default: the backing's]
     #[arg(long, value_name = "DIR", help_heading = "Learning")]
     area_dir: Option<PathBuf>,
-    /// `seekless policies` lists them [default: borg; fs2 where the area is for replicas]
+    /// `seekless policies` lists them [default: adaptive; borg where the area holds a plan; fs2
+    /// where it is for replicas]
     #[arg(long, value_name = "NAME[:key=value]", help_heading = "Learning")]
     policy: Option<Policy>,
-    /// Time between plans: 90s, 15m, 1h, 1d
+    /// Time between plans, for a policy that plans: 90s, 15m, 1h, 1d
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
           help_heading = "Learning")]
     learn_every: Duration,
@@ -105,13 +109,6 @@ pub(crate) struct Args {
     /// Keep the learned state in this file, and start from it
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     state: Option<PathBuf>,
-    /// Policy judged: move data after this long without a request
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s",
-          help_heading = "Learning")]
-    quiet_for: Duration,
-    /// Policy judged: move data in these hours only, UTC: 22-6
-    #[arg(long, value_name = "HOURS", value_parser = hours, help_heading = "Learning")]
-    quiet_hours: Option<(u64, u64)>,
     /// Most bytes a second for moving data; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
@@ -151,7 +148,7 @@ pub(crate) struct Args {
     spin_down: SpinDown,
     #[command(flatten)]
     watching: HttpArgs,
-    /// Model this disk beside the volume: for --http, and for the policy judged
+    /// Model this disk beside the volume: for --http, and for the guard of the policy adaptive
     #[arg(long, value_name = "NAME", conflicts_with = "disk", help_heading = "Watching")]
     model: Option<String>,
     /// Write the final counts as JSON (seekless.serve/1); - = standard output
@@ -179,14 +176,12 @@ impl Args {
             fuse: front.1.map(ToOwned::to_owned),
             area: None,
             moved: false,
-            optimized: Bytes(0),
+            optimized: Some(Bytes(0)),
             area_dir: None,
             learn_every: Duration::from_secs(3600),
             observe: None,
             state: None,
             policy: Some(Policy::new(PolicyName::Vanilla)),
-            quiet_for: Duration::from_secs(1),
-            quiet_hours: None,
             background_rate: Bytes(0),
             gather: None,
             cache: Bytes(0),
@@ -203,13 +198,29 @@ impl Args {
 }
 
 impl Args {
-    fn learns(&self) -> bool {
-        let vanilla = self.policy.is_some_and(|p| p.name() == PolicyName::Vanilla);
-        !vanilla && self.optimized.0 > 0
+    /// The given policy, if any. Without an area, it reads ahead alone.
+    fn policy(&self) -> Option<Policy> {
+        let no_area = self.optimized == Some(Bytes(0));
+        let mut policy = self.policy.or(no_area.then(|| Policy::new(PolicyName::Adaptive)))?;
+        policy.trail &= !no_area;
+        Some(policy)
     }
 
-    fn is_judged(&self) -> bool {
-        self.policy.is_some_and(|p| p.name() == PolicyName::Judged)
+    fn learns(&self) -> bool {
+        match self.policy().map(|p| p.name()) {
+            Some(PolicyName::Vanilla) => false,
+            None | Some(PolicyName::Adaptive) => true,
+            Some(_) => self.optimized != Some(Bytes(0)),
+        }
+    }
+
+    fn disk_name(&self) -> Option<&String> {
+        self.disk.as_ref().map(|d| &d.name).or(self.model.as_ref())
+    }
+
+    /// True if the policy is adaptive, unless the area decides otherwise.
+    fn may_adapt(&self) -> bool {
+        self.policy().is_none_or(|p| p.name() == PolicyName::Adaptive)
     }
 }
 
@@ -231,6 +242,7 @@ impl Args {
             HttpArgs::default(),
         );
         (args.read_only, args.size, args.disk) = (true, None, None);
+        (args.policy, args.cache) = (None, RESCUE_CACHE);
         (args.area, args.name) = (area, name);
         args
     }
@@ -249,22 +261,22 @@ fn check(args: &Args) -> anyhow::Result<()> {
         !args.nbd.is_empty() || args.fuse.is_some(),
         "no front end: give --nbd ADDRESS, --fuse PATH, or both"
     );
+    let named = args.policy.map(|p| p.name());
     let remembers = args.observe.is_some() || args.state.is_some();
     ensure!(
-        args.optimized.0 > 0 || !remembers,
-        "--optimized 0 turns learning off: leave out --observe and --state, or give an optimized area"
+        args.optimized != Some(Bytes(0)) || !remembers,
+        "--optimized 0 leaves no area for a plan: leave out --observe and --state, or give an optimized area"
     );
+    if let Some(name @ (PolicyName::Vanilla | PolicyName::Adaptive)) = named {
+        let name = name.text();
+        ensure!(
+            !remembers,
+            "the policy {name} makes no plans: leave out --observe and --state, or give another policy"
+        );
+    }
     ensure!(
-        args.learns() || !remembers,
-        "the policy vanilla learns nothing: leave out --observe and --state, or give another policy"
-    );
-    ensure!(
-        args.model.is_none() || args.is_judged() || args.watching.http.is_some(),
-        "--model alone has no effect: add --http ADDRESS to see its numbers, or --policy judged to decide by them"
-    );
-    ensure!(
-        args.quiet_hours.is_none() || args.is_judged(),
-        "--quiet-hours belongs to the policy judged: add --policy judged, or leave out --quiet-hours"
+        args.model.is_none() || args.may_adapt() || args.watching.http.is_some(),
+        "--model alone has no effect: add --http ADDRESS to see its numbers, or --policy adaptive to decide by them"
     );
     Ok(())
 }
@@ -288,7 +300,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     // The control socket has the backing's name. The mount, made later, may cover the backing.
     let commands = send.clone();
-    let control = control::start(&args.backing, &server, args.learns(), move |what| {
+    let control = control::start(&args.backing, &server, move |what| {
         commands
             .send(match what {
                 MainThread::Replan => Event::Learn,
@@ -366,10 +378,13 @@ fn watch(
                 }
                 line.suspend(|| output::say("unmounted from outside; NBD is still served"));
             }
-            Ok(Event::Learn) => {
-                server.relearn()?;
-                learning = true;
-            }
+            Ok(Event::Learn) => match server.plans_nothing() {
+                Some(why) => line.suspend(|| output::say(&why)),
+                None => {
+                    server.relearn()?;
+                    learning = true;
+                }
+            },
             Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
         }
@@ -446,8 +461,6 @@ impl Told {
 
 /// The server to start, and whether it has remembered data.
 fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
-    let learns = args.learns();
-    let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
     let (cache, read_ahead, cluster, rate) =
         (args.cache, args.read_ahead, args.cluster, args.background_rate);
     let degree = args.policy.map_or(1, |p| p.degree);
@@ -456,7 +469,6 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         .read_only(args.read_only)
         .name(&args.name)
         .moved(args.moved)
-        .area(area.bytes())
         .engine(move |config| {
             config.cache_bytes = cache;
             config.read_ahead = read_ahead;
@@ -472,18 +484,27 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         builder = builder.area_dir(dir.clone());
     }
     let mut knows = false;
-    if learns {
+    let disk = disk(args)?;
+    if args.learns() {
         let learning = learning(args)?;
         knows = learning.knows();
         builder = builder.learning(learning);
+        let most = disk.as_ref().map(|d| d.capacity().bytes());
+        builder = match args.optimized {
+            Some(bytes) => builder.area(bytes.sectors_ceil().bytes()),
+            None => builder.usual_area(most),
+        };
     }
     if let Some(device) = &args.observe {
         builder = builder.observe(device.clone());
     }
-    if let Some(Emulated { name, speed, host }) = &args.disk {
-        let spec = seekless_cli::disk::named(name)?;
+    if args.watching.http.is_some() || disk.is_some() && args.may_adapt() {
+        let (about, shadow) = watching::about(args, disk.clone());
+        builder = builder.watched(about, shadow);
+    }
+    if let (Some(Emulated { speed, host, .. }), Some(disk)) = (&args.disk, disk) {
         builder = builder.emulate(Emulation {
-            disk: Device::new(&spec).with_context(|| format!("disk {name}"))?,
+            disk,
             scheduler: args.scheduler,
             host: *host,
             spin_down: args.spin_down,
@@ -491,34 +512,25 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             path_max: 0,
         });
     }
-    if args.watching.http.is_some() {
-        let (about, shadow) = watching::about(args)?;
-        builder = builder.watched(about, shadow);
-    }
     Ok((args.nbd.iter().cloned().fold(builder, Builder::listen), knows))
+}
+
+/// The emulated or modelled disk, if there is one.
+fn disk(args: &Args) -> anyhow::Result<Option<Device>> {
+    let Some(name) = args.disk_name() else { return Ok(None) };
+    let spec = seekless_cli::disk::named(name)?;
+    Ok(Some(Device::new(&spec).with_context(|| format!("disk {name}"))?))
 }
 
 /// How the server learns.
 fn learning(args: &Args) -> anyhow::Result<Learning> {
-    let say: Say = Arc::new(output::say);
-    let named = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
-    let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
-    let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
-    let model = JudgeModel {
-        disk: named.map(|name| seekless_cli::disk::named(name)).transpose()?,
-        scheduler: args.scheduler,
-        budget: Budget {
-            idle: seekless_block::Duration(idle),
-            hours: args.quiet_hours.map(|(from, to)| (hour(from), hour(to))),
-        },
-    };
-    let mut learning =
-        Learning::default().every(args.learn_every).model(model).say(Arc::clone(&say));
-    if let Some(policy) = args.policy {
+    let mut learning = Learning::default().every(args.learn_every);
+    if let Some(policy) = args.policy() {
         policy.check_live()?;
         learning = learning.policy(policy);
     }
     if let Some(path) = &args.state {
+        let say: Say = Arc::new(output::say);
         learning = learning.memory(MemoryFile::open(path, args.cache, say)?);
     }
     Ok(learning)
@@ -528,22 +540,13 @@ fn learning(args: &Args) -> anyhow::Result<Learning> {
 fn explain(error: ServeError, args: &Args) -> anyhow::Error {
     match (&error, &args.disk) {
         (ServeError::NoAreaDir, _) => anyhow::Error::new(error).context(format!(
-            "{}: give --area-dir DIR, or --policy vanilla",
+            "{}: give --area-dir DIR for the area, or --optimized 0 to serve without one",
             args.backing.display()
         )),
         (ServeError::DiskTooSmall { .. }, Some(disk)) => anyhow::Error::new(error)
             .context(format!("disk {} is too small for {}", disk.name, args.backing.display())),
         _ => error.into(),
     }
-}
-
-/// Hours of the day: from the first to before the second.
-fn hours(text: &str) -> Result<(u64, u64), String> {
-    let hour = |t: &str| t.trim().parse::<u64>().ok().filter(|&h| h <= 24);
-    text.split_once('-')
-        .and_then(|(from, to)| Some((hour(from)?, hour(to)?)))
-        .filter(|(from, to)| from != to)
-        .ok_or_else(|| format!("'{text}' are no hours: write 22-6 or 1-5, of 0 to 24"))
 }
 
 /// A size a second.
@@ -562,10 +565,6 @@ mod tests {
         }
         for text in ["", "5", "s", "0s", "-1s", "1.5h", "1w", "99999999999999999d"] {
             assert!(duration(text).is_err(), "{text}");
-        }
-        assert_eq!(hours("22-6"), Ok((22, 6)));
-        for text in ["", "5", "1-25", "3-3", "a-b", "-1-2"] {
-            assert!(hours(text).is_err(), "{text}");
         }
         assert_eq!(rate("8MiB/s"), Ok(Bytes(8 << 20)));
         assert_eq!(rate("0"), Ok(Bytes(0)));

@@ -12,18 +12,18 @@ use crate::simulate_report;
 use seekless_cli::args::{StudyArgs, share, size};
 use seekless_cli::output;
 
-/// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
+/// Compare policies on a trace and a modelled disk: learn from its first part, measure the rest
 ///
-/// Every policy gets the same RAM, read-ahead and scheduler. `vanilla` leaves all data at home: it
-/// is the baseline. `borg` learns from the first part of the trace which data are read together,
-/// and copies them into an optimized area. `oracle` is the same planner, trained on the measured
-/// part: the upper bound of foresight. `seekless policies` lists all policies and their settings.
+/// Every policy gets the same RAM and scheduler. `vanilla` leaves all data at home: it is the
+/// baseline. `adaptive` learns at each request how far to read ahead, and keeps a trail of copies.
+/// `clairvoyant` does the same and knows the next 1,000 requests: a yardstick. `seekless policies`
+/// lists all policies and their settings. `--train 0%` measures the whole trace, from cold.
 ///
 /// Moving data is counted as background time and energy. All times and joules are modelled.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless simulate week.blkparse.gz --disk wd800jb
+  seekless simulate week.blkparse.gz --disk wd800jb --train 0%
   seekless simulate week.blkparse.gz --disk wd800jb --policy vanilla,fs2:degree=2 --free 40%
   seekless simulate msr:prxy_0.csv --disk nearline --policy vanilla,borg --open-loop --json out.json
   blkparse -i sda | seekless simulate blkparse:- --disk wd800jb --report report.html")]
@@ -39,14 +39,14 @@ pub(crate) struct Args {
         long,
         value_name = "POLICIES",
         value_delimiter = ',',
-        default_value = "vanilla,adaptive"
+        default_value = "vanilla,adaptive,clairvoyant"
     )]
     policy: Vec<Policy>,
     /// Share of the trace to learn from: of its days, if it counts days, otherwise of its requests
     #[arg(long, value_parser = share, default_value = "50%")]
     train: f64,
-    /// Size of the optimized area; with fs2, the limit of all replicas [default: 2GiB for a trail,
-    /// 256MiB for plans]
+    /// Size of the optimized area; with fs2, the limit of all replicas [default: 256MiB for plans;
+    /// for a trail 2GiB, or the space behind the trace]
     #[arg(long, value_parser = size)]
     optimized: Option<Bytes>,
     /// With fs2, the share of the device that is free, if the trace has no discards; taken from
@@ -98,10 +98,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn print(outcome: &Outcome) -> anyhow::Result<()> {
     let table = simulate_report::table(outcome, true);
     output::print(&table.terminal(output::width(), output::colour()))?;
-    let energy = simulate_report::energy_table(outcome);
-    output::print(&energy.terminal(output::width(), output::colour()))?;
-    if let Some(days) = simulate_report::days_table(outcome) {
-        output::print(&days.terminal(output::width(), output::colour()))?;
+    for table in simulate_report::more_tables(outcome) {
+        output::print(&table.terminal(output::width(), output::colour()))?;
     }
     output::print(&simulate_report::finding(outcome))
 }

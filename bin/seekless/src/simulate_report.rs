@@ -97,15 +97,47 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
     table
 }
 
-/// The days of a system with a judge, against vanilla; `None` without such a system.
+/// What each adaptive policy did; `None` without such a policy.
+pub(crate) fn adaptive_table(outcome: &Outcome) -> Option<Table> {
+    let columns = vec![
+        Column::text("policy"),
+        Column::number("prefetched", Unit::Bytes),
+        Column::number("of it used", Unit::Share),
+        Column::number("trail reads", Unit::Count),
+        Column::number("trail writes", Unit::Bytes),
+        Column::number("stood aside", Unit::Seconds),
+        Column::number("behind, at most", Unit::Seconds),
+    ];
+    let table = Table::new("Read-ahead, trail and guard, modelled", columns).note(
+        "stood aside: disk time in which the guard let the policy do nothing; behind, at most: disk time behind \
+         vanilla within a day",
+    );
+    let row = |run: &Run| {
+        let a = run.adaptive.as_ref()?;
+        Some([
+            Cell::from(run.policy.as_str()),
+            Cell::from(a.prefetched_bytes as f64),
+            Cell::from(a.prefetch_used_share),
+            Cell::from(a.trail_reads as f64),
+            Cell::from(a.trail_written_bytes as f64),
+            Cell::from(a.guard_bypassed_s),
+            Cell::from(a.worst_excess_s),
+        ])
+    };
+    let mut rows = outcome.runs.iter().filter_map(row).peekable();
+    rows.peek()?;
+    Some(rows.fold(table, Table::row))
+}
+
+/// The days of the first system with a guard, against vanilla; `None` with fewer than two days.
 pub(crate) fn days_table(outcome: &Outcome) -> Option<Table> {
-    let run = outcome.runs.iter().find(|r| !r.days.is_empty())?;
+    let run = outcome.runs.iter().find(|r| r.days.len() > 1)?;
     let seconds = |name: &str| Column::number(name, Unit::Seconds);
     let columns = vec![
         Column::number("day", Unit::Number),
         seconds("vanilla"),
-        seconds("judged"),
-        seconds("moving"),
+        seconds(&run.policy),
+        seconds("background"),
         Column::number("saves", Unit::Share),
     ];
     let row = |d: &Day| {
@@ -121,9 +153,22 @@ pub(crate) fn days_table(outcome: &Outcome) -> Option<Table> {
     Some(run.days.iter().fold(Table::new(title, columns), |table, d| table.row(row(d))))
 }
 
+/// The tables below the first: energy, adaptive policies, days.
+pub(crate) fn more_tables(outcome: &Outcome) -> impl Iterator<Item = Table> {
+    [Some(energy_table(outcome)), adaptive_table(outcome), days_table(outcome)]
+        .into_iter()
+        .flatten()
+}
+
 fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
     let is_named = |r: &&Run| r.policy.split(':').next() == Some(policy);
     outcome.runs.iter().find(is_named)
+}
+
+/// The policy that the finding is about: adaptive, or the first that learns.
+fn learner(outcome: &Outcome) -> Option<&Run> {
+    let known = |r: &&Run| !r.policy.starts_with("vanilla") && !r.policy.starts_with("clairvoyant");
+    named(outcome, "adaptive").or_else(|| outcome.runs.iter().find(known))
 }
 
 /// Smaller gains count as none: a small change for half the disk's data has the same effect.
@@ -133,41 +178,47 @@ fn all_busy(run: &Run) -> f64 {
     run.busy_s + run.background_busy_s
 }
 
-/// The finding in one or two sentences, with losses and the cost of moving.
+/// The finding in some sentences, with losses and the cost of background work.
 pub(crate) fn finding(outcome: &Outcome) -> String {
     let Some(vanilla) = named(outcome, "vanilla") else {
         return "No vanilla run to compare with.".to_owned();
     };
-    let Some(borg) = named(outcome, "borg") else {
-        return format!("Vanilla: {} busy.", Unit::Seconds.format(vanilla.busy_s, 3));
-    };
-    let gain = 1.0 - borg.busy_s / vanilla.busy_s;
-    let net = 1.0 - all_busy(borg) / vanilla.busy_s;
     let percent = |x: f64| Unit::Share.format(x.abs(), 3);
     let word = |x: f64| if x >= 0.0 { "less" } else { "more" };
-    let mut text = format!(
-        "Over {} measured requests the learned layout keeps the disk busy {} {} than vanilla; with the \
-         moving of {} counted, {} {}.",
-        Unit::Count.format(borg.requests as f64, 3),
-        percent(gain),
-        word(gain),
-        Unit::Bytes.format(borg.moved_bytes as f64, 3),
-        percent(net),
-        word(net),
-    );
-    if gain < NOTHING {
+    let net = |run: &Run| 1.0 - all_busy(run) / vanilla.busy_s;
+    let learner = learner(outcome);
+    let mut text = match learner {
+        None => format!("Vanilla: {} busy.", Unit::Seconds.format(vanilla.busy_s, 3)),
+        Some(run) => {
+            let gain = 1.0 - run.busy_s / vanilla.busy_s;
+            format!(
+                "Over {} measured requests {} keeps the disk busy {} {} than vanilla; with background work counted \
+                 ({} written), {} {}.",
+                Unit::Count.format(run.requests as f64, 3),
+                run.policy,
+                percent(gain),
+                word(gain),
+                Unit::Bytes.format(run.moved_bytes as f64, 3),
+                percent(net(run)),
+                word(net(run)),
+            )
+        }
+    };
+    if learner.is_some_and(|run| net(run) < NOTHING) {
         text += " It found nothing to gain here.";
     }
-    if let Some(oracle) = named(outcome, "oracle") {
-        let there = 1.0 - oracle.busy_s / vanilla.busy_s;
-        if there > NOTHING {
-            let share = Unit::Share.format(gain / there, 2);
-            text += &format!(
-                " Perfect foresight would have saved {}: {share} of that was found.",
-                percent(there)
-            );
-        } else {
-            text += " Even perfect foresight would have gained next to nothing: this layout is not what the disk waits for.";
+    match named(outcome, "clairvoyant").map(net) {
+        None => {}
+        Some(there) if there < NOTHING => {
+            text += " Even a policy that knows the next 1,000 requests gains next to nothing here.";
+        }
+        Some(there) => {
+            text +=
+                &format!(" A policy that knows the next 1,000 requests saves {}", percent(there));
+            text += &learner.map_or(".".to_owned(), |run| {
+                let share = (net(run) / there).max(0.0);
+                format!(": {} finds {} of that.", run.policy, Unit::Share.format(share, 2))
+            });
         }
     }
     text
@@ -187,17 +238,17 @@ fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
         Tile::new(
             "Disk busy time",
             change(b.busy_s, v.busy_s),
-            both(Unit::Seconds, v.busy_s, b.busy_s) + ", moving data not counted",
+            both(Unit::Seconds, v.busy_s, b.busy_s) + ", background work not counted",
         ),
         Tile::new(
             "With background work",
             change(all_busy(b), v.busy_s),
-            format!("{} moved", Unit::Bytes.format(b.moved_bytes as f64, 3)),
+            format!("{} written", Unit::Bytes.format(b.moved_bytes as f64, 3)),
         ),
         Tile::new(
             "Energy per request",
             change(b.energy_j.total, v.energy_j.total),
-            both(Unit::Joules, energy(v), energy(b)) + ", moving data counted",
+            both(Unit::Joules, energy(v), energy(b)) + ", background work counted",
         ),
         Tile::new(
             "Mean response time",
@@ -210,7 +261,7 @@ fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
 pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Report {
     let title = format!("{} on {}", outcome.trace.path, spec.title());
     let mut report = Report::new(title, finding(outcome));
-    if let (Some(v), Some(b)) = (named(outcome, "vanilla"), named(outcome, "borg")) {
+    if let (Some(v), Some(b)) = (named(outcome, "vanilla"), learner(outcome)) {
         report = tiles(v, b).into_iter().fold(report, Report::tile);
     }
     let parts = StackedBars {
@@ -237,17 +288,14 @@ pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Rep
             .map(|(r, m)| Points::new(r.policy.as_str(), cdf(m)))
             .collect(),
     };
-    let mut costs =
-        Section::new("What it costs").table(table(outcome, false)).table(energy_table(outcome));
-    if let Some(days) = days_table(outcome) {
-        costs = costs.table(days);
-    }
+    let costs = Section::new("What it costs").table(table(outcome, false));
+    let costs = more_tables(outcome).fold(costs, Section::table);
     report
         .section(
             costs
                 .figure(
                     Figure::new("Where the disk's time goes", Basis::Modelled, parts)
-                        .caption("Busy time over the measured requests, and of moving data."),
+                        .caption("Busy time over the measured requests, and of background work."),
                 )
                 .figure(
                     Figure::new("How long requests take", Basis::Modelled, response).caption(
@@ -280,7 +328,7 @@ fn cdf(m: &Measured) -> Vec<(f64, f64)> {
 
 fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
     let area =
-        |r: &Run| r.optimized_start_sector.map(|at| Extent::new(at, outcome.optimized_bytes / 512));
+        |r: &Run| r.optimized_start_sector.map(|at| Extent::new(at, r.optimized_bytes / 512));
     let runs: Vec<HeadRun> = outcome
         .runs
         .iter()

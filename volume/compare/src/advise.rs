@@ -1,4 +1,4 @@
-//! Does a learned layout pay, which one, how certain is the gain, and which other change would
+//! Does a learned policy pay, which one, how certain is the gain, and which other change would
 //! help? Tries systems fold by fold (`rolling`), chooses among them by the earlier folds only, and
 //! checks the choice on the later folds.
 
@@ -6,7 +6,6 @@ use std::ops::Range;
 
 use seekless_disk::DeviceSpec;
 use seekless_learn::Policy;
-use seekless_sim::DayCosts;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
@@ -40,11 +39,11 @@ pub struct AdviseOptions {
 pub enum Change {
     /// None: the current system.
     None,
-    /// A learned layout.
+    /// A policy that learns.
     Layout,
-    /// A layout from perfect foresight: no real choice.
+    /// A policy that knows the next requests: no real choice.
     Foresight,
-    /// More RAM, more read-ahead, or another scheduler; no layout.
+    /// More RAM, more read-ahead, or another scheduler; no policy.
     Setting,
     /// Another device in the disk's place.
     Device,
@@ -67,10 +66,9 @@ pub struct Tried {
     pub read_ahead_bytes: u64,
     /// The drive's scheduler.
     pub scheduler: String,
-    /// Size of the optimized area; none without a learned layout.
+    /// Size of the optimized area, or of the trail; none without a policy.
     pub optimized_bytes: Option<u64>,
-    /// Folds from one plan to the next; none without a learned layout, and none if the system
-    /// judges itself.
+    /// Folds from one plan to the next; none for systems that make no plans.
     pub replan_folds: Option<u32>,
     /// Disk time saved over the folds that choose, with moving counted, and its range for the
     /// held-out folds.
@@ -86,7 +84,7 @@ pub struct Tried {
     pub total: Lap,
     /// Fold by fold, the first included.
     pub laps: Vec<Lap>,
-    /// Day by day, if the system judges itself.
+    /// Day by day, under a guard.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Day>,
 }
@@ -95,7 +93,7 @@ pub struct Tried {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// A learned layout pays: the whole range is above the least useful gain, and the held-out
+    /// A learned policy pays: the whole range is above the least useful gain, and the held-out
     /// folds agree.
     Worth,
     /// It pays on average, but the range reaches below the least useful gain, or the held-out folds
@@ -126,11 +124,11 @@ pub struct Advice {
     pub held_out_folds: usize,
     /// Share of disk time in seeks and rotational waits; the rest is transfer.
     pub positioning_share: f64,
-    /// Share that the planner would save if it knew each fold in advance; moving is not counted.
+    /// Share that a clairvoyant policy saves, background work counted; 0 if none was tried.
     pub foresight_share: f64,
     /// The answer in a word.
     pub verdict: Verdict,
-    /// Index in `tried` of the chosen learned layout; none if no layout saves anything.
+    /// Index in `tried` of the chosen policy; none if no policy saves anything.
     pub choice: Option<usize>,
     /// The answer in sentences.
     pub sentences: Vec<String>,
@@ -140,7 +138,7 @@ pub struct Advice {
     pub tried: Vec<Tried>,
 }
 
-/// Tries all systems on the trace, and judges the results.
+/// Tries all systems on the trace, and draws the conclusion.
 pub fn advise(
     source: &Source,
     options: &AdviseOptions,
@@ -158,15 +156,15 @@ pub fn advise(
         },
         progress,
     )?;
-    Ok(judge(options, &changes, &systems, rolled))
+    Ok(conclude(options, &changes, &systems, rolled))
 }
 
 /// The folds that choose, of `folds`, and the number of held-out folds after them. The first fold
 /// counts for nothing: no system has learned before it.
 pub(crate) fn chooses(folds: usize) -> (Range<usize>, usize) {
-    let judged = folds.saturating_sub(1);
-    let held_out = if judged >= 3 { (judged / 4).max(1) } else { 0 };
-    (1..1 + judged - held_out, held_out)
+    let counted = folds.saturating_sub(1);
+    let held_out = if counted >= 3 { (counted / 4).max(1) } else { 0 };
+    (1..1 + counted - held_out, held_out)
 }
 
 /// Savings against the first system, over the folds that choose and over the held-out folds.
@@ -189,7 +187,7 @@ impl Scale<'_> {
         saved(sum(self.base), sum(laps))
     }
 
-    fn tried(&self, system: &System, change: Change, laps: &[Lap], days: &[DayCosts]) -> Tried {
+    fn tried(&self, system: &System, change: Change, laps: &[Lap], days: Vec<Day>) -> Tried {
         let busy: fn(&Lap) -> f64 = Lap::all_busy_s;
         let joules: fn(&Lap) -> f64 = |lap| lap.joules;
         Tried {
@@ -201,7 +199,7 @@ impl Scale<'_> {
             scheduler: system.scheduler.to_string(),
             optimized_bytes: system.learning.map(|l| l.optimized.0),
             replan_folds: system.learning.and_then(|l| l.plan_folds()),
-            days: days.iter().map(Day::of).collect(),
+            days,
             saves_busy: self.estimate(laps, busy),
             saves_energy: self.estimate(laps, joules),
             held_out_saves_busy: self.left_out(laps, busy),
@@ -212,7 +210,7 @@ impl Scale<'_> {
     }
 }
 
-/// The learned layout that saves most, if any saves, and the verdict.
+/// The learned policy that saves most, if any saves, and the verdict.
 fn choose(tried: &[Tried], held_out: usize) -> (Option<usize>, Verdict) {
     let choice = (0..tried.len())
         .filter(|&i| tried[i].change == Change::Layout && tried[i].saves_busy.share > 0.0)
@@ -228,7 +226,7 @@ fn choose(tried: &[Tried], held_out: usize) -> (Option<usize>, Verdict) {
 }
 
 /// Chooses by the earlier folds, and checks on the later folds.
-fn judge(
+fn conclude(
     options: &AdviseOptions,
     changes: &[Change],
     systems: &[System],
@@ -242,7 +240,7 @@ fn judge(
         .iter()
         .zip(changes)
         .zip(results)
-        .map(|((system, change), (laps, run))| scale.tried(system, *change, laps, &run.days()))
+        .map(|((system, change), (laps, run))| scale.tried(system, *change, laps, run.days()))
         .collect();
     let (choice, verdict) = choose(&tried, held_out);
     let now = &tried[0].total;
@@ -257,7 +255,7 @@ fn judge(
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: held_out,
         positioning_share: if now.busy_s > 0.0 { now.positioning_s / now.busy_s } else { 0.0 },
-        foresight_share: foresight.map_or(0.0, |t| saved(now.busy_s, t.total.busy_s)),
+        foresight_share: foresight.map_or(0.0, |t| saved(now.busy_s, t.total.all_busy_s())),
         verdict,
         choice,
         sentences: Vec::new(),

@@ -30,11 +30,12 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         "Seeks and rotational waits take {} of the disk's time; the rest is transfer, with read-ahead.",
         percent(advice.positioning_share)
     ));
-    out.push(format!(
-        "A layout with perfect foresight of each fold would save {}, moving not counted: the most that this planner \
-         can find.",
-        percent(advice.foresight_share)
-    ));
+    if advice.tried.iter().any(|t| t.change == Change::Foresight) {
+        out.push(format!(
+            "A policy that knows the next 1,000 requests would save {}, background work counted.",
+            percent(advice.foresight_share)
+        ));
+    }
     let days: u64 = advice.fold_days.iter().rev().take(advice.held_out_folds).sum();
     let requests: u64 = advice.fold_requests.iter().rev().take(advice.held_out_folds).sum();
     let folds = match (advice.held_out_folds, days) {
@@ -45,8 +46,8 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     let chosen = advice.choice.map(|i| &advice.tried[i]);
     if !advice.tried.iter().any(|t| t.change == Change::Layout) {
         out.push(format!(
-            "No layout was tried, because {} has no room for an optimized area beside the trace. Name a larger disk to \
-             see the savings of a layout.",
+            "No policy was tried, because {} has no room for an optimized area behind the trace. Name a larger disk to \
+             see the savings of a policy.",
             advice.disk
         ));
         out.extend(instead(advice));
@@ -57,26 +58,26 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     out
 }
 
-/// Whether a layout pays, and how surely.
+/// Whether a policy pays, and how surely.
 fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
     let mut out = Vec::new();
     match (advice.verdict, chosen) {
         (Verdict::NoGain, _) | (_, None) => {
             let best = chosen.map_or(String::new(), |t| {
                 format!(
-                    " The best of the layouts tried ({}) saves {}.",
+                    " The best of the policies tried ({}) saves {}.",
                     t.system,
                     percent(t.saves_busy.share)
                 )
             });
             out.push(format!(
-                "No gain here: with moving counted, no learned layout saves {} of the disk's time.{best}",
+                "No gain here: with background work counted, no learned policy saves {} of the disk's time.{best}",
                 percent(WORTH)
             ));
         }
         (verdict, Some(t)) => {
             out.push(format!(
-                "{}: {} saves {} of the disk's time, moving counted (90% range for {folds}: {}), and {} of its \
+                "{}: {} saves {} of the disk's time, background work counted (90% range for {folds}: {}), and {} of its \
                  joules.",
                 if verdict == Verdict::Worth { "Worth it" } else { "Unsure" },
                 t.system,
@@ -115,7 +116,7 @@ fn instead(advice: &Advice) -> Vec<String> {
             .map(|t| format!("{} saves {}", t.system, percent(t.saves_busy.share)))
             .collect();
         let word = if advice.verdict == Verdict::Worth { "Also" } else { "Instead" };
-        out.push(format!("{word}, without a learned layout: {}.", list.join("; ")));
+        out.push(format!("{word}, without a learned policy: {}.", list.join("; ")));
     }
     for t in advice.tried.iter().filter(|t| t.change == Change::Setting) {
         if t.saves_busy.share < WORTH && t.saves_energy.share >= WORTH {

@@ -1,4 +1,4 @@
-//! The systems that `advise` tries on a trace: the current system, learned layouts, other settings,
+//! The systems that `advise` tries on a trace: the current system, learned policies, other settings,
 //! and other devices.
 
 use seekless_block::{Bytes, Duration, Sectors};
@@ -14,18 +14,19 @@ use crate::system::{Learning, System};
 /// Sizes are rounded up to a multiple of this.
 pub(crate) const STEP: u64 = 16 << 20;
 
-/// True if a policy plans by itself or before every fold.
-fn plans_by_itself(policy: &Policy) -> bool {
-    matches!(policy.name(), PolicyName::Judged | PolicyName::Oracle)
-}
-
 /// Refuses policies that cannot be tried fold by fold: their area has no size to choose, or the
 /// first fold decides its place.
 pub(crate) fn check(policy: &Policy) -> Result<(), StudyError> {
-    if policy.has_area() && policy.name() != PolicyName::OuterZone {
+    if policy.adapts() { Ok(()) } else { check_plans(policy) }
+}
+
+/// Refuses policies that do not plan before each fold, for an area of any size.
+pub(crate) fn check_plans(policy: &Policy) -> Result<(), StudyError> {
+    let plans = policy.has_area() && !policy.adapts();
+    if plans && policy.name() != PolicyName::OuterZone {
         return Ok(());
     }
-    let why = "works only in `simulate`: the policies that can plan fold by fold are borg, judged, oracle, organ-pipe, buckets, lazy, cylinder-shuffle and block-shuffle";
+    let why = "works only in `simulate`: the policies that can plan fold by fold are borg, organ-pipe, buckets, lazy, cylinder-shuffle and block-shuffle; `advise` also tries adaptive and clairvoyant";
     Err(StudyError::Policy { policy: *policy, why })
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn systems(
     capacity: Sectors,
 ) -> Vec<(Change, System)> {
     let vanilla = options.host.system("as it is".to_owned(), None);
-    let room = Sectors(options.host.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
+    let room = options.host.room(capacity).0;
     let mut sizes: Vec<u64> = [16, 4, 1]
         .map(|part| (facts.footprint_bytes / part).next_multiple_of(STEP).max(STEP))
         .into_iter()
@@ -45,7 +46,7 @@ pub(crate) fn systems(
         .collect();
     sizes.dedup();
     let mut all = vec![(Change::None, vanilla.clone())];
-    all.extend(layouts(options, &vanilla, &sizes));
+    all.extend(learned(options, &vanilla, &sizes, capacity));
     all.extend(settings(options, &vanilla).into_iter().map(|s| (Change::Setting, s)));
     all.extend(devices(options, &vanilla, &sizes, capacity));
     all
@@ -54,37 +55,43 @@ pub(crate) fn systems(
 /// A learned layout.
 fn layout(vanilla: &System, size: u64, policy: Policy, every: u32) -> System {
     let optimized = Bytes(size);
-    let text = policy.to_string();
-    let name = text.strip_prefix("oracle").map(|rest| format!("foresight{rest}"));
-    let name = format!("{} {optimized}", name.unwrap_or(text));
+    let name = format!("{policy} {optimized}");
     let name = if every > 1 { format!("{name}, every {every}") } else { name };
     let learning = Learning { policy, optimized, write_buffer: 0, gather: Duration::ZERO, every };
     System { name, learning: Some(learning), ..vanilla.clone() }
 }
 
-/// Learned layouts: of each size for policies with a fixed interval, of the largest size for the
-/// others.
-fn layouts(options: &AdviseOptions, vanilla: &System, sizes: &[u64]) -> Vec<(Change, System)> {
-    let (by_themselves, told): (Vec<Policy>, Vec<Policy>) =
-        options.policies.iter().partition(|p| plans_by_itself(p));
+/// The policies: each size and interval of those that plan; those that adapt as they are.
+fn learned(
+    options: &AdviseOptions,
+    vanilla: &System,
+    sizes: &[u64],
+    capacity: Sectors,
+) -> Vec<(Change, System)> {
     let mut all = Vec::new();
-    for &size in sizes {
-        for policy in &told {
-            let every = [1, 4].map(|every| layout(vanilla, size, *policy, every));
-            all.extend(every.map(|system| (Change::Layout, system)));
+    for policy in options.policies.iter().filter(|p| p.adapts()) {
+        let change = match policy.name() {
+            PolicyName::Clairvoyant => Change::Foresight,
+            _ => Change::Layout,
+        };
+        let (policy, size) = options.host.with_trail(*policy, capacity);
+        let size = if policy.trail { size } else { Bytes(0) };
+        let system = layout(vanilla, size.0, policy, 1);
+        let name = policy.to_string();
+        if !all.iter().any(|(_, other): &(_, System)| other.name == name) {
+            all.push((change, System { name, ..system }));
         }
     }
-    if let Some(&size) = sizes.last() {
-        for policy in by_themselves {
-            let oracle = policy.name() == PolicyName::Oracle;
-            let change = if oracle { Change::Foresight } else { Change::Layout };
-            all.push((change, layout(vanilla, size, policy, 1)));
-        }
-    }
+    let plans = options.policies.iter().filter(|p| !p.adapts());
+    all.extend(plans.flat_map(|policy| {
+        let of =
+            |&size| [1, 4].map(|every| (Change::Layout, layout(vanilla, size, *policy, every)));
+        sizes.iter().flat_map(of)
+    }));
     all
 }
 
-/// More RAM, more read-ahead, another scheduler, spin-down.
+/// More RAM, more or no read-ahead, another scheduler, spin-down.
 fn settings(options: &AdviseOptions, vanilla: &System) -> Vec<System> {
     let host = &options.host;
     let more = Bytes(host.cache.0.max(STEP) * 4);
@@ -93,6 +100,10 @@ fn settings(options: &AdviseOptions, vanilla: &System) -> Vec<System> {
         System { name: format!("RAM {more}"), cache: more, ..vanilla.clone() },
         System { name: format!("read-ahead {read_ahead}"), read_ahead, ..vanilla.clone() },
     ];
+    if host.read_ahead > Bytes(0) {
+        let name = "no read-ahead".to_owned();
+        all.push(System { name, read_ahead: Bytes(0), ..vanilla.clone() });
+    }
     let queues = !matches!(options.rolling.replay, Replay::Closed { depth: 0 | 1 });
     for scheduler in [Scheduler::CLook, Scheduler::Sptf] {
         if queues && scheduler != host.scheduler {
@@ -128,7 +139,7 @@ fn devices(
         let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
         // Fewer priced operations may be worth a layout, even if the time saved is not.
         let size = sizes.last().filter(|&&s| s <= room && disk.priced().is_some());
-        let policy = options.policies.iter().find(|p| !plans_by_itself(p));
+        let policy = options.policies.iter().find(|p| !p.adapts());
         if let (Some(&size), Some(policy)) = (size, policy) {
             let System { name, learning, .. } = layout(vanilla, size, *policy, 4);
             let name = format!("{}, {name}", disk.name());

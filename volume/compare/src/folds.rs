@@ -10,8 +10,6 @@ use crate::outcome::{Split, TraceFacts};
 
 /// With fewer days, one day tells too little about the next: the trace is cut by requests.
 const DAYS_MIN: usize = 4;
-/// A measured part with fewer days is judged in this number of parts, as if they were days.
-const JUDGED_PARTS: u64 = 12;
 
 /// How to cut a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,8 +57,6 @@ pub(crate) struct Cut {
     by: By,
     /// The first fold trains the policies, and is not served.
     pub(crate) trains: bool,
-    /// Judging goes by days, not by parts.
-    judged_by_days: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -89,7 +85,7 @@ impl Cut {
                     days: run.len() as u64,
                 });
             }
-            return Self { folds, by: By::Day(starts), trains: false, judged_by_days: true };
+            return Self { folds, by: By::Day(starts), trains: false };
         }
         let total = facts.requests;
         let count = (most as u64).min(total);
@@ -99,7 +95,7 @@ impl Cut {
         let ends = starts.iter().skip(1).copied().chain([total]);
         let folds =
             starts.iter().zip(ends).map(|(&s, e)| Fold { requests: e - s, days: 0 }).collect();
-        Self { folds, by: By::Index(starts), trains: false, judged_by_days: false }
+        Self { folds, by: By::Index(starts), trains: false }
     }
 
     /// Two folds: the first has `share` of the days if the trace has at least two days, else of the
@@ -128,9 +124,7 @@ impl Cut {
             Fold { requests: train, days: train_days },
             Fold { requests: total - train, days: measured },
         ];
-        let span_days = facts.span_s.map_or(0.0, |s| s / DAY.as_secs_f64());
-        let judged_by_days = counted >= DAYS_MIN || span_days >= DAYS_MIN as f64;
-        (Self { folds, by, trains: true, judged_by_days }, split)
+        (Self { folds, by, trains: true }, split)
     }
 
     /// The last fold.
@@ -145,17 +139,6 @@ impl Cut {
             By::Index(starts) => (starts, index),
         };
         starts.partition_point(|&s| s <= at).saturating_sub(1)
-    }
-
-    /// The day or part with which request `index`, of `day` and `fold`, is judged. If the first
-    /// fold trains, they count from one: the policy plans before the first of them.
-    pub(crate) fn judged_day(&self, index: u64, day: u64, fold: usize) -> u64 {
-        if !self.trains {
-            return if self.judged_by_days { day } else { fold as u64 };
-        }
-        let [train, measured] = [0, 1].map(|i| self.folds.get(i).map_or(0, |f| f.requests));
-        let part = index.saturating_sub(train) * JUDGED_PARTS / measured.max(1);
-        1 + if self.judged_by_days { day } else { part }
     }
 }
 
@@ -195,7 +178,6 @@ mod tests {
         let (cut, split) = Cut::train(&facts, &days, 0.5);
         assert_eq!((split.train_requests, split.measured_requests), (3, 4));
         assert_eq!([0, 2, 3, 6].map(|i| cut.fold(i, 0)), [0, 0, 1, 1]);
-        assert_eq!([3, 4, 6].map(|i| cut.judged_day(i, 0, 1)), [1, 4, 10]);
         let (cut, _) = Cut::train(&facts, &days, 0.0);
         assert_eq!(cut.fold(0, 0), 1, "nothing is learned from");
     }

@@ -1,22 +1,20 @@
-//! The pass before the run: finds places of areas, the plans of an oracle, and free space.
+//! The pass before the run: finds places of areas, the reads that a clairvoyant policy knows, and
+//! free space.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use seekless_block::{Extent, Lba, Op, SimTime};
+use seekless_block::{Extent, Lba, Op};
 use seekless_engine::ram_pages;
-use seekless_learn::{AreaAt, Plan, Policy, PolicyName};
+use seekless_learn::{AreaAt, Policy, PolicyName};
 
 use crate::error::StudyError;
 use crate::replicas::Touched;
-use crate::rolling::{AssumedFree, Learners, RollingStage, Stop, Tell, Trip, area_of, plan_of};
+use crate::rolling::{AssumedFree, Learners, RollingStage, Tell, Trip, area_of};
 use crate::system::System;
 
 /// Facts known before the first request is served.
 #[derive(Debug, Default)]
 pub(crate) struct Foreseen {
-    /// An oracle's plans, by system and fold.
-    pub(crate) plans: BTreeMap<(usize, usize), Plan>,
     /// By system, the first sector of its area, if that is learned.
     pub(crate) area_at: Vec<Option<Lba>>,
     /// All reads, if a policy knows them.
@@ -30,10 +28,7 @@ pub(crate) struct Foreseen {
 /// True if the policy learns the place of its area from reads.
 fn learns_place(policy: &Policy) -> bool {
     policy.name() == PolicyName::OuterZone
-        || policy.has_area()
-            && !policy.adapts()
-            && policy.name() != PolicyName::Judged
-            && policy.area_at == AreaAt::Median
+        || policy.has_area() && policy.area_at == AreaAt::Median && !policy.adapts()
 }
 
 /// Reads the trace once, as far as any system needs it.
@@ -43,35 +38,20 @@ pub(crate) fn foresee(
     progress: Tell<'_>,
 ) -> Result<Foreseen, StudyError> {
     let policies = || systems.iter().filter_map(System::policy);
-    let oracles = policies().any(|p| p.name() == PolicyName::Oracle);
     let clairvoyant = policies().any(|p| p.name() == PolicyName::Clairvoyant);
     let replicates = policies().any(|p| p.replicates());
+    let places = policies().any(|p| learns_place(&p));
     let mut foreseen = Foreseen { area_at: vec![None; systems.len()], ..Foreseen::default() };
-    if !oracles && !replicates && !clairvoyant && !policies().any(|p| learns_place(&p)) {
+    if !replicates && !clairvoyant && !places {
         return Ok(foreseen);
     }
-    let mut learners =
-        Learners::of(trip, systems, |p| p.name() == PolicyName::Oracle || learns_place(p));
+    let mut learners = Learners::of(trip, systems, learns_place);
     let mut touched = replicates.then(|| Touched::new(trip.scan.capacity));
-    let (mut fold, mut over) = (0, false);
-    let mut began = SimTime::ZERO;
     trip.each(|reader, stop| {
-        if stop.fold != fold {
-            foreseen.close(trip, systems, &learners, fold);
-            over = !oracles && !replicates && !clairvoyant;
-            if over {
-                return Ok(ControlFlow::Break(()));
-            }
-            if trip.cut.trains {
-                // Systems with foresight know only the measured part.
-                learners.restart(trip);
-            }
-            (fold, began) = (stop.fold, stop.now);
-        }
-        if oracles || stop.fold == 0 {
-            // The measured part is foreseen as a whole: the learner forgets nothing of it.
-            let now = if trip.cut.trains && fold > 0 { began } else { stop.now };
-            learners.observe(&Stop { now, ..stop });
+        if stop.fold == 0 {
+            learners.observe(&stop);
+        } else if !replicates && !clairvoyant {
+            return Ok(ControlFlow::Break(()));
         }
         if clairvoyant && stop.request.op == Op::Read {
             let pages = ram_pages(trip.scan.grid, stop.request.extent);
@@ -85,8 +65,10 @@ pub(crate) fn foresee(
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    if !over {
-        foreseen.close(trip, systems, &learners, fold);
+    for (system, area_at) in systems.iter().zip(&mut foreseen.area_at) {
+        let policy = system.policy().filter(learns_place);
+        let learner = policy.and_then(|policy| learners.by(&policy));
+        *area_at = learner.and_then(|learner| area_of(system, learner, &trip.scan));
     }
     if let Some(touched) = touched.filter(|t| !t.discards()) {
         let AssumedFree { share, seed } = trip.options.free;
@@ -99,25 +81,4 @@ pub(crate) fn foresee(
         ));
     }
     Ok(foreseen)
-}
-
-impl Foreseen {
-    /// A fold has ended.
-    fn close(&mut self, trip: &Trip<'_>, systems: &[System], learners: &Learners, fold: usize) {
-        for (i, system) in systems.iter().enumerate() {
-            let Some(policy) = system.policy() else { continue };
-            let Some(learner) = learners.by(&policy) else { continue };
-            let oracle = policy.name() == PolicyName::Oracle;
-            if oracle && fold > 0 {
-                let plan = plan_of(system, learner, &trip.scan);
-                self.plans.extend(plan.map(|plan| ((i, fold), plan)));
-            }
-            // The place is learned from the first fold; an oracle of the measured part learns it
-            // from that part.
-            let its_fold = usize::from(oracle && trip.cut.trains);
-            if learns_place(&policy) && fold == its_fold {
-                self.area_at[i] = area_of(system, learner, &trip.scan);
-            }
-        }
-    }
 }

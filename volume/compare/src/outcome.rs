@@ -3,8 +3,8 @@
 
 use seekless_block::PAGE_BYTES;
 use seekless_disk::{ByState, Operations, VolumeSpec};
-use seekless_learn::{Guard, Ledger};
-use seekless_sim::{DayCosts, Measured};
+use seekless_learn::Guard;
+use seekless_sim::{GuardedDay, Measured};
 use serde::Serialize;
 
 /// Facts about a trace.
@@ -172,10 +172,10 @@ impl CostUsd {
     }
 }
 
-/// Disk busy time of one day, for a system that judges itself.
+/// Disk busy time of one day, under a guard.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Day {
-    /// Day number of the trace, or period of 24 hours; with fewer than four days, the fold.
+    /// Day number of the trace, or period of 24 hours; 0 if the trace counts neither.
     pub day: u64,
     /// Busy time that vanilla would have taken.
     pub vanilla_s: f64,
@@ -186,13 +186,12 @@ pub struct Day {
 }
 
 impl Day {
-    pub(crate) fn of(day: &DayCosts) -> Self {
-        let Ledger { vanilla, actual, moving } = day.costs;
+    pub(crate) fn of(of: &GuardedDay) -> Self {
         Self {
-            day: day.day,
-            vanilla_s: vanilla.as_secs_f64(),
-            busy_s: actual.as_secs_f64(),
-            background_busy_s: moving.as_secs_f64(),
+            day: of.day,
+            vanilla_s: of.vanilla.as_secs_f64(),
+            busy_s: of.clients.as_secs_f64(),
+            background_busy_s: of.background.as_secs_f64(),
         }
     }
 
@@ -236,10 +235,12 @@ impl Adaptive {
 /// One policy's run over the measured requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// `vanilla`, `borg` or `oracle`.
+    /// As asked, with its settings.
     pub policy: String,
-    /// First sector of the optimized area on the disk; none under vanilla.
+    /// First sector of the optimized area on the disk; none without an area.
     pub optimized_start_sector: Option<u64>,
+    /// Size of the optimized area; 0 without an area.
+    pub optimized_bytes: u64,
     /// Client requests.
     pub requests: u64,
     /// Foreground disk I/Os.
@@ -282,7 +283,7 @@ pub struct Run {
     pub cache_hits: u64,
     /// Reads answered from a copy.
     pub copy_hits: u64,
-    /// Day by day, if the policy judges itself; absent for others.
+    /// Day by day, under a guard; absent for others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Day>,
     /// Under the adaptive policy alone.
@@ -299,7 +300,7 @@ pub struct Run {
 impl Run {
     pub(crate) fn new(
         policy: &str,
-        area: Option<u64>,
+        (start, size): (Option<u64>, u64),
         m: &Measured,
         wall_s: f64,
         priced: Option<&VolumeSpec>,
@@ -310,7 +311,8 @@ impl Run {
         let energy = &m.energy;
         Self {
             policy: policy.to_owned(),
-            optimized_start_sector: area,
+            optimized_start_sector: start.filter(|_| size > 0),
+            optimized_bytes: size,
             requests: m.requests,
             device_ios: m.device_ios,
             busy_s: m.foreground.busy().as_secs_f64(),
@@ -383,7 +385,7 @@ pub struct Outcome {
     pub read_ahead_bytes: u64,
     /// Least length of a read of a copy.
     pub cluster_bytes: u64,
-    /// Size of the optimized area.
+    /// Size of the largest optimized area.
     pub optimized_bytes: u64,
     /// Share asked for training.
     pub train: f64,

@@ -10,13 +10,13 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 
 use seekless_block::{Bytes, Lba, Request, Sectors, SimTime};
-use seekless_learn::{DAY, Learner, Plan, Policy, PolicyName, Streams, Training, VolumeShape};
-use seekless_sim::{Clock, Replay};
+use seekless_learn::{DAY, Learner, Policy, PolicyName, Streams, Training, VolumeShape};
+use seekless_sim::Replay;
 use seekless_trace::{OpenOptions, Progress, Reader, Source};
 
 use crate::error::StudyError;
 use crate::folds::{Cut, Cutting, Days, Fold, day_of};
-use crate::foresee::{Foreseen, foresee};
+use crate::foresee::foresee;
 use crate::lap::Lap;
 use crate::outcome::{Split, TraceFacts};
 use crate::scan::Scan;
@@ -67,7 +67,7 @@ impl Default for AssumedFree {
 pub enum RollingStage {
     /// Counting the trace.
     Scan,
-    /// Learning in advance: oracles, places of areas, free space.
+    /// Learning in advance: places of areas, free space, reads for clairvoyant policies.
     Foresee,
     /// Running all systems.
     Run,
@@ -143,8 +143,7 @@ pub(crate) fn roll(
     };
     let runs = systems.iter().enumerate().map(begin).collect::<Result<Vec<_>, _>>()?;
     let learners = Learners::of(&trip, &systems, |_| true);
-    let march =
-        March { trip: &trip, foreseen: &foreseen, runs, learners, batch: Vec::new(), fold: 0 };
+    let march = March { trip: &trip, runs, learners, batch: Vec::new(), fold: 0 };
     let runs = march.run(progress)?;
     notes.extend(runs.iter().filter_map(Running::note));
     let Trip { scan, cut, .. } = trip;
@@ -233,8 +232,7 @@ impl Learners {
     pub(crate) fn of(trip: &Trip<'_>, systems: &[System], which: impl Fn(&Policy) -> bool) -> Self {
         let mut all = Self(Vec::new());
         for policy in systems.iter().filter_map(System::policy) {
-            let alone = policy.adapts() || policy.name() == PolicyName::Judged;
-            let is_told = !alone && !policy.replicates();
+            let is_told = !policy.adapts() && !policy.replicates();
             let way = (policy.training, policy.streams);
             if is_told && which(&policy) && all.by(&policy).is_none() {
                 all.0.push((way, Self::new_learner(trip, policy)));
@@ -257,13 +255,6 @@ impl Learners {
         Learner::new(policy, shape)
     }
 
-    /// Begins again without memory.
-    pub(crate) fn restart(&mut self, trip: &Trip<'_>) {
-        for (_, learner) in &mut self.0 {
-            *learner = Self::new_learner(trip, *learner.policy());
-        }
-    }
-
     pub(crate) fn observe(&mut self, stop: &Stop) {
         self.0.iter_mut().for_each(|(_, learner)| learner.observe(stop.now, &stop.request));
     }
@@ -278,7 +269,6 @@ impl Learners {
 /// All systems on their way through the trace.
 struct March<'a, 'b> {
     trip: &'a Trip<'b>,
-    foreseen: &'a Foreseen,
     runs: Vec<Running>,
     learners: Learners,
     batch: Vec<Timed>,
@@ -289,7 +279,7 @@ impl March<'_, '_> {
     fn run(mut self, progress: Tell<'_>) -> Result<Vec<Running>, StudyError> {
         let trip = self.trip;
         let (trains, last) = (trip.cut.trains, trip.cut.last());
-        let learns_alone = self.runs.iter().any(Running::learns_alone);
+        let takes_training = self.runs.iter().any(Running::takes_training);
         trip.each(|reader, stop| {
             if stop.fold != self.fold {
                 self.end_fold()?;
@@ -300,10 +290,9 @@ impl March<'_, '_> {
                 self.learners.observe(&stop);
             }
             let trains = trains && stop.fold == 0;
-            if !trains || learns_alone {
-                let day = trip.cut.judged_day(stop.index, stop.day, stop.fold);
-                let clock = Clock { now: stop.now, day, turn: day };
-                self.batch.push(Timed { request: stop.request, clock, trains });
+            if !trains || takes_training {
+                let Stop { request, day, now, .. } = stop;
+                self.batch.push(Timed { request, day, now, trains });
             }
             if self.batch.len() == BATCH {
                 self.serve()?;
@@ -350,17 +339,14 @@ impl March<'_, '_> {
     fn begin_fold(&mut self, stop: &Stop) -> Result<(), StudyError> {
         let was_first = self.fold == 0;
         self.fold = stop.fold;
-        for (i, run) in self.runs.iter_mut().enumerate() {
+        for run in &mut self.runs {
             if was_first {
-                run.replicate(stop.now)?;
+                run.end_first_fold(stop.now, self.trip.cut.trains)?;
             }
             let (Some(policy), Some(config)) = (run.policy, run.plan_config) else { continue };
             let Some(every) = run.plan_folds else { continue };
             let learner = self.learners.by(&policy);
             let plan = match learner {
-                _ if policy.name() == PolicyName::Oracle => {
-                    self.foreseen.plans.get(&(i, stop.fold)).cloned().unwrap_or_default()
-                }
                 Some(learner) if run.is_to_shuffle() => {
                     learner.accesses().into_iter().for_each(|graph| run.shuffle(graph));
                     continue;
@@ -387,11 +373,4 @@ pub(crate) fn area_of(system: &System, learner: &Learner, scan: &Scan) -> Option
         }
         _ => graph.median_read(),
     }
-}
-
-/// The plan of a system with foresight, from the observations of `learner`.
-pub(crate) fn plan_of(system: &System, learner: &Learner, scan: &Scan) -> Option<Plan> {
-    let room = system.engine(scan.capacity, scan.grid).room();
-    let config = system.policy()?.plan_config(room, system.read_ahead, system.cluster);
-    Some(learner.next_plan(&Plan::default(), &config))
 }

@@ -8,7 +8,7 @@ use seekless_learn::{Policy, PolicyName};
 use seekless_trace::{Progress, Source};
 
 use crate::error::StudyError;
-use crate::outcome::{Adaptive, Day, Outcome, Run, Split};
+use crate::outcome::{Adaptive, Outcome, Run, Split};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, Learning, System};
 
@@ -29,21 +29,25 @@ pub struct Options {
     pub write_buffer: u8,
 }
 
-/// Size of a trail.
-const TRAIL: Bytes = Bytes(2 << 30);
 /// Size of an area for plans, and the most that replicas take.
 const PLANNED: Bytes = Bytes(256 << 20);
 
 impl Options {
-    fn system(&self, policy: Policy) -> System {
+    fn system(&self, policy: Policy, capacity: Sectors) -> System {
+        let name = policy.to_string();
+        let (policy, optimized) = match self.optimized {
+            Some(optimized) => (policy, optimized),
+            None if policy.adapts() => self.host.with_trail(policy, capacity),
+            None => (policy, PLANNED),
+        };
         let learning = (policy.name() != PolicyName::Vanilla).then_some(Learning {
             policy,
-            optimized: self.optimized.unwrap_or(if policy.adapts() { TRAIL } else { PLANNED }),
+            optimized,
             write_buffer: self.write_buffer,
             gather: self.host.gather,
             every: 1,
         });
-        self.host.system(policy.to_string(), learning)
+        self.host.system(name, learning)
     }
 }
 
@@ -53,7 +57,8 @@ pub fn simulate(
     options: &Options,
     progress: &mut dyn FnMut(RollingStage, Progress),
 ) -> Result<Outcome, StudyError> {
-    let systems = |_: &_, _| options.policies.iter().map(|p| options.system(*p)).collect();
+    let systems =
+        |_: &_, capacity| options.policies.iter().map(|p| options.system(*p, capacity)).collect();
     let (systems, rolled) = roll(source, &options.rolling, systems, progress)?;
     let area = systems.iter().map(System::area).max().unwrap_or(Sectors(0));
     let (replay, queue_depth) = rolled.replay_words();
@@ -61,17 +66,23 @@ pub fn simulate(
     if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
     }
+    for (asked, system) in options.policies.iter().zip(&systems) {
+        if asked.trail && system.policy().is_some_and(|p| p.adapts() && !p.trail) {
+            notes.push(format!(
+                "{asked}: {} has no room for a trail behind the trace, so the policy only reads ahead",
+                options.host.disk.name()
+            ));
+        }
+    }
     let (mut runs, mut measured) = (Vec::new(), Vec::new());
-    for mut run in ran {
-        let days = run.days();
-        // The training fold has no lap. Judged days count from one.
+    for (mut run, system) in ran.into_iter().zip(&systems) {
+        // The training fold has no lap.
         let Some(m) = run.laps.pop() else { continue };
-        let start = run.area_at.map(|at| at.0);
+        let area = (run.area_at.map(|at| at.0), system.area().bytes().0);
         let wall_s = run.wall.as_secs_f64();
-        let guard = run.guard().map(|guard| Adaptive::new(&m, &guard));
-        let done = Run::new(&run.name, start, &m, wall_s, options.host.disk.priced());
-        let days = days.iter().map(|d| Day { day: d.day - 1, ..Day::of(d) }).collect();
-        runs.push(Run { days, adaptive: guard, ..done });
+        let adaptive = run.guard().map(|guard| Adaptive::new(&m, &guard));
+        let done = Run::new(&run.name, area, &m, wall_s, options.host.disk.priced());
+        runs.push(Run { days: run.days(), adaptive, ..done });
         measured.push(m);
     }
     Ok(Outcome {

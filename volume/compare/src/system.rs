@@ -4,7 +4,12 @@ use seekless_block::{Bytes, Duration, Sectors};
 use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_engine::format::Geometry;
-use seekless_learn::{Policy, PolicyName};
+use seekless_learn::Policy;
+
+/// Size of a trail, if the user names none.
+const TRAIL: Bytes = Bytes(2 << 30);
+/// A smaller trail is not worth its writes.
+const TRAIL_MIN: Bytes = Bytes(64 << 20);
 
 /// How a system learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,19 +22,14 @@ pub(crate) struct Learning {
     pub(crate) write_buffer: u8,
     /// Longest time of such writes in RAM.
     pub(crate) gather: Duration,
-    /// Folds from one plan to the next, at least 1. Not used by policies that plan before each fold
-    /// (`oracle`) or by themselves (`judged`, `fs2`).
+    /// Folds from one plan to the next, at least 1. Adaptive policies make no plans.
     pub(crate) every: u32,
 }
 
 impl Learning {
     /// Folds from one plan to the next, if that is fixed.
     pub(crate) const fn plan_folds(&self) -> Option<u32> {
-        match self.policy.name() {
-            PolicyName::Adaptive | PolicyName::Clairvoyant | PolicyName::Judged => None,
-            PolicyName::Oracle => Some(1),
-            _ => Some(self.every),
-        }
+        if self.policy.adapts() { None } else { Some(self.every) }
     }
 }
 
@@ -84,15 +84,8 @@ impl System {
             ..Config::new(capacity)
         };
         let Some(learning) = self.learning else { return config };
-        if learning.policy.adapts() {
-            let config = Config { adaptive: true, ..config };
-            return config.with_write_buffer(learning.write_buffer, learning.gather);
-        }
-        let config = match learning.policy.name() {
-            // The judge does not use a write buffer.
-            PolicyName::Judged => config,
-            _ => config.with_write_buffer(learning.write_buffer, learning.gather),
-        };
+        let config = Config { adaptive: learning.policy.adapts(), ..config };
+        let config = config.with_write_buffer(learning.write_buffer, learning.gather);
         if !learning.policy.replicates() {
             return config;
         }
@@ -121,6 +114,19 @@ pub struct Host {
 }
 
 impl Host {
+    /// Space of the device behind `capacity` of client addresses.
+    pub(crate) fn room(&self, capacity: Sectors) -> Bytes {
+        Sectors(self.disk.capacity().0.saturating_sub(capacity.0)).bytes()
+    }
+
+    /// An adaptive policy, and the size of its trail: what the device has room for. The policy reads
+    /// ahead alone if the room is too small for a trail.
+    pub(crate) fn with_trail(&self, mut policy: Policy, capacity: Sectors) -> (Policy, Bytes) {
+        let size = Bytes(self.room(capacity).min(TRAIL).0 >> 20 << 20);
+        policy.trail &= size >= TRAIL_MIN;
+        (policy, size)
+    }
+
     /// A system on this host.
     pub(crate) fn system(&self, name: String, learning: Option<Learning>) -> System {
         let Self { disk, scheduler, spin_down, cache, read_ahead, cluster, .. } = self.clone();

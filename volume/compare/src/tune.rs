@@ -10,7 +10,7 @@ use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
 use crate::advise::chooses;
-use crate::candidates::{STEP, check};
+use crate::candidates::{STEP, check_plans};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
 use crate::folds::Cutting;
@@ -145,7 +145,7 @@ pub fn tune(
     options: &TuneOptions,
     progress: &mut dyn FnMut(Parameter, RollingStage, Progress),
 ) -> Result<Tuned, StudyError> {
-    check(&options.policy)?;
+    check_plans(&options.policy)?;
     let mut search = Search { source, options, known: Vec::new(), last: None };
     // The grids follow from the trace; the first panel's pass finds them.
     let (mut sizes, mut intervals) = (Vec::new(), Vec::new());
@@ -274,7 +274,7 @@ fn interval_grid(cutting: Cutting) -> Vec<u32> {
 
 /// The footprint, and halvings of it, as far as there is room; in whole steps, ascending.
 fn size_grid(options: &TuneOptions, facts: &TraceFacts, capacity: Sectors) -> Vec<u64> {
-    let room = Sectors(options.host.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
+    let room = options.host.room(capacity).0;
     let mut sizes: Vec<u64> = (0..SIZES)
         .rev()
         .map(|halves| (facts.footprint_bytes >> halves).next_multiple_of(STEP).max(STEP))

@@ -2,25 +2,19 @@
 
 use std::time::{Duration as WallTime, Instant};
 
-use seekless_block::{Duration, Extent, Lba, Request, SimTime};
+use seekless_block::{Extent, Lba, Request, SimTime};
 use seekless_disk::{Device, DeviceSpec};
 use seekless_engine::Config;
 use seekless_learn::{AreaAt, Foreseen, Guard, Plan, PlanConfig, Policy, PolicyName};
-use seekless_sim::{
-    Clock, DayCosts, Guarded, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError,
-    Simulation,
-};
+use seekless_sim::{Guarded, Measured, Replay, SimConfig, SimError, Simulation};
 
 use crate::error::StudyError;
 use crate::lap::Lap;
+use crate::outcome::Day;
 use crate::replicas::Replicating;
 use crate::scan::Scan;
 use crate::shuffle::{self, Shuffle};
 use crate::system::System;
-
-/// In an open loop, data is moved if no request has come for this long: a tenth of a second, about
-/// ten requests of a disk.
-const IDLE: Duration = Duration::from_millis(100);
 
 /// The simulation of a system.
 #[derive(Debug)]
@@ -29,8 +23,6 @@ enum World {
     Told(Box<Simulation>),
     /// It chooses at each request, and a guard keeps it close to vanilla.
     Guarded(Box<Guarded>),
-    /// It judges its own plans.
-    Judged(Box<Judged>),
     /// It has replicas in free space.
     Replicating(Box<Replicating>),
     /// Data changes places on the disk, once.
@@ -59,11 +51,12 @@ pub(crate) struct Running {
     pub(crate) wall: WallTime,
 }
 
-/// A request and its time.
+/// A request, its day, and the learner's time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
     pub(crate) request: Request,
-    pub(crate) clock: Clock,
+    pub(crate) day: u64,
+    pub(crate) now: SimTime,
     /// Only for training: it is not served.
     pub(crate) trains: bool,
 }
@@ -126,10 +119,6 @@ impl System {
                 let reads = clairvoyant.then(|| at.reads.clone());
                 Guarded::new(&disk, &sim, reads).map(|g| World::Guarded(Box::new(g)))
             }
-            Some(policy) if policy.name() == PolicyName::Judged => {
-                let config = JudgedConfig { sim, policy, idle: Some(IDLE), in_flight: u32::MAX };
-                Judged::new(&disk, &config).map(|j| World::Judged(Box::new(j)))
-            }
             Some(policy) if policy.replicates() => {
                 Replicating::new(disk.clone(), sim, policy, at.free)
                     .map(|r| World::Replicating(Box::new(r)))
@@ -181,15 +170,13 @@ impl Running {
     }
 
     fn take(&mut self, timed: &Timed) -> Result<(), SimError> {
-        let Timed { request, clock, trains } = timed;
+        let Timed { request, day, now, trains } = timed;
         match &mut self.world {
-            World::Guarded(guarded) => guarded.offer(clock.day, request)?,
-            World::Judged(judged) if *trains => judged.learn(clock.now, request),
-            World::Replicating(r) if *trains => r.learn(clock.now, request),
+            World::Guarded(guarded) => guarded.offer(*day, request)?,
+            World::Replicating(r) if *trains => r.learn(*now, request),
             _ if *trains => {}
             World::Told(simulation) => simulation.offer(request)?,
-            World::Judged(judged) => judged.offer(*clock, request)?,
-            World::Replicating(r) => r.offer(clock.now, request)?,
+            World::Replicating(r) => r.offer(*now, request)?,
             World::Shuffled(simulation, shuffle) => {
                 let Some(shuffle) = shuffle else { return simulation.offer(request) };
                 for extent in shuffle.parts(request.extent) {
@@ -200,9 +187,10 @@ impl Running {
         Ok(())
     }
 
-    /// True if it also learns from requests that it does not serve.
-    pub(crate) const fn learns_alone(&self) -> bool {
-        matches!(self.world, World::Guarded(_) | World::Judged(_) | World::Replicating(_))
+    /// True if it takes the requests of the training: a guarded system serves them, one with replicas
+    /// observes them.
+    pub(crate) const fn takes_training(&self) -> bool {
+        matches!(self.world, World::Guarded(_) | World::Replicating(_))
     }
 
     /// True if its data has not changed places yet.
@@ -215,9 +203,7 @@ impl Running {
         self.plan.clone_from(&plan);
         self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.install(plan),
-            World::Guarded(_) | World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => {
-                Ok(())
-            }
+            World::Guarded(_) | World::Replicating(_) | World::Shuffled(..) => Ok(()),
         })
     }
 
@@ -232,12 +218,13 @@ impl Running {
         }
     }
 
-    /// The training has ended: its costs are not measured, and replicas of the learned data are made.
-    pub(crate) fn replicate(&mut self, now: SimTime) -> Result<(), StudyError> {
+    /// The first fold has ended. Replicas of the learned data are made. If the fold was a training,
+    /// its costs do not count.
+    pub(crate) fn end_first_fold(&mut self, now: SimTime, trained: bool) -> Result<(), StudyError> {
         self.timed(|this| match &mut this.world {
             World::Replicating(r) => r.begin(now),
-            World::Guarded(guarded) => guarded.lap().map(drop),
-            World::Told(_) | World::Judged(_) | World::Shuffled(..) => Ok(()),
+            World::Guarded(guarded) if trained => guarded.end_training(),
+            World::Told(_) | World::Guarded(_) | World::Shuffled(..) => Ok(()),
         })
     }
 
@@ -245,9 +232,8 @@ impl Running {
     pub(crate) fn drain(&mut self) -> Result<(), StudyError> {
         self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.drain(),
-            World::Guarded(_) | World::Judged(_) | World::Replicating(_) | World::Shuffled(..) => {
-                Ok(())
-            }
+            World::Guarded(guarded) => guarded.drain(),
+            World::Replicating(_) | World::Shuffled(..) => Ok(()),
         })
     }
 
@@ -256,7 +242,6 @@ impl Running {
         let measured = self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.lap(),
             World::Guarded(guarded) => guarded.lap(),
-            World::Judged(judged) => judged.lap(),
             World::Replicating(r) => r.simulation.lap(),
             World::Shuffled(simulation, shuffle) => {
                 let mut measured = simulation.lap()?;
@@ -275,10 +260,10 @@ impl Running {
         self.laps.iter().map(|m| Lap::new(m, &self.spec)).collect()
     }
 
-    /// The accounts by day, if it judges itself.
-    pub(crate) fn days(&self) -> Vec<DayCosts> {
+    /// The accounts by day, under a guard.
+    pub(crate) fn days(&self) -> Vec<Day> {
         match &self.world {
-            World::Judged(judged) => judged.days(),
+            World::Guarded(guarded) => guarded.days().iter().map(Day::of).collect(),
             _ => Vec::new(),
         }
     }

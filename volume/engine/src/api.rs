@@ -243,7 +243,7 @@ pub struct Config {
     /// The length of a read after a miss is learned. Otherwise `read_ahead` is this length.
     pub adaptive: bool,
     /// Least pages that an idle volume appends to the trail in one piece, 1 to 64. A busy volume
-    /// appends about eight times as many.
+    /// appends about eight times as many. Zero: there is no trail.
     pub append_pages: u32,
     /// A read of a copy reads whole aligned clusters of this length. Zero: only the requested
     /// sectors.
@@ -270,6 +270,11 @@ impl Config {
             return Self { write_buffer_percent: 0, mode: Mode::WriteThrough, ..self };
         }
         Self { write_buffer_percent: percent, mode: Mode::WriteBack, gather, ..self }
+    }
+
+    /// True if the area is a trail of the adaptive policy: it holds no plan.
+    pub(crate) const fn keeps_trail(&self) -> bool {
+        self.adaptive && self.append_pages > 0
     }
 
     /// Capacity that a plan may fill in this area: its size without metadata and log.

@@ -85,8 +85,6 @@ pub enum Act {
     Install(Plan),
     /// Write these replicas.
     Replicate(Vec<Replica>),
-    /// True: serve from home although copies exist. False: serve from copies again.
-    Bypass(bool),
     /// Save these bytes: a later learner goes on from them.
     Save(Vec<u8>),
 }

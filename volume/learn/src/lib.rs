@@ -3,11 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod adaptive;
-mod budget;
 mod days;
 mod graph;
-mod instalment;
-mod judge;
 mod learner;
 mod named;
 mod pages;
@@ -23,12 +20,9 @@ mod training;
 pub use adaptive::{
     Adaptive, DayTimes, Foreseen, Guard, Prefetched, TRAIL_WINDOW, View, WindowId, Work,
 };
-pub use budget::Budget;
 pub use days::DAY;
 pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
-pub use instalment::{Instalment, PART_IOS, instalment, ios_left};
-pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
 pub use learner::{
     Act, EDGES_MAX, Learner, OtherVolume, ReplicaProgress, ReplicaSpace, VolumeShape, VolumeState,
     needs_no_more,

@@ -24,11 +24,6 @@ pub enum PolicyName {
     Clairvoyant,
     /// BORG's planner, from earlier requests.
     Borg,
-    /// The same planner and a judge: a plan moves when it has proved itself.
-    Judged,
-    /// The same planner, from the very requests by which it is measured: the gain of perfect
-    /// foresight.
-    Oracle,
     /// By temperature alone: the hottest extent in the middle of the area.
     OrganPipe,
     /// The same in buckets that double in size.
@@ -70,8 +65,6 @@ pub enum PolicyKey {
     Streams,
     /// [`Policy::area_at`].
     AreaAt,
-    /// [`Policy::allowance`].
-    Allowance,
     /// [`Policy::degree`].
     Degree,
     /// [`Policy::trail`].
@@ -116,9 +109,6 @@ pub struct Policy {
     pub streams: Streams,
     /// The position of the optimized area. Only for simulations.
     pub area_at: AreaAt,
-    /// Disk time that a judged layout may lose in a day, in thousandths of the disk time without a
-    /// layout.
-    pub allowance: u32,
     /// Most replicas of one page.
     pub degree: u32,
     /// Whether the adaptive policy keeps a trail of copies; else it reads ahead alone.
@@ -138,9 +128,9 @@ impl Policy {
             PolicyName::OuterZone => (Strategy::HottestFirst, Planning::Anew),
             _ => (Strategy::MostConnected, Planning::Revise),
         };
-        // The area of a judged layout lies behind home: without copies it is the vanilla system.
+        // The trail lies behind home: without copies this is the vanilla system.
         let area_at = match name {
-            PolicyName::Adaptive | PolicyName::Clairvoyant | PolicyName::Judged => AreaAt::End,
+            PolicyName::Adaptive | PolicyName::Clairvoyant => AreaAt::End,
             _ => AreaAt::Median,
         };
         Self {
@@ -151,7 +141,6 @@ impl Policy {
             min_weight: 0,
             streams: Streams::Recorded,
             area_at,
-            allowance: 10,
             degree: 1,
             trail: true,
         }
@@ -218,7 +207,6 @@ impl Policy {
             PolicyKey::MinWeight => self.min_weight.to_string(),
             PolicyKey::Streams => self.streams.to_string(),
             PolicyKey::AreaAt => self.area_at.to_string(),
-            PolicyKey::Allowance => self.allowance.to_string(),
             PolicyKey::Degree => self.degree.to_string(),
             PolicyKey::Trail => if self.trail { "on" } else { "off" }.to_owned(),
         }
@@ -270,7 +258,6 @@ impl Policy {
             PolicyKey::Streams => parsed(&mut self.streams, value),
             PolicyKey::AreaAt => parsed(&mut self.area_at, value),
             PolicyKey::MinWeight => number(&mut self.min_weight, value, 0, u32::MAX),
-            PolicyKey::Allowance => number(&mut self.allowance, value, 0, 1000),
             PolicyKey::Degree => number(&mut self.degree, value, 1, 16),
             PolicyKey::Trail => {
                 self.trail = value == "on";
@@ -303,6 +290,9 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Self, PolicyError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
+        if let Some((old, new)) = table::REPLACED.into_iter().find(|(old, _)| *old == name) {
+            return Err(PolicyError::Replaced { old, new });
+        }
         let entry = POLICIES.iter().find(|p| p.name.text() == name);
         let entry = entry.ok_or_else(|| PolicyError::UnknownName(name.to_owned()))?;
         let policy = entry.name.text();
@@ -339,6 +329,8 @@ impl FromStr for Policy {
 pub enum PolicyError {
     #[error("'{0}' is not a policy: {names}", names = table::names())]
     UnknownName(String),
+    #[error("policy {old} is replaced: write --policy {new}")]
+    Replaced { old: &'static str, new: &'static str },
     #[error("policy {policy}: '{text}' is not a setting: write NAME:key=value")]
     NotKeyValue { policy: &'static str, text: String },
     #[error("policy {policy} has no key '{key}'; {}", keys_are(.keys))]

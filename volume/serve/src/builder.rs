@@ -7,10 +7,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
 use rustix::event::EventfdFlags;
-use seekless_block::{Bytes, SECTOR_BYTES, Sectors};
+use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{AttachReport, Config, Engine};
 use seekless_host::{Opened, cannot};
+use seekless_learn::{Policy, PolicyName};
 use seekless_nbd::{Export, TransmissionFlags};
 
 use crate::area::Store;
@@ -18,7 +19,7 @@ use crate::backend::emulated::Emulated;
 use crate::backend::files::{Files, opened_memory};
 use crate::error::ServeError;
 use crate::handle::{Injector, ServerHandle};
-use crate::learner::{self, Learning};
+use crate::learner::{self, AreaHolds, Learning};
 use crate::listen::{Address, Listener};
 use crate::observe::{KernelTrace, Observer};
 use crate::server::{Control, Server};
@@ -84,7 +85,7 @@ pub struct Builder {
     backing: Backing,
     read_only: bool,
     name: String,
-    area: Bytes,
+    area: AreaSize,
     area_dir: Option<PathBuf>,
     area_path: Option<PathBuf>,
     moved: bool,
@@ -98,10 +99,41 @@ pub struct Builder {
     watched: Option<(About, Option<MakeShadow>)>,
 }
 
+/// Size of an area that was not formatted.
+#[derive(Clone, Copy, Debug)]
+enum AreaSize {
+    Bytes(Bytes),
+    /// The usual size for the policy; backing and area together take at most this.
+    Usual(Option<Bytes>),
+}
+
+/// Usual size of an area for a plan, and usual limits of a trail.
+const PLAN_AREA: Bytes = Bytes(256 << 20);
+const TRAIL_MOST: Bytes = Bytes(2 << 30);
+const TRAIL_LEAST: Bytes = Bytes(4 << 20);
+
+impl AreaSize {
+    /// The size for a backing of this size, in whole sectors.
+    fn of(self, policy: &Policy, backing: Bytes) -> Bytes {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes.0,
+            Self::Usual(most) => {
+                let usual = match policy.name() {
+                    PolicyName::Adaptive => (backing.0 / 8).clamp(TRAIL_LEAST.0, TRAIL_MOST.0),
+                    _ => PLAN_AREA.0,
+                };
+                most.map_or(usual, |most| usual.min(most.0.saturating_sub(backing.0)))
+            }
+        };
+        Bytes(bytes / SECTOR_BYTES * SECTOR_BYTES)
+    }
+}
+
 /// The files and the engine of a volume.
 struct Ground {
     files: Files,
     engine: Engine,
+    policy: Policy,
     attached: Option<AttachReport>,
     area_path: PathBuf,
     /// True if a guard can protect home.
@@ -109,8 +141,9 @@ struct Ground {
 }
 
 impl Ground {
-    fn unattached(files: Files, config: Config, area_path: PathBuf) -> Self {
-        Self { files, engine: Engine::new(config), attached: None, area_path, guardable: true }
+    fn unattached(files: Files, config: Config, policy: Policy, area_path: PathBuf) -> Self {
+        let engine = Engine::new(config);
+        Self { files, engine, policy, attached: None, area_path, guardable: true }
     }
 }
 
@@ -121,7 +154,7 @@ impl Builder {
             backing,
             read_only: false,
             name: String::new(),
-            area: Bytes(0),
+            area: AreaSize::Bytes(Bytes(0)),
             area_dir: None,
             area_path: None,
             moved: false,
@@ -150,7 +183,14 @@ impl Builder {
 
     /// Size of the optimized area, an anonymous file beside the backing. Whole sectors.
     pub const fn area(mut self, size: Bytes) -> Self {
-        self.area = size;
+        self.area = AreaSize::Bytes(size);
+        self
+    }
+
+    /// The optimized area has the usual size for the policy. Backing and area together have at most
+    /// `most`, the size of an emulated or modelled disk.
+    pub const fn usual_area(mut self, most: Option<Bytes>) -> Self {
+        self.area = AreaSize::Usual(most);
         self
     }
 
@@ -230,7 +270,7 @@ impl Builder {
     /// The backing cannot be opened, is no disk, is not whole sectors, or is in use; the emulated
     /// disk is too small; an address is not available.
     pub fn spawn(mut self) -> Result<ServerHandle, ServeError> {
-        let Ground { files, engine, attached, area_path, guardable } = self.open()?;
+        let Ground { files, engine, policy, attached, area_path, guardable } = self.open()?;
         let config = *engine.config();
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
         let (emulated, speed) = self.emulated(&config)?;
@@ -250,10 +290,11 @@ impl Builder {
         let bell = rustix::event::eventfd(0, flags).map_err(cannot("make an event descriptor"))?;
         let bell = Arc::new(bell);
         let (control, commands) = channel();
-        let (observer, link, learner) = match self.start_learner(&engine, &control, &bell)? {
-            Some(s) => (Some(s.producer), Some(s.link), Some(s.thread)),
-            None => (None, None, None),
-        };
+        let (observer, link, learner) =
+            match self.start_learner(policy, &engine, &control, &bell)? {
+                Some(s) => (Some(s.producer), Some(s.link), Some(s.thread)),
+                None => (None, None, None),
+            };
         let volume = Volume::new(Parts {
             engine,
             lasting: attached.is_some(),
@@ -278,6 +319,7 @@ impl Builder {
             size,
             area,
             read_only: self.read_only,
+            policy,
             tcp,
             thread: Some(thread),
             learner,
@@ -318,30 +360,32 @@ impl Builder {
                 Store::Plain(opened_memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?)
             }
         };
+        let policy = self.policy(&store)?;
         let tune = std::mem::replace(&mut self.tune, Box::new(|_| {}));
-        let config = |capacity, area| {
-            let mut config = Config { area, ..Config::new(capacity) };
-            tune(&mut config);
-            config
-        };
+        let config =
+            |capacity, area| configured(Config { area, ..Config::new(capacity) }, tune, policy);
         match store {
             Store::Plain(opened) => {
-                let area = Bytes(self.area.0 / SECTOR_BYTES * SECTOR_BYTES);
+                let area = match policy.name() {
+                    PolicyName::Vanilla if self.learning.is_some() => Bytes(0),
+                    PolicyName::Adaptive if self.read_only || !policy.trail => Bytes(0),
+                    _ => self.area.of(&policy, Bytes(opened.bytes)),
+                };
                 let dir = self.area_dir.take().or_else(|| opened.dir.clone());
                 if area.0 > 0 && dir.is_none() && self.path().is_some() {
                     return Err(ServeError::NoAreaDir);
                 }
-                let config = config(Sectors(opened.bytes / SECTOR_BYTES), area.sectors_ceil());
+                let config = config(Sectors(opened.bytes / SECTOR_BYTES), area.sectors_ceil())?;
                 let files = Files::new(opened, area.0, dir.as_deref())?;
-                Ok(Ground::unattached(files, config, PathBuf::new()))
+                Ok(Ground::unattached(files, config, policy, PathBuf::new()))
             }
             Store::Lasting(mut lasting) => {
-                let config = config(lasting.superblock.home_capacity, Sectors(0));
+                let config = config(lasting.superblock.home_capacity, Sectors(0))?;
                 if self.read_only {
                     // Nothing is written, not even a mark of use.
                     let newest = lasting.examine()?;
                     let files = Files::overlaid(lasting.home, lasting.area, newest);
-                    return Ok(Ground::unattached(files, config, lasting.place));
+                    return Ok(Ground::unattached(files, config, policy, lasting.place));
                 }
                 let (mut engine, report) = lasting.attach(config, self.moved, self.drain)?;
                 if self.free_from_ext && engine.replicated().is_some() && report.dirty == 0 {
@@ -354,6 +398,7 @@ impl Builder {
                     guardable: own.is_some() || lasting.home.guard().is_some(),
                     files: Files::of(lasting.home, lasting.area, own),
                     engine,
+                    policy,
                     attached: Some(report),
                     area_path: lasting.place,
                 })
@@ -361,8 +406,24 @@ impl Builder {
         }
     }
 
+    /// The policy: the given one, or the usual one for what the area holds.
+    fn policy(&self, store: &Store) -> Result<Policy, ServeError> {
+        let Some(learning) = &self.learning else { return Ok(Policy::new(PolicyName::Vanilla)) };
+        let held = match store {
+            Store::Lasting(lasting) if !self.read_only => lasting.holds(),
+            _ => AreaHolds::NoPlan,
+        };
+        let policy = learning.policy_for(held).map_err(ServeError::Learning)?;
+        if policy.name() == PolicyName::Adaptive && self.observe.is_some() {
+            let why = "the policy adaptive observes no device: leave out --observe, or give another policy";
+            return Err(ServeError::Learning(why.to_owned()));
+        }
+        Ok(policy)
+    }
+
     fn start_learner(
         &mut self,
+        policy: Policy,
         engine: &Engine,
         control: &Sender<Control>,
         bell: &Arc<OwnedFd>,
@@ -376,7 +437,7 @@ impl Builder {
             }
             None => None,
         };
-        let pupil = learning.begin(config, engine.plan()).map_err(ServeError::Learning)?;
+        let pupil = learning.begin(policy, config, engine.plan());
         let start = |pupil| learner::start(pupil, observer, control.clone(), Arc::clone(bell));
         pupil.map(start).transpose()
     }
@@ -389,4 +450,22 @@ impl Builder {
         }
         if self.read_only { export.read_only() } else { export }
     }
+}
+
+/// The engine's settings for a policy.
+fn configured(
+    mut config: Config,
+    tune: impl FnOnce(&mut Config),
+    policy: Policy,
+) -> Result<Config, ServeError> {
+    tune(&mut config);
+    config.adaptive = policy.name() == PolicyName::Adaptive;
+    if !policy.trail {
+        config.append_pages = 0;
+    }
+    if config.adaptive && config.cache_bytes.0 < PAGE_BYTES {
+        let why = "the policy adaptive reads ahead into RAM, and there is none: give --cache SIZE, or another --policy";
+        return Err(ServeError::Learning(why.to_owned()));
+    }
+    Ok(config)
 }

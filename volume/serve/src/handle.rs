@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use seekless_block::{Bytes, Extent, Flags, Op, Sectors};
 use seekless_engine::{AttachReport, Command, Mode};
 use seekless_host::cannot;
-use seekless_learn::{Plan, Replica};
+use seekless_learn::{Plan, Policy, PolicyName, Replica};
 use seekless_nbd::Errno;
 
 use crate::backend::emulated::HeadSample;
@@ -29,6 +29,7 @@ pub struct ServerHandle {
     pub(crate) size: Bytes,
     pub(crate) area: Bytes,
     pub(crate) read_only: bool,
+    pub(crate) policy: Policy,
     pub(crate) tcp: Vec<SocketAddr>,
     pub(crate) thread: Option<JoinHandle<Result<ServerStats, ServeError>>>,
     pub(crate) learner: Option<LearnerThread>,
@@ -50,6 +51,22 @@ impl ServerHandle {
     /// Size of the optimized area.
     pub const fn area(&self) -> Bytes {
         self.area
+    }
+
+    /// The policy in use.
+    pub const fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Why no plan can be made; `None` with a learner.
+    pub fn plans_nothing(&self) -> Option<String> {
+        let does = match self.policy.name() {
+            PolicyName::Adaptive => "decides at each request",
+            _ => "learns nothing",
+        };
+        let name = self.policy.name().text();
+        let learner = self.learner.is_some();
+        (!learner).then(|| format!("there is nothing to plan: the policy {name} {does}"))
     }
 
     /// True if writes are refused.
@@ -141,6 +158,7 @@ impl ServerHandle {
             area: self.area,
             read_only: self.read_only,
             emulated,
+            adapts: self.policy.name() == PolicyName::Adaptive,
         };
         self.watcher = Some(watch::start(sources, about, shadow)?);
         Ok(())
@@ -190,7 +208,7 @@ pub struct Injector {
 }
 
 impl Injector {
-    fn send(&self, control: Control) -> Result<(), ServeError> {
+    pub(crate) fn send(&self, control: Control) -> Result<(), ServeError> {
         self.control.send(control).map_err(|_| ServeError::Stopped)?;
         ring(&self.bell);
         Ok(())

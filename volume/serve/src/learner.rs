@@ -1,7 +1,6 @@
 //! The learner's thread beside the volume's: requests come through a ring, acts go back.
-//! [`seekless_learn::Learner`] learns and plans, and [`seekless_sim::Judged`] judges.
+//! [`seekless_learn::Learner`] learns and plans.
 
-mod judge;
 mod replica_room;
 #[cfg(test)]
 mod tests;
@@ -26,8 +25,6 @@ use crate::memory_file::MemoryFile;
 use crate::observe::{Observer, SharedStreams};
 use crate::server::Control;
 
-pub use judge::JudgeModel;
-use judge::LiveJudge;
 use replica_room::LazySpace;
 pub(crate) use replica_room::{Room, RoomReply};
 
@@ -38,30 +35,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Nice value relative to the volume's thread.
 const NICE: i32 = 10;
 
-/// Shows a line of text to the user.
-pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// How a served volume learns.
+/// How a served volume learns. By default: the usual policy for the volume's area; plans on
+/// request; without memory.
+#[derive(Default)]
 #[must_use]
 pub struct Learning {
     policy: Option<Policy>,
     every: Option<Duration>,
     memory: Option<MemoryFile>,
-    model: JudgeModel,
-    say: Say,
-}
-
-impl Default for Learning {
-    /// The usual policy for the volume's area; plans on request; without memory and messages.
-    fn default() -> Self {
-        Self {
-            policy: None,
-            every: None,
-            memory: None,
-            model: JudgeModel::default(),
-            say: Arc::new(|_| {}),
-        }
-    }
 }
 
 impl Learning {
@@ -80,77 +61,86 @@ impl Learning {
         Self { memory: Some(memory), ..self }
     }
 
-    /// The judge of the policy `judged`.
-    pub fn model(self, model: JudgeModel) -> Self {
-        Self { model, ..self }
-    }
-
-    /// Shows messages.
-    pub fn say(self, say: Say) -> Self {
-        Self { say, ..self }
-    }
-
     /// True if there is memory of an earlier server.
     pub fn knows(&self) -> bool {
         self.memory.as_ref().is_some_and(MemoryFile::knows)
     }
 
-    /// The learner for a volume that follows `plan`; `None` if the policy learns nothing.
-    pub(crate) fn begin(self, config: &Config, plan: Plan) -> Result<Option<Pupil>, String> {
-        let Self { policy, every, mut memory, model, say } = self;
-        let policy = fitting(policy, config.replicas.0 > 0)?;
+    /// The policy for a volume whose area holds this. An error says what does not fit.
+    pub(crate) fn policy_for(&self, held: AreaHolds) -> Result<Policy, String> {
+        let policy = self.policy.unwrap_or_else(|| Policy::new(held.usual()));
+        match (policy.replicates(), held) {
+            (true, AreaHolds::Replicas) => {}
+            (false, AreaHolds::Replicas) if policy.name() != PolicyName::Vanilla => {
+                return Err(format!(
+                    "policy {policy} is for copies in an area, and this volume keeps replicas in discarded pages: choose fs2, fs2-whole or fs2-proven"
+                ));
+            }
+            (true, _) => {
+                return Err(format!(
+                    "policy {policy} is for replicas in discarded pages, and this volume's area is not made for them: format it with --replicas"
+                ));
+            }
+            _ => {}
+        }
         policy.check_live().map_err(|e| e.to_string())?;
-        let keeps_no_memory = |why: &str| {
-            memory
-                .is_some()
-                .then(|| format!("a state file cannot be used: {why}; leave out --state"))
-        };
-        let no_memory = match policy.name() {
-            PolicyName::Vanilla => return Ok(None),
-            PolicyName::Judged => keeps_no_memory("policy judged remembers nothing"),
-            _ if policy.replicates() => keeps_no_memory(
-                "this volume keeps replicas in discarded pages, not copies in an area",
-            ),
+        let keeps_none = match policy.name() {
+            PolicyName::Adaptive => Some("the policy adaptive makes no plans"),
+            _ if policy.replicates() => {
+                Some("this volume keeps replicas in discarded pages, not copies in an area")
+            }
             _ => None,
         };
-        if let Some(why) = no_memory {
-            return Err(why);
+        if let (Some(why), Some(_)) = (keeps_none, &self.memory) {
+            return Err(format!("a state file cannot be used: {why}; leave out --state"));
         }
-        let mind = if policy.name() == PolicyName::Judged {
-            Mind::Judged(Box::new(LiveJudge::new(policy, every, model, config, &say)?))
-        } else {
-            let every = every.map(|e| span(e.as_nanos()));
-            let mut learner = Learner::new(policy, shape_of(config)).every(every);
-            if let Some(memory) = &mut memory
-                && let Err(why) = learner.recall(memory.take_known())
-            {
-                memory.set_aside(&format!("{why}, than {}", config.capacity.bytes()));
-            }
-            Mind::Learner(Box::new(learner))
-        };
+        Ok(policy)
+    }
+
+    /// The learner for a volume that follows `plan`; `None` if the policy makes no plans.
+    pub(crate) fn begin(self, policy: Policy, config: &Config, plan: Plan) -> Option<Pupil> {
+        if matches!(policy.name(), PolicyName::Vanilla | PolicyName::Adaptive) {
+            return None;
+        }
+        let Self { every, mut memory, .. } = self;
+        let every = every.map(|e| span(e.as_nanos()));
+        let mut learner = Learner::new(policy, shape_of(config)).every(every);
+        if let Some(memory) = &mut memory
+            && let Err(why) = learner.recall(memory.take_known())
+        {
+            memory.set_aside(&format!("{why}, than {}", config.capacity.bytes()));
+        }
         let (volume, began) = (config.capacity, Instant::now());
-        Ok(Some(Pupil { mind, plan, memory, volume, began, learned: Arc::new(Learned::default()) }))
+        let learned = Arc::new(Learned::default());
+        Some(Pupil { learner, plan, memory, volume, began, learned })
+    }
+}
+
+/// What the area of a volume holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AreaHolds {
+    /// No plan: a trail, or nothing.
+    NoPlan,
+    /// Copies by a plan.
+    Plan,
+    /// Maps of replicas in discarded pages.
+    Replicas,
+}
+
+impl AreaHolds {
+    /// The policy of a volume for which the user names none.
+    const fn usual(self) -> PolicyName {
+        match self {
+            Self::NoPlan => PolicyName::Adaptive,
+            Self::Plan => PolicyName::Borg,
+            Self::Replicas => PolicyName::Fs2,
+        }
     }
 }
 
 /// Nanoseconds as a duration of the learner.
 fn span(ns: u128) -> seekless_block::Duration {
     seekless_block::Duration(u64::try_from(ns).unwrap_or(u64::MAX))
-}
-
-/// The policy asked for, or the usual one for a volume with replicas or copies.
-fn fitting(policy: Option<Policy>, replicas: bool) -> Result<Policy, String> {
-    let usual = if replicas { PolicyName::Fs2 } else { PolicyName::Borg };
-    let Some(policy) = policy else { return Ok(Policy::new(usual)) };
-    match (policy.replicates(), replicas) {
-        (false, true) if policy.name() != PolicyName::Vanilla => Err(format!(
-            "policy {policy} is for copies in an area, and this volume keeps replicas in discarded pages: choose fs2, fs2-whole or fs2-proven"
-        )),
-        (true, false) => Err(format!(
-            "policy {policy} is for replicas in discarded pages, and this volume's area is not made for them: format it with --replicas"
-        )),
-        _ => Ok(policy),
-    }
 }
 
 /// A message to the learner's thread.
@@ -260,15 +250,9 @@ pub(crate) fn start(
     Ok(Started { producer, link, thread })
 }
 
-/// The learner or the judge.
-enum Mind {
-    Learner(Box<Learner>),
-    Judged(Box<LiveJudge>),
-}
-
 /// The learner of a volume, with its clock and its counters.
 pub(crate) struct Pupil {
-    mind: Mind,
+    learner: Learner,
     /// The plan that the volume follows.
     plan: Plan,
     memory: Option<MemoryFile>,
@@ -287,39 +271,22 @@ impl Pupil {
         if request.extent.end().0 > self.volume.0 {
             return;
         }
-        match &mut self.mind {
-            Mind::Learner(learner) => learner.observe(now, request),
-            Mind::Judged(judge) => judge.observe(now, request),
-        }
+        self.learner.observe(now, request);
         self.learned.observed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Time until the next visit.
     fn patience(&self, now: SimTime) -> Duration {
-        match &self.mind {
-            Mind::Learner(learner) => learner
-                .due_in(now)
-                .map_or(LOOK_EVERY, |due| LOOK_EVERY.min(Duration::from_nanos(due.0))),
-            Mind::Judged(_) => LOOK_EVERY,
-        }
+        let due = self.learner.due_in(now);
+        due.map_or(LOOK_EVERY, |due| LOOK_EVERY.min(Duration::from_nanos(due.0)))
     }
 
-    /// Acts that are due now, or with `asked` a plan. No request came for the time `quiet`.
-    fn acts(
-        &mut self,
-        now: SimTime,
-        asked: bool,
-        quiet: Duration,
-        space: &LazySpace<'_>,
-    ) -> Vec<Act> {
+    /// Acts that are due now, or with `asked` a plan.
+    fn acts(&mut self, now: SimTime, asked: bool, space: &LazySpace<'_>) -> Vec<Act> {
         let began = Instant::now();
         let state = VolumeState { plan: &self.plan, replicas: Some(space) };
-        let acts = match &mut self.mind {
-            Mind::Learner(learner) if asked => learner.plan(now, &state),
-            Mind::Learner(learner) => learner.tick(now, &state),
-            Mind::Judged(judge) if asked => judge.adopt(now),
-            Mind::Judged(judge) => judge.tick(now, quiet),
-        };
+        let acts =
+            if asked { self.learner.plan(now, &state) } else { self.learner.tick(now, &state) };
         for act in &acts {
             match act {
                 Act::Install(plan) => {
@@ -331,7 +298,7 @@ impl Pupil {
                     let extents = homes.clone().count();
                     self.learned.made(extents, homes.map(|e| e.len).sum(), began.elapsed());
                 }
-                Act::Bypass(_) | Act::Save(_) => {}
+                Act::Save(_) => {}
             }
         }
         acts
@@ -346,9 +313,7 @@ impl Pupil {
     /// Saves the memory after the volume's end.
     fn end(mut self) {
         let now = self.now();
-        if let Mind::Learner(learner) = &mut self.mind
-            && let Some(bytes) = learner.save(now)
-        {
+        if let Some(bytes) = self.learner.save(now) {
             self.save(&bytes);
         }
     }
@@ -368,22 +333,19 @@ impl Work {
     fn run(mut self, inbox: &Receiver<Message>) {
         // Clients come first. If the host refuses, learning costs them a little.
         let _ = rustix::process::setpriority_process(None, NICE);
-        let mut asked = Instant::now();
         self.drain();
         loop {
             let look = self.observer.as_ref().map_or(LOOK_EVERY, Observer::patience);
             let message = inbox.recv_timeout(look.min(self.pupil.patience(self.pupil.now())));
-            if self.drain() {
-                asked = Instant::now();
-            }
+            self.drain();
             match message {
                 Ok(Message::Relearn(reply)) => {
-                    let sectors = self.act(true, asked.elapsed());
+                    let sectors = self.act(true);
                     // The caller may have stopped waiting.
                     let _ = reply.send(sectors.0);
                 }
                 Ok(Message::Drain) | Err(RecvTimeoutError::Timeout) => {
-                    self.act(false, asked.elapsed());
+                    self.act(false);
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -394,13 +356,11 @@ impl Work {
         self.pupil.end();
     }
 
-    /// Takes the waiting requests. True if there were any.
-    fn drain(&mut self) -> bool {
+    /// Takes the waiting requests.
+    fn drain(&mut self) {
         self.called.store(false, Ordering::Relaxed);
-        let mut any = false;
         let (now, time) = (Instant::now(), self.pupil.now());
         while let Ok(request) = self.consumer.pop() {
-            any = true;
             if self.observer.as_mut().is_none_or(|o| o.takes_own(now)) {
                 self.pupil.observe(time, &request);
             }
@@ -408,11 +368,10 @@ impl Work {
         if let Some(observer) = &mut self.observer {
             observer.look(now, &mut |request| self.pupil.observe(time, request));
         }
-        any
     }
 
     /// Passes the learner's acts to the volume. Returns the sectors that the last act copies.
-    fn act(&mut self, asked: bool, quiet: Duration) -> Sectors {
+    fn act(&mut self, asked: bool) -> Sectors {
         let now = self.pupil.now();
         let (control, bell) = (self.control.clone(), Arc::clone(&self.bell));
         let room = || {
@@ -424,7 +383,7 @@ impl Work {
             Room::of_parts(part).ok().flatten()
         };
         let mut sectors = Sectors(0);
-        for act in self.pupil.acts(now, asked, quiet, &LazySpace::new(&room)) {
+        for act in self.pupil.acts(now, asked, &LazySpace::new(&room)) {
             match act {
                 Act::Install(plan) => {
                     sectors = plan.sectors();
@@ -434,7 +393,6 @@ impl Work {
                     sectors = list.iter().flat_map(|r| &r.homes).map(|e| e.len).sum();
                     tell(&self.control, &self.bell, Control::Replicate(list, false));
                 }
-                Act::Bypass(on) => tell(&self.control, &self.bell, Control::Bypass(on)),
                 Act::Save(bytes) => self.pupil.save(&bytes),
             }
         }

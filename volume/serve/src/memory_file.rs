@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use seekless_block::Bytes;
 use seekless_learn::{AccessGraph, Decoded, EDGES_MAX, StateError};
@@ -13,7 +14,9 @@ use seekless_learn::{AccessGraph, Decoded, EDGES_MAX, StateError};
 use seekless_host::HostError;
 
 use crate::error::ServeError;
-use crate::learner::Say;
+
+/// Shows a line of text to the user.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// More than the largest memory of a learner.
 const BYTES_MAX: u64 = 1 << 30;

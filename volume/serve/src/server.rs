@@ -13,7 +13,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use seekless_block::{Extent, Flags, Op};
+use seekless_block::{Bytes, Extent, Flags, Op};
 use seekless_engine::{Command, Mode, Progress, Replicated, RoomFrom, Stats, Trouble};
 use seekless_host::cannot;
 use seekless_learn::{Plan, Replica};
@@ -60,6 +60,17 @@ pub struct ServerStats {
     pub clients: usize,
     /// The area.
     pub area: AreaStats,
+    /// Counters of the adaptive policy; `None` under another policy.
+    pub adaptive: Option<AdaptiveCounts>,
+}
+
+/// Counters of the adaptive policy that the engine's counts lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdaptiveCounts {
+    /// Prefetched pages that left RAM unused.
+    pub unused: u64,
+    /// Where the trail is written next, and its size; `None` without a trail.
+    pub trail: Option<(Bytes, Bytes)>,
 }
 
 /// State of a volume's area.

@@ -63,6 +63,7 @@ impl DiskShadow {
         });
         let mut vanilla = engine;
         vanilla.area = Sectors(0);
+        vanilla.adaptive = false;
         vanilla.cluster = seekless_block::Bytes(0);
         let config = SimConfig {
             engine: vanilla,

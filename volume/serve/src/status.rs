@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::server::{AdaptiveCounts, ServerStats};
+
 /// Status of a volume: schema `seekless.status/1`. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -26,6 +28,8 @@ pub struct Status {
     pub budget: BudgetStatus,
     /// Input of the learner.
     pub learning: LearningStatus,
+    /// The adaptive policy; absent under another policy.
+    pub adaptive: Option<AdaptiveStatus>,
     /// Busy time of the disk; absent without an emulated or modelled disk.
     pub busy: Option<BusyStatus>,
 }
@@ -88,6 +92,67 @@ pub struct PlanStatus {
     pub done_bytes: u64,
     /// Current or last move: bytes to copy.
     pub total_bytes: u64,
+}
+
+/// The adaptive policy: learned read-ahead, and a trail of copies in the order of use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AdaptiveStatus {
+    /// Pages that were read before a client asked for them.
+    pub prefetched_pages: u64,
+    /// Of these, pages that a client used.
+    pub prefetch_used_pages: u64,
+    /// Of these, pages that left RAM unused.
+    pub prefetch_unused_pages: u64,
+    /// Size of the trail; zero without a trail.
+    pub trail_bytes: u64,
+    /// Where the trail is written next.
+    pub trail_position_bytes: u64,
+    /// Written to the trail since the start.
+    pub trail_written_bytes: u64,
+    /// The guard; absent if the vanilla system's disk time is unknown.
+    pub guard: Option<GuardStatus>,
+    /// The guard's decision in words, or the reason for its absence.
+    pub guard_note: String,
+}
+
+/// The guard: the policy stands aside while its disk time is above that of the vanilla system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GuardStatus {
+    /// Disk time of the vanilla system on this UTC day.
+    pub vanilla_today_s: f64,
+    /// Actual disk time on this UTC day, with trail writes.
+    pub actual_today_s: f64,
+    /// Largest excess of the actual disk time within a day.
+    pub worst_excess_s: f64,
+    /// True while the policy stands aside.
+    pub bypassing: bool,
+    /// Disk time while the policy stood aside.
+    pub bypassed_s: f64,
+}
+
+impl AdaptiveStatus {
+    /// From the volume's counters; `None` under another policy.
+    pub(crate) fn of(stats: &ServerStats, guard: Option<GuardStatus>) -> Option<Self> {
+        let AdaptiveCounts { unused, trail } = stats.adaptive?;
+        let (position, size) = trail.unwrap_or_default();
+        let note = match guard {
+            None => "no guard: no disk model; name one with --model",
+            Some(g) if g.bypassing => {
+                "the policy stands aside: it took more disk time than the vanilla system"
+            }
+            Some(_) => "the policy is in use",
+        };
+        Some(Self {
+            prefetched_pages: stats.engine.prefetched,
+            prefetch_used_pages: stats.engine.prefetch_used,
+            prefetch_unused_pages: unused,
+            trail_bytes: size.0,
+            trail_position_bytes: position.0,
+            trail_written_bytes: stats.engine.moved_bytes,
+            guard,
+            guard_note: note.to_owned(),
+        })
+    }
 }
 
 /// Limits of moving data.

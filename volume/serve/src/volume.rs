@@ -27,7 +27,7 @@ use crate::backend::workers::{Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::learner::{Room, RoomReply};
 use crate::memory::{Current, Data, Inflight, Memories};
-use crate::server::{AreaStats, ServerStats};
+use crate::server::{AdaptiveCounts, AreaStats, ServerStats};
 use crate::tap::Tap;
 
 pub(crate) use clock::Clock;
@@ -69,6 +69,8 @@ pub(crate) struct Volume<O> {
     engine: Engine,
     clock: Clock,
     now: SimTime,
+    /// Time of the engine's last input.
+    engine_time: SimTime,
     pub(crate) memories: Memories<O>,
     questions: Slab<O>,
     running: Vec<Option<Running>>,
@@ -100,6 +102,7 @@ impl<O> Volume<O> {
         let mut volume = Self {
             clock,
             now: clock.now(),
+            engine_time: SimTime::ZERO,
             memories: Memories::new(engine.config()),
             engine,
             questions: Slab::new(),
@@ -157,7 +160,7 @@ impl<O> Volume<O> {
         let bytes = extent.bytes().0 as usize;
         let id = self.memories.requests.insert(Inflight { owner, bytes, buf });
         let mut current = Current { id, data, result: None };
-        self.engine.handle(self.now, Input::Request { id: RequestId(id as u64), request });
+        self.handle(self.now, Input::Request { id: RequestId(id as u64), request });
         self.pump(&mut current);
         if current.result.is_none() {
             // It outlives the call, and part of its data may have come from RAM.
@@ -174,7 +177,7 @@ impl<O> Volume<O> {
 
     /// With `on`, reads go home even if copies exist.
     pub(crate) fn bypass(&mut self, on: bool) {
-        self.engine.handle(self.now, Input::Bypass(on));
+        self.handle(self.now, Input::Bypass(on));
     }
 
     /// Installs a new layout.
@@ -225,7 +228,7 @@ impl<O> Volume<O> {
     /// Brings everything home.
     fn drain_area(&mut self) {
         self.guarding.want_home();
-        self.engine.handle(self.now, Input::Command(Command::Drain));
+        self.handle(self.now, Input::Command(Command::Drain));
         self.tell(Input::Withdraw);
         self.guard();
     }
@@ -352,6 +355,10 @@ impl<O> Volume<O> {
             disk: self.emulated.as_ref().map(|e| e.stats(self.now)),
             unobserved: self.unobserved,
             clients,
+            adaptive: self.engine.prefetched().map(|(counts, _)| AdaptiveCounts {
+                unused: counts.unused,
+                trail: self.engine.trail(),
+            }),
             area: AreaStats {
                 lasting: self.lasting,
                 mode: self.engine.mode(),
@@ -388,8 +395,14 @@ impl<O> Volume<O> {
         self.files.change(home, Op::Flush, Flags::NONE, 0, 0, &[]).map_err(errno_of)
     }
 
+    /// Gives an input to the engine, whose time never runs backwards.
+    fn handle(&mut self, at: SimTime, input: Input) {
+        self.engine_time = self.engine_time.max(at);
+        self.engine.handle(self.engine_time, input);
+    }
+
     fn tell(&mut self, input: Input) {
-        self.engine.handle(self.now, input);
+        self.handle(self.now, input);
         self.pump_background();
     }
 

@@ -17,10 +17,11 @@ use crate::error::ServeError;
 use crate::handle::Injector;
 use crate::learner::Learned;
 use crate::observe::{self, SharedStreams, Streams};
-use crate::server::ServerStats;
+use crate::policy_guard::PolicyGuard;
+use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::status::{
-    BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, Head, History, Kind, LearningStatus,
-    PlanStatus, Point, RequestStatus, Sample, Status, VolumeStatus,
+    AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, GuardStatus, Head,
+    History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample, Status, VolumeStatus,
 };
 use crate::tap::{IoSample, TapEnd};
 
@@ -163,6 +164,8 @@ pub(crate) struct Sources {
     pub(crate) area: Bytes,
     pub(crate) read_only: bool,
     pub(crate) emulated: bool,
+    /// The policy is adaptive.
+    pub(crate) adapts: bool,
 }
 
 pub(crate) fn start(
@@ -194,6 +197,8 @@ struct Work {
     /// Current or last move: done and total bytes.
     progress: (u64, u64),
     said: Said,
+    /// Of the adaptive policy, if there is a model of the vanilla system.
+    guard: Option<PolicyGuard>,
 }
 
 /// Messages that appear only once.
@@ -209,6 +214,7 @@ impl Work {
         let position = if from.emulated { "head" } else { "address" };
         board.lock().axis = (from.size.0, from.size.0 + from.area.0, position);
         let now = Instant::now();
+        let guard = (from.adapts && shadow.is_some()).then(PolicyGuard::default);
         Self {
             from,
             about,
@@ -221,6 +227,7 @@ impl Work {
             streams: Streams::default(),
             progress: (0, 0),
             said: Said::default(),
+            guard,
         }
     }
 
@@ -241,6 +248,7 @@ impl Work {
         let took = self.looked.elapsed();
         self.looked = Instant::now();
         let busy = self.busy(&stats);
+        self.look_after(busy.as_ref(), unix);
         self.narrate(&stats, busy.as_ref(), unix);
         let sample = self.sample(&stats, busy.as_ref(), took, unix);
         let status = self.status(&stats, busy, unix);
@@ -261,6 +269,21 @@ impl Work {
             if seconds > 0.0 { 2.0 * bytes as f64 / seconds } else { 0.0 };
         shown.status = Arc::new(status);
         true
+    }
+
+    /// Lets the guard decide whether the adaptive policy stands aside.
+    fn look_after(&mut self, busy: Option<&BusyStatus>, unix: u64) {
+        let missed = self.from.tap.missed();
+        let (Some(guard), Some(busy)) = (&mut self.guard, busy) else { return };
+        let Some(bypass) = guard.look(unix, busy, missed) else { return };
+        // A volume that has ended needs no command.
+        let _ = self.from.volume.send(Control::Bypass(bypass));
+        let text = if bypass {
+            "Today's disk time is above that of the vanilla system: the policy stands aside."
+        } else {
+            "Today's disk time is close to that of the vanilla system: the policy returns."
+        };
+        self.board.tell(unix, text.to_owned());
     }
 
     /// Empties the tap through the shadow. Returns evenly chosen I/Os for the graph, and their
@@ -405,8 +428,15 @@ impl Work {
                 missed_requests: stats.unobserved,
                 unwatched: self.from.tap.missed(),
             },
+            adaptive: AdaptiveStatus::of(stats, self.guard_status(busy.as_ref())),
             busy,
         }
+    }
+
+    /// The guard, if it can compare.
+    fn guard_status(&self, busy: Option<&BusyStatus>) -> Option<GuardStatus> {
+        busy?.vanilla?;
+        self.guard.as_ref().map(PolicyGuard::status)
     }
 
     /// Describes changes since the last look.
@@ -418,9 +448,15 @@ impl Work {
             self.streams = streams;
         }
         let Some((before, ..)) = self.before.clone() else {
-            let what = match &self.from.learned {
-                Some(_) => format!("The server learns; copies may take {}", self.from.area),
-                None => "It learns and copies nothing: the vanilla system".to_owned(),
+            let what = match (&self.from.learned, stats.adaptive) {
+                (Some(_), _) => format!("The server learns; copies may take {}", self.from.area),
+                (None, Some(AdaptiveCounts { trail: Some((_, size)), .. })) => {
+                    format!("It learns at each request, and keeps a trail of {size}")
+                }
+                (None, Some(_)) => {
+                    "It learns at each request how far to read ahead, and keeps no trail".to_owned()
+                }
+                (None, None) => "It learns and copies nothing: the vanilla system".to_owned(),
             };
             return tell(format!("Serving {} of {}. {what}.", self.about.backing, self.from.size));
         };
@@ -438,7 +474,9 @@ impl Work {
             tell("Refused a plan that does not fit this volume; the layout stays. Please report this.".to_owned());
         }
         self.narrate_plan(unix);
-        self.narrate_move(stats, &before, unix);
+        if stats.adaptive.is_none() {
+            self.narrate_move(stats, &before, unix);
+        }
         let once = |said: &mut bool, now: bool, text: &str| {
             if now && !*said {
                 *said = true;

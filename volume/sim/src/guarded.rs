@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Bytes, Lba, Op, Request, Sectors};
+use seekless_block::{Bytes, Duration, Lba, Op, Request, Sectors};
 use seekless_disk::Device;
 use seekless_engine::ram_pages;
 use seekless_learn::{Adaptive, DayTimes, Foreseen, Guard};
@@ -15,6 +15,19 @@ use crate::simulation::{SimConfig, SimError, Simulation};
 /// Requests to come that a clairvoyant policy knows.
 const KNOWS: usize = 1000;
 
+/// Disk time of one day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuardedDay {
+    /// As given to [`Guarded::offer`].
+    pub day: u64,
+    /// That vanilla takes.
+    pub vanilla: Duration,
+    /// That the policy takes for clients.
+    pub clients: Duration,
+    /// That the policy takes for background work.
+    pub background: Duration,
+}
+
 /// Two systems, and the guard between them.
 #[derive(Debug)]
 pub struct Guarded {
@@ -22,6 +35,7 @@ pub struct Guarded {
     vanilla: Metered,
     guard: Guard,
     bypasses: bool,
+    days: Vec<GuardedDay>,
     /// Requests that the clairvoyant policy knows of, and that are not asked yet.
     ahead: VecDeque<(u64, Request)>,
     grid: Sectors,
@@ -54,6 +68,7 @@ impl Guarded {
             vanilla: metered(bare)?,
             guard: Guard::default(),
             bypasses: false,
+            days: Vec::new(),
             ahead: VecDeque::new(),
             grid: config.engine.grid,
             knows,
@@ -94,13 +109,48 @@ impl Guarded {
     }
 
     fn look(&mut self, day: u64) {
-        let (clients, moving) = self.actual.take();
-        let times = DayTimes { vanilla: self.vanilla.take().0, actual: clients + moving };
-        let bypass = self.guard.look(day, times);
-        if bypass != self.bypasses {
-            self.bypasses = bypass;
-            self.actual.sim.bypass(bypass);
+        let (clients, background) = self.actual.take();
+        let vanilla = self.vanilla.take().0;
+        if self.days.last().is_none_or(|last| last.day != day) {
+            self.days.push(GuardedDay { day, ..GuardedDay::default() });
         }
+        if let Some(today) = self.days.last_mut() {
+            today.vanilla += vanilla;
+            today.clients += clients;
+            today.background += background;
+        }
+        let bypass = self.guard.look(day, DayTimes { vanilla, actual: clients + background });
+        self.set_bypass(bypass);
+    }
+
+    fn set_bypass(&mut self, on: bool) {
+        if on != self.bypasses {
+            self.bypasses = on;
+            self.actual.sim.bypass(on);
+        }
+    }
+
+    fn serve_all_known(&mut self) -> Result<(), SimError> {
+        while !self.ahead.is_empty() {
+            self.serve_known()?;
+        }
+        Ok(())
+    }
+
+    /// Ends a training: guard and days begin again, and RAM is empty, as that of a system that was not trained. The
+    /// policy keeps what it learned, and its trail.
+    ///
+    /// # Errors
+    /// Where a request could not be served.
+    pub fn end_training(&mut self) -> Result<(), SimError> {
+        self.lap()?;
+        for metered in [&mut self.actual, &mut self.vanilla] {
+            metered.take();
+            metered.sim.empty_ram();
+        }
+        (self.guard, self.days) = (Guard::default(), Vec::new());
+        self.set_bypass(false);
+        Ok(())
     }
 
     /// Writes home what the write buffer holds; see [`Simulation::drain`].
@@ -108,6 +158,7 @@ impl Guarded {
     /// # Errors
     /// Where a request or an I/O could not be served.
     pub fn drain(&mut self) -> Result<(), SimError> {
+        self.serve_all_known()?;
         self.actual.sim.drain()
     }
 
@@ -116,11 +167,19 @@ impl Guarded {
     /// # Errors
     /// Where a request could not be served.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
-        while !self.ahead.is_empty() {
-            self.serve_known()?;
-        }
+        self.serve_all_known()?;
         self.vanilla.lap()?;
-        self.actual.lap()
+        let measured = self.actual.lap()?;
+        if let Some(last) = self.days.last() {
+            self.look(last.day);
+        }
+        Ok(measured)
+    }
+
+    /// The accounts of the days, in order.
+    #[must_use]
+    pub fn days(&self) -> &[GuardedDay] {
+        &self.days
     }
 
     /// The guard.

@@ -6,15 +6,13 @@
 
 pub mod crash;
 mod guarded;
-mod judged;
 mod learned;
 mod measure;
 mod metered;
 mod path;
 mod simulation;
 
-pub use guarded::Guarded;
-pub use judged::{Clock, DayCosts, Judged, JudgedConfig};
+pub use guarded::{Guarded, GuardedDay};
 pub use learned::{EngineSpace, shape_of};
 pub use measure::{IoCost, IoCosts, Measured, Phases, Response};
 pub use path::{HeadPath, Kind, Point};

@@ -1,7 +1,6 @@
 //! A simulation whose costs are read a bit at a time.
 
 use seekless_block::Duration;
-use seekless_learn::Plan;
 
 use crate::measure::Measured;
 use crate::simulation::{SimError, Simulation};
@@ -52,15 +51,5 @@ impl Metered {
         let left = self.costs.read_from(&m);
         self.costs = Read { left, ..Read::default() };
         Ok(m)
-    }
-
-    /// Has a plan at once, and says how long moving to it would keep the disk busy. None of that is read later.
-    pub(crate) fn try_out(&mut self, plan: Plan) -> Result<Duration, SimError> {
-        // Of an open loop's times, the next request's counts as now.
-        self.lap()?;
-        self.sim.install(plan)?;
-        let moving = self.sim.so_far().background.busy();
-        self.costs.moving = moving;
-        Ok(moving)
     }
 }

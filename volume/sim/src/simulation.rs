@@ -233,6 +233,11 @@ impl Simulation {
         self.engine.adaptive()
     }
 
+    /// Empties RAM.
+    pub fn empty_ram(&mut self) {
+        self.engine.empty_ram();
+    }
+
     /// Lets so much time pass, in which whatever is under way goes on.
     ///
     /// # Errors

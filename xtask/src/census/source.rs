@@ -1,12 +1,10 @@
-//! One Rust file, measured: its lines with and without tests, its functions, its public items, its words.
+//! One Rust file, measured: its lines with and without tests, its functions, its public items, its
+//! words.
 
 use std::collections::BTreeSet;
 
-use crate::code::code_only;
-
-/// Items that can be public.
-const ITEMS: &[&str] =
-    &["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "union"];
+use crate::code::{code_only, is_part};
+use crate::names::KEYWORDS;
 
 #[derive(Debug)]
 pub(super) struct Source<'a> {
@@ -35,7 +33,6 @@ impl<'a> Source<'a> {
         let kept: Vec<usize> = (0..lines.len()).filter(source).collect();
         let functions =
             functions(&lines).into_iter().filter(|f| !of_tests[f.1 - 1]).collect::<Vec<_>>();
-        let is_part = |c: char| !(c.is_alphanumeric() || c == '_');
         Self {
             package,
             path,
@@ -48,7 +45,11 @@ impl<'a> Source<'a> {
             } else {
                 BTreeSet::new()
             },
-            words: code.split(is_part).filter(|w| !w.is_empty()).map(str::to_owned).collect(),
+            words: code
+                .split(|c| !is_part(c))
+                .filter(|w| !w.is_empty())
+                .map(str::to_owned)
+                .collect(),
         }
     }
 }
@@ -68,8 +69,9 @@ fn tests(lines: &[&str]) -> Vec<bool> {
     all
 }
 
-/// The line in which the item ends that begins in this line, and whether it has a body: it ends with the closing brace, or
-/// with a semicolon before any. A semicolon within brackets, as of an array's type, ends nothing.
+/// The line in which the item ends that begins in this line, and whether it has a body: it ends
+/// with the closing brace, or with a semicolon before any. A semicolon within brackets, as of an
+/// array's type, ends nothing.
 fn item_end(lines: &[&str], from: usize) -> (usize, bool) {
     let (mut braces, mut brackets) = (0_usize, 0_usize);
     for (n, line) in lines.iter().enumerate().skip(from) {
@@ -92,7 +94,8 @@ fn item_end(lines: &[&str], from: usize) -> (usize, bool) {
 fn functions(lines: &[&str]) -> Vec<(String, usize, usize)> {
     let mut all = Vec::new();
     for (n, line) in lines.iter().enumerate() {
-        let Some(name) = named(line, "fn") else { continue };
+        let mut words = line.split_whitespace().skip_while(|w| *w != "fn").skip(1);
+        let Some(name) = words.next().and_then(identifier) else { continue };
         if let (end, true) = item_end(lines, n) {
             all.push((name, n + 1, end - n + 1));
         }
@@ -100,35 +103,18 @@ fn functions(lines: &[&str]) -> Vec<(String, usize, usize)> {
     all
 }
 
-/// The name behind a keyword that stands alone.
-fn named(line: &str, keyword: &str) -> Option<String> {
-    let mut words = line.split_whitespace();
-    words.find(|w| *w == keyword)?;
-    let name: String =
-        words.next()?.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+/// The identifier at the front of a word.
+fn identifier(word: &str) -> Option<String> {
+    let name: String = word.chars().take_while(|c| is_part(*c)).collect();
     (!name.is_empty()).then_some(name)
 }
 
-/// The name of the public item that a line begins.
+/// The name of the public item that begins in this line.
 fn public(line: &str) -> Option<String> {
     let rest = line.trim_start().strip_prefix("pub ")?;
-    let mut words = rest.split_whitespace();
-    let mut last = words.find(|w| ITEMS.contains(w))?;
-    // `pub const fn`
-    let name = loop {
-        let word = words.next()?;
-        if !ITEMS.contains(&word) && word != "unsafe" && word != "async" {
-            break word;
-        }
-        last = word;
-    };
-    // A field may be called as it likes, but no keyword.
-    let before = rest.split(last).next()?;
-    if before.contains([':', '(']) {
-        return None;
-    }
-    let name: String = name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-    (!name.is_empty()).then_some(name)
+    let is_keyword = |w: &&str| KEYWORDS.contains(w) || matches!(*w, "unsafe" | "async");
+    rest.split_whitespace().next().filter(is_keyword)?;
+    identifier(rest.split_whitespace().find(|w| !is_keyword(w))?)
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ pub(super) struct Verbs {
     verbs: usize,
     /// Of these, those of the first level.
     first: usize,
-    /// Options that begin with `--`, each counted once for each command that has it; `--help` and `--version` are none.
+    /// Options that begin with `--`, each counted once for each command that has it; `--help` and
+    /// `--version` are none.
     flags: usize,
     /// The three commands with most flags.
     most: Vec<(usize, String)>,

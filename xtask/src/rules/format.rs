@@ -1,4 +1,5 @@
-//! The documents of the on-disk formats say what the code does: they are what the code writes of itself.
+//! The documents of the on-disk formats say what the code does: they are what the code writes of
+//! itself.
 
 use crate::repo::{Finding, Repo};
 

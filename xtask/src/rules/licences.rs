@@ -3,8 +3,8 @@
 use crate::repo::{Finding, Repo};
 use crate::spdx;
 
-/// SPDX identifiers of the licences that may come in. MPL-2.0 binds only its own files; bzip2-1.0.6 is a BSD
-/// licence in other words.
+/// SPDX identifiers of the licences that may come in. MPL-2.0 binds only its own files; bzip2-1.0.6
+/// is a BSD licence in other words.
 const ALLOWED: &[&str] = &[
     "0BSD",
     "Apache-2.0",

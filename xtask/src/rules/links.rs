@@ -15,11 +15,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             }
             for target in targets(line) {
                 if !resolve(path, target).is_some_and(|to| repo.holds(&to)) {
-                    found.push(Finding::at(
-                        path,
-                        n + 1,
-                        format!("the link to `{target}` leads nowhere"),
-                    ));
+                    let text = format!("the link to `{target}` leads nowhere");
+                    found.push(Finding::at(path, n + 1, text));
                 }
             }
         }

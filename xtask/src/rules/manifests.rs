@@ -1,5 +1,5 @@
-//! Every crate takes its lints, edition, licence and version of Rust from the workspace, and what was
-//! resolved is written down.
+//! Every crate takes its lints, edition, licence and version of Rust from the workspace, and what
+//! was resolved is written down.
 
 use crate::repo::{Finding, Repo};
 
@@ -8,20 +8,16 @@ const INHERITED: &[&str] = &["version", "edition", "rust-version", "license", "p
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     if !repo.tracks("Cargo.lock") {
-        found.push(Finding::new(
-            "Cargo.lock",
-            "is missing or not tracked; builds must be the same everywhere",
-        ));
+        let text = "is missing or not tracked; builds must be the same everywhere";
+        found.push(Finding::new("Cargo.lock", text));
     }
     let members =
         repo.ending("Cargo.toml").filter(|(p, _)| !p.starts_with("fuzz/") && p.contains('/'));
     for (path, text) in members {
         for key in INHERITED {
             if !has_line(text, "[package]", &format!("{key}.workspace=true")) {
-                found.push(Finding::new(
-                    path,
-                    format!("[package] must say `{key}.workspace = true`"),
-                ));
+                let text = format!("[package] must say `{key}.workspace = true`");
+                found.push(Finding::new(path, text));
             }
         }
         if !has_line(text, "[lints]", "workspace=true") {

@@ -1,5 +1,6 @@
-//! What must not be left lying about: unfinished work, tests that do not run, and names of the place where
-//! something was written or fetched. The needles are put together from pieces, so that this file holds none.
+//! What must not be left lying about: unfinished work, tests that do not run, and names of the
+//! place where something was written or fetched. The needles are put together from pieces, so that
+//! this file holds none.
 
 use crate::code::{code_only, has_word};
 use crate::repo::{Finding, Repo};

@@ -1,7 +1,8 @@
-//! Plain words, as far as a program can check them: short lines, short sentences, and none of the words that
-//! CONTRIBUTING.md's table "instead of | write" tells to replace.
+//! Plain words, as far as a program can check them: short lines, short sentences, and none of the
+//! words that CONTRIBUTING.md's table "instead of | write" tells to replace.
 
-use crate::markdown::{Kind, blocks, plain, text_lines};
+use crate::code::is_part;
+use crate::markdown::{Kind, blocks, code_spans, plain, text_lines};
 use crate::repo::{Finding, Repo};
 
 /// Files and folders that the rule holds for. Generated pages are spared: [`SPARED`].
@@ -13,7 +14,7 @@ const LIST_HEADING: &str = "| instead of | write |";
 const COLUMNS_MAX: usize = 100;
 const SENTENCE_WORDS_MAX: usize = 45;
 const SENTENCE_WORDS_MEAN: usize = 22;
-/// Below so many sentences a mean says little.
+/// Minimum number of sentences for a useful mean.
 const SENTENCES_LEAST: usize = 5;
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -50,11 +51,8 @@ fn lines(path: &str, text: &str, found: &mut Vec<Finding>) {
 
 /// A line without the targets of its links.
 fn unlinked(line: &str) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    for word in line.split_whitespace().filter(|w| !w.contains("://")) {
-        words.push(word.split_once("](").map_or(word, |(before, _)| before));
-    }
-    words.join(" ")
+    let words = line.split_whitespace().filter(|w| !w.contains("://"));
+    words.map(|w| w.split_once("](").map_or(w, |(before, _)| before)).collect::<Vec<_>>().join(" ")
 }
 
 fn sentences(path: &str, text: &str, found: &mut Vec<Finding>) {
@@ -118,9 +116,8 @@ fn forbidden(text: &str) -> Vec<String> {
     let rows = text.lines().skip_while(|l| l.trim() != LIST_HEADING).skip(2);
     rows.take_while(|l| l.starts_with('|'))
         .filter_map(|l| l.split('|').nth(1))
-        .flat_map(|cell| {
-            crate::markdown::code_spans(cell).map(str::to_lowercase).collect::<Vec<_>>()
-        })
+        .flat_map(code_spans)
+        .map(str::to_lowercase)
         .collect()
 }
 
@@ -137,8 +134,8 @@ fn replaced(path: &str, text: &str, words: &[String], found: &mut Vec<Finding>) 
         let joined = all.join(" ");
         for word in words {
             for (at, _) in joined.match_indices(word.as_str()) {
-                let part = |c: char| c.is_alphanumeric() || c == '_';
-                if joined[..at].ends_with(part) || joined[at + word.len()..].starts_with(part) {
+                if joined[..at].ends_with(is_part) || joined[at + word.len()..].starts_with(is_part)
+                {
                     continue;
                 }
                 let mut end = 0;

@@ -1,5 +1,5 @@
-//! Pure rooms are held pure: the same clippy.toml, and no unsafe code. Elsewhere unsafe code lives in few
-//! named files.
+//! Pure rooms are held pure: the same clippy.toml, and no unsafe code. Elsewhere unsafe code lives
+//! in few named files.
 
 use super::arrows::ROOMS;
 use crate::code::{code_only, has_word};
@@ -35,11 +35,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     for (path, text) in repo.ending(".rs").filter(|(p, _)| !UNSAFE.contains(p)) {
         for (n, line) in code_only(text).lines().enumerate() {
             if has_word(line, "unsafe") {
-                found.push(Finding::at(
-                    path,
-                    n + 1,
-                    format!("unsafe code belongs in {} alone", UNSAFE.join(" or ")),
-                ));
+                let text = format!("unsafe code belongs in {} alone", UNSAFE.join(" or "));
+                found.push(Finding::at(path, n + 1, text));
             }
         }
     }

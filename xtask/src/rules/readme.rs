@@ -14,10 +14,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     };
     let commands = commands(readme);
     if commands.len() < 2 {
-        return vec![Finding::new(
-            README,
-            "must show two commands that begin with `cargo`, in a code block",
-        )];
+        let text = "must show two commands that begin with `cargo`, in a code block";
+        return vec![Finding::new(README, text)];
     }
     commands[..2]
         .iter()

@@ -1,5 +1,5 @@
-//! Every row of ARCHITECTURE.md's table of safety rules names files that are there, by their whole paths, and test
-//! functions that stand in one of these files or folders.
+//! Every row of ARCHITECTURE.md's table of safety rules names files that are there, by their whole
+//! paths, and test functions that stand in one of these files or folders.
 
 use crate::markdown::code_spans;
 use crate::names::Code;

@@ -18,11 +18,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
         .collect();
     for (path, text) in repo.ending(".rs") {
         if !text.starts_with("//! ") {
-            found.push(Finding::at(
-                path,
-                1,
-                "must open with `//!`: what it is for and what it refuses to know",
-            ));
+            found.push(Finding::at(path, 1, "must open with `//!`: the purpose of the file"));
         }
     }
     found

@@ -32,8 +32,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Whether a span of code that names a file, a function or a type names one that exists. Others, such as options, are
-/// passed over.
+/// Whether a span of code that names a file, a function or a type names one that exists. Others,
+/// such as options, are passed over.
 fn is_there(repo: &Repo, code: &Code, span: &str) -> bool {
     let name = span.split('(').next().unwrap_or_default().trim_end_matches("::...");
     let is_path = |c: char| c.is_alphanumeric() || "_:".contains(c);

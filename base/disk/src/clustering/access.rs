@@ -1,9 +1,9 @@
-//! Which cylinder is accessed how often: the family of distributions of section 4. Knows no disk but the number of
-//! its cylinders; cylinders are counted from 0 here and from 1 in the paper.
+//! The access frequency of each cylinder: the distributions of section 4. The only property of a
+//! disk is its number of cylinders. Cylinders are counted from 0 here, from 1 in the paper.
 
 use std::f64::consts::SQRT_2;
 
-/// A normal distribution over the disk, centred in its middle, cut at its edges.
+/// A normal distribution with its centre in the middle of the disk, cut at the edges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bell {
     /// Its share of the accesses.
@@ -17,7 +17,7 @@ impl Bell {
     fn below(&self, t: f64) -> f64 {
         let part = |x: f64| libm::erf((x - 0.5) / (self.sigma * SQRT_2));
         let edge = part(1.0);
-        // So wide that the disk is flat under it.
+        // So wide that it is flat over the disk.
         if edge < 1e-12 { t } else { 0.5 + part(t) / edge / 2.0 }
     }
 }
@@ -26,7 +26,7 @@ impl Bell {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixture(pub Vec<Bell>);
 
-/// What the paper's authors found to match their traces: `h_p` of section 4, weights and standard deviations.
+/// The mixture that matches the authors' traces: `h_p` of section 4.
 pub const PERFECT: [Bell; 4] = [
     Bell { weight: 0.3, sigma: 0.001 },
     Bell { weight: 0.3, sigma: 0.01 },
@@ -36,28 +36,26 @@ pub const PERFECT: [Bell; 4] = [
 
 impl Mixture {
     /// Probability that an access falls before `t`, 0 to 1.
-    #[must_use]
     pub fn below(&self, t: f64) -> f64 {
         let (sum, of) =
             self.0.iter().fold((0.0, 0.0), |(s, w), b| (s + b.weight * b.below(t), w + b.weight));
         if of > 0.0 { sum / of } else { t }
     }
 
-    /// Share of the accesses that go to the hottest share `d` of the space: the continuous form of equation 3.
-    #[must_use]
+    /// Share of the accesses to the hottest share `d` of the space: equation 3, continuous.
     pub fn hottest(&self, d: f64) -> f64 {
         let d = d.clamp(0.0, 1.0);
         self.below(0.5 + d / 2.0) - self.below(0.5 - d / 2.0)
     }
 }
 
-/// How likely each cylinder is to be accessed next. Accesses are independent of each other, as the paper assumes.
+/// The probability of each cylinder for the next access. Accesses are independent, as in the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access(Vec<f64>);
 
 impl Access {
-    /// From weights of cylinders, in any unit; none where they are empty, negative, not finite or add up to nothing.
-    #[must_use]
+    /// From weights in any unit. `None` if a weight is negative or not finite, or if their sum is
+    /// 0.
     pub fn new(mut weights: Vec<f64>) -> Option<Self> {
         let sum: f64 = weights.iter().sum();
         if !sum.is_finite() || sum <= 0.0 || weights.iter().any(|w| *w < 0.0) {
@@ -68,27 +66,23 @@ impl Access {
     }
 
     /// Probabilities, cylinder by cylinder.
-    #[must_use]
     pub fn shares(&self) -> &[f64] {
         &self.0
     }
 
     /// Data placed at random, f_r: equation 2. At least one cylinder.
-    #[must_use]
     pub fn random(cylinders: u32) -> Self {
         let n = cylinders.max(1);
         Self(vec![1.0 / f64::from(n); n as usize])
     }
 
-    /// Data in order of temperature from the middle outwards, where temperatures are of one normal distribution, f_n:
-    /// equation 4. `sigma` is a share of the disk; 0 is all in the middle.
-    #[must_use]
+    /// Data in order of temperature from the middle outwards, under one normal distribution, f_n:
+    /// equation 4. `sigma` is a share of the disk; with 0 all accesses are in the middle.
     pub fn normal(cylinders: u32, sigma: f64) -> Self {
         Self::mixture(cylinders, &Mixture(vec![Bell { weight: 1.0, sigma: sigma.max(1e-9) }]))
     }
 
     /// The same, of a mixture.
-    #[must_use]
     pub fn mixture(cylinders: u32, mixture: &Mixture) -> Self {
         let n = f64::from(cylinders.max(1));
         let edges = (0..=cylinders.max(1)).map(|i| mixture.below(f64::from(i) / n));
@@ -96,15 +90,13 @@ impl Access {
         Self(edges.windows(2).map(|e| (e[1] - e[0]).max(0.0)).collect())
     }
 
-    /// As the paper's traces are, perfectly in order of temperature, f_p: equation 5.
-    #[must_use]
+    /// The paper's traces, perfectly in order of temperature, f_p: equation 5.
     pub fn perfect(cylinders: u32) -> Self {
         Self::mixture(cylinders, &Mixture(PERFECT.to_vec()))
     }
 
-    /// The same layout on the middle share `k` of the disk, the rest unused, f_c: equation 6. At least one cylinder is
-    /// used.
-    #[must_use]
+    /// The same layout on the middle share `k` of the disk (at least one cylinder), f_c: equation
+    /// 6.
     pub fn concentrated(cylinders: u32, k: f64) -> Self {
         let n = cylinders.max(1);
         let (first, used) = middle(n, k);
@@ -114,18 +106,16 @@ impl Access {
         Self(shares)
     }
 
-    /// This layout where a share `delta` of the accesses goes to data that has drifted, and lies anywhere, f_d:
-    /// equation 7. On buckets and on a lazy layout, the combinations the paper leaves out.
-    #[must_use]
+    /// This layout after drift, f_d: a share `delta` of the accesses goes to data anywhere on the
+    /// disk, equation 7. Also for buckets and lazy layouts, which the paper leaves out.
     pub fn drifted(&self, delta: f64) -> Self {
         let (delta, even) = (delta.clamp(0.0, 1.0), 1.0 / self.0.len() as f64);
         Self(self.0.iter().map(|p| (1.0 - delta) * p + delta * even).collect())
     }
 
-    /// This layout where data is put anywhere in its bucket, f_b: equation 8. Bucket i, from 1 to `buckets`, has 2^i
-    /// cylinders, half of them on each side of those before (section 5.2); one more holds the rest. Buckets that do not
-    /// fit are left out.
-    #[must_use]
+    /// This layout with data anywhere in its bucket, f_b: equation 8. Bucket i, from 1 to
+    /// `buckets`, has 2^i cylinders, half of them on each side of the buckets before (section 5.2).
+    /// One more bucket holds the rest. Buckets that do not fit are left out.
     pub fn in_buckets(&self, buckets: u32) -> Self {
         let n = self.0.len();
         let mut shares = self.0.clone();
@@ -149,13 +139,12 @@ impl Access {
         Self(shares)
     }
 
-    /// This layout for the hottest share `k` of the data, the rest anywhere in the rest of the disk, f_l: equation 9.
-    /// As printed, that gives each of the other cylinders all of what is left; here they share it, or it would not add
-    /// up to one.
-    #[must_use]
+    /// This layout for the hottest share `k` of the data, and other data anywhere in the rest, f_l:
+    /// equation 9. The printed equation gives the whole rest to each other cylinder, so that the
+    /// sum exceeds 1. Here the other cylinders share the rest.
     pub fn lazily(&self, k: f64) -> Self {
         let n = self.0.len();
-        // Nothing is organized: not even one cylinder.
+        // Less than one cylinder is organized.
         if (k * n as f64).floor() < 1.0 {
             return Self::random(n as u32);
         }
@@ -167,26 +156,24 @@ impl Access {
         Self(self.0.iter().enumerate().map(share).collect())
     }
 
-    /// Share of the accesses that go to the middle share `d` of the disk, G(d): equation 3.
-    #[must_use]
+    /// Share of the accesses to the middle share `d` of the disk, G(d): equation 3.
     pub fn hottest(&self, d: f64) -> f64 {
         let (n, d) = (self.0.len() as f64, d.clamp(0.0, 1.0));
-        // The paper's sum begins at the next cylinder, counted from 1: the same one, counted from 0.
+        // The paper's sum begins at the next cylinder, counted from 1.
         let (low, high) = (((1.0 - d) * n / 2.0).floor(), ((1.0 + d) * n / 2.0).floor());
         self.0[low as usize..high as usize].iter().sum()
     }
 }
 
-/// First cylinder, counted from 0, and number of cylinders of the middle share `k`: M, a and b of equation 6.
+/// First cylinder and number of cylinders of the middle share `k`: M, a and b of equation 6.
 fn middle(n: u32, k: f64) -> (u32, u32) {
     let m = ((k.clamp(0.0, 1.0) * f64::from(n)).floor() as u32).max(1);
     (n.div_ceil(2).saturating_sub((m - 1) / 2 + 1).min(n - m), m)
 }
 
-/// Points (share of the space, share of the accesses), hottest first, of bytes moved and bytes stored of anything: the
-/// paper's Figure 1. At most about `points` of them, those of the hottest parts closest together. What stores nothing is
-/// left out.
-#[must_use]
+/// The paper's Figure 1: points (share of the space, share of the accesses), hottest parts first.
+/// `parts` are bytes moved and bytes stored; parts without stored bytes are left out. There are
+/// about `points` points, closest together at the hottest parts.
 pub fn curve_of(parts: impl IntoIterator<Item = (f64, f64)>, points: usize) -> Vec<(f64, f64)> {
     let sound = |p: &(f64, f64)| p.0 >= 0.0 && p.0.is_finite() && p.1 > 0.0 && p.1.is_finite();
     let mut parts: Vec<(f64, f64)> = parts.into_iter().filter(sound).collect();

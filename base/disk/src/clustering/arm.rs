@@ -1,44 +1,42 @@
-//! How far and how long the arm travels under a distribution, on a disk with one request at a time: equations 10 to 14.
+//! Distance and time of the arm's movements under a distribution, one request at a time: equations
+//! 10 to 14.
 
 use super::Access;
 use crate::disk::Disk;
 
-/// More cylinders than this, and distances are convolved by Fourier's transform.
+/// Above this number of cylinders, distances are convolved by a Fourier transform.
 const DIRECT: usize = 4096;
 
-/// What of a disk decides how long an access takes, where one cylinder is as good as any other.
+/// The properties of a disk that determine the time of an access, if all cylinders are alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
-    /// Milliseconds to move by so many cylinders; the first is 0.
+    /// Milliseconds for each distance in cylinders; the first is 0.
     curve: Vec<f64>,
-    /// Tracks of a cylinder.
     tracks: u32,
-    /// Sectors of a track: the mean over all tracks where zones differ.
+    /// Sectors of a track; the mean over all tracks.
     sectors: f64,
-    /// Milliseconds of a revolution.
     turn_ms: f64,
 }
 
-/// Means over accesses, one at a time: milliseconds, and the share of the time that is spent transferring.
+/// Means over accesses, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Light {
     /// Cylinders crossed.
     pub distance: f64,
     /// Seek time from access to access: equation 11.
     pub seek_ms: f64,
-    /// Seek time where the arm returns to the middle each time: equation 12.
+    /// Seek time if the arm returns to the middle each time: equation 12.
     pub from_middle_ms: f64,
     /// Half a revolution.
     pub rotation_ms: f64,
     /// Transfer of the block.
     pub transfer_ms: f64,
-    /// Equation 13.
+    /// Share of the time spent transferring: equation 13.
     pub utilization: f64,
 }
 
 impl Arm {
-    /// Of a disk whose seek curve is that of the paper, equation 14: 5 ms + 0.5 ms times the root of the distance.
-    #[must_use]
+    /// The paper's disk, with the seek curve of equation 14: 5 ms + 0.5 ms * sqrt(distance).
     pub fn paper(cylinders: u32, tracks: u32, sectors: u32, rpm: f64) -> Self {
         let ms = |d: u32| if d == 0 { 0.0 } else { 5.0 + 0.5 * f64::from(d).sqrt() };
         Self {
@@ -49,16 +47,15 @@ impl Arm {
         }
     }
 
-    /// Of a modelled disk: its own curve, its spindle, its heads; of the sectors on a track, the mean. Head switches and
-    /// skew are left out, as the paper does.
-    #[must_use]
+    /// A modelled disk, with the mean number of sectors per track. Head switches and skew are left
+    /// out, as in the paper.
     pub fn of(disk: &Disk) -> Self {
         let geometry = disk.geometry();
         let (cylinders, heads) = (geometry.cylinders().max(1), geometry.heads().max(1));
         let tracks = f64::from(cylinders) * f64::from(heads);
         let sectors = geometry.capacity().0 as f64 / tracks;
         let ms = |d: u32| {
-            // Curves over logical distance see the sectors of so many cylinders.
+            // Some curves use the distance in sectors.
             let logical = (f64::from(d) * f64::from(heads) * sectors) as u64;
             disk.curve().time(d, logical).as_millis_f64()
         };
@@ -71,44 +68,37 @@ impl Arm {
     }
 
     /// Number of cylinders.
-    #[must_use]
     pub fn cylinders(&self) -> u32 {
         self.curve.len() as u32
     }
 
     /// Tracks of a cylinder.
-    #[must_use]
     pub const fn tracks(&self) -> u32 {
         self.tracks
     }
 
-    /// Whole blocks of so many sectors that a track holds; at least one.
-    #[must_use]
+    /// Number of whole blocks of `block_sectors` on a track; at least one.
     pub fn blocks_per_track(&self, block_sectors: u32) -> u32 {
         (self.sectors / f64::from(block_sectors.max(1))).floor().max(1.0) as u32
     }
 
     /// Milliseconds of a revolution.
-    #[must_use]
     pub const fn turn_ms(&self) -> f64 {
         self.turn_ms
     }
 
-    /// Milliseconds to transfer a block of so many sectors.
-    #[must_use]
+    /// Milliseconds to transfer a block of `block_sectors`.
     pub fn transfer_ms(&self, block_sectors: u32) -> f64 {
         self.turn_ms * f64::from(block_sectors) / self.sectors
     }
 
-    /// Milliseconds to move by so many cylinders, C(d).
-    #[must_use]
+    /// Milliseconds to move by `distance` cylinders, C(d).
     pub fn seek_ms(&self, distance: u32) -> f64 {
         self.curve[(distance as usize).min(self.curve.len() - 1)]
     }
 
-    /// Means over accesses of blocks of so many sectors, one at a time, as `access` says which cylinders. One of another
-    /// number of cylinders is taken cylinder for cylinder, as far as both reach.
-    #[must_use]
+    /// Means over accesses of blocks of `block_sectors`, with the cylinders of `access`. If the
+    /// numbers of cylinders differ, only the common cylinders count.
     pub fn light(&self, access: &Access, block_sectors: u32) -> Light {
         let f = access.shares();
         let pairs = distances(&f[..f.len().min(self.curve.len())]);
@@ -117,7 +107,7 @@ impl Arm {
         };
         let middle = (f.len() as f64 - 1.0) / 2.0;
         let home = |(i, p): (usize, &f64)| {
-            // Between two cylinders where their number is even: the nearer of the two is a matter of taste.
+            // With an even number of cylinders, either of the two middle ones is right.
             p * self.seek_ms((i as f64 - middle).abs().floor() as u32)
         };
         let (seek_ms, rotation_ms) = (sum(&|d| self.curve[d]), self.turn_ms / 2.0);
@@ -133,8 +123,8 @@ impl Arm {
     }
 }
 
-/// How likely two independent accesses are so many cylinders apart: the inner sum of equation 11, doubled but for
-/// distance 0.
+/// The probability of each distance between two independent accesses: the inner sum of equation 11,
+/// doubled except for distance 0.
 fn distances(f: &[f64]) -> Vec<f64> {
     if f.len() > DIRECT {
         return convolved(f);
@@ -146,14 +136,14 @@ fn distances(f: &[f64]) -> Vec<f64> {
     (0..f.len()).map(apart).collect()
 }
 
-/// The same, in n log n: the inverse transform of the squared size of the transform.
+/// The same in n log n: the inverse transform of the transform's squared magnitude.
 fn convolved(f: &[f64]) -> Vec<f64> {
     let n = (2 * f.len()).next_power_of_two();
     let mut x: Vec<(f64, f64)> = f.iter().map(|p| (*p, 0.0)).collect();
     x.resize(n, (0.0, 0.0));
     transform(&mut x);
     x.iter_mut().for_each(|(re, im)| (*re, *im) = (*re * *re + *im * *im, 0.0));
-    // Real and even: forwards is as good as backwards.
+    // The values are real and even, so the forward transform is also the inverse.
     transform(&mut x);
     let apart = |(d, (re, _)): (usize, &(f64, f64))| {
         let sum = (re / n as f64).max(0.0);
@@ -162,7 +152,7 @@ fn convolved(f: &[f64]) -> Vec<f64> {
     x.iter().take(f.len()).enumerate().map(apart).collect()
 }
 
-/// Fourier's transform in place; a power of two of points.
+/// Fourier transform in place; the number of points is a power of two.
 fn transform(x: &mut [(f64, f64)]) {
     let n = x.len();
     let mut j = 0;

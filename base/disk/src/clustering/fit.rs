@@ -1,11 +1,12 @@
-//! The mixture of normal distributions that comes closest to a measured curve of accesses over space: what the paper's
-//! authors found by eye for h_p (section 4), found by likelihood.
+//! Fits a mixture of normal distributions to a measured curve of accesses over space, by
+//! likelihood. The paper's authors found h_p (section 4) by eye.
 
 use super::{Bell, Mixture};
 
 /// Normal distributions of a mixture, as in the paper.
 const BELLS: usize = 4;
-/// Rounds: in each the weights are set by expectation and maximization, then each width by search.
+/// Number of rounds; each sets the weights (expectation and maximization), then each width
+/// (search).
 const ROUNDS: usize = 60;
 /// Narrowest and widest standard deviation. The widest is flat.
 const NARROWEST: f64 = 1e-7;
@@ -14,15 +15,14 @@ const WIDEST: f64 = 3.0;
 /// A mixture and how well it fits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// Narrowest first; those that would weigh less than a thousandth are left out.
+    /// The narrowest first, without distributions that weigh less than 0.001.
     pub mixture: Mixture,
     /// Largest distance between the two curves, as a share of the accesses.
     pub off_most: f64,
 }
 
-/// Fits a mixture to points (share of the space, share of the accesses), hottest first, both rising to 1. None where
-/// there are fewer than two points.
-#[must_use]
+/// Fits a mixture to points (share of the space, share of the accesses), hottest first, both rising
+/// to 1. `None` if there are fewer than two points.
 pub fn fit(curve: &[(f64, f64)]) -> Option<Fit> {
     let sound = |p: &&(f64, f64)| (0.0..=1.0).contains(&p.0) && (0.0..=1.0).contains(&p.1);
     let mut points: Vec<(f64, f64)> = curve.iter().filter(sound).copied().collect();
@@ -38,10 +38,11 @@ pub fn fit(curve: &[(f64, f64)]) -> Option<Fit> {
         return None;
     }
     points[0].1 = 0.0;
-    // The accesses of each stretch of space.
+    // The accesses of each part of the space.
     let parts: Vec<(f64, f64, f64)> =
         points.windows(2).map(|w| (w[0].0, w[1].0, (w[1].1 - w[0].1).max(0.0))).collect();
-    // From the widths that the points can tell apart, and from those that hold equal parts of the accesses.
+    // Start from widths that the points can distinguish, and from widths with given shares of
+    // accesses.
     let least = (points[1].0 / 2.0).clamp(NARROWEST, 0.1);
     let step = (0.5 / least).powf(1.0 / (BELLS - 1) as f64);
     let even = std::array::from_fn(|i| least * step.powi(i as i32));
@@ -54,7 +55,7 @@ pub fn fit(curve: &[(f64, f64)]) -> Option<Fit> {
     fits.min_by(|a, b| a.off_most.total_cmp(&b.off_most))
 }
 
-/// The mixture that is reached from these widths.
+/// The mixture found from these initial widths.
 fn from(sigmas: [f64; BELLS], points: &[(f64, f64)], parts: &[(f64, f64, f64)]) -> Fit {
     let mut bells = sigmas.map(|sigma| Bell { weight: 1.0 / BELLS as f64, sigma }).to_vec();
     for _ in 0..ROUNDS {
@@ -72,7 +73,7 @@ fn from(sigmas: [f64; BELLS], points: &[(f64, f64)], parts: &[(f64, f64, f64)]) 
     Fit { off_most: off.fold(0.0, f64::max), mixture }
 }
 
-/// Share of one bell's accesses within a stretch.
+/// Share of one bell's accesses within a part of the space.
 fn within(bell: &Bell, from: f64, to: f64) -> f64 {
     let one = |d| Mixture(vec![Bell { weight: 1.0, ..*bell }]).hottest(d);
     (one(to) - one(from)).max(1e-300)
@@ -94,7 +95,7 @@ fn weigh(bells: &mut [Bell], parts: &[(f64, f64, f64)]) {
     }
 }
 
-/// The width of one bell that makes the accesses likeliest, the others as they are, within a factor of two.
+/// Sets the width of one bell to the likeliest within a factor of two; the others stay.
 fn widen(bells: &mut [Bell], i: usize, parts: &[(f64, f64, f64)]) {
     let others: Vec<f64> = parts
         .iter()

@@ -1,9 +1,8 @@
-//! Where accesses fall when hot data are clustered, and how far the arm then travels: Staelin and Garcia-Molina,
-//! "Clustering Active Disk Data to Improve Disk Performance" (CS-TR-283-90), as pure functions. [`Access`] says how
-//! often each cylinder is accessed under a layout, [`Arm`] what the seeks cost, [`fit_mixture`] which mixture of normal
-//! distributions comes closest to a measured skew.
-//!
-//! Knows no trace and no plan. `docs/believing/clustering.md` says where it departs from the paper, and why.
+//! Accesses and arm movements when hot data is clustered: Staelin and Garcia-Molina, "Clustering
+//! Active Disk Data to Improve Disk Performance" (CS-TR-283-90), as pure functions. [`Access`] has
+//! the access frequency of each cylinder under a layout, [`Arm`] the cost of the seeks.
+//! [`fit_mixture`] finds the mixture of normal distributions that is closest to a measured skew.
+//! `docs/believing/clustering.md` explains the differences from the paper.
 
 mod access;
 mod arm;

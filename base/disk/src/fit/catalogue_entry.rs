@@ -18,7 +18,6 @@ const STEP_MOST: f64 = 0.1;
 /// The errors of shorter seeks count as if the seek had this duration.
 const LEAST_MS: f64 = 0.5;
 
-/// Builds the description, and the list of the zones found.
 pub(super) fn describe(
     name: &str,
     capacity: u64,
@@ -124,7 +123,6 @@ fn zones(
     (zones, found)
 }
 
-/// Duration of the shortest move.
 fn step_ms(seek: &SeekSpec) -> f64 {
     match seek {
         SeekSpec::Table { points } => points.first().map_or(0.0, |p| p.1),

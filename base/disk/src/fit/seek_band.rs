@@ -20,7 +20,6 @@ const KNOT_MIN: usize = 64;
 /// Number of rounds that subtract the curve and move it to the edge of the rest.
 const ROUNDS: usize = 8;
 
-/// A read, and the arm's position before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) from: u64,
@@ -32,7 +31,6 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Logical distance.
     pub(super) fn sectors(&self) -> f64 {
         self.from.abs_diff(self.to) as f64
     }
@@ -111,7 +109,6 @@ pub(super) fn backward_steps(samples: &[Sample]) -> Option<f64> {
     (found.len() >= 4).then(|| median(found)).filter(|ms| *ms > 0.0)
 }
 
-/// A curve and its quality.
 #[derive(Clone, Debug)]
 pub(super) struct Fitted {
     /// The distance with the flatter band.

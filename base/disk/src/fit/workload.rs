@@ -35,7 +35,6 @@ pub struct Pace {
 
 impl Pace {
     /// A choice for reads that may take `budget` together.
-    #[must_use]
     pub fn new(budget: Duration) -> Self {
         Self { budget, end: Lba(0), start: Duration(0), reads: 0 }
     }
@@ -56,7 +55,6 @@ impl Pace {
 /// Reads that characterize a disk of `capacity` sectors if they are made one at a time, each
 /// directly after the other. About ten seconds of runs and steps come first, then endless reads at
 /// all distances. The sequence is always the same. `None` if the disk is smaller than 1 MiB.
-#[must_use]
 pub fn workload(capacity: u64) -> Option<impl Iterator<Item = Extent>> {
     let unit = if capacity < SMALL { 1 } else { UNIT };
     let capacity = capacity / UNIT * UNIT;

@@ -12,7 +12,6 @@ const DISTURBED: f64 = 2.5;
 /// fraction.
 const SAME: f64 = 0.012;
 
-/// The results of a sequential run.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// Sector in the middle of the run.
@@ -186,12 +185,10 @@ impl Tracks {
             .map_or(0.0, |z| z.before + lba.saturating_sub(z.zone.first) as f64 / z.per_track)
     }
 
-    /// Number of tracks in total.
     pub(super) fn count(&self) -> f64 {
         self.zones.last().map_or(1.0, |z| self.at(z.zone.end.saturating_sub(1))) + 1.0
     }
 
-    /// Number of tracks between two addresses.
     pub(super) fn distance(&self, pair: &super::seek_band::Pair) -> f64 {
         (self.at(pair.from) - self.at(pair.to)).abs()
     }

@@ -138,7 +138,8 @@ fn the_shape_of_two_arms_is_checked() {
     assert_eq!(Disk::new(&spec).unwrap_err().field, "kind");
 }
 
-/// The toy with a media cache in its first 20 sectors (cylinder 0) and bands of 10: sectors 20.., 30.., 40.., 50...
+/// The toy with a media cache in its first 20 sectors (cylinder 0) and bands of 10: sectors 20..,
+/// 30.., 40.., 50...
 const SHINGLED: &str = "[shingled]\nband_sectors = 10\ncache_sectors = 20\ncache_entries = 4\nsequential_sectors = 4\n";
 
 fn shingled(more: &str) -> DiskSpec {

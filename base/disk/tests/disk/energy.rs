@@ -125,7 +125,8 @@ fn lower_idle_levels_by_hand() {
     for (at, spin_up) in [(0.5, 0), (2.0, 20), (9.0, 300)] {
         assert_eq!(read(&mut drive, seconds(at), 30).access.spin_up, ms(spin_up), "{at}");
     }
-    // Ready after 0.508, 2.028 and 9.308 s. Idle for 0.5, 1 and 1 s; 0.492 and 4 s at 3 W, 1.972 s at 2 W.
+    // Ready after 0.508, 2.028 and 9.308 s. Idle for 0.5, 1 and 1 s; 0.492 and 4 s at 3 W, 1.972 s
+    // at 2 W.
     let usage = drive.usage(seconds(9.308));
     assert_eq!(usage.time.spin_up, ms(320));
     assert_eq!(usage.energy.spin_up, joules(1.6));

@@ -6,10 +6,83 @@ use std::process::Command as Process;
 
 use seekless_block::{Extent, Op};
 use seekless_disk::validate::{
-    REAL_DRIVES, compare, compare_measured, demerit, mechanical_runs, parse_arrivals,
-    parse_measured, parse_recorded, replay,
+    Loop, compare, compare_measured, parse_arrivals, parse_measured, parse_recorded, replay,
 };
 use seekless_disk::{Disk, DiskSpec, Scheduler, import_disksim};
+
+/// A run of the reference simulator: mechanics without a buffer, one request at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MechanicalRun {
+    name: &'static str,
+    model: &'static str,
+    trace: &'static str,
+    results: &'static str,
+    scheduler: Scheduler,
+    mode: Loop,
+}
+
+macro_rules! runs {
+    ($disk:literal $model:literal $($trace:literal $run:literal $scheduler:ident $mode:expr;)*) => {
+        [$(MechanicalRun {
+            name: concat!($disk, "_mech_", $run),
+            model: $model,
+            trace: concat!($disk, "_", $trace, ".trace.zst"),
+            results: concat!($disk, "_mech_", $run, ".req.csv.zst"),
+            scheduler: Scheduler::$scheduler,
+            mode: $mode,
+        },)*]
+    };
+}
+
+const CHEETAH_RUNS: [MechanicalRun; 8] = runs! {
+    "cheetah9lp" "cheetah9LP.model"
+    "rand4k" "rand4k" Fcfs Loop::Open;
+    "seq64k" "seq64k" Fcfs Loop::Closed(1);
+    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
+    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
+    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
+    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
+    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
+    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
+};
+
+const ATLAS_RUNS: [MechanicalRun; 8] = runs! {
+    "atlas10k" "atlas10k.model"
+    "rand4k" "rand4k" Fcfs Loop::Open;
+    "seq64k" "seq64k" Fcfs Loop::Closed(1);
+    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
+    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
+    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
+    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
+    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
+    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
+};
+
+/// All mechanical runs of the reference.
+fn mechanical_runs() -> impl Iterator<Item = MechanicalRun> {
+    CHEETAH_RUNS.into_iter().chain(ATLAS_RUNS)
+}
+
+/// A drive measured by the reference's authors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct RealDrive {
+    specs: &'static str,
+    trace: &'static str,
+    reference_ms: f64,
+}
+
+/// The drives with measured requests in the reference.
+const REAL_DRIVES: [RealDrive; 5] = [
+    RealDrive { specs: "atlas10k.diskspecs", trace: "atlas10k.trace.zst", reference_ms: 0.268 },
+    RealDrive { specs: "cheetah9LP.diskspecs", trace: "cheetah9LP.trace.zst", reference_ms: 0.107 },
+    RealDrive { specs: "barracuda.diskspecs", trace: "barracuda.trace.zst", reference_ms: 0.349 },
+    RealDrive { specs: "ibm18es.diskspecs", trace: "ibm18es.trace.zst", reference_ms: 0.135 },
+    RealDrive {
+        specs: "hp_c3323a_validate.diskspecs",
+        trace: "hp_c3323a.trace.zst",
+        reference_ms: 0.306,
+    },
+];
 
 /// The folder of references. Prints SKIPPED if it is absent.
 fn shared(test: &str) -> Option<PathBuf> {
@@ -111,18 +184,6 @@ fn measured_drives_agree_as_well_as_with_the_reference_simulator() {
         let again = DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap();
         assert_eq!(again, spec);
     }
-}
-
-#[test]
-fn the_demerit_figure_by_hand() {
-    // Sorted: 1 2 3 4 against 1 2 3 8: one is off by 4, so the root mean square is 2.
-    assert_eq!(demerit(&[4.0, 1.0, 3.0, 2.0], &[8.0, 3.0, 1.0, 2.0]), 2.0);
-    assert_eq!(demerit(&[5.0; 7], &[6.0; 3]), 1.0);
-    // All values shifted by 0.5.
-    let a: Vec<f64> = (0..100).map(f64::from).collect();
-    let b: Vec<f64> = (0..100).rev().map(|i| f64::from(i) + 0.5).collect();
-    assert!((demerit(&a, &b) - 0.5).abs() < 1e-12);
-    assert!(demerit(&[], &[1.0]).is_nan());
 }
 
 #[test]

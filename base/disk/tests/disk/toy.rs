@@ -75,37 +75,48 @@ fn twenty_requests_take_what_they_take_on_paper() {
         (3000000, R, 0, 1, 0, 7000, 1000),
         // 4. at 11: c0 h1 angle 2; arm 1, then platter 2: wait 0; 3x1; ends 15 on c0 h1.
         (11000000, R, 10, 3, 1000, 0, 3000),
-        // 5. at 15: c0 h0 angle 8; arm 1, then platter 6: wait 2; 2x1, switch 1 wait 1, 2x1; ends 24 on c0 h1.
+        // 5. at 15: c0 h0 angle 8; arm 1, then platter 6: wait 2; 2x1, switch 1 wait 1, 2x1; ends
+        // 24 on c0 h1.
         (15000000, R, 8, 4, 1000, 2000, 6000),
         // 6. at 24: c0 h1 angle 7; arm 0, then platter 4: wait 3; 1x1; ends 28 on c0 h1.
         (24000000, W, 15, 1, 0, 3000, 1000),
         // 7. at 28: c1 h0 angle 5; arm 2, then platter 0: wait 5; 10x1; ends 45 on c1 h0.
         (28000000, R, 20, 10, 2000, 5000, 10000),
-        // 8. at 45: c1 h1 angle 5; arm 1, then platter 6: wait 9; 2x1, switch 2 wait 1, 2x2; ends 64 on c2 h0.
+        // 8. at 45: c1 h1 angle 5; arm 1, then platter 6: wait 9; 2x1, switch 2 wait 1, 2x2; ends
+        // 64 on c2 h0.
         (45000000, R, 38, 4, 1000, 9000, 9000),
         // 9. at 64: c2 h0 angle 0; arm 0, then platter 4: wait 6; 5x2; ends 80 on c2 h0.
         (64000000, W, 40, 5, 0, 6000, 10000),
         // 10. at 80: c3 h1 angle 4; arm 2, then platter 2: wait 2; 1x2; ends 86 on c3 h1.
         (80000000, R, 59, 1, 2000, 2000, 2000),
-        // 11. at 87.25: c0 h0 angle 0; arm 4.5, then platter 1.75: wait 8.25; 2x1; ends 102 on c0 h0.
+        // 11. at 87.25: c0 h0 angle 0; arm 4.5, then platter 1.75: wait 8.25; 2x1; ends 102 on c0
+        // h0.
         (87250000, W, 0, 2, 4500, 8250, 2000),
-        // 12. at 102: c1 h0 angle 4; arm 2, then platter 4: wait 0; 1x1, switch 1 wait 1, 2x1; ends 109 on c1 h1.
+        // 12. at 102: c1 h0 angle 4; arm 2, then platter 4: wait 0; 1x1, switch 1 wait 1, 2x1; ends
+        // 109 on c1 h1.
         (102000000, R, 29, 3, 2000, 0, 5000),
-        // 13. at 109: c1 h0 angle 4; arm 1.5, then platter 0.5: wait 3.5; 1x1, switch 1.5 wait 0.5, 2x1; ends 119 on c1 h1.
+        // 13. at 109: c1 h0 angle 4; arm 1.5, then platter 0.5: wait 3.5; 1x1, switch 1.5 wait 0.5,
+        // 2x1; ends 119 on c1 h1.
         (109000000, W, 29, 3, 1500, 3500, 5000),
         // 14. at 119: c3 h1 angle 2; arm 3, then platter 2: wait 0; 2x2; ends 126 on c3 h1.
         (119000000, R, 58, 2, 3000, 0, 4000),
-        // 15. at 126: c0 h1 angle 0; arm 4.5, then platter 0.5: wait 9.5; 2x1, switch 2.5 wait 0.5, 2x1; ends 147 on c1 h0.
+        // 15. at 126: c0 h1 angle 0; arm 4.5, then platter 0.5: wait 9.5; 2x1, switch 2.5 wait 0.5,
+        // 2x1; ends 147 on c1 h0.
         (126000000, W, 18, 4, 4500, 9500, 7000),
         // 16. at 152.5: c1 h0 angle 7; arm 0, then platter 2.5: wait 4.5; 1x1; ends 158 on c1 h0.
         (152500000, R, 22, 1, 0, 4500, 1000),
-        // 17. at 158: c1 h0 angle 8; arm 0, then platter 8: wait 0; 7x1, switch 1 wait 1, 10x1; ends 177 on c1 h1.
+        // 17. at 158: c1 h0 angle 8; arm 0, then platter 8: wait 0; 7x1, switch 1 wait 1, 10x1;
+        // ends 177 on c1 h1.
         (158000000, R, 23, 17, 0, 0, 19000),
-        // 18. at 177: c2 h1 angle 2; arm 2.5, then platter 9.5: wait 2.5; 5x2, switch 2.5 wait 9.5, 5x2, switch 1.5 wait 0.5, 5x2; ends 226 on c3 h1.
+        // 18. at 177: c2 h1 angle 2; arm 2.5, then platter 9.5: wait 2.5; 5x2, switch 2.5 wait 9.5,
+        // 5x2, switch 1.5 wait 0.5, 5x2; ends 226 on c3 h1.
         (177000000, W, 45, 15, 2500, 2500, 44000),
-        // 19. at 226: c0 h0 angle 0; arm 4, then platter 0: wait 0; 10x1, switch 1 wait 1, 10x1, switch 2 wait 1, 10x1, switch 1 wait 1, 10x1, switch 2 wait 1, 5x2, switch 1 wait 1, 5x2, switch 2 wait 0, 5x2, switch 1 wait 1, 5x2; ends 326 on c3 h1.
+        // 19. at 226: c0 h0 angle 0; arm 4, then platter 0: wait 0; 10x1, switch 1 wait 1, 10x1,
+        // switch 2 wait 1, 10x1, switch 1 wait 1, 10x1, switch 2 wait 1, 5x2, switch 1 wait 1, 5x2,
+        // switch 2 wait 0, 5x2, switch 1 wait 1, 5x2; ends 326 on c3 h1.
         (226000000, R, 0, 60, 4000, 0, 96000),
-        // 20. at 329.75: c1 h1 angle 0; arm 3.5, then platter 3.25: wait 6.75; 7x1; ends 347 on c1 h1.
+        // 20. at 329.75: c1 h1 angle 0; arm 3.5, then platter 3.25: wait 6.75; 7x1; ends 347 on c1
+        // h1.
         (329750000, W, 33, 7, 3500, 6750, 7000),
     ];
     let mut disk = toy();

@@ -10,7 +10,6 @@ use crate::wire::{
 type StepResult = Result<(usize, ClientEvent), Violation>;
 
 impl ClientSession {
-    /// Handles the next part of a reply.
     pub(super) fn reply(&mut self, input: &[u8]) -> StepResult {
         match self.state {
             ClientState::Data { slot, at, left, last } => {
@@ -53,7 +52,6 @@ impl ClientSession {
         }
     }
 
-    /// Finds the slot of a request in flight.
     fn find(&self, cookie: u64) -> Result<(usize, Pending), Violation> {
         let slot = (cookie & u64::from(u32::MAX)) as usize;
         self.pending
@@ -170,7 +168,6 @@ impl ClientSession {
         fits.then_some(at)
     }
 
-    /// One run of block status.
     fn run(&mut self, input: &[u8], slot: usize, left: u32, last: bool) -> StepResult {
         let mut f = Fields(input);
         let (Some(len), Some(state)) = (f.u32(), f.u32()) else {
@@ -191,7 +188,6 @@ impl ClientSession {
         Ok((8, ClientEvent::Status { cookie, len, state }))
     }
 
-    /// The end of a reply.
     fn end(&mut self, slot: usize) -> StepResult {
         self.state = ClientState::Replies;
         let Some(p) = self.pending.get_mut(slot) else {

@@ -8,7 +8,7 @@ use crate::wire::{
     self, ALLOCATION_CONTEXT, ALLOCATION_ID, Fields, MAX_OPTION_BYTES, OPT_ABORT, OPT_EXPORT_NAME,
     OPT_GO, OPT_INFO, OPT_LIST, OPT_LIST_META_CONTEXT, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY,
     OPTION_BYTES, OPTION_MAGIC, REP_ACK, REP_ERR_INVALID, REP_ERR_TOO_BIG, REP_ERR_UNKNOWN,
-    REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER,
+    REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER, put,
 };
 
 /// A refused option: the type of the reply and a message for people.
@@ -18,7 +18,6 @@ const MALFORMED: Refusal = (REP_ERR_INVALID, "the option's data is malformed");
 const NO_SUCH_EXPORT: Refusal = (REP_ERR_UNKNOWN, "no export of this name");
 
 impl ServerSession {
-    /// Parses the client's answer to the greeting.
     pub(super) fn client_flags(&mut self, input: &[u8]) -> Result<(usize, ServerEvent), Violation> {
         let Some(flags) = Fields(input).u32() else {
             return Ok((0, ServerEvent::More(4)));
@@ -138,8 +137,7 @@ impl ServerSession {
         let unknown = self.violation(ViolationKind::UnknownExport);
         let index = self.find(name).map_err(|_| unknown)?;
         let export = self.exports.get(index).ok_or(unknown)?;
-        out.extend_from_slice(&export.size.to_be_bytes());
-        out.extend_from_slice(&export.wire_flags(self.structured).0.to_be_bytes());
+        put!(out, export.size, export.wire_flags(self.structured).0);
         if !self.no_zeroes {
             out.extend_from_slice(&[0; 124]);
         }
@@ -202,7 +200,6 @@ impl ServerSession {
     }
 }
 
-/// Appends one piece of information about an export.
 fn push_info(out: &mut Vec<u8>, option: u32, export: &Export, kind: u16, structured: bool) {
     let mut reply = kind.to_be_bytes().to_vec();
     match kind {
@@ -221,11 +218,7 @@ fn push_info(out: &mut Vec<u8>, option: u32, export: &Export, kind: u16, structu
     push_reply(out, option, REP_INFO, &reply);
 }
 
-/// Appends one reply to an option.
 fn push_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
-    out.extend_from_slice(&wire::OPTION_REPLY_MAGIC.to_be_bytes());
-    out.extend_from_slice(&option.to_be_bytes());
-    out.extend_from_slice(&kind.to_be_bytes());
-    out.extend_from_slice(&(data.len() as u32).to_be_bytes());
+    put!(out, wire::OPTION_REPLY_MAGIC, option, kind, data.len() as u32);
     out.extend_from_slice(data);
 }

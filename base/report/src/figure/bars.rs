@@ -6,7 +6,7 @@ use super::{Axis, Values};
 use crate::axis_ticks::Mapped;
 use crate::canvas::{Canvas, Frame, Key, boxed, fit, text_px};
 use crate::number_format::finite;
-use crate::{Align, Cell, Column, Scale, Table};
+use crate::{Cell, Column, Scale, Table};
 
 /// Space for the number at the right of a bar.
 const NUMBER: f64 = 74.0;
@@ -191,10 +191,7 @@ impl Bars {
             if series.values.iter().any(|v| v.spread.is_some()) {
                 for end in ["low", "high"] {
                     let name = format!("{} {end}", series.name);
-                    columns.push(Column {
-                        align: Align::Right,
-                        ..Column::number(name, self.axis.unit.clone())
-                    });
+                    columns.push(Column::number(name, self.axis.unit.clone()));
                 }
             }
         }

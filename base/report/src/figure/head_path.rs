@@ -7,11 +7,10 @@ use seekless_block::{Extent, Lba, Sectors, SimTime};
 
 use super::thinning::{thin_line, thin_points};
 use crate::axis_ticks::Mapped;
-use crate::canvas::{Canvas, Frame, GLYPHS, Key, px};
+use crate::canvas::{Canvas, Frame, GLYPHS, Key, fit, polyline, xy};
 use crate::escape::csv_line;
 use crate::{Scale, Unit};
 
-/// Maximum number of runs drawn.
 const RUNS: usize = 4;
 /// A panel with more points than this is thinned.
 const POINTS: usize = 3_000;
@@ -27,12 +26,10 @@ const COLUMNS: usize = 3_200;
 
 /// The reason for a movement of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum HeadKind {
-    /// A client's read.
     Read,
-    /// A client's write.
     Write,
-    /// Background work.
     Background,
 }
 
@@ -139,13 +136,7 @@ impl HeadPath {
         for (i, (run, track)) in runs.iter().zip(&tracks).enumerate() {
             let f = Frame { left, top, right, bottom: top + high };
             let y = y.clone().at(f.bottom, f.top);
-            svg.text(
-                left,
-                top - 9.0,
-                "panel-name",
-                "start",
-                &crate::canvas::fit(&run.name, right - left),
-            );
+            svg.text(left, top - 9.0, "panel-name", "start", &fit(&run.name, right - left));
             panel(svg, i, f, (run, track), (&x, &y), runs.len());
             let last = i + 1 == runs.len();
             svg.x_axis(f, &x, if last { &x_label } else { "" }, false);
@@ -205,14 +196,12 @@ fn panel(
     (x, y): (&Mapped, &Mapped),
     panels: usize,
 ) {
+    let clip = Frame { top: f.top - 4.0, right: f.right + 4.0, bottom: f.bottom + 4.0, ..f };
     let _ = write!(
         svg.out,
-        "<clipPath id=\"{id}-c{index}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>",
-        px(f.left),
-        px(f.top - 4.0),
-        px(f.right - f.left + 4.0),
-        px(f.bottom - f.top + 8.0),
-        id = svg.id
+        "<clipPath id=\"{}-c{index}\"><rect {}/></clipPath>",
+        svg.id,
+        clip.attributes()
     );
     svg.y_axis(f, y, "");
     svg.open_panel(f, &run.name, x, y, ("s", "bytes"));
@@ -225,11 +214,8 @@ fn panel(
     let bins = (COLUMNS / panels).min(finest);
     let line = thin_line(&points, f.left, f.right, bins);
     if !line.is_empty() {
-        let _ = write!(svg.out, "<path class=\"track{}\" d=\"", if dense { " faint" } else { "" });
-        for (i, p) in line.iter().enumerate() {
-            let _ = write!(svg.out, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(p.0), px(p.1));
-        }
-        svg.out.push_str("\"/>");
+        let (faint, path) = (if dense { " faint" } else { "" }, polyline(&line));
+        let _ = write!(svg.out, "<path class=\"track{faint}\" d=\"M{path}\"/>");
     }
     if dense {
         // One mark per spot, for the first kind there. A kind drawn later does not cover the
@@ -257,12 +243,8 @@ fn shade_area(svg: &mut Canvas, f: Frame, run: &HeadRun, y: &Mapped) {
         // A small area on a large disk stays visible.
         let mid = (a + b) / 2.0;
         let half = ((a - b) / 2.0).max(1.5);
-        svg.rect(
-            "area",
-            Some(5),
-            Frame { top: mid - half, bottom: mid + half, ..f },
-            "optimized area",
-        );
+        let shade = Frame { top: mid - half, bottom: mid + half, ..f };
+        svg.rect("area", Some(5), shade, "optimized area");
     }
 }
 
@@ -281,7 +263,7 @@ fn marks(svg: &mut Canvas, layer: &str, kept: &[usize], points: &[(f64, f64)], k
             "<path class=\"mk g{glyph} s{style} series\" data-s=\"{style}\" data-g=\"{shape}\" data-name=\"{name}\" d=\"",
         );
         for p in of_kind {
-            let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), shape);
+            let _ = write!(svg.out, "M{}{shape}", xy(p));
         }
         svg.out.push_str("\"/>");
     }

@@ -86,7 +86,6 @@ impl HeatMap {
         f.bottom + 42.0
     }
 
-    /// Width and height of a cell in pixels.
     fn cell_size(&self, f: Frame) -> (f64, f64) {
         let rows = self.values.len() / self.columns.max(1);
         ((f.right - f.left) / self.columns as f64, (f.bottom - f.top) / rows as f64)
@@ -144,11 +143,7 @@ impl HeatMap {
             let at = boxed(step * (shade - 1) as f64, 20.0, step, 12.0);
             svg.rect(&format!("heat h{shade}"), None, at, "");
         }
-        let _ = write!(
-            svg.out,
-            "<rect class=\"none\" x=\"0\" y=\"20\" width=\"{}\" height=\"12\"/>",
-            px(step * SHADES as f64)
-        );
+        svg.rect("none", None, boxed(0.0, 20.0, step * SHADES as f64, 12.0), "");
         svg.text(0.0, 46.0, "tick", "start", &self.value.unit.format(least, 2));
         svg.text(step * SHADES as f64, 46.0, "tick", "end", &self.value.unit.format(most, 2));
         54.0

@@ -7,7 +7,6 @@ use crate::escape::{csv_line, csv_number};
 use crate::number_format::finite;
 use crate::{Scale, Unit};
 
-/// Maximum number of bins drawn; more are merged.
 const BINS: usize = 240;
 
 /// Counts per range of a value.
@@ -26,7 +25,6 @@ pub struct Histogram {
 impl Histogram {
     /// Counts samples in `bins` ranges that are equal on the axis. Samples that are not finite are
     /// left out; on a logarithmic axis also those that are not positive.
-    #[must_use]
     pub fn of(x: Axis, bins: usize, samples: &[Values]) -> Self {
         let bins = bins.clamp(1, 10_000);
         let log = x.scale == Scale::Log;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::Axis;
 use super::thinning::{thin_line, thin_points};
 use crate::axis_ticks::Mapped;
-use crate::canvas::{Canvas, Frame, GLYPHS, Key, STYLES, px, shape, text_px};
+use crate::canvas::{Canvas, Frame, GLYPHS, Key, STYLES, polyline, shape, text_px, xy};
 use crate::escape::{csv_line, csv_number, esc};
 use crate::number_format::finite;
 use crate::{Scale, Unit};
@@ -25,7 +25,6 @@ pub struct Points {
 
 impl Points {
     /// A named series.
-    #[must_use]
     pub fn new(name: impl Into<String>, points: impl Into<Vec<(f64, f64)>>) -> Self {
         Self { name: name.into(), points: points.into() }
     }
@@ -33,19 +32,16 @@ impl Points {
 
 /// Curves. Points are connected in order of x.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Lines {
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
-    /// The curves.
     pub series: Vec<Points>,
 }
 
 impl Lines {
     /// Cumulative distributions of samples, on a logarithmic axis: for each value the fraction of
     /// samples that are not larger. Samples that are not finite are left out.
-    #[must_use]
     pub fn cdf(
         label: &str,
         unit: Unit,
@@ -85,17 +81,11 @@ impl Lines {
                 continue;
             }
             let style = s % STYLES;
+            let (dash, name, path) = (shape(s), esc(&series.name), polyline(&points));
             let _ = write!(
                 svg.out,
-                "<g class=\"s{style}\" data-s=\"{s}\"><path class=\"ln d{} series\" data-name=\"{}\" d=\"",
-                shape(s),
-                esc(&series.name)
+                "<g class=\"s{style}\" data-s=\"{s}\"><path class=\"ln d{dash} series\" data-name=\"{name}\" d=\"M{path}\"/>"
             );
-            for (i, p) in points.iter().enumerate() {
-                let _ =
-                    write!(svg.out, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(p.0), px(p.1));
-            }
-            svg.out.push_str("\"/>");
             // A few symbols per curve, shifted per series so that they do not cover each other.
             let every = points.len().div_ceil(6).max(1);
             for p in points.iter().skip((every / 2 + s * every / 7) % every).step_by(every) {
@@ -110,12 +100,10 @@ impl Lines {
 
 /// Points over two axes, such as logical seek distance against access time.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Scatter {
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
-    /// The point clouds, each with its own symbol.
     pub series: Vec<Points>,
 }
 
@@ -143,7 +131,7 @@ impl Scatter {
                 esc(&series.name)
             );
             for p in kept.iter().map(|i| points[*i]) {
-                let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), GLYPHS[g]);
+                let _ = write!(svg.out, "M{}{}", xy(p), GLYPHS[g]);
             }
             svg.out.push_str("\"/>");
         }
@@ -152,7 +140,6 @@ impl Scatter {
     }
 }
 
-/// Two drawn axes and their legend.
 struct Field {
     frame: Frame,
     x: Mapped,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{Align, Cell, Shown, ShownColumn, Table, Verdict};
-use crate::escape::{csv_field, csv_number, esc, markdown, plain};
+use crate::escape::{csv_line, csv_number, esc, markdown, plain};
 use crate::number_format::MISSING;
 
 const GAP: usize = 2;
@@ -19,7 +19,6 @@ impl Table {
     /// The table for a terminal of `width` columns, with ANSI colours if `colour`. If it is too
     /// wide, headings take several lines; then long words are shortened with `…`; finally each row
     /// becomes a list of its cells. Ends with a line end.
-    #[must_use]
     pub fn terminal(&self, width: usize, colour: bool) -> String {
         let ink = Ink { colour };
         let mut columns = self.shown();
@@ -85,7 +84,6 @@ impl Table {
     }
 
     /// The table as HTML: a `<table>` in a box that can scroll sideways.
-    #[must_use]
     pub fn html(&self) -> String {
         let columns = self.shown();
         // A table with a few columns too many extends into the right margin of a page; a wider one
@@ -156,34 +154,22 @@ impl Table {
 
     /// The table as CSV: every number with all its digits in its base unit, which the heading
     /// names.
-    #[must_use]
     pub fn csv(&self) -> String {
         let mut out = String::new();
-        let heads = self.columns.iter().map(|c| {
-            let base = c.unit.base();
-            csv_field(&if base.is_empty() {
-                c.name.clone()
-            } else {
-                format!("{} [{base}]", c.name)
-            })
-        });
-        out.push_str(&heads.collect::<Vec<_>>().join(","));
-        out.push('\n');
+        csv_line(&mut out, self.columns.iter().map(|c| c.unit.of(&c.name)));
         for r in 0..self.rows.len() {
             let cells = (0..self.columns.len()).map(|c| match self.cell(r, c) {
                 Cell::Empty => String::new(),
-                Cell::Text(text) => csv_field(text),
+                Cell::Text(text) => text.clone(),
                 Cell::Number(v) | Cell::Quantity(v, _) => csv_number(*v),
                 Cell::Change { value, base, .. } => csv_number((value - base) / base.abs()),
             });
-            out.push_str(&cells.collect::<Vec<_>>().join(","));
-            out.push('\n');
+            csv_line(&mut out, cells);
         }
         out
     }
 
     /// The table in Markdown's pipe syntax.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let columns = self.shown();
         let mut out = String::new();

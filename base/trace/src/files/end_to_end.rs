@@ -16,7 +16,6 @@ use crate::{Record, TraceError};
 const PAGE: u64 = 4096;
 const PAGE_SECTORS: u64 = PAGE / 512;
 
-/// A reader of a trace of files that returns requests.
 pub(crate) struct FilesEndToEnd {
     lines: FileLines,
     /// First sector of each file.

@@ -77,7 +77,6 @@ pub struct File {
     pub(crate) size: u64,
 }
 
-/// An event as parsed from a format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawEvent {
     /// Nanoseconds since the format's origin.
@@ -90,7 +89,6 @@ pub(crate) struct RawEvent {
     pub(crate) latency: Option<u64>,
 }
 
-/// A text format for traces of files.
 pub(crate) trait FileFormat: Send {
     /// Adds the content of `line` to `files`. Returns whether the line is an entry of this format
     /// and of no other. A line that the format only allows is not an entry.
@@ -130,7 +128,6 @@ impl FileTable {
         Ok(id)
     }
 
-    /// Removes the name.
     pub(crate) fn unlink(&mut self, path: &[u8]) -> Result<u32, BadRecord> {
         let id = self.named(path)?;
         self.by_path.remove(path);
@@ -160,7 +157,6 @@ impl FileTable {
     }
 }
 
-/// A trace of files, event by event.
 pub(crate) struct FileLines {
     input: Input,
     format: Box<dyn FileFormat>,
@@ -217,9 +213,6 @@ impl std::fmt::Debug for FileReader {
 
 impl FileReader {
     /// The next event; `None` at the end, and after an error.
-    ///
-    /// # Errors
-    /// The file cannot be read, or a line is malformed and reading is not lenient.
     pub fn next_event(&mut self) -> Result<Option<FileEvent>, TraceError> {
         if self.ended {
             return Ok(None);
@@ -239,31 +232,26 @@ impl FileReader {
     }
 
     /// The files seen so far, indexed by `FileEvent::file`.
-    #[must_use]
     pub fn files(&self) -> &[File] {
         &self.lines.table.files
     }
 
     /// The streams seen so far, indexed by stream number. The first means "unknown".
-    #[must_use]
     pub fn streams(&self) -> &[Stream] {
         &self.cx.streams
     }
 
     /// The counts of skipped records.
-    #[must_use]
     pub const fn skipped(&self) -> &Skipped {
         &self.cx.skipped
     }
 
     /// The information that this trace contains.
-    #[must_use]
     pub const fn info(&self) -> Info {
         self.info
     }
 
     /// The progress of reading.
-    #[must_use]
     pub fn progress(&self) -> Progress {
         Progress { read: self.read.load(Ordering::Relaxed).min(self.total), total: self.total }
     }

@@ -5,26 +5,12 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, number, sectors_of_bytes};
+use crate::text_lines::{Fields, ParsedLine, number, sectors_of_bytes};
 
-const EXPECTED: &str = "device, R or W, offset (bytes), length (bytes), microseconds";
+pub(super) const EXPECTED: &str = "device, R or W, offset (bytes), length (bytes), microseconds";
 
-#[derive(Debug)]
-pub(super) struct Alibaba;
-
-impl LineFormat for Alibaba {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        parse(line).ok_or(BadRecord::new(EXPECTED))
-    }
-}
-
-fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
+pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let device = f.comma();
     if device == b"device_id" {
@@ -38,9 +24,7 @@ fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     };
     let (start, len) = sectors_of_bytes(number(f.comma())?, number(f.comma())?)?;
     let time = number(f.comma())?.checked_mul(1_000)?;
-    if !f.rest().is_empty() {
-        return None;
-    }
+    f.end()?;
     let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(time);
     raw.device = Dev::Number(device);

@@ -7,7 +7,6 @@ use crate::reader::{Parse, read_error};
 use crate::reader_context::{RawRequest, ReaderContext};
 use crate::{Record, TraceError, TracePosition};
 
-/// A format of binary records.
 pub(super) trait RecordFormat: Send {
     /// The length of the longest header or record; at most the input's window.
     fn look_ahead(&self) -> usize;
@@ -16,13 +15,11 @@ pub(super) trait RecordFormat: Send {
     fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)>;
 }
 
-/// A parsed record, and its length in bytes.
 pub(super) struct Found {
     pub(super) request: Option<RawRequest<'static>>,
     pub(super) bytes: usize,
 }
 
-/// A reader over binary records.
 #[derive(Debug)]
 pub(super) struct Records<F> {
     input: Input,

@@ -8,36 +8,21 @@ use seekless_block::Op;
 
 use super::fiu::last_word;
 use super::rwbs;
-use crate::error::BadRecord;
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32, trim};
+use crate::text_lines::{Fields, ParsedLine, decimal, number, number32, trim};
 
-const EXPECTED: &str =
+pub(super) const EXPECTED: &str =
     "seconds, command, pid, disk, R or W, sector, bytes, queued and latency (ms)";
 
 /// Added to every time: the first completion is at second 0, and its request arrived before.
 const ORIGIN: u64 = 1 << 50;
 
-#[derive(Debug)]
-pub(super) struct Biosnoop;
-
-impl LineFormat for Biosnoop {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        let mut f = Fields(line);
-        if f.word() == b"TIME(s)" && f.word() == b"COMM" {
-            return Ok(ParsedLine::Nothing);
-        }
-        parse(line).ok_or(BadRecord::new(EXPECTED))
-    }
-}
-
-fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
+pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let stamp = f.word();
+    if stamp == b"TIME(s)" && f.word() == b"COMM" {
+        return Some(ParsedLine::Nothing);
+    }
     memchr::memchr(b'.', stamp)?;
     let completed = decimal(stamp, 9)?.checked_add(ORIGIN)?;
     // A command can contain blanks, so the rest is parsed from the end.

@@ -7,27 +7,13 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
 use crate::reader_context::{RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number};
+use crate::text_lines::{Fields, ParsedLine, decimal, number};
 
-const EXPECTED: &str =
+pub(super) const EXPECTED: &str =
     "sector, sectors, bytes, flags (bit 0 write), four times in seconds: generated to finished";
 
-#[derive(Debug)]
-pub(super) struct BioTracer;
-
-impl LineFormat for BioTracer {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        parse(line).ok_or(BadRecord::new(EXPECTED))
-    }
-}
-
-fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
+pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let start = number(f.word())?;
     number(f.word())?;
@@ -37,9 +23,7 @@ fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     decimal(f.word(), 9)?;
     let submitted = decimal(f.word(), 9)?;
     let finished = decimal(f.word(), 9)?;
-    if !f.rest().is_empty() {
-        return None;
-    }
+    f.end()?;
     let op = if flags & 1 == 1 { Op::Write } else { Op::Read };
     let mut raw = RawRequest::new(op, start, bytes.div_ceil(512));
     raw.time = Some(generated);

@@ -61,7 +61,6 @@ fn parse<'a>(
     Some(said.map(|raw| RawRequest { time: Some(time), device, ..raw }))
 }
 
-/// Parses `major,minor`.
 pub(super) fn device(word: &[u8]) -> Option<Dev<'static>> {
     let comma = memchr::memchr(b',', word)?;
     Some(Dev::MajorMinor(number32(&word[..comma])?, number32(&word[comma + 1..])?))
@@ -91,7 +90,6 @@ pub(super) fn request<'a>(
     request_of(kind, f, event, process, cx)
 }
 
-/// Parses the text after the letters.
 pub(super) fn request_of<'a>(
     kind: Kind,
     f: Fields<'a>,

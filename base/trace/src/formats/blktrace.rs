@@ -20,7 +20,6 @@ use crate::{Event, Record, TraceError, TracePosition};
 
 /// Length of a record without its payload, in bytes.
 const RECORD: usize = 48;
-/// The magic number without the version in its low byte.
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
 
@@ -49,7 +48,6 @@ pub(crate) const fn is_blktrace(head: &[u8]) -> bool {
     matches!(head, [0..=15, b't', b'a', b'e', ..] | [b'e', b'a', b't', 0..=15, ..])
 }
 
-/// One file.
 #[derive(Debug)]
 struct Cpu {
     path: PathBuf,
@@ -177,7 +175,6 @@ impl Words {
 }
 
 impl Cpu {
-    /// The next request with the requested event.
     fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Head>, TraceError> {
         loop {
             let at = self.input.at();
@@ -206,7 +203,6 @@ impl Cpu {
         result
     }
 
-    /// Reads the next record.
     fn step(&mut self, cx: &mut ReaderContext) -> Result<BlktraceEvent, Trouble> {
         let bytes = self.input.peek(RECORD).map_err(Trouble::Read)?;
         let Some(r) = bytes.first_chunk::<RECORD>() else {

@@ -10,7 +10,6 @@ use crate::error::BadRecord;
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
 use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, sectors_of_bytes};
 
-/// The unit of an arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Milliseconds,
@@ -42,9 +41,7 @@ impl DiskSim {
         let (start, len) = (number(f.word())?, number(f.word())?);
         let (start, len) = if self.bytes { sectors_of_bytes(start, len)? } else { (start, len) };
         let flags = hexadecimal(f.word())?;
-        if !f.rest().is_empty() {
-            return None;
-        }
+        f.end()?;
         let op = if flags & 1 == self.read { Op::Read } else { Op::Write };
         let mut raw = RawRequest::new(op, start, len);
         raw.time = Some(time);

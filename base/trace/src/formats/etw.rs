@@ -13,7 +13,6 @@ use crate::text_lines::{Fields, LineFormat, ParsedLine, number, number32, sector
 
 const EXPECTED: &str = "DiskRead or DiskWrite with time, process, offset, size, elapsed time and disk in the header's columns, or another event";
 
-/// Number of columns that are parsed.
 const COLUMNS: usize = 24;
 
 /// The columns of an event; 0 for a column that the event does not have.

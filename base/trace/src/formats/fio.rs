@@ -12,7 +12,6 @@ use crate::text_lines::{Fields, LineFormat, ParsedLine, number, sectors_of_bytes
 const EXPECTED: &str = "file, add, open, close, read, write, trim, sync, datasync or wait, offset, length (version 3: microseconds before)";
 const TITLE: &str = "'fio version 2 iolog' or 'fio version 3 iolog' on the first line";
 
-/// Whether a log that begins with `head` has times.
 pub(super) fn has_times(head: &[u8]) -> bool {
     !head.starts_with(b"fio version 2") || memchr::memmem::find(head, b" wait ").is_some()
 }

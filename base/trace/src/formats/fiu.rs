@@ -4,26 +4,13 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, number, number32, trim};
+use crate::text_lines::{Fields, ParsedLine, number, number32, trim};
 
-const EXPECTED: &str = "nanoseconds, pid, process, sector, sectors, R or W, major, minor, hash";
+pub(super) const EXPECTED: &str =
+    "nanoseconds, pid, process, sector, sectors, R or W, major, minor, hash";
 
-#[derive(Debug)]
-pub(super) struct Fiu;
-
-impl LineFormat for Fiu {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        parse(line).ok_or(BadRecord::new(EXPECTED))
-    }
-}
-
-fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
+pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let time = number(f.word())?;
     let pid = number32(f.word())?;

@@ -7,7 +7,7 @@ use crate::files::FileFormat;
 use crate::input::Input;
 use crate::reader::{Info, Parse};
 use crate::reader_context::ReaderContext;
-use crate::text_lines::{LineFormat, Lines};
+use crate::text_lines::{LineFormat, Lines, Stateless};
 use crate::{Event, Format, OpenOptions};
 
 mod alibaba;
@@ -52,23 +52,23 @@ macro_rules! with_line_format {
         use disksim::DiskSim;
         match $format {
             Format::Blkparse => with!(blkparse::Blkparse::default()),
-            Format::Tracefs => with!(tracefs::Tracefs),
+            Format::Tracefs => with!(Stateless(tracefs::parse, tracefs::EXPECTED)),
             Format::Fio => with!(fio::Fio::default()),
-            Format::Msr => with!(msr::Msr),
-            Format::Spc => with!(spc::Spc),
+            Format::Msr => with!(Stateless(msr::parse, msr::EXPECTED)),
+            Format::Spc => with!(Stateless(spc::parse, spc::EXPECTED)),
             Format::DiskSim => with!(DiskSim::new(Scale::Milliseconds, 1)),
             Format::DiskSimRw0 => with!(DiskSim::new(Scale::Milliseconds, 0)),
             Format::MqSim => with!(DiskSim::new(Scale::Nanoseconds, 1)),
             Format::MqSimRw0 => with!(DiskSim::new(Scale::Nanoseconds, 0)),
             Format::Heimdall => with!(DiskSim::in_bytes()),
             Format::Lis => with!(lis::Lis::default()),
-            Format::Alibaba => with!(alibaba::Alibaba),
-            Format::Tencent => with!(tencent::Tencent),
-            Format::Systor => with!(systor::Systor),
-            Format::Fiu => with!(fiu::Fiu),
+            Format::Alibaba => with!(Stateless(alibaba::parse, alibaba::EXPECTED)),
+            Format::Tencent => with!(Stateless(tencent::parse, tencent::EXPECTED)),
+            Format::Systor => with!(Stateless(systor::parse, systor::EXPECTED)),
+            Format::Fiu => with!(Stateless(fiu::parse, fiu::EXPECTED)),
             Format::Etw => with!(etw::Etw::default()),
-            Format::Biosnoop => with!(biosnoop::Biosnoop),
-            Format::BioTracer => with!(biotracer::BioTracer),
+            Format::Biosnoop => with!(Stateless(biosnoop::parse, biosnoop::EXPECTED)),
+            Format::BioTracer => with!(Stateless(biotracer::parse, biotracer::EXPECTED)),
             Format::Csv => with!(seekless_csv::Table::default()),
             Format::Native
             | Format::Blktrace

@@ -4,27 +4,13 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, number, sectors_of_bytes};
+use crate::text_lines::{Fields, ParsedLine, number, sectors_of_bytes};
 
-const EXPECTED: &str =
+pub(super) const EXPECTED: &str =
     "timestamp (100 ns), host, disk number, Read or Write, offset, size, response time (100 ns)";
 
-#[derive(Debug)]
-pub(super) struct Msr;
-
-impl LineFormat for Msr {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        parse(line).ok_or(BadRecord::new(EXPECTED))
-    }
-}
-
-fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
+pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let time = f.comma();
     if time.eq_ignore_ascii_case(b"timestamp") {
@@ -46,9 +32,7 @@ fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     };
     let (start, len) = sectors_of_bytes(number(f.comma())?, number(f.comma())?)?;
     let service = number(f.comma())?.checked_mul(100)?;
-    if !f.rest().is_empty() {
-        return None;
-    }
+    f.end()?;
     let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(time);
     raw.device = Dev::Name(device);

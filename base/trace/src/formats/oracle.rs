@@ -15,7 +15,6 @@ use crate::reader_context::RawRequest;
 
 pub(crate) const RECORD: usize = 24;
 
-/// One record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub(crate) seconds: u32,

@@ -20,7 +20,6 @@ const TITLE: &str =
 const COLUMNS: usize = 32;
 const DAY: u64 = 86_400_000_000_000;
 
-/// The index of each column.
 #[derive(Clone, Copy, Debug)]
 struct Titles {
     time: usize,
@@ -142,9 +141,7 @@ impl Procmon {
     }
 }
 
-/// The operation of a row.
 enum RowOperation {
-    /// Operation, file, and offset and length.
     Event(FileOp, u32, (u64, u64)),
     /// An operation that is not recorded.
     Skipped,
@@ -152,7 +149,6 @@ enum RowOperation {
     Malformed,
 }
 
-/// Parses the operation of a successful row.
 fn operation(
     operation: &[u8],
     detail: &[u8],

@@ -4,7 +4,6 @@
 
 use seekless_block::{Flags, Op};
 
-/// The meaning of the letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     /// `None` if the request moves no data that a disk model knows (zone management, drivers'

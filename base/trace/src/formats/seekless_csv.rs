@@ -8,7 +8,6 @@ use crate::error::BadRecord;
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
 use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32};
 
-/// The first line.
 pub(crate) const HEADER: &str = "time_s,device,rwbs,sector,sectors,pid,process,day,service_s";
 const EXPECTED: &str =
     "seconds, device, rwbs, sector, sectors, pid, process, day, service (seconds)";
@@ -59,9 +58,7 @@ fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     let name = f.quoted()?;
     let day = optional(f.comma(), number32)?;
     let service = optional(f.comma(), |s| decimal(s, 9))?;
-    if !f.rest().is_empty() {
-        return None;
-    }
+    f.end()?;
     let mut raw = RawRequest::new(kind.op?, start, len);
     raw.time = time;
     raw.flags = kind.flags;

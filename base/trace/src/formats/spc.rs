@@ -4,26 +4,12 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number};
+use crate::text_lines::{Fields, ParsedLine, decimal, number};
 
-const EXPECTED: &str = "unit, sector, size in bytes, r or w, seconds";
+pub(super) const EXPECTED: &str = "unit, sector, size in bytes, r or w, seconds";
 
-#[derive(Debug)]
-pub(super) struct Spc;
-
-impl LineFormat for Spc {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        parse(line).ok_or(BadRecord::new(EXPECTED))
-    }
-}
-
-fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
+pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let unit = number(f.comma())?;
     let start = number(f.comma())?;

@@ -6,26 +6,13 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, sectors_of_bytes};
+use crate::text_lines::{Fields, ParsedLine, decimal, number, sectors_of_bytes};
 
-const EXPECTED: &str = "seconds, response (seconds), R or W, LUN, offset (bytes), size (bytes)";
+pub(super) const EXPECTED: &str =
+    "seconds, response (seconds), R or W, LUN, offset (bytes), size (bytes)";
 
-#[derive(Debug)]
-pub(super) struct Systor;
-
-impl LineFormat for Systor {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        parse(line, cx).ok_or(BadRecord::new(EXPECTED))
-    }
-}
-
-fn parse<'a>(line: &'a [u8], cx: &mut ReaderContext) -> Option<ParsedLine<'a>> {
+pub(super) fn parse<'a>(line: &'a [u8], cx: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let time = f.comma();
     if time == b"Timestamp" {
@@ -41,9 +28,7 @@ fn parse<'a>(line: &'a [u8], cx: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     };
     let lun = number(f.comma())?;
     let (start, len) = sectors_of_bytes(number(f.comma())?, number(f.comma())?)?;
-    if !f.rest().is_empty() {
-        return None;
-    }
+    f.end()?;
     let Some(op) = op else {
         cx.skipped.without_op += 1;
         return Some(ParsedLine::Other);

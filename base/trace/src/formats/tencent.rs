@@ -5,26 +5,12 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, number};
+use crate::text_lines::{Fields, ParsedLine, number};
 
-const EXPECTED: &str = "seconds, sector, sectors, 0 (read) or 1 (write), volume";
+pub(super) const EXPECTED: &str = "seconds, sector, sectors, 0 (read) or 1 (write), volume";
 
-#[derive(Debug)]
-pub(super) struct Tencent;
-
-impl LineFormat for Tencent {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        parse(line).ok_or(BadRecord::new(EXPECTED))
-    }
-}
-
-fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
+pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedLine<'a>> {
     let mut f = Fields(line);
     let time = number(f.comma())?.checked_mul(1_000_000_000)?;
     let (start, len) = (number(f.comma())?, number(f.comma())?);
@@ -34,9 +20,7 @@ fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
         _ => return None,
     };
     let volume = number(f.comma())?;
-    if !f.rest().is_empty() {
-        return None;
-    }
+    f.end()?;
     let mut raw = RawRequest::new(op, start, len);
     raw.time = Some(time);
     raw.device = Dev::Number(volume);

@@ -8,32 +8,11 @@
 use super::blkparse::{device, event_of, request, request_of};
 use super::rwbs;
 use crate::Event;
-use crate::error::BadRecord;
 use crate::reader_context::{Process, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32, trim};
+use crate::text_lines::{Fields, ParsedLine, decimal, number, number32, trim};
 
-const EXPECTED: &str = "command-pid [cpu] flags seconds: event: major,minor rwbs sector + sectors";
-
-#[derive(Debug)]
-pub(super) struct Tracefs;
-
-impl LineFormat for Tracefs {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
-        let text = trim(line);
-        if text.starts_with(b"#") {
-            return Ok(ParsedLine::Nothing);
-        }
-        if let Some(lost) = lost_events(text) {
-            cx.skipped.lost_events = cx.skipped.lost_events.saturating_add(lost);
-            return Ok(ParsedLine::Nothing);
-        }
-        parse(text, cx).ok_or(BadRecord::new(EXPECTED))
-    }
-}
+pub(super) const EXPECTED: &str =
+    "command-pid [cpu] flags seconds: event: major,minor rwbs sector + sectors";
 
 /// `CPU:3 [LOST 15 EVENTS]`: the recorder was too slow. Returns the number of lost events, 1 if the
 /// line has no number.
@@ -44,7 +23,15 @@ fn lost_events(text: &[u8]) -> Option<u64> {
     Some(number(trim(inside)).unwrap_or(1))
 }
 
-fn parse<'a>(line: &'a [u8], cx: &mut ReaderContext) -> Option<ParsedLine<'a>> {
+pub(super) fn parse<'a>(line: &'a [u8], cx: &mut ReaderContext) -> Option<ParsedLine<'a>> {
+    let line = trim(line);
+    if line.starts_with(b"#") {
+        return Some(ParsedLine::Nothing);
+    }
+    if let Some(lost) = lost_events(line) {
+        cx.skipped.lost_events = cx.skipped.lost_events.saturating_add(lost);
+        return Some(ParsedLine::Nothing);
+    }
     let (who, mut f) = split_cpu(line)?;
     let pid = pid(who)?;
     let mut word = f.word();

@@ -10,7 +10,6 @@ use super::binary_records::{Found, RecordFormat, cut_short};
 use crate::error::BadRecord;
 use crate::reader_context::RawRequest;
 
-/// The positions of the fields in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     record: usize,
@@ -27,7 +26,6 @@ const V2: Layout =
     Layout { record: 40, command: 0, version: 0x0200, bytes: 8, sector: 16, time: 24 };
 
 impl Layout {
-    /// The layout whose version is in the first records of `head`.
     fn of(head: &[u8]) -> Option<Self> {
         [V1, V2].into_iter().find(|layout| {
             let mut first = head.chunks_exact(layout.record).take(8).peekable();

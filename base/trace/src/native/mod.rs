@@ -28,7 +28,6 @@ const KEY_PROCESSES: &str = "seekless.has_processes";
 const KEY_SERVICE: &str = "seekless.has_service";
 const KEY_LOST: &str = "seekless.lost_events";
 
-/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ColumnType {
     Int,
@@ -36,7 +35,6 @@ enum ColumnType {
     Text,
 }
 
-/// A column of the store.
 #[derive(Clone, Copy, Debug)]
 struct Definition {
     name: &'static str,
@@ -79,7 +77,6 @@ columns! {
     Service = "service_ns", Int, true, "how long the disk of the time took, where known";
 }
 
-/// The bits of `Flags` and their columns.
 const FLAGS: [(Flags, Col); 4] = [
     (Flags::FUA, Col::Fua),
     (Flags::SYNC, Col::Sync),
@@ -87,7 +84,6 @@ const FLAGS: [(Flags, Col); 4] = [
     (Flags::AHEAD, Col::Ahead),
 ];
 
-/// The text of each operation.
 const OPS: [(Op, &str); 5] = [
     (Op::Read, "read"),
     (Op::Write, "write"),
@@ -130,7 +126,6 @@ impl Column {
     }
 }
 
-/// The schema as Parquet has it.
 fn schema() -> Result<TypePtr, parquet::errors::ParquetError> {
     let fields = COLUMNS
         .iter()

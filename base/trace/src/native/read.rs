@@ -93,7 +93,6 @@ fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     done.unwrap_or_else(|_| Err("damaged; the decoder stopped without a message".to_owned()))
 }
 
-/// A reader of the native store.
 pub(crate) struct StoreReader {
     file: SerializedFileReader<Chunks>,
     /// The position of each of our columns in this file.

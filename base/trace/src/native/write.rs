@@ -43,9 +43,6 @@ impl<W: Write + Send> std::fmt::Debug for StoreWriter<W> {
 
 impl<W: Write + Send> StoreWriter<W> {
     /// A store written to `to`; errors name it `path`. `source` is the origin of the trace.
-    ///
-    /// # Errors
-    /// `to` cannot be written.
     pub fn new(to: W, path: &Path, source: &Path, info: Info) -> Result<Self, TraceError> {
         let fail = |e: ParquetError| error(path, &e);
         let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
@@ -86,16 +83,12 @@ impl<W: Write + Send> StoreWriter<W> {
         })
     }
 
-    /// The name of the store in errors.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Appends one record. `streams` and `devices` are the tables of the record's reader. Returns
     /// whether a row group was written.
-    ///
-    /// # Errors
-    /// Writing fails, or a number exceeds 2^63.
     pub fn write(
         &mut self,
         record: &Record,
@@ -147,9 +140,6 @@ impl<W: Write + Send> StoreWriter<W> {
 
     /// Writes the rest and the footer. `has_days` tells whether the day numbers are valid, which is
     /// only known at the end of a trace.
-    ///
-    /// # Errors
-    /// Writing fails.
     pub fn finish(mut self, has_days: bool) -> Result<W, TraceError> {
         let path = self.path.clone();
         let fail = |e: ParquetError| error(&path, &e);

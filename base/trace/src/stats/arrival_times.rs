@@ -8,7 +8,6 @@ use super::value_histogram::ValueHistogram;
 const WINDOWS: [u64; 6] =
     [10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000, 100_000_000_000, 1_000_000_000_000];
 
-/// Windows of one length.
 #[derive(Clone, Copy, Debug)]
 struct Windows {
     length: u64,
@@ -57,7 +56,6 @@ impl Windows {
     }
 }
 
-/// All arrival-time statistics.
 #[derive(Debug)]
 pub(super) struct Times {
     between: ValueHistogram,

@@ -16,7 +16,6 @@ const LATER: usize = 3;
 /// The most accessed pages are this fraction of a day's pages.
 const POPULAR: f64 = 0.2;
 
-/// A finished day.
 #[derive(Clone, Debug)]
 struct Past {
     /// Its pages by key, with their access counts.
@@ -33,7 +32,6 @@ struct Curve {
     variance: f64,
 }
 
-/// All days.
 #[derive(Debug)]
 pub(super) struct WorkingSets {
     today: SampledMap<u64, u32>,
@@ -81,7 +79,6 @@ impl WorkingSets {
         self.row.requests += 1;
     }
 
-    /// An access to a page today.
     #[inline]
     pub(super) fn touch(&mut self, key: u64) {
         self.row.page_accesses += 1;

@@ -83,7 +83,6 @@ pub struct Stats {
 
 impl Stats {
     /// Statistics for a trace with this information.
-    #[must_use]
     pub fn new(options: &StatOptions, info: Info) -> Self {
         let part = |n: u64| options.memory.0 / 16 * n;
         Self {
@@ -130,7 +129,6 @@ impl Stats {
         self.touch(request, *device, day.is_some());
     }
 
-    /// Counts each page of a request.
     fn touch(&mut self, request: &Request, device: u32, has_day: bool) {
         let (start, end) = (request.extent.start.0, request.extent.end().0);
         if start == end {
@@ -178,7 +176,6 @@ impl Stats {
     }
 
     /// The results. `info`, names and counts of skipped records are those of the reader at its end.
-    #[must_use]
     pub fn finish(
         self,
         info: Info,
@@ -316,9 +313,6 @@ fn heats(grids: &[Option<Grid>], devices: &[Device], times: bool) -> Vec<Heat> {
 
 /// Gathers the statistics of the rest of `reader`; only for the device with the given name, if
 /// there is one. `progress` is called from time to time.
-///
-/// # Errors
-/// The trace cannot be read.
 pub fn characterize(
     reader: &mut Reader,
     options: &StatOptions,

@@ -7,7 +7,6 @@ use super::ranks::Ranks;
 use super::sampled_map::SampledMap;
 use super::summary::{Estimate, RankFrequency, Table1, TemperaturePoint};
 
-/// The data of one page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
     reads: u32,
@@ -15,7 +14,6 @@ struct Page {
     device: u16,
     /// Sectors that were read, one bit each.
     read: u8,
-    /// Sectors that were written.
     written: u8,
 }
 
@@ -30,7 +28,6 @@ impl Sum {
     }
 }
 
-/// All pages.
 #[derive(Debug)]
 pub(super) struct Pages {
     pages: SampledMap<u64, Page>,

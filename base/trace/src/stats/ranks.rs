@@ -80,7 +80,6 @@ impl Ranks {
         Estimate { value: 1.0 - cold.value, error: cold.error }
     }
 
-    /// The temperature curve.
     pub(super) fn temperature(&self, accesses: u64) -> Vec<TemperaturePoint> {
         if self.pages == 0 {
             return Vec::new();

@@ -93,7 +93,6 @@ pub(super) enum Step {
     From(u64),
 }
 
-/// All counts.
 #[derive(Debug)]
 pub(super) struct Shapes {
     ops: [(u64, u64); OPS.len()],

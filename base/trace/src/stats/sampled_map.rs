@@ -44,7 +44,6 @@ impl Sampled for (u64, u32) {
     }
 }
 
-/// The map.
 #[derive(Clone, Debug)]
 pub(super) struct SampledMap<K, V> {
     map: FxHashMap<K, V>,
@@ -70,7 +69,6 @@ impl<K: Sampled, V: Default> SampledMap<K, V> {
         Self { map: FxHashMap::default(), keys_max, limit: u64::MAX, shift: 0 }
     }
 
-    /// Maximum number of keys.
     pub(super) const fn keys_max(&self) -> usize {
         self.keys_max
     }
@@ -102,12 +100,10 @@ impl<K: Sampled, V: Default> SampledMap<K, V> {
         }
     }
 
-    /// Removes all keys and keeps the rate.
     pub(super) fn clear(&mut self) {
         self.map.clear();
     }
 
-    /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.map.len()
     }

@@ -73,7 +73,6 @@ pub(crate) fn error(path: &Path, source: io::Error) -> TraceError {
 
 type Out = BufWriter<Box<dyn Write + Send>>;
 
-/// The output, compressed or not.
 pub(crate) enum Sink {
     Plain(Out),
     Gzip(GzEncoder<Out>),

@@ -82,7 +82,6 @@ impl Writer for Oracle {
 struct NextAccess {
     /// Number of accesses in a run, and in a bucket.
     run: usize,
-    /// All accesses, in order.
     accesses: BufWriter<File>,
     count: u64,
     /// Object and number (from 0) for the run in memory.
@@ -234,7 +233,6 @@ fn bytes_of((a, b): (u64, u64)) -> [u8; 16] {
     bytes
 }
 
-/// The next pair; `None` at the end.
 fn pair_of(from: &mut impl Read) -> io::Result<Option<(u64, u64)>> {
     let mut bytes = [0; 16];
     match from.read_exact(&mut bytes) {

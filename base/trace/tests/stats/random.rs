@@ -117,7 +117,8 @@ fn eight_requests_by_hand() {
     assert_eq!(s.table1.unique_written_bytes.value, 8.0 * 512.0);
     assert_eq!(s.table1.unique_bytes.value, 32.0 * 512.0);
     assert_eq!(s.table1.unique_both_bytes.value, 8.0 * 512.0);
-    // Accesses: pages 0 1 10 11 0 1 1 10 11 0: counts 3 3 2 2; a fifth of four pages is 0.8 of a page.
+    // Accesses: pages 0 1 10 11 0 1 1 10 11 0: counts 3 3 2 2; a fifth of four pages is 0.8 of a
+    // page.
     assert_eq!((s.table1.page_accesses, s.table1.pages.value), (10, 4.0));
     assert!((s.table1.top20_share.value - 0.24).abs() < 1e-12);
     // Five jumps; those from 8 to 80 and from 80 to 4 occur twice.

@@ -34,7 +34,8 @@ fn made(seed: u64, requests: u64) -> Vec<Record> {
     (0..requests).map(each).collect()
 }
 
-/// Compares every estimate of a sampled summary with the exact one by `within(exact, sampled, name)`.
+/// Compares every estimate of a sampled summary with the exact one by `within(exact, sampled,
+/// name)`.
 fn compare(exact: &Summary, sampled: &Summary, within: &mut impl FnMut(Estimate, Estimate, &str)) {
     let (a, b) = (&exact.table1, &sampled.table1);
     assert_eq!((a.reads, a.read_bytes, a.page_accesses), (b.reads, b.read_bytes, b.page_accesses));

@@ -20,7 +20,8 @@ pub(crate) fn shared(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// The bytes of a fixture. `.hex` files are hexadecimal with comments; `srt` is a header and such a file.
+/// The bytes of a fixture. `.hex` files are hexadecimal with comments; `srt` is a header and such a
+/// file.
 pub(crate) fn fixture(name: &str) -> Vec<u8> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures")).join(name);
     if name == "srt" {

@@ -4,9 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use seekless_block::{Extent, Flags, Op};
-use seekless_trace::{
-    Converted, Format, OpenOptions, Packing, Record, Source, Target, TraceError, convert,
-};
+use seekless_trace::{Converted, Format, OpenOptions, Record, Source, Target, TraceError, convert};
 
 use crate::support::{FIXTURES, fixture, read, rec};
 
@@ -181,25 +179,7 @@ fn a_request_too_long_for_pages_is_refused() {
 }
 
 #[test]
-fn targets_are_parsed_from_formats_endings_and_compression() {
-    let of = |text: &str| Target::new(text).map(|t| (t.format, t.packing));
-    assert_eq!(of("a.parquet"), Ok((Format::Native, Packing::None)));
-    assert_eq!(of("a"), Ok((Format::Native, Packing::None)));
-    assert_eq!(of("a.csv.zst"), Ok((Format::Csv, Packing::Zstd)));
-    assert_eq!(of("a.iolog.gz"), Ok((Format::Fio, Packing::Gzip)));
-    assert_eq!(of("a.oracleGeneral.bin.zst"), Ok((Format::Oracle, Packing::Zstd)));
-    assert_eq!(of("csv:-"), Ok((Format::Csv, Packing::None)));
-    assert_eq!(of("parquet:x.csv"), Ok((Format::Native, Packing::None)));
-    assert_eq!(of("./a:b.csv"), Ok((Format::Csv, Packing::None)));
-    for (bad, word) in [
-        ("-", "csv:-"),
-        ("msr:x", "written"),
-        ("a.parquet.gz", "compression"),
-        ("x.zst", "compression"),
-    ] {
-        let error = of(bad).unwrap_err();
-        assert!(error.contains(word), "{bad}: {error}");
-    }
+fn a_name_chooses_the_compression() {
     let directory = tempfile::tempdir().unwrap();
     let source = Source::from_bytes("x", &fixture("msr.csv")).unwrap();
     for name in ["a.csv.gz", "a.csv.zst", "a.fio.zst"] {

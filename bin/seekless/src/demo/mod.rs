@@ -1,5 +1,5 @@
 //! `seekless demo`: a first true result in a minute, with built-in data. An emulated disk serves a
-//! recorded desktop over NBD, vanilla and learned, and every byte is checked.
+//! recorded desktop over NBD, vanilla and adaptive, and every byte is checked.
 
 mod content;
 mod replay;
@@ -7,11 +7,12 @@ mod show;
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
+use seekless_learn::{Policy, PolicyName};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample, Learning};
 use seekless_trace::{Event, OpenOptions, Source};
 
@@ -23,19 +24,20 @@ use seekless_cli::output;
 const SAMPLE: &[u8] = include_bytes!("../../../../sample/desktop.trace.zst");
 /// The volume is as large as the disk the sample was recorded on.
 const VOLUME: Bytes = Bytes(8 << 30);
-const AREA: Bytes = Bytes(256 << 20);
+/// For the trail.
+const AREA: Bytes = Bytes(512 << 20);
 const CACHE: Bytes = Bytes(16 << 20);
 const AHEAD: Bytes = Bytes(64 << 10);
 /// Head positions kept for the report.
 const PATH: usize = 1 << 18;
 
-/// A first true result in a minute: a recorded desktop served from an emulated disk, before and
-/// after
+/// A first true result in a minute: a recorded desktop served from an emulated disk, without and
+/// with seekless
 ///
-/// The demo needs no setup and no rights. An emulated disk serves the first half of six recorded
-/// days over NBD. seekless learns from it, and lays copies side by side. The second half is then
-/// served from the result. A vanilla server does the same without learning. Every read byte is
-/// checked.
+/// The demo needs no setup and no rights. An emulated disk serves six recorded days over NBD, once
+/// by a vanilla server, and once by a server with the adaptive policy. This policy starts without
+/// knowledge. It learns how far to read ahead, and keeps a trail of copies in the order of use.
+/// Every read byte is checked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,9 +45,10 @@ Examples:
   seekless demo --disk exos-x20 --speed 5 --report /tmp/demo.html
   seekless demo --json - | jq '.runs[] | {policy, busy_s}'
 
-The JSON: disk, speed, cache_bytes, read_ahead_bytes, area_bytes, and runs[], vanilla and borg, over days 4 to 6: requests,
-bytes_checked, busy_s and its parts seek_s, rotation_s, transfer_s, energy_busy_j, disk_ios, copy_reads and home_reads;
-moving_s and moved_bytes are of the moving of data, once, before day 4, and in no other number.")]
+The JSON: disk, speed, cache_bytes, read_ahead_bytes, area_bytes, and runs[], vanilla and adaptive: requests,
+bytes_checked, busy_s and its parts seek_s, rotation_s, transfer_s, energy_busy_j, disk_ios, copy_reads (of the trail) and
+home_reads; background_s is the part of busy_s for writing the trail, and moved_bytes its bytes; prefetched_pages and
+prefetch_used_pages count pages of 4 KiB that were read before a client asked for them.")]
 pub(crate) struct Args {
     /// The disk to emulate: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long, default_value = "wd800jb")]
@@ -69,23 +72,19 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The work of one server for the measured half.
-pub(crate) struct Half {
+/// The work of one server.
+pub(crate) struct Run {
     name: &'static str,
     replayed: Replayed,
     disk: DiskStats,
     served: seekless_engine::Stats,
     path: Vec<HeadSample>,
-    /// The disk's counts while data moved.
-    moving: DiskStats,
-    moved_bytes: u64,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let spec = seekless_cli::disk::named(&args.disk)?;
     let requests = sample()?;
-    let (before, after) = requests.split_at(requests.len() / 2);
     let mut content = Content::new(VOLUME.0 / 512);
     requests.iter().for_each(|r| content.touch(r.extent));
     let file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
@@ -99,24 +98,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         spec.title(),
         args.speed
     ));
-    let mut halves = Vec::new();
-    for learns in [false, true] {
-        halves.push(serve(args, &spec, &file, learns, (before, after), &mut content)?);
-    }
-    let [vanilla, borg] = &halves[..] else { unreachable!("two servers ran") };
+    let vanilla = serve(args, &spec, &file, PolicyName::Vanilla, &requests, &mut content)?;
+    let adaptive = serve(args, &spec, &file, PolicyName::Adaptive, &requests, &mut content)?;
+    let (vanilla, adaptive) = (&vanilla, &adaptive);
     let json = args.json.as_deref();
     if !output::is_stdout(json) {
-        output::print(&show::table(vanilla, borg).terminal(output::width(), output::colour()))?;
-        output::print(&show::finding(vanilla, borg))?;
+        output::print(&show::table(vanilla, adaptive).terminal(output::width(), output::colour()))?;
+        output::print(&show::finding(vanilla, adaptive))?;
     }
-    let report = show::report(vanilla, borg, &spec, args.speed);
+    let report = show::report(vanilla, adaptive, &spec, args.speed);
     output::write(&args.report, &report.html())?;
     if let Some(path) = json {
-        output::json(path, &show::document(vanilla, borg, &spec, args.speed))?;
+        output::json(path, &show::document(vanilla, adaptive, &spec, args.speed))?;
     }
     let told = format!(
-        "Every byte was checked: {} read back right. The head's path, before and after: {}\nThat took {:.0} s.",
-        Bytes(vanilla.replayed.bytes_checked + borg.replayed.bytes_checked),
+        "Every byte was checked: {} read back right. The head's path, without and with seekless: {}\nThat took {:.0} s.",
+        Bytes(vanilla.replayed.bytes_checked + adaptive.replayed.bytes_checked),
         args.report.display(),
         started.elapsed().as_secs_f64()
     );
@@ -142,16 +139,16 @@ fn sample() -> anyhow::Result<Vec<Request>> {
     Ok(requests)
 }
 
-/// Serves both halves; measures the second.
+/// Serves all requests by a policy, from cold.
 fn serve(
     args: &Args,
     spec: &DeviceSpec,
     file: &tempfile::NamedTempFile,
-    learns: bool,
-    (before, after): (&[Request], &[Request]),
+    policy: PolicyName,
+    requests: &[Request],
     content: &mut Content,
-) -> anyhow::Result<Half> {
-    let name = if learns { "borg" } else { "vanilla" };
+) -> anyhow::Result<Run> {
+    let adapts = policy == PolicyName::Adaptive;
     let mut builder = Builder::new(Backing::Path(file.path().to_owned()))
         .area(AREA)
         .engine(|config| {
@@ -167,35 +164,19 @@ fn serve(
             host: None,
             path_max: PATH,
         });
-    if learns {
-        builder = builder.learning(Learning::default());
+    if adapts {
+        builder = builder.learning(Learning::default().policy(Policy::new(policy)));
     }
     let server = builder.spawn()?;
+    let name = policy.text();
     let bar = output::bar();
-    bar.set_length((before.len() + after.len()) as u64);
-    bar.set_message(format!("{name}: days 1 to 3"));
-    replay(&server, before, content, || bar.inc(1))?;
-    server.reset_disk_stats()?;
-    if learns {
-        bar.set_message("borg: moving data");
-        server.relearn()?;
-        server.wait_settled(Duration::from_secs(120))?;
-    }
-    let moved = server.stats()?;
-    server.reset_disk_stats()?;
-    bar.set_message(format!("{name}: days 4 to 6"));
-    let replayed = replay(&server, after, content, || bar.inc(1))?;
+    bar.set_length(requests.len() as u64);
+    bar.set_message(name);
+    let replayed = replay(&server, requests, content, || bar.inc(1))?;
     bar.finish_and_clear();
     let served = server.stats()?;
     let path = server.head_path()?;
     server.stop()?;
-    Ok(Half {
-        name,
-        replayed,
-        disk: served.disk.unwrap_or_default(),
-        served: served.engine,
-        path,
-        moving: moved.disk.unwrap_or_default(),
-        moved_bytes: moved.engine.moved_bytes,
-    })
+    let disk = served.disk.unwrap_or_default();
+    Ok(Run { name, replayed, disk, served: served.engine, path })
 }

@@ -153,7 +153,8 @@ impl Run {
         let (disk, rest) = name.split_once("_mech_")?;
         let (workload, policy) = rest.split_once('_').unwrap_or((rest, "fcfs"));
         let policy = policy.strip_prefix("drv_").unwrap_or(policy);
-        Some(policy.parse().with_context(|| format!("{file}: its policy")).map(|scheduler| Self {
+        let policy = policy.parse().map_err(anyhow::Error::msg);
+        Some(policy.with_context(|| format!("{file}: its policy")).map(|scheduler| Self {
             name: name.to_owned(),
             disk: disk.to_owned(),
             workload: workload.to_owned(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use seekless_block::{Bytes, Duration, Energy, PAGE_BYTES, SECTOR_BYTES};
 use seekless_compare::States;
 use seekless_engine::AttachReport;
+use seekless_learn::PolicyName;
 use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
 use serde::Serialize;
 
@@ -52,9 +53,30 @@ pub(super) fn announcement(
     if let Some(found) = server.attached() {
         let _ = writeln!(text, "{}", attached(found));
     }
+    if server.policy().name() != PolicyName::Vanilla {
+        let _ = writeln!(text, "policy {}", policy(args, server));
+    }
     let mode = if args.read_only { ", read-only" } else { "" };
     let _ = write!(text, "serving {} ({}{mode})", args.backing.display(), server.size());
     text
+}
+
+/// The policy, why it was chosen, and the size of its trail.
+fn policy(args: &Args, server: &ServerHandle) -> String {
+    let policy = server.policy();
+    let why = match policy.name() {
+        _ if args.policy().is_some() => "",
+        PolicyName::Borg => ", because the area holds a plan",
+        PolicyName::Fs2 => ", because the area is made for replicas",
+        _ => ", the default",
+    };
+    match (policy.name(), server.area()) {
+        (PolicyName::Adaptive, area) if area.0 > 0 && policy.trail => {
+            format!("{policy}{why}; a trail in {area}")
+        }
+        (PolicyName::Adaptive, _) => format!("{policy}{why}; no trail"),
+        _ => format!("{policy}{why}"),
+    }
 }
 
 /// The contents of the area.
@@ -165,6 +187,9 @@ struct Counts<'a> {
     overtaken_sectors: u64,
     plans_refused: u64,
     copied_sectors: u64,
+    /// Under the policy adaptive: pages read before a client asked for them, and those used.
+    prefetched_pages: u64,
+    prefetch_used_pages: u64,
     unobserved_requests: u64,
     disk: Option<DiskCounts<'a>>,
 }
@@ -207,6 +232,8 @@ pub(super) fn json(args: &Args, stats: &ServerStats) -> anyhow::Result<String> {
         overtaken_sectors: e.overtaken,
         plans_refused: e.plans_refused,
         copied_sectors: stats.copied_sectors,
+        prefetched_pages: e.prefetched,
+        prefetch_used_pages: e.prefetch_used,
         unobserved_requests: stats.unobserved,
         disk: stats.disk.as_ref().map(|d| disk_counts(name, d)),
     };

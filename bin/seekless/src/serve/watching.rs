@@ -44,20 +44,17 @@ pub(crate) fn token(given: Option<&String>) -> Option<String> {
     given.cloned().or_else(|| std::env::var(TOKEN).ok().filter(|t| !t.is_empty()))
 }
 
-/// The description for the watcher, and its shadow.
-pub(super) fn about(args: &Args) -> anyhow::Result<(About, Option<MakeShadow>)> {
-    let name = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
+/// The description for the watcher, and its shadow on this disk.
+pub(super) fn about(args: &Args, disk: Option<Device>) -> (About, Option<MakeShadow>) {
     let about = About {
         backing: args.backing.display().to_string(),
-        disk: name.cloned().unwrap_or_default(),
+        disk: args.disk_name().cloned().unwrap_or_default(),
         speed: args.disk.as_ref().map_or(1.0, |d| d.speed),
         background_rate: args.background_rate,
     };
-    let Some(name) = name else { return Ok((about, None)) };
-    let disk = Device::new(&seekless_cli::disk::named(name)?)?;
     let (scheduler, spin_down, emulated) = (args.scheduler, args.spin_down, args.disk.is_some());
-    let shadow = disk_shadow(disk, scheduler, spin_down, emulated);
-    Ok((about, Some(shadow)))
+    let shadow = disk.map(|disk| disk_shadow(disk, scheduler, spin_down, emulated));
+    (about, shadow)
 }
 
 /// Starts the web server if that was asked for, and returns its address.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use seekless_report::Unit;
-use seekless_serve::status::{Busy, Events, History, Sample, Status};
+use seekless_serve::status::{AdaptiveStatus, Busy, Events, History, Sample, Status};
 
 /// Intervals of the present rate, two seconds; and of the shares of reads, ten seconds.
 const NOW: usize = 8;
@@ -100,7 +100,42 @@ fn requests(s: &Status, h: &History, width: usize, lines: &mut Vec<String>) {
     }
 }
 
+fn adaptive(a: &AdaptiveStatus, lines: &mut Vec<String>) {
+    let ended = a.prefetch_used_pages + a.prefetch_unused_pages;
+    let used = a.prefetch_used_pages as f64 / ended.max(1) as f64;
+    lines.push(format!(
+        "adaptive  {} pages read ahead: {} used, {} not ({} used)",
+        count(a.prefetched_pages as f64),
+        count(a.prefetch_used_pages as f64),
+        count(a.prefetch_unused_pages as f64),
+        Unit::Share.format(used, 2)
+    ));
+    lines.push(if a.trail_bytes == 0 {
+        "          no trail".to_owned()
+    } else {
+        format!(
+            "          trail of {}, written at {}; {} written since the start",
+            bytes(a.trail_bytes),
+            bytes(a.trail_position_bytes),
+            bytes(a.trail_written_bytes)
+        )
+    });
+    if let Some(g) = &a.guard {
+        let s = |v: f64| Unit::Seconds.format(v, 3);
+        lines.push(format!(
+            "guard     today {}, vanilla {}; worst excess {}",
+            s(g.actual_today_s),
+            s(g.vanilla_today_s),
+            s(g.worst_excess_s)
+        ));
+    }
+    lines.push(format!("          {}", a.guard_note));
+}
+
 fn plan(s: &Status, lines: &mut Vec<String>) {
+    if let Some(a) = &s.adaptive {
+        return adaptive(a, lines);
+    }
     let p = &s.plan;
     lines.push(if !s.learning.learns {
         "plan      nothing is learned: the vanilla system".to_owned()
@@ -242,7 +277,7 @@ fn fit(line: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless_serve::status::{BusyStatus, Event, Point};
+    use seekless_serve::status::{BusyStatus, Event, GuardStatus, Point};
 
     use super::*;
 
@@ -309,6 +344,33 @@ mod tests {
         assert_eq!((head.chars().nth(10), head.chars().last()), (Some('█'), Some('▃')));
         assert!(lines[lines.len() - 2].ends_with("5 s  event 2"), "{text}");
         assert!(lines[lines.len() - 1].contains("event 1"));
+    }
+
+    #[test]
+    fn the_adaptive_policy_takes_the_place_of_a_plan() {
+        let (mut s, h, e) = example();
+        let guard =
+            GuardStatus { vanilla_today_s: 8.0, actual_today_s: 2.0, ..GuardStatus::default() };
+        s.adaptive = Some(AdaptiveStatus {
+            prefetched_pages: 1_010,
+            prefetch_used_pages: 750,
+            prefetch_unused_pages: 250,
+            trail_bytes: 1 << 30,
+            trail_position_bytes: 3 << 20,
+            trail_written_bytes: 5 << 20,
+            guard: Some(guard),
+            guard_note: "the policy is in use".to_owned(),
+        });
+        let text = screen(&s, &h, &e, look(80, 100));
+        for line in [
+            "adaptive  1,010 pages read ahead: 750 used, 250 not (75 % used)",
+            "          trail of 1 GiB, written at 3 MiB; 5 MiB written since the start",
+            "guard     today 2 s, vanilla 8 s; worst excess 0 s",
+            "          the policy is in use",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{text}");
+        }
+        assert!(!text.contains("\nplan "), "{text}");
     }
 
     #[test]

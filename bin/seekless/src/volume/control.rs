@@ -8,6 +8,7 @@ use seekless_engine::Mode;
 use seekless_serve::control::{
     Administered, ReplicaState, VolumeState, mode_name, mode_of, state_of,
 };
+use seekless_serve::status::AdaptiveStatus;
 
 use super::VolumeArgs;
 
@@ -121,6 +122,7 @@ fn words(s: &VolumeState) -> String {
     if let Some((done, all)) = s.moving_bytes {
         text += &format!("\nmoving   {} of {}", Bytes(done), Bytes(all));
     }
+    text += &s.adaptive.as_ref().map_or_else(String::new, adaptive);
     text += &s.replicas.as_ref().map_or_else(String::new, replicas);
     if s.served {
         text += &format!("\nrequests {}, NBD clients {}", s.requests, s.nbd_clients);
@@ -138,6 +140,24 @@ fn words(s: &VolumeState) -> String {
         text += &format!("\nfailed   {failure}");
     }
     text
+}
+
+fn adaptive(a: &AdaptiveStatus) -> String {
+    let mut text = format!(
+        "\nadaptive {} pages read ahead, {} used, {} not; ",
+        a.prefetched_pages, a.prefetch_used_pages, a.prefetch_unused_pages
+    );
+    text += &match a.trail_bytes {
+        0 => "no trail".to_owned(),
+        all => format!("the trail is at {} of {}", Bytes(a.trail_position_bytes), Bytes(all)),
+    };
+    if let Some(g) = a.guard {
+        text += &format!(
+            "\ntoday    disk time {:.1} s, of the vanilla system {:.1} s; worst excess {:.1} s",
+            g.actual_today_s, g.vanilla_today_s, g.worst_excess_s
+        );
+    }
+    text + &format!("\n         {}", a.guard_note)
 }
 
 fn replicas(r: &ReplicaState) -> String {

@@ -29,24 +29,22 @@ fn words(advice: &Value) -> String {
 fn where_requests_are_random_it_says_no_gain() {
     let place = Place::new();
     place.file("a.trace", disksim(&scattered(&mut Dice(21), 12_000)));
-    let advice = advice(&place, &["a.trace", "--disk", "wd800jb"]);
+    let bare = ["a.trace", "--disk", "wd800jb", "--read-ahead", "0"];
+    let advice = advice(&place, &bare);
     assert_eq!(advice["schema"], "seekless.advise/1");
     assert_eq!(advice["verdict"], "no_gain");
     assert!(words(&advice).contains("No gain here"), "{}", words(&advice));
     for tried in advice["tried"].as_array().unwrap().iter().filter(|t| t["change"] == "layout") {
         assert!(number(&tried["saves_busy"]["share"]) < 0.01, "{}", tried["system"]);
     }
-    // Who lays it out all the same pays for the moving.
-    let policies = "borg:planning=anew,judged:planning=anew,oracle:planning=anew";
-    let anew = ["a.trace", "--disk", "wd800jb", "--policy", policies];
-    let advice = self::advice(&place, &anew);
-    let tried = advice["tried"].as_array().unwrap();
-    for tried in tried.iter().filter(|t| t["change"] == "layout") {
-        if tried["replan_folds"].is_null() {
-            // Who judges itself saw it on paper.
-            assert_eq!(number(&tried["total"]["background_busy_s"]), 0.0);
-            continue;
-        }
+    // Read-ahead brings what nobody wants: adaptive leaves it out, and so can the user.
+    let advice = self::advice(&place, &bare[..3]);
+    assert_eq!(advice["verdict"], "worth", "{}", words(&advice));
+    assert!(words(&advice).contains("without a learned policy: "), "{}", words(&advice));
+    assert!(words(&advice).contains("no read-ahead saves 11%"), "{}", words(&advice));
+    // A layout that is made at any price pays for the moving.
+    let advice = self::advice(&place, &[&bare[..], &["--policy", "borg:planning=anew"]].concat());
+    for tried in advice["tried"].as_array().unwrap().iter().filter(|t| t["change"] == "layout") {
         assert!(number(&tried["saves_busy"]["share"]) < 0.0, "{}", tried["system"]);
         assert!(number(&tried["total"]["background_busy_s"]) > 0.0);
     }
@@ -63,7 +61,10 @@ fn what_is_asked_again_and_again_is_found_worth_it() {
     // One fold is spent on moving; the others cost a tenth.
     assert!(number(&best["saves_busy"]["share"]) > 0.6, "{}", best["saves_busy"]);
     assert!(number(&best["held_out_saves_busy"]) > 0.9);
-    assert!(number(&advice["foresight_share"]) > 0.9);
+    assert!(number(&advice["foresight_share"]) > 0.8);
+    let adaptive = advice["tried"].as_array().unwrap().iter().find(|t| t["system"] == "adaptive");
+    let saves = &adaptive.unwrap()["saves_busy"]["share"];
+    assert!(number(saves) > 0.8, "the first fold has taught the trail: {saves}");
     // RAM that holds it all does as well, and is named.
     assert!(words(&advice).contains("RAM 64 MiB saves"), "{}", words(&advice));
 }
@@ -86,7 +87,7 @@ fn no_system_sees_what_is_yet_to_come() {
         let (x, y) = (x["laps"].as_array().unwrap(), y["laps"].as_array().unwrap());
         assert_eq!(x[..7], y[..7], "{}", one["tried"][k]["system"]);
         assert_ne!(x[7], y[7], "{}", one["tried"][k]["system"]);
-        // What was never asked before has no copy yet, but for who knows the future.
+        // Data without an earlier request has no copy yet.
         if one["tried"][k]["replan_folds"].is_u64() && one["tried"][k]["change"] == "layout" {
             assert_eq!(y[7]["copy_hits"], 0, "{}", one["tried"][k]["system"]);
             assert!(x[7]["copy_hits"].as_u64().unwrap() > 0, "{}", one["tried"][k]["system"]);

@@ -55,12 +55,15 @@ fn every_bad_input_is_refused_with_reasons() {
         (&["good", "--disk", "field.toml"], &["field.toml:6", "rmp", "expected"]),
         (&["good", "--disk", "syntax.toml"], &["syntax.toml:6"]),
         (
-            &["good", "--disk", "./toy.toml"],
+            &["good", "--disk", "./toy.toml", "--policy", "borg"],
             &["toy", "optimized area", "larger disk", "smaller area"],
         ),
         (&["good", "--disk", "wd800jb", "--optimized", "99999TB"], &["wd800jb", "smaller area"]),
         (&["good", "--disk", "wd800jb", "--device", "9"], &["good", "'9'", "its devices"]),
-        (&["good", "--disk", "wd800jb", "--policy", "vanilla,brog"], &["'brog'", "borg", "oracle"]),
+        (
+            &["good", "--disk", "wd800jb", "--policy", "vanilla,brog"],
+            &["'brog'", "borg", "adaptive"],
+        ),
         (&["good", "--disk", "wd800jb", "--cache", "16XB"], &["--cache", "'16XB'", "KiB", "GB"]),
         (&["good", "--disk", "wd800jb", "--cache", "99999TB"], &["--cache", "99999TB", "64 GiB"]),
         (&["good", "--disk", "wd800jb", "--cluster", "-1"], &["-1"]),

@@ -122,23 +122,3 @@ fn the_exit_status_is_what_help_says_and_no_colour_is_no_colour() {
     let ran = place.run(&["simulate", "disksim:trace", "--disk", "wd800jb"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
 }
-
-#[test]
-fn the_demo_says_its_numbers_as_json() {
-    let place = Place::new();
-    let ran = place.run(&["demo", "--speed", "1000", "--report", "d.html", "--json", "-"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let v: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((&v["schema"], &v["disk"]), (&"seekless.demo/1".into(), &"wd800jb".into()));
-    let [vanilla, borg] = &v["runs"].as_array().unwrap()[..] else { panic!("{v:#}") };
-    assert_eq!((&vanilla["policy"], &borg["policy"]), (&"vanilla".into(), &"borg".into()));
-    for run in [vanilla, borg] {
-        let of = |key: &str| run[key].as_f64().unwrap();
-        let parts = of("seek_s") + of("rotation_s") + of("transfer_s");
-        assert!((parts - of("busy_s")).abs() < 1e-6 && parts > 0.0, "{run:#}");
-        assert_eq!(run["bytes_checked"], vanilla["bytes_checked"]);
-    }
-    assert_eq!((&vanilla["moved_bytes"], &vanilla["copy_reads"]), (&0.into(), &0.into()));
-    assert!(borg["moved_bytes"].as_u64() > Some(0) && borg["copy_reads"].as_u64() > Some(0));
-    assert!(ran.err.contains("Every byte was checked") && place.path("d.html").exists());
-}

@@ -2,15 +2,16 @@
 //! what it prints where. Knows nothing of the code behind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
+mod adaptive;
 mod advise;
 mod bad;
 mod contract;
 mod convert;
+mod demo;
 mod devices;
 mod disk;
 mod exports;
 mod honest;
-mod judged;
 mod stat;
 mod support;
 mod surface;

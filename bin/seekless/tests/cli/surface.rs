@@ -52,6 +52,19 @@ fn an_earlier_verb_answers_with_its_name_today() {
 }
 
 #[test]
+fn an_earlier_policy_answers_with_its_name_today() {
+    let place = Place::new();
+    for (old, new) in [("judged", "adaptive"), ("oracle", "clairvoyant")] {
+        for command in ["simulate", "advise", "serve"] {
+            let ran = place.run(&[command, "absent", "--policy", old]);
+            assert_eq!(ran.code, Some(2), "{command} {old}");
+            let named = ran.err.contains(&format!("--policy {new}"));
+            assert!(named && ran.out.is_empty(), "{command} {old}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
 fn the_help_of_serve_fits_two_screens() {
     let mut command = Command::new(crate::PROGRAM);
     let ran: Ran = command.args(["serve", "--help"]).env("COLUMNS", "100").output().unwrap().into();
@@ -77,7 +90,7 @@ fn every_policy_of_the_list_is_one_that_simulate_takes() {
         assert!(ran.err.contains("absent") && !ran.err.contains("policy"), "{whole}: {}", ran.err);
     }
     let ran = place.run(&["policies"]);
-    assert!(ran.out.contains("judged") && ran.out.contains("allowance"), "{}", ran.out);
+    assert!(ran.out.contains("adaptive") && ran.out.contains("trail"), "{}", ran.out);
 }
 
 /// Lines of a folder's Rust files, tests left out, and the longest file.

@@ -368,7 +368,7 @@ fn a_running_server_is_steered() {
     let place = Place::new();
     place.disk(64, false);
     place.run(&["volume", "format", "disk.img", "--optimized", "16MiB"]);
-    let (mut server, mut client) = place.serve(&[]);
+    let (mut server, mut client) = place.serve(&["--policy", "borg"]);
     place.run(&["volume", "mode", "writeback", "disk.img"]);
     client.write(0, &[7; 4096]).unwrap();
     let status = place.status(&[]);
@@ -423,7 +423,7 @@ fn what_does_not_belong_together_is_not_attached() {
     // A shorter area, no area, an older and a newer version.
     let area = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     area.set_len(7 << 20).unwrap();
-    place.refused(&with("disk.img", "disk.area"), &["cut short"]);
+    place.refused(&with("disk.img", "disk.area"), &["the device shrank"]);
     area.set_len((8 << 20) + (260 << 10)).unwrap();
     place.refused(&with("disk.area", "disk.img"), &["is an area itself"]);
     place.refused(&["serve", "disk.area", "--nbd", "unix:x.sock"], &["is an area", "disk.img"]);
@@ -439,7 +439,7 @@ fn what_does_not_belong_together_is_not_attached() {
             area.write_all_at(&page, copy * 4096).unwrap();
         }
         let said = format!("version {version}");
-        place.refused(&with("disk.img", "disk.area"), &[&said, "use the one that wrote it"]);
+        place.refused(&with("disk.img", "disk.area"), &[&said, "use the seekless that wrote it"]);
     }
     page.fill(0);
     area.write_all_at(&page, 0).unwrap();

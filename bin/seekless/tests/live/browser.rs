@@ -76,6 +76,8 @@ fn the_live_page_shows_what_happens() {
         "127.0.0.1:0",
         "--cache",
         "64KiB",
+        "--policy",
+        "borg",
     ];
     let mut watched = Watched::on_tcp(&disk);
     let url = watched.url.clone();

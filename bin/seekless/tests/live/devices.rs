@@ -357,7 +357,7 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     // The area's device shrank, and grew back.
     File::options().write(true).open(&area_file).unwrap().set_len(15 << 20).unwrap();
     run(["losetup", "-c", area]);
-    refused(&serve(home, area), &["cut short"]);
+    refused(&serve(home, area), &["the device shrank"]);
     File::options().write(true).open(&area_file).unwrap().set_len(16 << 20).unwrap();
     run(["losetup", "-c", area]);
     // What stood at its end is gone with it: the guard region's last pages, which the disk's bytes

@@ -155,22 +155,37 @@ impl Server {
         Self::spawn(command, json, mount)
     }
 
+    /// The same; also returns its first line with this beginning, which comes before it serves.
+    #[allow(dead_code, reason = "not every program's tests read it")]
+    pub(crate) fn told(mut command: Command, dir: &Path, beginning: &str) -> (Self, String) {
+        let json = dir.join("counts.json");
+        command.arg("--json").arg(&json).current_dir(dir);
+        let server = Self::spawned(command, json, None);
+        let line = server.expect(beginning);
+        server.expect("serving ");
+        (server, line)
+    }
+
     /// Starts `seekless volume rescue`, which has no counters.
     pub(crate) fn of_rescue(mut command: Command, dir: &Path) -> Self {
         command.current_dir(dir);
         Self::spawn(command, dir.join("none"), None)
     }
 
-    fn spawn(mut command: Command, json: PathBuf, mount: Option<&Path>) -> Self {
+    fn spawn(command: Command, json: PathBuf, mount: Option<&Path>) -> Self {
+        let server = Self::spawned(command, json, mount);
+        server.expect("serving ");
+        server
+    }
+
+    fn spawned(mut command: Command, json: PathBuf, mount: Option<&Path>) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = lines_of(child.stdout.take().unwrap());
         let errors = lines_of(child.stderr.take().unwrap());
         let watch = watch(pid_of(&child));
         let mount = mount.map(Path::to_owned);
-        let server = Self { child, lines, errors, json, mount, _watch: watch };
-        server.expect("serving ");
-        server
+        Self { child, lines, errors, json, mount, _watch: watch }
     }
 
     /// The next line on its standard output with this beginning.

@@ -5,6 +5,7 @@
 //! with SEEKLESS_KILLS=N.
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -33,42 +34,76 @@ const XFS: Kind =
 fn ext4_survives_kills_with_writes_absorbed() {
     need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "git", "timeout"]));
     need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
-    survives(&EXT4, "writeback", false);
+    survives(&EXT4, "writeback", World::Plan);
 }
 
 #[test]
 fn ext4_survives_kills_with_writes_passed_on() {
     need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "git", "timeout"]));
     need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
-    survives(&EXT4, "writethrough", false);
+    survives(&EXT4, "writethrough", World::Plan);
 }
 
 #[test]
 fn xfs_survives_kills_with_writes_absorbed() {
     need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
     need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
-    survives(&XFS, "writeback", false);
+    survives(&XFS, "writeback", World::Plan);
 }
 
 #[test]
 fn xfs_survives_kills_with_writes_passed_on() {
     need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
     need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
-    survives(&XFS, "writethrough", false);
+    survives(&XFS, "writethrough", World::Plan);
 }
 
 #[test]
 fn ext4_survives_kills_with_replicas_in_what_it_discards() {
     need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "git", "timeout"]));
     need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
-    survives(&EXT4, "writethrough", true);
+    survives(&EXT4, "writethrough", World::Replicas);
 }
 
 #[test]
 fn xfs_survives_kills_with_replicas_and_writes_absorbed() {
     need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
     need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
-    survives(&XFS, "writeback", true);
+    survives(&XFS, "writeback", World::Replicas);
+}
+
+#[test]
+fn ext4_survives_kills_with_a_trail_and_writes_passed_on() {
+    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "git", "timeout"]));
+    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
+    survives(&EXT4, "writethrough", World::Trail);
+}
+
+#[test]
+fn xfs_survives_kills_with_a_trail_and_writes_absorbed() {
+    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
+    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
+    survives(&XFS, "writeback", World::Trail);
+}
+
+/// What moves data while the server is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum World {
+    Plan,
+    Replicas,
+    Trail,
+}
+
+/// Reads places of the volume again and again, in the same order, until the server is gone: what
+/// the workloads write is appended to the trail.
+fn read_on(volume: &Path, size: u64, seed: u64) {
+    let file = File::open(volume).unwrap();
+    let mut numbers = Numbers::new(seed);
+    // The first of the disk holds what the workloads use.
+    let places: Vec<u64> = (0..800).map(|_| numbers.below(size / 4 / 4096) * 4096).collect();
+    let mut page = [0; 4096];
+    let mut read = |at| file.read_exact_at(&mut page, at).is_ok();
+    while places.iter().all(|&at| read(at)) {}
 }
 
 fn kills() -> u64 {
@@ -88,7 +123,8 @@ fn has_moved(image: &Path, replicas: bool) -> bool {
         && (!replicas || said["replicas"]["stained_bytes"].as_u64().unwrap() > 0)
 }
 
-fn survives(kind: &Kind, mode: &str, replicas: bool) {
+fn survives(kind: &'static Kind, mode: &str, world: World) {
+    let replicas = world == World::Replicas;
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let (image, volume, root) = (path("disk.img"), path("volume"), path("root"));
@@ -107,10 +143,16 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
     assert!(format.status.success(), "{}", String::from_utf8_lossy(&format.stderr));
     let start = || {
         // The policy that spends most, or the plan that moves most.
-        let policy = if replicas { "fs2" } else { "borg:planning=anew" };
+        let policy = match world {
+            World::Plan => "borg:planning=anew",
+            World::Replicas => "fs2",
+            World::Trail => "adaptive",
+        };
+        // The trail pays where reads take time.
+        let disk = if world == World::Trail { &["--disk", "wd800jb,speed=200"][..] } else { &[] };
         let args = ["--area", area.to_str().unwrap(), "--learn-every", "200ms", "--policy", policy];
         let more = ["--background-rate", "30MiB/s", "--cache", "1MiB"];
-        Server::start(dir.path(), &image, Some(&volume), &[&args[..], &more].concat())
+        Server::start(dir.path(), &image, Some(&volume), &[&args[..], &more, disk].concat())
     };
     let seed = std::env::var("SEEKLESS_SEED").ok().map(|n| n.parse().unwrap());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
@@ -158,6 +200,10 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
             assert!(threads.iter().any(|t| !t.is_finished()), "everything ended by itself");
             std::thread::sleep(Duration::from_millis(2));
         }
+        let reader = (world == World::Trail).then(|| {
+            let (volume, seed) = (volume.clone(), seed + kill);
+            std::thread::spawn(move || read_on(&volume, kind.size, seed))
+        });
         // The workloads read little, so this gives the server something to move.
         let asked = replicas.then(|| {
             let mut mib = |most: u64| format!("{}MiB", numbers.below(most));
@@ -183,6 +229,9 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
         let early: Vec<usize> = (0..threads.len()).filter(|&i| threads[i].is_finished()).collect();
         server.signal(Signal::KILL);
         server.wait(Duration::from_secs(5)).unwrap();
+        if let Some(reader) = reader {
+            reader.join().unwrap();
+        }
         if let Some(mut asked) = asked {
             asked.wait().unwrap();
             let left = status(&image, &["--area", area.to_str().unwrap()]);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 
+mod adaptive;
 mod adopted;
 mod area;
 mod bad_input;
@@ -16,7 +17,6 @@ mod filesystems;
 mod fixtures;
 mod grouped;
 mod host;
-mod judged;
 mod killed;
 mod mounting;
 mod observed;

@@ -93,7 +93,7 @@ impl Case {
         let path = |name: &str| dir.path().join(name);
         let (image, file, state, device) =
             (path("disk.img"), path("volume"), path("state"), path("device"));
-        let mut args = vec!["--size=256MiB", "--cache=0", "--learn-every=1d"];
+        let mut args = vec!["--size=256MiB", "--policy=borg", "--cache=0", "--learn-every=1d"];
         let (state_arg, device_arg) =
             (format!("--state={}", state.display()), format!("--observe={}", device.display()));
         args.push(&state_arg);
@@ -292,6 +292,7 @@ fn what_cannot_be_observed_is_refused_or_said() {
     let serve = |backing: &str, device: &str| {
         let mut command = host::seekless();
         command.current_dir(dir.path()).args(["serve", backing, "--nbd=unix:s", "--area-dir=."]);
+        command.arg("--policy=borg");
         let output = command.args(["--observe", device]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{device}");
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -307,7 +308,7 @@ fn what_cannot_be_observed_is_refused_or_said() {
     run(["chmod", "777", open.path().to_str().unwrap()]);
     let (new, nbd) = (open.path().join("disk.img"), open.path().join("s"));
     let (new, nbd) = (new.to_str().unwrap(), format!("unix:{}", nbd.display()));
-    let rest = [new, "--size=1MiB", "--nbd", &nbd, "--observe", "/dev/nowhere"];
+    let rest = [new, "--policy=borg", "--size=1MiB", "--nbd", &nbd, "--observe", "/dev/nowhere"];
     let output = attempt(user.into_iter().chain(rest));
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("failed to execute") {
@@ -319,7 +320,8 @@ fn what_cannot_be_observed_is_refused_or_said() {
     }
     // Another device's size: it may yet become the right one.
     let observe = format!("--observe={}", disk.device());
-    let server = Server::start(dir.path(), &image, None, &["--nbd=unix:s", &observe]);
+    let server =
+        Server::start(dir.path(), &image, None, &["--nbd=unix:s", "--policy=borg", &observe]);
     server.expect("streams: all requests are one (waiting for ");
     server.stop();
 }

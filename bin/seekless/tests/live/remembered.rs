@@ -14,7 +14,8 @@ use crate::host::{Numbers, Server, seekless};
 
 /// A server with a memory, started anew.
 fn start(dir: &Path) -> Server {
-    let args = ["--size=64MiB", "--nbd=unix:s", "--state=state", "--learn-every=1d", "--cache=0"];
+    let args = ["--size=64MiB", "--nbd=unix:s", "--policy=borg", "--state=state"];
+    let args = [&args[..], &["--learn-every=1d", "--cache=0"]].concat();
     Server::start(dir, &dir.join("disk.img"), None, &args)
 }
 
@@ -88,7 +89,7 @@ fn a_damaged_memory_is_said_and_left_behind() {
     // Of another disk.
     fs::write(&state, &good).unwrap();
     fs::remove_file(dir.path().join("disk.img")).unwrap();
-    let args = ["--size=32MiB", "--nbd=unix:s", "--state=state"];
+    let args = ["--size=32MiB", "--nbd=unix:s", "--policy=borg", "--state=state"];
     let server = Server::start(dir.path(), &dir.path().join("disk.img"), None, &args);
     server.expect_error("another size");
     server.stop();
@@ -102,6 +103,7 @@ fn a_damaged_memory_is_said_and_left_behind() {
             "serve",
             "disk.img",
             "--nbd=unix:s",
+            "--policy=borg",
             "--state",
             file,
         ]);

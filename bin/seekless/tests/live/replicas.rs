@@ -680,7 +680,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     }
     place.refused(
         &["volume", "repair", "disk.img", "--area", "disk.area", "--lose-data"],
-        &["where replicas stand", "Nothing was changed"],
+        &["the places of replicas", "Nothing was changed"],
     );
 }
 

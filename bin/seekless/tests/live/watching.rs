@@ -120,7 +120,7 @@ fn with_no_copy_the_shadow_is_the_disk_itself() {
 fn what_was_learned_is_seen_to_pay_and_the_words_say_why() {
     // RAM for 32 pages: groups of 12 come round after 96, so that vanilla finds none of them there;
     // with copies, one read brings in most of a group.
-    let little = ["--cache", "128KiB", "--read-ahead", "0"];
+    let little = ["--cache", "128KiB", "--read-ahead", "0", "--policy", "borg"];
     let mut watched = Watched::new(&[&DISK[..], &little].concat());
     watched.read_groups(40);
     watched.server.learn();
@@ -246,7 +246,7 @@ fn a_page_for_the_network_needs_a_token_and_a_model_needs_room() {
             &["--http", "unix:page", "--model", "wd800jb", "--size", "100GiB"],
             "it holds 74.5 GiB, less than",
         ),
-        (&["--model", "wd800jb"], "--http"),
+        (&["--model", "wd800jb", "--policy", "borg"], "--http"),
     ] {
         let image = dir.path().join("disk.img");
         let mut command = host::seekless();

@@ -380,6 +380,7 @@ pub(crate) fn resume(
     engine.sync.home_dirty = true;
     engine.sync.log_dirty = true;
     engine.find_suspects();
+    // A trail takes the place of a plan.
     if let Some(wants) = r.plan
         && !engine.has_trail()
     {

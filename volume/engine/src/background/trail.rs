@@ -76,7 +76,7 @@ impl Engine {
         let pending = self.ahead.as_ref()?.policy.pending();
         let quiet = self.clients_io() == 0;
         let small = self.config.append_pages as usize;
-        let at = if pending < small {
+        let at = if pending < small.max(1) {
             return None;
         } else if pending >= 15 * small || quiet && pending >= self.batch() {
             SimTime::ZERO
@@ -90,7 +90,7 @@ impl Engine {
 
     /// Most pages of a batch. With the two map pages of two segments they are 2 MiB.
     const fn batch(&self) -> usize {
-        8 * self.config.append_pages as usize - 2
+        (8 * self.config.append_pages as usize).saturating_sub(2)
     }
 
     pub(crate) fn begin_append(&mut self) -> Option<Append> {

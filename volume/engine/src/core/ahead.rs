@@ -4,13 +4,13 @@
 
 use std::ops::Range;
 
-use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
+use seekless_block::{Bytes, Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
 use super::page_map::{CopyState, HomePage, Slot};
 use super::ram_cache::{Inserted, RamCache};
-use super::read::Found;
+use super::read::{Found, Read};
 use crate::background::Job;
 use crate::format::Geometry;
 use crate::{Engine, Pending, Target};
@@ -21,6 +21,8 @@ const REMEMBERED: u64 = 1 << 20;
 const COPIES: usize = 8;
 /// A read of the trail must save this much more than a read at home, ms.
 const MARGIN: f32 = 1.0;
+/// Most transfer time of all pages that reads in flight take along, ms.
+const ALONG_MOST: f32 = 1000.0;
 
 /// A copy to be read.
 #[derive(Clone, Copy, Debug)]
@@ -44,16 +46,25 @@ pub(crate) struct Ahead {
     pub(super) chosen: Option<Chosen>,
     /// When the last I/O ended, or when work began after that.
     pub(super) works_since: SimTime,
+    /// Sectors that reads in flight take along.
+    along: Sectors,
+}
+
+/// Sectors that a read takes along.
+fn along(read: &Read) -> Sectors {
+    let chosen = read.window != WindowId::default();
+    Sectors(if chosen { read.io.len.0.saturating_sub(read.wanted.len.0) } else { 0 })
 }
 
 impl Ahead {
-    pub(super) fn new(geo: &Geometry, pages: u32, takes_plans: bool, capacity: Sectors) -> Self {
-        let trail = if takes_plans { geo.read_slots() } else { 0 };
+    pub(super) fn new(geo: &Geometry, pages: u32, keeps_trail: bool, capacity: Sectors) -> Self {
+        let trail = if keeps_trail { geo.read_slots() } else { 0 };
         let remembered = REMEMBERED.min(4 * capacity.0.div_ceil(PAGE_SECTORS));
         Self {
             policy: Adaptive::new(pages, remembered, trail),
             weighed: 0..0,
             chosen: None,
+            along: Sectors(0),
             works_since: SimTime::ZERO,
         }
     }
@@ -127,6 +138,15 @@ impl Engine {
         self.ahead.as_ref().map(|ahead| (ahead.policy.counts(), ahead.policy.bytes()))
     }
 
+    /// Where the trail is written next, and its size; `None` without a trail.
+    #[must_use]
+    pub fn trail(&self) -> Option<(Bytes, Bytes)> {
+        let keeps = self.ahead.is_some() && self.config.keeps_trail() && self.free.takes_plans();
+        let bytes = |slots: u32| Bytes(u64::from(slots) * PAGE_BYTES);
+        let size = bytes(self.geo.read_slots());
+        (keeps && size.0 > 0).then(|| (bytes(self.background.trail.head()), size))
+    }
+
     /// The adaptive policy, if it is in use: a caller may tell it the future.
     pub fn adaptive(&mut self) -> Option<&mut Adaptive> {
         self.ahead.as_mut().map(|ahead| &mut ahead.policy)
@@ -135,6 +155,14 @@ impl Engine {
     /// Whether the area's read segments are the trail's alone: no plan is installed there.
     pub(crate) fn has_trail(&self) -> bool {
         self.ahead.is_some() && self.free.takes_plans()
+    }
+
+    /// Empties RAM. The adaptive policy learns nothing from the pages that stood there.
+    pub fn empty_ram(&mut self) {
+        if let Some(ahead) = &mut self.ahead {
+            (0..self.cache.pages()).for_each(|slot| ahead.policy.dropped(slot));
+        }
+        self.cache.invalidate(Extent::new(0, self.config.capacity.0));
     }
 
     /// The policy and its view of RAM and trail.
@@ -150,6 +178,15 @@ impl Engine {
             && !self.bypass
             && self.free.takes_plans()
             && wanted.bytes().0 + 2 * PAGE_BYTES <= self.config.buffer_bytes.0
+            && !self.reads_much_along()
+    }
+
+    /// Whether reads in flight take so many pages along that their outcomes must be awaited.
+    fn reads_much_along(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|ahead| {
+            let pages = ahead.along.0 / PAGE_SECTORS;
+            ahead.policy.transfer_ms() * pages as f32 > ALONG_MOST
+        })
     }
 
     /// Pages that a read at home may take along: up to the nearest pages that other reads bring.
@@ -241,9 +278,8 @@ impl Engine {
         if self.is_chosen(wanted) {
             return self.learned_window(wanted);
         }
-        if self.bypass
-            && let Some(ahead) = &mut self.ahead
-        {
+        let aside = self.bypass || self.reads_much_along();
+        if let Some(ahead) = self.ahead.as_mut().filter(|_| aside) {
             ahead.policy.stood_aside(&self.cache.grid.pages(wanted));
         }
         let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
@@ -316,10 +352,18 @@ impl Engine {
         }
     }
 
-    /// A read of a window has ended.
-    pub(super) fn end_window(&mut self, window: WindowId) {
+    /// A read is sent.
+    pub(super) fn note_sent(&mut self, read: &Read) {
         if let Some(ahead) = &mut self.ahead {
-            ahead.policy.end(window);
+            ahead.along += along(read);
+        }
+    }
+
+    /// A read has ended, and with it perhaps a window.
+    pub(super) fn end_window(&mut self, read: &Read) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.along -= along(read);
+            ahead.policy.end(read.window);
         }
     }
 

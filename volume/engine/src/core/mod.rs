@@ -182,10 +182,11 @@ impl Engine {
         if config.mode == Mode::WriteBack {
             config.stage_bytes = config.stage_bytes.max(config.sweep_bytes);
         }
-        config.append_pages = config.append_pages.clamp(1, 64);
+        config.append_pages = config.append_pages.min(64);
         let free = FreeSpace::new(&geo, &config);
+        let keeps_trail = config.keeps_trail() && free.takes_plans();
         let ahead = (config.adaptive && pages > 0)
-            .then(|| Box::new(Ahead::new(&geo, pages, free.takes_plans(), config.capacity)));
+            .then(|| Box::new(Ahead::new(&geo, pages, keeps_trail, config.capacity)));
         Self {
             cache: RamCache::new(pages, PageGrid::new(config.grid)),
             copies: Copies::new(&geo),

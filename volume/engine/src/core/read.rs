@@ -462,6 +462,7 @@ impl Engine {
         if let Some(slot) = read.from {
             self.copies.begin_read(slot, (read.io.len.0 / PAGE_SECTORS) as u32);
         }
+        self.note_sent(&read);
         let name = self.start(Pending::Read(read));
         if read.buffer.is_some() && !self.cache.is_off() {
             self.fills.push(name);

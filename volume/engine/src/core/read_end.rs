@@ -267,7 +267,7 @@ impl Engine {
     /// Serves the reads that waited for a fill: from RAM, or, after a write or a fault, by reads of
     /// their own.
     fn wake(&mut self, fill: IoId, read: &Read) {
-        self.end_window(read.window);
+        self.end_window(read);
         if read.buffer.is_none() {
             return;
         }

@@ -193,6 +193,22 @@ pub(crate) fn state(trigger: &PageHistory, page: &PageHistory) -> u32 {
     3 + 2 * magnitude + u32::from(page.last < trigger.last)
 }
 
+/// Class of the way from the last miss to a page.
+fn jump(last_miss: u64, page: u64) -> u32 {
+    let apart = page.abs_diff(last_miss).min(u64::from(u32::MAX)) as u32;
+    (log2(apart) / 3).min(9) + 10 * u32::from(page >= last_miss)
+}
+
+/// Whether a page was last used shortly after the candidate before it.
+fn order(last: u32, before: u32) -> u32 {
+    match (last, before) {
+        (0, _) => 0,
+        (_, 0) => 1,
+        (this, before) if this >= before && this - before < 64 => 2,
+        _ => 3,
+    }
+}
+
 impl Features {
     /// The features of a candidate. `odds` is what the count table says of its two cells.
     pub(crate) fn new(t: &Trigger, p: &Place, odds: impl Fn((u16, u16)) -> f32) -> Self {
@@ -224,18 +240,10 @@ impl Features {
         let beside = |i: usize| {
             if p.beside[i] { 4 } else { recency(t.now, p.beside_last[i]) }
         };
-        let jump = {
-            let apart = p.page.abs_diff(t.last_miss).min(u64::from(u32::MAX)) as u32;
-            (log2(apart) / 3).min(9) + 10 * u32::from(p.page >= t.last_miss)
-        };
+        let jump = jump(t.last_miss, p.page);
         let beside_trigger = u32::from(t.used_beside > 0) + u32::from(t.used_beside > 3);
         let (p_before, last_before) = p.previous;
-        let order = match (page.last, last_before) {
-            (0, _) => 0,
-            (_, 0) => 1,
-            (this, before) if this >= before && this - before < 64 => 2,
-            _ => 3,
-        };
+        let order = order(page.last, last_before);
         let values: [u32; FEATURES] = [
             (t.run * 2 + u32::from(t.pages >= 4)) * DISTANCES + d,
             difference(page.last, t.history.last) * DISTANCES + d,

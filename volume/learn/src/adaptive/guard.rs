@@ -45,10 +45,10 @@ impl Guard {
         if day != self.day {
             (self.day, self.today) = (day, DayTimes::default());
         }
-        self.today.vanilla = self.today.vanilla + times.vanilla;
-        self.today.actual = self.today.actual + times.actual;
+        self.today.vanilla += times.vanilla;
+        self.today.actual += times.actual;
         if self.bypasses {
-            self.bypassed = self.bypassed + times.actual;
+            self.bypassed += times.actual;
         }
         self.worst = self.worst.max(self.today.excess());
         self.bypasses = self.today.exceeds(if self.bypasses { RETURNS } else { ASIDE });

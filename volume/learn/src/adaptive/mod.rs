@@ -6,45 +6,35 @@
 //! Pure: it knows pages, slots and times that it is told. It allocates nothing after its construction, but for windows in
 //! flight. A "first use" is a client's read of a page that is not in RAM, or the first read of a prefetched page.
 
+mod along;
 mod costs;
 mod features;
 mod foreseen;
 mod ghosts;
 mod guard;
 mod history;
+mod home;
 mod predictor;
 mod trail;
 mod trail_features;
 
 use std::ops::Range;
 
+pub use along::TRAIL_WINDOW;
 use costs::Costs;
 pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
 
-use features::{Around, COARSE, FEATURES, FINE, Features, Place, Trigger, WEIGHTS, prior};
+use features::{Around, COARSE, FEATURES, FINE, Features, WEIGHTS, prior};
 use ghosts::Ghosts;
 use history::{History, Outcome, REGION};
 use predictor::Predictor;
 use trail::Trail;
-use trail_features::{TrailPlace, TrailTrigger};
 
-/// Pages above the first demanded one that may be read along.
-const ABOVE: u64 = 256;
-/// Pages below.
-const BELOW: u64 = 64;
-/// Slots of the trail that one read may take.
-pub const TRAIL_WINDOW: u32 = 128;
 /// A window ends where the sum of its values is so much below its maximum, ms.
 const GIVE_UP: f32 = 2.0;
-/// Share of the expected saving that counts: at home, on the trail.
-const CAUTION: (f32, f32) = (0.8, 0.9);
 /// Worth of the use of a page that another prefetched page would have brought.
 const COVERED: f32 = 0.1;
-/// Slots before a copy that tell whether its run is the one that clients repeat now.
-const CONTEXT: u32 = 16;
-/// A page was used lately if it is among so many first uses.
-const LATELY: u32 = 32;
 /// Pages in one direction that a miss looks at and does not read, and that are watched.
 const WATCHED: usize = 64;
 /// The clock is set back before it reaches this.
@@ -227,6 +217,12 @@ impl Adaptive {
         self.history.bytes() + self.predictor.bytes() + ram as u64 + trail + Ghosts::bytes()
     }
 
+    /// Time that a page takes to be transferred, ms.
+    #[must_use]
+    pub const fn transfer_ms(&self) -> f32 {
+        self.costs.transfer
+    }
+
     /// The disk worked for so many ms.
     pub fn worked(&mut self, work: Work, ms: f64) {
         self.costs.busy(ms);
@@ -239,68 +235,6 @@ impl Adaptive {
         if let Some(trail) = &mut self.trail {
             trail.worked(work, ms);
         }
-    }
-
-    /// A client misses these pages. Says what a read at home would save beside them, ms: [`Self::go_home`] says which pages it
-    /// reads, within `limits`, and `most` at most.
-    pub fn weigh_home(
-        &mut self,
-        demanded: &Range<u64>,
-        limits: Range<u64>,
-        most: u64,
-        view: &impl View,
-    ) -> f32 {
-        let spare = most.saturating_sub(demanded.end - demanded.start);
-        let run = match demanded.start == self.last_miss.end && self.now > 1 {
-            true => (self.run + 1).min(2),
-            false => 0,
-        };
-        let mut found = std::mem::take(&mut self.home.features);
-        found.clear();
-        let first = demanded.start.saturating_sub(BELOW).max(limits.start);
-        let room = demanded.start - first;
-        let (below, worth_below) = self.reach(demanded, run, false, room, view, &mut found);
-        let below = below.min(spare);
-        self.looked_at.clear();
-        let first = demanded.start - below;
-        self.look_at(&found, below, |i| first - 1 - i);
-        found.truncate(below as usize);
-        found.reverse();
-        found.extend(demanded.clone().map(|_| Features::default()));
-        let behind = found.len();
-        let end = (demanded.start + ABOVE).min(limits.end).max(demanded.end);
-        let room = (end - demanded.end).min(spare - below);
-        let (above, worth_above) = self.reach(demanded, run, true, room, view, &mut found);
-        let first = demanded.end + above;
-        self.look_at(&found, behind as u64 + above, |i| first + i);
-        found.truncate(behind + above as usize);
-        self.home = Window { features: found, ..Window::default() };
-        self.home_pages = demanded.start - below..demanded.end + above;
-        worth_below + worth_above
-    }
-
-    /// Notes pages that a window does not reach, on every second miss.
-    fn look_at(&mut self, found: &[Features], reach: u64, page: impl Fn(u64) -> u64) {
-        if self.misses.is_multiple_of(2) {
-            let beyond = found.get(reach as usize..).unwrap_or_default();
-            let beyond = beyond.iter().take(WATCHED).zip(0..);
-            self.looked_at.extend(beyond.map(|(features, i)| (page(i), *features)));
-        }
-    }
-
-    /// The miss that was weighed last is read at home: all these pages.
-    pub fn go_home(&mut self, demanded: &Range<u64>) -> (Range<u64>, WindowId) {
-        if let Some(trail) = &mut self.trail {
-            trail.end_run();
-        }
-        self.missed(demanded, false);
-        for i in 0..self.looked_at.len() {
-            let (page, features) = self.looked_at[i];
-            self.ghosts.watch(page, self.touches, features);
-        }
-        self.misses = self.misses.wrapping_add(1);
-        let pages = self.home_pages.clone();
-        (pages, self.begin(false))
     }
 
     /// Hands a window that was weighed to a read in flight.
@@ -340,195 +274,6 @@ impl Adaptive {
             self.predictor.learn(&features, 0.0);
         }
         demanded.clone().for_each(|page| self.used(page, on_trail));
-    }
-
-    /// How many pages beyond the demanded ones are worth reading in one direction, and what they are worth, ms. Adds the
-    /// features of all pages that were looked at.
-    fn reach(
-        &self,
-        demanded: &Range<u64>,
-        run: u32,
-        forward: bool,
-        room: u64,
-        view: &impl View,
-        found: &mut Vec<Features>,
-    ) -> (u64, f32) {
-        let page = if forward { demanded.end - 1 } else { demanded.start };
-        let mut region_at = page / REGION;
-        let mut around = self.around(region_at);
-        let region = around.region;
-        let trigger = Trigger {
-            history: region[(page % REGION) as usize],
-            forward,
-            now: self.now,
-            pages: demanded.end - demanded.start,
-            run,
-            last_miss: self.last_miss.start,
-            used_beside: region.iter().filter(|h| h.last > 0).count() as u32,
-            rate: self.rate(page),
-        };
-        let (access, transfer) = (self.costs.access, self.costs.transfer);
-        let pollution = self.costs.pollution();
-        let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, 0);
-        let mut previous = (1.0, trigger.history.last);
-        let mut held_before = true;
-        let mut held = room > 0 && view.in_ram(step(page, forward)).is_some();
-        let mut at = page;
-        for gap in 0..room {
-            at = step(at, forward);
-            if at / REGION != region_at {
-                region_at = at / REGION;
-                around = self.around(region_at);
-            }
-            let region = around.region;
-            let next = step(at, forward);
-            let last_of_next = match next / REGION == region_at {
-                true => region[(next % REGION) as usize].last,
-                false => self.history.page(next).last,
-            };
-            let held_next = view.in_ram(next).is_some();
-            let mut beside = [held_before, held_next];
-            let mut beside_last = [previous.1, last_of_next];
-            if !forward {
-                beside.reverse();
-                beside_last.reverse();
-            }
-            let place = Place { page: at, gap, around, beside, beside_last, previous };
-            let features =
-                Features::new(&trigger, &place, |cells| self.predictor.counts.odds(cells));
-            found.push(features);
-            let p = match &self.foreseen {
-                Some(foreseen) => foreseen.probability(at),
-                None => self.predictor.probability(&features),
-            };
-            previous = (p, region[(at % REGION) as usize].last);
-            sum += if held { -transfer } else { CAUTION.0 * p * access - transfer - pollution };
-            (held_before, held) = (held, held_next);
-            if sum > best {
-                (best, reach) = (sum, gap + 1);
-            }
-            if sum < best - GIVE_UP {
-                break;
-            }
-        }
-        (reach, best)
-    }
-
-    /// Of copies of the first demanded page, as slots, the one to read: the one whose run clients repeat now. Says which, its
-    /// score, and which read it continues.
-    pub fn choose_copy(
-        &self,
-        copies: impl Iterator<Item = u32>,
-        view: &impl View,
-    ) -> Option<(u32, u32, Option<u32>)> {
-        let trail = self.trail.as_ref()?;
-        let score = |slot: u32| -> u32 {
-            (1..=CONTEXT.min(slot))
-                .filter(|&k| {
-                    let page = view.copy_in(slot - k);
-                    let last = page.map_or(0, |page| self.history.page(page).last);
-                    last > 0 && self.now - last <= LATELY
-                })
-                .map(|k| CONTEXT + 1 - k)
-                .sum()
-        };
-        copies.map(|slot| (slot, score(slot), trail.continues(slot))).max_by_key(
-            |&(slot, score, continues)| {
-                (continues.is_some(), score, u32::MAX - view.behind_head(slot))
-            },
-        )
-    }
-
-    /// Says what a read of the trail from this slot on would save beside the demanded pages, ms, and how many slots it reads:
-    /// `must` at least, `most` at most.
-    pub fn weigh_trail(
-        &mut self,
-        demanded: &Range<u64>,
-        (slot, score, continues): (u32, u32, Option<u32>),
-        (must, most): (u32, u32),
-        view: &impl View,
-    ) -> (f32, u32) {
-        let Some(trail) = &self.trail else { return (0.0, 0) };
-        let mut found = std::mem::take(&mut self.along.features);
-        found.clear();
-        let trigger = TrailTrigger {
-            kind: TrailTrigger::kind(continues, score),
-            history: self.history.page(demanded.end - 1),
-            now: self.now,
-            pages: demanded.end - demanded.start,
-            recent: self.recent,
-        };
-        let (access, transfer) = (self.costs.access, self.costs.transfer);
-        let pollution = self.costs.pollution();
-        let (mut sum, mut best, mut reach) = (0.0f32, f32::MIN, must);
-        let mut previous = (1.0, trigger.history.last);
-        let (mut gap, mut held_before) = (0, 0);
-        for at in 0..most.min(TRAIL_WINDOW).max(must) {
-            let page = view.copy_in(slot + at);
-            let mut features = Features::default();
-            match page {
-                Some(page) if demanded.contains(&page) => {}
-                // Nothing stands there: the slot is read, and left.
-                None => sum -= transfer,
-                Some(page) => {
-                    let held = view.in_ram(page).is_some();
-                    let place = TrailPlace {
-                        page,
-                        history: self.history.page(page),
-                        gap,
-                        newest: view.newest_copy(page) == Some(slot + at),
-                        behind_head: view.behind_head(slot + at),
-                        outcome: trail.outcomes.get((slot + at) as usize).copied().unwrap_or(0),
-                        rate: self.rate(page),
-                        previous,
-                        in_ram: held_before,
-                    };
-                    let odds = |cells| trail.predictor.counts.odds(cells);
-                    features = Features::of_trail(&trigger, &place, odds);
-                    let p = match &self.foreseen {
-                        Some(foreseen) => foreseen.probability(page),
-                        None => trail.predictor.probability(&features),
-                    };
-                    (gap, previous) = (gap + 1, (p, place.history.last));
-                    held_before = if held { held_before + 1 } else { 0 };
-                    let saves = if held { 0.0 } else { CAUTION.1 * p * access - pollution };
-                    sum += saves - transfer;
-                }
-            }
-            found.push(features);
-            if at + 1 >= must && sum > best {
-                (best, reach) = (sum, at + 1);
-            }
-            if sum < best - GIVE_UP {
-                break;
-            }
-        }
-        found.truncate(reach as usize);
-        self.along = Window { features: found, slot: Some(slot), reads: 0 };
-        (best, reach)
-    }
-
-    /// By how much longer the way to the trail is than the way home, ms.
-    #[must_use]
-    pub const fn way_to_trail(&self) -> f32 {
-        self.costs.way_to_trail()
-    }
-
-    /// The miss that was weighed last is read from the trail, up to the slot `end`.
-    pub fn go_along(
-        &mut self,
-        demanded: &Range<u64>,
-        end: u32,
-        continues: Option<u32>,
-    ) -> WindowId {
-        if let Some(trail) = &mut self.trail {
-            if continues.is_none() {
-                trail.end_run();
-            }
-            trail.reads_to(end, continues);
-        }
-        self.missed(demanded, true);
-        self.begin(true)
     }
 
     fn around(&self, region: u64) -> Around<'_> {
@@ -688,38 +433,4 @@ impl Adaptive {
             entry.used = (entry.used + u8::from(used)).min(3);
         }
     }
-
-    /// Pages that wait to be appended to the trail.
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        self.trail.as_ref().map_or(0, Trail::pending)
-    }
-
-    /// The next page to append to the trail.
-    pub fn next_to_append(&mut self) -> Option<u64> {
-        let trail = self.trail.as_mut()?;
-        loop {
-            let page = trail.next()?;
-            if self.foreseen.as_ref().is_none_or(|foreseen| foreseen.is_read_again(page)) {
-                return Some(page);
-            }
-        }
-    }
-
-    /// Whether a batch may be appended to the trail. A batch that may not is discarded.
-    pub fn may_append(&mut self) -> bool {
-        self.trail.as_mut().is_some_and(Trail::may_write)
-    }
-
-    /// A slot of the trail holds another copy now.
-    pub fn appended(&mut self, slot: u32) {
-        if let Some(at) = self.trail.as_mut().and_then(|t| t.outcomes.get_mut(slot as usize)) {
-            *at = 0;
-        }
-    }
-}
-
-/// The page beside this one.
-const fn step(page: u64, forward: bool) -> u64 {
-    if forward { page + 1 } else { page.wrapping_sub(1) }
 }

@@ -159,7 +159,7 @@ impl Trail {
         match work {
             super::Work::TrailWrite => l.writes += ms,
             super::Work::TrailRead { .. } | super::Work::TrailAlong => {
-                (l.reads, l.clients) = (l.reads + ms, l.clients + ms)
+                (l.reads, l.clients) = (l.reads + ms, l.clients + ms);
             }
             super::Work::HomeRead { .. } | super::Work::HomeAlong { .. } => {
                 (l.home_reads, l.clients) = (l.home_reads + ms, l.clients + ms);

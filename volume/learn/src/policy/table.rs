@@ -1,7 +1,10 @@
 //! The one table of policies and their keys. Help, errors, and `seekless policies` read it.
 
 use super::{PolicyKey, PolicyName};
-use PolicyKey::{Allowance, AreaAt, Degree, MinWeight, Order, Planning, Streams, Trail, Training};
+use PolicyKey::{AreaAt, Degree, MinWeight, Order, Planning, Streams, Trail, Training};
+
+/// Policies of earlier versions, and the policy that does their work now.
+pub(super) const REPLACED: [(&str, &str); 2] = [("judged", "adaptive"), ("oracle", "clairvoyant")];
 
 /// A policy of the table. Its defaults are those of [`super::Policy::new`].
 #[derive(Clone, Copy, Debug)]
@@ -62,18 +65,6 @@ pub const POLICIES: &[PolicyEntry] = &[
         true,
         &[Order, Training, Planning, MinWeight, Streams, AreaAt],
         "copies of what is read together stand side by side in the optimized area (BORG)",
-    ),
-    entry(
-        PolicyName::Judged,
-        true,
-        &[Order, Training, Planning, MinWeight, Streams, Allowance],
-        "as borg, but a model of the disk tries each plan; a plan that loses is taken back",
-    ),
-    entry(
-        PolicyName::Oracle,
-        false,
-        &[Order, Training, Planning, MinWeight, Streams, AreaAt],
-        "as borg, but learned from the measured requests: the most that foresight gains",
     ),
     entry(
         PolicyName::OrganPipe,
@@ -179,13 +170,6 @@ pub const KEYS: &[KeyEntry] = &[
         live: false,
     },
     KeyEntry {
-        key: Allowance,
-        text: "allowance",
-        values: "a number from 0 to 1000",
-        about: "disk time that a day may lose, in thousandths of the time without layout",
-        live: true,
-    },
-    KeyEntry {
         key: Degree,
         text: "degree",
         values: "a number from 1 to 16",
@@ -210,8 +194,6 @@ impl PolicyName {
             Self::Adaptive => "adaptive",
             Self::Clairvoyant => "clairvoyant",
             Self::Borg => "borg",
-            Self::Judged => "judged",
-            Self::Oracle => "oracle",
             Self::OrganPipe => "organ-pipe",
             Self::Buckets => "buckets",
             Self::Lazy => "lazy",

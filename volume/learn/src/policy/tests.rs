@@ -29,10 +29,10 @@ fn settings_are_read_and_shown() {
     assert_eq!((policy.planning, policy.min_weight), (Planning::Anew, 3));
     assert_eq!((policy.streams, policy.area_at), (Streams::One, AreaAt::End));
     assert_eq!(policy.to_string(), text);
-    let list = Policy::list("vanilla,judged:allowance=20,fs2-proven:degree=2").unwrap();
+    let list = Policy::list("vanilla,adaptive:trail=off,fs2-proven:degree=2").unwrap();
     assert_eq!(
-        list.iter().map(|p| (p.allowance, p.degree)).collect::<Vec<_>>(),
-        [(10, 1), (20, 1), (10, 2)]
+        list.iter().map(|p| (p.trail, p.degree)).collect::<Vec<_>>(),
+        [(true, 1), (false, 1), (true, 2)]
     );
 }
 
@@ -52,7 +52,7 @@ fn values_in_the_table_are_all_there_are() {
 #[test]
 fn errors_say_which_key_and_what_is_allowed() {
     for (text, words) in [
-        ("brog", &["'brog' is not a policy", "vanilla, borg, judged"][..]),
+        ("brog", &["'brog' is not a policy", "vanilla, adaptive, clairvoyant, borg"][..]),
         ("", &["'' is not a policy"]),
         ("borg:order", &["policy borg", "'order' is not a setting", "NAME:key=value"]),
         ("borg:speed=3", &["policy borg has no key 'speed'", "its keys: order, training"]),
@@ -61,7 +61,9 @@ fn errors_say_which_key_and_what_is_allowed() {
         ("borg:order=best", &["policy borg: order=best is not allowed", "many-starts"]),
         ("borg:training=partial:training=partial", &["key training is given twice"]),
         ("borg:min-weight=-1", &["min-weight=-1", "a number from 0"]),
-        ("judged:allowance=1001", &["allowance=1001", "from 0 to 1000"]),
+        ("adaptive:trail=2", &["trail=2", "on or off"]),
+        ("judged:allowance=5", &["policy judged is replaced", "--policy adaptive"]),
+        ("oracle", &["policy oracle is replaced", "--policy clairvoyant"]),
         ("fs2:degree=0", &["degree=0", "from 1 to 16"]),
         ("fs2:degree=17", &["degree=17"]),
     ] {
@@ -74,10 +76,10 @@ fn errors_say_which_key_and_what_is_allowed() {
 #[test]
 fn a_served_volume_takes_what_it_can_run() {
     let refused = |text: &str| text.parse::<Policy>().unwrap().check_live().unwrap_err();
-    assert!(refused("oracle").to_string().contains("a served volume takes vanilla, borg"));
+    assert!(refused("clairvoyant").to_string().contains("a served volume takes vanilla, adaptive"));
     assert!(refused("borg:area-at=end").to_string().contains("key area-at"));
     assert!(refused("borg:streams=one").to_string().contains("key streams"));
-    for text in ["vanilla", "borg:order=lazy", "judged:allowance=5", "fs2-whole:degree=2"] {
+    for text in ["vanilla", "borg:order=lazy", "adaptive:trail=off", "fs2-whole:degree=2"] {
         assert_eq!(text.parse::<Policy>().unwrap().check_live(), Ok(()), "{text}");
     }
 }

@@ -17,6 +17,7 @@ use crate::backend::guard::{self, GuardError, Standing};
 use crate::backend::identity;
 use crate::backend::region::Region;
 use crate::error::ServeError;
+use crate::learner::AreaHolds;
 
 /// A backing, with its area if it has one.
 pub(crate) enum Store {
@@ -141,6 +142,17 @@ impl Lasting {
         }
         let (backing, place, guard) = (backing.to_owned(), path.to_owned(), standing);
         Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
+    }
+
+    /// What the area is for.
+    pub(crate) const fn holds(&self) -> AreaHolds {
+        if self.superblock.free_map_pages > 0 {
+            AreaHolds::Replicas
+        } else if self.superblock.plan_generation > 0 {
+            AreaHolds::Plan
+        } else {
+            AreaHolds::NoPlan
+        }
     }
 
     /// The contents of the area, for readers; writes nothing.

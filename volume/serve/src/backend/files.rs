@@ -33,6 +33,8 @@ pub(crate) struct Files {
     own: Option<[u8; 32]>,
     /// The area may have newer bytes than home: a hole at home may be data.
     may_be_newer: bool,
+    /// The area ends with the server: no write to it needs to be durable.
+    is_area_temporary: bool,
     /// Of an area that is not attached: the places of bytes newer than home.
     newest: Option<Box<Examined>>,
 }
@@ -65,6 +67,7 @@ impl Files {
             home: Disk::new(home.fd, Runs::all()),
             area,
             may_be_newer: false,
+            is_area_temporary: true,
             newest: None,
         })
     }
@@ -72,7 +75,7 @@ impl Files {
     /// A home and its area; `own` if both are on one device.
     pub(crate) const fn of(home: Disk, area: Disk, own: Option<[u8; 32]>) -> Self {
         let area = Some(area);
-        Self { own, home, area, may_be_newer: true, newest: None }
+        Self { own, home, area, may_be_newer: true, is_area_temporary: false, newest: None }
     }
 
     /// A home as it reads with its area attached; neither is written.
@@ -82,6 +85,7 @@ impl Files {
             home,
             area: Some(area),
             may_be_newer: true,
+            is_area_temporary: false,
             newest: Some(Box::new(newest)),
         }
     }
@@ -199,8 +203,10 @@ impl Files {
         buf: &[u8],
     ) -> Result<(), Errno> {
         let disk = self.disk(target)?;
-        let fua = flags.contains(Flags::FUA);
+        let is_temporary = target == Target::Area && self.is_area_temporary;
+        let fua = flags.contains(Flags::FUA) && !is_temporary;
         match op {
+            Op::Flush if is_temporary => return Ok(()),
             Op::Read => return Ok(()),
             Op::Write => {
                 let how = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };

@@ -136,7 +136,7 @@ impl Administered {
             Reached::Server(address) => ask(address, None, "/state")?,
             Reached::Here(server) => {
                 let sizes = (server.size(), server.area());
-                VolumeState::of(&self.backing, sizes, &server.stats()?)
+                VolumeState::of(&self.backing, sizes, &server.stats()?, None)
             }
         })
     }
@@ -374,6 +374,7 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
         guarded,
         moving_bytes: None,
         moved_bytes: 0,
+        adaptive: None,
         replicas,
         requests: 0,
         nbd_clients: 0,

@@ -10,7 +10,7 @@ use super::replicate::replicate;
 use super::socket::{make_directory, socket_of};
 use super::{VolumeCommand, VolumeState};
 use crate::http::{ControlAnswers, HttpServer};
-use crate::{Injector, ServeError, ServerHandle};
+use crate::{Board, Injector, ServeError, ServerHandle};
 
 /// Commands for the thread that owns the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +21,11 @@ pub enum MainThread {
     Stop,
 }
 
-/// Starts to take commands for `server`, at the socket of its backing. `learns`: the server has a
-/// learner. `tell` gives a command to the thread that owns the server; false once that thread has
+/// Starts to take commands for `server`, at the socket of its backing. `tell` gives a command to the thread that owns the server; false once that thread has
 /// ended.
 pub fn start(
     backing: &Path,
     server: &ServerHandle,
-    learns: bool,
     tell: impl Fn(MainThread) -> bool + Send + Sync + 'static,
 ) -> Result<HttpServer, ServeError> {
     let socket = socket_of(backing)?;
@@ -36,7 +34,8 @@ pub fn start(
         volume: server.injector(),
         backing: backing.to_owned(),
         sizes: (server.size(), server.area()),
-        learns,
+        board: server.board(),
+        plans_nothing: server.plans_nothing(),
         lasting: server.attached().is_some(),
         tell: Box::new(tell),
     };
@@ -49,7 +48,9 @@ struct Steered {
     backing: PathBuf,
     /// Sizes of the volume and of its area.
     sizes: (Bytes, Bytes),
-    learns: bool,
+    /// Why no plan can be made.
+    plans_nothing: Option<String>,
+    board: Option<Board>,
     /// Its area outlasts the server.
     lasting: bool,
     tell: Box<dyn Fn(MainThread) -> bool + Send + Sync>,
@@ -68,7 +69,9 @@ impl Steered {
 impl ControlAnswers for Steered {
     fn state(&self) -> Result<String, String> {
         let stats = self.volume.stats().map_err(|e| e.to_string())?;
-        json(&VolumeState::of(&self.backing, self.sizes, &stats))
+        let shown = self.board.as_ref().and_then(|board| board.status().adaptive.clone());
+        let guard = shown.and_then(|adaptive| adaptive.guard);
+        json(&VolumeState::of(&self.backing, self.sizes, &stats, guard))
     }
 
     fn command(&self, body: &[u8]) -> Result<String, String> {
@@ -80,10 +83,10 @@ impl ControlAnswers for Steered {
                 return Err("its area is gone when the server ends, and the writes it absorbed with it: make an area that lasts with `seekless volume format`".to_owned());
             }
             VolumeCommand::Engine(command) => self.volume.command(command).map_err(words)?,
-            VolumeCommand::Replan if !self.learns => {
-                return Err("it learns nothing: its policy is vanilla".to_owned());
+            VolumeCommand::Replan => {
+                self.plans_nothing.clone().map_or(Ok(()), Err)?;
+                self.tell(MainThread::Replan)?;
             }
-            VolumeCommand::Replan => self.tell(MainThread::Replan)?,
             VolumeCommand::Stop => self.tell(MainThread::Stop)?,
             VolumeCommand::Replicate { near, homes } => {
                 return json(&replicate(&self.volume, near, &homes)?);

@@ -7,6 +7,7 @@ use seekless_engine::{Mode, Replicated};
 use serde::{Deserialize, Serialize};
 
 use crate::ServerStats;
+use crate::status::{AdaptiveStatus, GuardStatus};
 
 /// State of a volume: schema `seekless.volume/1`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -39,6 +40,9 @@ pub struct VolumeState {
     pub moving_bytes: Option<(u64, u64)>,
     /// Copied to their places since the server's start.
     pub moved_bytes: u64,
+    /// The adaptive policy of its server.
+    #[serde(default)]
+    pub adaptive: Option<AdaptiveStatus>,
     /// Replicas in discarded pages, if the area is made for them.
     #[serde(default)]
     pub replicas: Option<ReplicaState>,
@@ -139,8 +143,13 @@ impl VolumeState {
         why
     }
 
-    /// State of a running server.
-    pub fn of(backing: &Path, (size, area): (Bytes, Bytes), stats: &ServerStats) -> Self {
+    /// State of a running server. `guard` is that of the adaptive policy.
+    pub fn of(
+        backing: &Path,
+        (size, area): (Bytes, Bytes),
+        stats: &ServerStats,
+        guard: Option<GuardStatus>,
+    ) -> Self {
         let a = &stats.area;
         let failure = a.failure.map(|f| {
             format!("{:?} of {:?} at {}: {}", f.op, f.target, f.extent, f.errno).to_lowercase()
@@ -160,6 +169,7 @@ impl VolumeState {
             guarded: a.guarded,
             moving_bytes: stats.progress.map(|p| (p.done.bytes().0, p.total.bytes().0)),
             moved_bytes: stats.engine.moved_bytes,
+            adaptive: AdaptiveStatus::of(stats, guard),
             replicas: a.replicas.map(|r| ReplicaState::of(&r, stats)),
             requests: stats.engine.requests,
             nbd_clients: stats.clients as u64,
@@ -180,7 +190,7 @@ mod tests {
     fn a_volume_without_progress_says_why() {
         let mut stats = ServerStats::default();
         let state = |stats: &ServerStats| {
-            VolumeState::of(Path::new("disk.img"), (Bytes(1 << 30), Bytes(1 << 20)), stats)
+            VolumeState::of(Path::new("disk.img"), (Bytes(1 << 30), Bytes(1 << 20)), stats, None)
         };
         assert_eq!(state(&stats).why(), "");
         stats.area.trouble = Some(Trouble::Home);

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::status::{Busy, BusyStatus, Status};
+use crate::status::{AdaptiveStatus, Busy, BusyStatus, Status};
 
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -76,6 +76,9 @@ pub(super) fn text(s: &Status) -> String {
     t.counter("seekless_lost_events", "", help, l.lost_events);
     let help = "Requests and I/Os that the watcher missed; busy times leave them out.";
     t.counter("seekless_unwatched", "", help, l.unwatched);
+    if let Some(a) = &s.adaptive {
+        adaptive(&mut t, a);
+    }
     if let Some(b) = &s.busy {
         busy(&mut t, b);
     }
@@ -108,6 +111,41 @@ fn copies(t: &mut Text, s: &Status) {
     );
 }
 
+fn adaptive(t: &mut Text, a: &AdaptiveStatus) {
+    let help = "Pages that were read before a client asked for them.";
+    t.counter("seekless_prefetched_pages", "pages", help, a.prefetched_pages);
+    t.family(
+        "counter",
+        "seekless_prefetch_ended_pages",
+        "pages",
+        "Of these, pages that a client used, and pages that left RAM unused.",
+        &[
+            ("{used=\"yes\"}", a.prefetch_used_pages as f64),
+            ("{used=\"no\"}", a.prefetch_unused_pages as f64),
+        ],
+    );
+    t.gauge("seekless_trail_bytes", "bytes", "Size of the trail.", a.trail_bytes as f64);
+    let help = "Where the trail is written next.";
+    t.gauge("seekless_trail_position_bytes", "bytes", help, a.trail_position_bytes as f64);
+    let help = "Written to the trail.";
+    t.counter("seekless_trail_written_bytes", "bytes", help, a.trail_written_bytes);
+    let Some(g) = &a.guard else { return };
+    t.family(
+        "gauge",
+        "seekless_guard_today_seconds",
+        "seconds",
+        "Disk time on this UTC day, actual and of the vanilla system.",
+        &[("{layout=\"now\"}", g.actual_today_s), ("{layout=\"vanilla\"}", g.vanilla_today_s)],
+    );
+    let help = "Largest excess of the actual disk time within a day.";
+    t.gauge("seekless_guard_worst_excess_seconds", "seconds", help, g.worst_excess_s);
+    let help = "1 while the policy stands aside.";
+    t.gauge("seekless_guard_bypassing", "", help, flag(g.bypassing));
+    let bypassed = [("", g.bypassed_s)];
+    let help = "Disk time while the policy stood aside.";
+    t.family("counter", "seekless_guard_bypassed_seconds", "seconds", help, &bypassed);
+}
+
 fn busy(t: &mut Text, b: &BusyStatus) {
     let phases = |layout: &str, b: &Busy| {
         [
@@ -137,7 +175,7 @@ fn busy(t: &mut Text, b: &BusyStatus) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::BusyStatus;
+    use crate::status::{BusyStatus, GuardStatus};
 
     #[test]
     fn a_status_reads_as_written_by_hand() {
@@ -158,7 +196,9 @@ mod tests {
     #[test]
     fn each_family_is_whole_and_wears_its_unit() {
         let busy = BusyStatus { vanilla: Some(Busy::default()), ..BusyStatus::default() };
-        let mut s = Status { busy: Some(busy), ..Status::default() };
+        let guard = Some(GuardStatus { bypassing: true, ..GuardStatus::default() });
+        let adaptive = Some(AdaptiveStatus { guard, ..AdaptiveStatus::default() });
+        let mut s = Status { busy: Some(busy), adaptive, ..Status::default() };
         s.budget.limit_bytes_per_s = Some(5);
         let text = text(&s);
         let mut family = String::new();
@@ -174,6 +214,7 @@ mod tests {
                 assert!(line.starts_with(&family), "{line} in {family}");
             }
         }
-        assert!(seen.len() > 18, "{}", seen.len());
+        assert!(seen.len() > 27, "{}", seen.len());
+        assert!(text.contains("\nseekless_guard_bypassing 1\n"), "{text}");
     }
 }

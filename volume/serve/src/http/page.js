@@ -166,8 +166,20 @@
     draw(now, 'k0');
   };
 
+  const adaptive = (a) => {
+    const g = a.guard;
+    put($('plan'), `Read ahead: ${count(a.prefetched_pages)} pages; ${count(a.prefetch_used_pages)} were used, ${count(a.prefetch_unused_pages)} left RAM unused. `
+      + (a.trail_bytes ? `The trail has ${bytes(a.trail_bytes)} and is written at ${bytes(a.trail_position_bytes)}; ${bytes(a.trail_written_bytes)} were written since the start.` : 'There is no trail.'));
+    put($('budget'), `Guard: ${a.guard_note}.` + (g ? ` Disk time today: ${seconds(g.actual_today_s)}; the vanilla system: ${seconds(g.vanilla_today_s)}; worst excess within a day: ${seconds(g.worst_excess_s)}.` : ''));
+  };
+
   const plan = (s) => {
     const p = s.plan, g = s.budget;
+    put($('h-plan'), s.adaptive ? 'The adaptive policy and its guard' : 'The plan and its budget');
+    if (s.adaptive) {
+      $('move').toggleAttribute('hidden', true);
+      return adaptive(s.adaptive);
+    }
     $('move').value = p.total_bytes ? p.done_bytes / p.total_bytes : 0;
     $('move').toggleAttribute('hidden', !p.moving);
     put($('plan'), !s.learning.learns ? 'Nothing is learned: every read goes home, or to RAM.'

@@ -53,7 +53,6 @@ fn served(
             match &act {
                 Act::Install(plan) => simulation.install(plan.clone()).unwrap(),
                 Act::Replicate(list) => simulation.replicate(list.clone()).unwrap(),
-                Act::Bypass(on) => simulation.bypass(*on),
                 Act::Save(_) => {}
             }
             all.push((i, act));
@@ -113,17 +112,17 @@ fn a_server_does_what_the_simulator_does() {
             acts
         });
         let learning = Learning::default().policy(policy).every(every);
-        let mut pupil = learning.begin(&volume, Plan::default()).unwrap().unwrap();
+        let mut pupil = learning.begin(policy, &volume, Plan::default()).unwrap();
         let live = served(volume, |now, request, simulation| {
             pupil.observe(now, request);
             let ask = || room_of(simulation);
-            pupil.acts(now, false, Duration::ZERO, &LazySpace::new(&ask))
+            pupil.acts(now, false, &LazySpace::new(&ask))
         });
         assert!(live == simulated, "{text}: {} and {} acts", live.len(), simulated.len());
         let acts = live.iter().filter(|(_, act)| match act {
             Act::Install(plan) => !plan.copies.is_empty(),
             Act::Replicate(list) => !list.is_empty(),
-            Act::Bypass(_) | Act::Save(_) => false,
+            Act::Save(_) => false,
         });
         assert!(acts.count() > 0, "{text}");
         assert!(time(30_000).0 > DAY.0, "days end");
@@ -132,23 +131,35 @@ fn a_server_does_what_the_simulator_does() {
 
 #[test]
 fn a_policy_must_fit_the_volume() {
-    let area = Config { area: Sectors(40 * MIB), ..Config::new(Sectors(1000 * MIB)) };
-    let replicas = Config { replicas: Sectors(100 * MIB), ..area };
-    let begin = |text: &str, config: &Config| {
+    use AreaHolds::{NoPlan, Plan, Replicas};
+    let policy = |text: &str, holds| {
         let learning = match text {
             "" => Learning::default(),
             text => Learning::default().policy(text.parse().unwrap()),
         };
-        learning.begin(config, Plan::default()).map(|pupil| pupil.is_some())
+        learning.policy_for(holds).map(|policy| policy.to_string())
     };
-    assert_eq!((begin("", &area), begin("", &replicas)), (Ok(true), Ok(true)));
-    assert_eq!((begin("vanilla", &area), begin("vanilla", &replicas)), (Ok(false), Ok(false)));
-    assert!(begin("borg", &replicas).unwrap_err().contains("choose fs2"));
-    assert!(begin("judged", &replicas).unwrap_err().contains("choose fs2"));
-    assert!(begin("fs2-whole", &area).unwrap_err().contains("--replicas"));
+    for (holds, usual) in [(NoPlan, "adaptive"), (Plan, "borg"), (Replicas, "fs2")] {
+        assert_eq!(policy("", holds), Ok(usual.to_owned()));
+        assert_eq!(policy("vanilla", holds), Ok("vanilla".to_owned()));
+    }
+    assert_eq!(policy("adaptive", Plan), Ok("adaptive".to_owned()), "a plan may be given up");
+    assert!(policy("borg", Replicas).unwrap_err().contains("choose fs2"));
+    assert!(policy("adaptive", Replicas).unwrap_err().contains("choose fs2"));
+    assert!(policy("fs2-whole", NoPlan).unwrap_err().contains("--replicas"));
     for entry in POLICIES.iter().filter(|p| !p.live) {
-        let config = if Policy::new(entry.name).replicates() { &replicas } else { &area };
-        let why = begin(entry.name.text(), config).unwrap_err();
+        let holds = if Policy::new(entry.name).replicates() { Replicas } else { NoPlan };
+        let why = policy(entry.name.text(), holds).unwrap_err();
         assert!(why.contains("for simulations alone"), "{why}");
+    }
+}
+
+#[test]
+fn what_makes_no_plans_has_no_learner() {
+    let config = Config { area: Sectors(40 * MIB), ..Config::new(Sectors(1000 * MIB)) };
+    for (text, learns) in [("vanilla", false), ("adaptive", false), ("borg", true)] {
+        let policy = text.parse().unwrap();
+        let pupil = Learning::default().begin(policy, &config, Plan::default());
+        assert_eq!(pupil.is_some(), learns, "{text}");
     }
 }

@@ -118,10 +118,13 @@ impl<O> Volume<O> {
 
     /// Reports the end of an I/O to the engine.
     fn report(&mut self, io: &Io, result: Result<(), Errno>) {
+        let mut at = self.now;
         if let Some(disk) = &mut self.emulated
             && let Some(due) = disk.due(io.id)
         {
             disk.was_late(self.clock.wait(due, self.clock.now()));
+            // The engine learns from the disk's times, not from this host's.
+            at = due;
         }
         if let Err(errno) = result {
             self.errno = errno;
@@ -129,7 +132,7 @@ impl<O> Volume<O> {
             self.failure = Some(IoFailure { target, op, extent, errno });
         }
         let result = result.map_err(|_| IoFailed);
-        self.engine.handle(self.now, Input::Done { io: io.id, result });
+        self.handle(at, Input::Done { io: io.id, result });
     }
 
     /// Gives an I/O to the workers, or executes it at once if that does not wait.

@@ -7,6 +7,7 @@
 mod emulation;
 mod ext;
 mod fixtures;
+mod guard;
 mod hostile;
 mod http;
 mod model;

@@ -8,7 +8,6 @@ use crate::error::BadRecord;
 /// Maximum number of descriptors and of processes; a trace with more is hostile.
 const MAX: usize = 1 << 20;
 
-/// An open file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) file: u32,

@@ -99,7 +99,6 @@ pub(super) struct CallOnFiles<'a, 'b> {
 }
 
 impl CallOnFiles<'_, '_> {
-    /// Applies the effect of a call that returned `value`.
     pub(super) fn apply(&mut self, kind: CallEffect, value: u64) -> Result<(), BadRecord> {
         let pid = self.pid;
         let new_fd = u32::try_from(value).unwrap_or(u32::MAX);
@@ -160,7 +159,6 @@ impl CallOnFiles<'_, '_> {
         Ok(())
     }
 
-    /// Closes a range of descriptors.
     fn close_range(&mut self) {
         let (first, last) = (number(self.call.arg(0)), number(self.call.arg(1)));
         if let (Some(first), Some(last)) = (first, last) {
@@ -172,7 +170,6 @@ impl CallOnFiles<'_, '_> {
         }
     }
 
-    /// Renames the file of path argument `from` to path argument `to`.
     fn rename(&mut self, from: usize, to: usize) -> Result<(), BadRecord> {
         if let (Some(from), Some(to)) = (self.path(from), self.path(to))
             && is_file(&from)
@@ -183,7 +180,6 @@ impl CallOnFiles<'_, '_> {
         Ok(())
     }
 
-    /// Removes the name in a path argument.
     fn unlink(&mut self, path: usize) -> Result<(), BadRecord> {
         if let Some(path) = self.path(path)
             && memchr::memmem::find(self.call.arg(2), b"AT_REMOVEDIR").is_none()
@@ -195,7 +191,6 @@ impl CallOnFiles<'_, '_> {
         Ok(())
     }
 
-    /// Truncates the file of the first path argument.
     fn truncate(&mut self) -> Result<(), BadRecord> {
         if let (Some(path), Some(len)) = (self.path(0), number(self.call.arg(1)))
             && is_file(&path)

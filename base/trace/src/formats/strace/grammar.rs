@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use crate::text_lines::{Fields, decimal, is_space, number, number32, trim};
 
-/// A time, in one of strace's forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stamp {
     /// `-ttt`: nanoseconds since 1970.
@@ -75,7 +74,6 @@ pub(in crate::formats) fn time_of_day(word: &[u8]) -> Option<u64> {
     Some((hours * 60 + minutes) * 60_000_000_000 + seconds)
 }
 
-/// A finished call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
     args: [&'a [u8]; ARGUMENTS],
@@ -217,7 +215,6 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// The text of a quoted argument.
 pub(super) fn string(arg: &[u8]) -> Option<Cow<'_, [u8]>> {
     if arg.first() != Some(&b'"') {
         return None;

@@ -29,17 +29,14 @@ const EXPECTED: &str = "pid, time, call(arguments) = answer <duration>; a signal
 const PENDING_MAX: usize = 16 << 20;
 const DAY: u64 = 86_400_000_000_000;
 
-/// Whether a line of `head` has a time.
 pub(super) fn has_times(head: &[u8]) -> bool {
     head.split(|&b| b == b'\n').any(|line| prefix(line).0.stamp.is_some())
 }
 
-/// Whether a line of `head` has a process number.
 pub(super) fn has_processes(head: &[u8]) -> bool {
     head.split(|&b| b == b'\n').any(|line| prefix(line).0.pid != 0)
 }
 
-/// A call that has begun and not ended.
 #[derive(Debug)]
 struct UnfinishedCall {
     time: Option<u64>,

@@ -1,0 +1,151 @@
+//! The adaptive policy in `simulate`: what it saves on the sample, what its days answer for, and
+//! where it has room for a trail.
+
+use serde_json::Value;
+
+use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of};
+
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");
+
+fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
+    (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
+}
+
+/// Busy time with background work.
+fn all(run: &Value) -> f64 {
+    number(&run["busy_s"]) + number(&run["background_busy_s"])
+}
+
+/// Each day: disk time over vanilla's, background work counted, and the promise: 1% and 3 s, and
+/// one refill of RAM, at most this long.
+fn keeps_the_promise(run: &Value, refill_s: f64) {
+    for day in run["days"].as_array().unwrap() {
+        let most = number(&day["vanilla_s"]) * 1.01 + 3.0 + refill_s;
+        assert!(all(day) <= most, "{day}");
+    }
+}
+
+/// The days are the run: nothing is left out of them.
+fn days_add_up(json: &Value, policy: &str) {
+    let run = run_of(json, policy);
+    let days = run["days"].as_array().unwrap();
+    let sum = |of: &str| days.iter().map(|d| number(&d[of])).sum::<f64>();
+    // After a training, the arm of the vanilla system beside it starts from another cylinder.
+    for (of, whole, off) in [
+        ("busy_s", number(&run["busy_s"]), 1e-6),
+        ("background_busy_s", number(&run["background_busy_s"]), 1e-6),
+        ("vanilla_s", busy(json, "vanilla"), 1e-3),
+    ] {
+        assert!((sum(of) - whole).abs() <= off * whole, "{of}: {} of {whole}", sum(of));
+    }
+}
+
+#[test]
+fn on_the_sample_it_saves_what_the_documents_say() {
+    let place = Place::new();
+    let policies = "vanilla,adaptive,adaptive:trail=off,clairvoyant";
+    for (event, saved) in [("D", 0.40), ("Q", 0.33)] {
+        let args = [SAMPLE, "--event", event, "--disk", "wd800jb", "--train", "0%"];
+        let more = ["--cache", "16MiB", "--read-ahead", "64KiB", "--policy", policies];
+        let json = place.json(&[&args[..], &more].concat());
+        let vanilla = busy(&json, "vanilla");
+        let runs = json["runs"].as_array().unwrap();
+        let saves = |i: usize| 1.0 - all(&runs[i]) / vanilla;
+        assert!(saves(1) >= saved, "events {event}: {}", saves(1));
+        assert!(saves(2) > 0.3 && saves(3) > saves(1), "{} {}", saves(2), saves(3));
+        assert_eq!(
+            (&runs[2]["policy"], &runs[2]["trail_reads"]),
+            (&policies[17..35].into(), &0.into())
+        );
+        assert_eq!(runs[2]["optimized_start_sector"], Value::Null);
+        for policy in ["adaptive", "clairvoyant"] {
+            days_add_up(&json, policy);
+            keeps_the_promise(run_of(&json, policy), 1.0);
+        }
+    }
+}
+
+#[test]
+fn a_training_is_not_measured_and_not_forgotten() {
+    let place = Place::new();
+    let once = scattered(&mut Dice(41), 400);
+    place.file("a.trace", disksim(&once.repeat(8)));
+    let of = |train: &str| {
+        let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--train", train];
+        let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive"]].concat());
+        days_add_up(&json, "adaptive");
+        assert_eq!(run_of(&json, "adaptive")["requests"], json["split"]["measured_requests"]);
+        all(run_of(&json, "adaptive")) / busy(&json, "vanilla")
+    };
+    let (cold, warm) = (of("0%"), of("50%"));
+    assert!(warm < 0.8 * cold, "{warm} of vanilla after training, {cold} before");
+}
+
+#[test]
+fn where_nothing_repeats_no_day_pays_for_it() {
+    let place = Place::new();
+    // Five days of 2,000 reads; each day has other data.
+    let mut dice = Dice(42);
+    let line = |i: u64| format!("{} 8 {} {i}\n", dice.below(5_000_000) * 8, i / 2_000);
+    place.file("a.lis", (0..10_000).map(line).collect::<String>());
+    let args = ["a.lis", "--disk", "wd800jb", "--train", "20%", "--policy", "vanilla,adaptive"];
+    let args = [&args[..], &["--read-ahead", "0"]].concat();
+    let json = place.json(&args);
+    let run = run_of(&json, "adaptive");
+    let days: Vec<&Value> = run["days"].as_array().unwrap().iter().map(|d| &d["day"]).collect();
+    assert_eq!(days, [1, 2, 3, 4]);
+    keeps_the_promise(run, 0.0);
+    days_add_up(&json, "adaptive");
+    assert!(run_of(&json, "vanilla").get("days").is_none());
+    let table = place.run(&[&["simulate"], &args[..]].concat()).out;
+    for words in ["day by day", "prefetched", "trail reads", "stood aside", "nothing to gain"] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+}
+
+#[test]
+fn a_trail_takes_the_room_that_the_disk_has() {
+    let place = Place::new();
+    let toy = |name: &str, cylinders: u64| {
+        let text = TOY.replace(
+            "capacity_sectors = 100000",
+            &format!("capacity_sectors = {}", cylinders * 100),
+        );
+        let text = text.replace("cylinders = 1000", &format!("cylinders = {cylinders}"));
+        place.file(name, text.replace("[999, 11.99]", &format!("[{}, 11.99]", cylinders - 1)));
+    };
+    toy("small.toml", 1_200);
+    toy("large.toml", 4_000);
+    place.file("a.trace", disksim(&[(0, 8, true), (8_000, 8, true)].repeat(20)));
+    let of = |disk: &str| {
+        place.json(&["a.trace", "--disk", disk, "--train", "0", "--policy", "vanilla,adaptive"])
+    };
+    let small = of("./small.toml");
+    assert_eq!(run_of(&small, "adaptive")["optimized_bytes"], 0);
+    let note = small["notes"][0].as_str().unwrap();
+    assert!(note.contains("toy has no room for a trail"), "{note}");
+    let large = of("./large.toml");
+    let size = run_of(&large, "adaptive")["optimized_bytes"].as_u64().unwrap();
+    let room = (400_000 - 8_008) * 512;
+    assert!(size <= room && size > room - (2 << 20), "{size} of {room}");
+    assert_eq!(large["notes"], Value::Array(Vec::new()));
+    assert_eq!(run_of(&of("wd800jb"), "adaptive")["optimized_bytes"], 2_u64 << 30);
+}
+
+#[test]
+fn every_format_is_simulated_from_cold() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let outs = ["b.parquet", "csv:b.csv", "fio:b.fio", "oraclegeneral:b.bin"];
+    let policies = "vanilla,adaptive,adaptive:trail=off,clairvoyant";
+    let base = ["--disk", "wd800jb", "--train", "0%", "--policy", policies];
+    for out in outs {
+        let ran = place.run(&["convert", "a.trace", out]);
+        assert_eq!(ran.code, Some(0), "{out}: {}", ran.err);
+        let json = place.json(&[&[out], &base[..]].concat());
+        let runs = json["runs"].as_array().unwrap();
+        assert!(runs.iter().all(|r| r["requests"] == json["trace"]["requests"]), "{out}");
+        assert_eq!(json["split"]["train_requests"], 0);
+        days_add_up(&json, "adaptive");
+    }
+}

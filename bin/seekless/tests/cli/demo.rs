@@ -1,0 +1,28 @@
+//! The demo: its numbers, and the claims that it prints.
+
+use crate::support::Place;
+
+#[test]
+fn the_demo_saves_time_and_its_parts_add_up() {
+    let place = Place::new();
+    let ran = place.run(&["demo", "--speed", "50", "--report", "d.html", "--json", "-"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let v: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&v["schema"], &v["disk"]), (&"seekless.demo/1".into(), &"wd800jb".into()));
+    let [vanilla, adaptive] = &v["runs"].as_array().unwrap()[..] else { panic!("{v:#}") };
+    assert_eq!((&vanilla["policy"], &adaptive["policy"]), (&"vanilla".into(), &"adaptive".into()));
+    for run in [vanilla, adaptive] {
+        let of = |key: &str| run[key].as_f64().unwrap();
+        let parts = of("seek_s") + of("rotation_s") + of("transfer_s");
+        assert!((parts - of("busy_s")).abs() < 1e-6 && parts > 0.0, "{run:#}");
+        assert!(of("background_s") < of("busy_s"));
+        assert_eq!(run["bytes_checked"], vanilla["bytes_checked"]);
+    }
+    for key in ["moved_bytes", "copy_reads", "prefetched_pages"] {
+        assert_eq!(vanilla[key], 0, "{key}");
+        assert!(adaptive[key].as_u64() > Some(0), "{key}");
+    }
+    let busy = |run: &serde_json::Value| run["busy_s"].as_f64().unwrap();
+    assert!(busy(adaptive) < 0.8 * busy(vanilla), "{} of {}", busy(adaptive), busy(vanilla));
+    assert!(ran.err.contains("Every byte was checked") && place.path("d.html").exists());
+}

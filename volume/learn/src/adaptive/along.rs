@@ -1,0 +1,175 @@
+//! Reads of the trail: which copy of a page is read, and how far; and which pages are appended.
+
+use std::ops::Range;
+
+use super::features::Features;
+use super::trail::Trail;
+use super::trail_features::{TrailPlace, TrailTrigger};
+use super::{Adaptive, GIVE_UP, View, Window, WindowId};
+
+/// Slots of the trail that one read may take.
+pub const TRAIL_WINDOW: u32 = 128;
+/// Share of the expected saving that counts.
+const CAUTION: f32 = 0.9;
+/// Slots before a copy that tell whether its run is the one that clients repeat now.
+const CONTEXT: u32 = 16;
+/// A page was used lately if it is among so many first uses.
+const LATELY: u32 = 32;
+
+impl Adaptive {
+    /// Of copies of the first demanded page, as slots, the one to read: the one whose run clients repeat now. Says which, its
+    /// score, and which read it continues.
+    pub fn choose_copy(
+        &self,
+        copies: impl Iterator<Item = u32>,
+        view: &impl View,
+    ) -> Option<(u32, u32, Option<u32>)> {
+        let trail = self.trail.as_ref()?;
+        let score = |slot: u32| -> u32 {
+            (1..=CONTEXT.min(slot))
+                .filter(|&k| {
+                    let page = view.copy_in(slot - k);
+                    let last = page.map_or(0, |page| self.history.page(page).last);
+                    last > 0 && self.now - last <= LATELY
+                })
+                .map(|k| CONTEXT + 1 - k)
+                .sum()
+        };
+        copies.map(|slot| (slot, score(slot), trail.continues(slot))).max_by_key(
+            |&(slot, score, continues)| {
+                (continues.is_some(), score, u32::MAX - view.behind_head(slot))
+            },
+        )
+    }
+
+    /// What all candidates of a read of the trail share.
+    fn trail_trigger(
+        &self,
+        demanded: &Range<u64>,
+        score: u32,
+        continues: Option<u32>,
+    ) -> TrailTrigger {
+        TrailTrigger {
+            kind: TrailTrigger::kind(continues, score),
+            history: self.history.page(demanded.end - 1),
+            now: self.now,
+            pages: demanded.end - demanded.start,
+            recent: self.recent,
+        }
+    }
+
+    /// Says what a read of the trail from this slot on would save beside the demanded pages, ms, and how many slots it reads:
+    /// `must` at least, `most` at most.
+    pub fn weigh_trail(
+        &mut self,
+        demanded: &Range<u64>,
+        (slot, score, continues): (u32, u32, Option<u32>),
+        (must, most): (u32, u32),
+        view: &impl View,
+    ) -> (f32, u32) {
+        let Some(trail) = &self.trail else { return (0.0, 0) };
+        let mut found = std::mem::take(&mut self.along.features);
+        found.clear();
+        let trigger = self.trail_trigger(demanded, score, continues);
+        let (access, transfer) = (self.costs.access, self.costs.transfer);
+        let pollution = self.costs.pollution();
+        let (mut sum, mut best, mut reach) = (0.0f32, f32::MIN, must);
+        let mut previous = (1.0, trigger.history.last);
+        let (mut gap, mut held_before) = (0, 0);
+        for at in 0..most.min(TRAIL_WINDOW).max(must) {
+            let page = view.copy_in(slot + at);
+            let mut features = Features::default();
+            match page {
+                Some(page) if demanded.contains(&page) => {}
+                // Nothing stands there: the slot is read, and left.
+                None => sum -= transfer,
+                Some(page) => {
+                    let held = view.in_ram(page).is_some();
+                    let place = TrailPlace {
+                        page,
+                        history: self.history.page(page),
+                        gap,
+                        newest: view.newest_copy(page) == Some(slot + at),
+                        behind_head: view.behind_head(slot + at),
+                        outcome: trail.outcomes.get((slot + at) as usize).copied().unwrap_or(0),
+                        rate: self.rate(page),
+                        previous,
+                        in_ram: held_before,
+                    };
+                    let odds = |cells| trail.predictor.counts.odds(cells);
+                    features = Features::of_trail(&trigger, &place, odds);
+                    let p = match &self.foreseen {
+                        Some(foreseen) => foreseen.probability(page),
+                        None => trail.predictor.probability(&features),
+                    };
+                    (gap, previous) = (gap + 1, (p, place.history.last));
+                    held_before = if held { held_before + 1 } else { 0 };
+                    let saves = if held { 0.0 } else { CAUTION * p * access - pollution };
+                    sum += saves - transfer;
+                }
+            }
+            found.push(features);
+            if at + 1 >= must && sum > best {
+                (best, reach) = (sum, at + 1);
+            }
+            if sum < best - GIVE_UP {
+                break;
+            }
+        }
+        found.truncate(reach as usize);
+        self.along = Window { features: found, slot: Some(slot), reads: 0 };
+        (best, reach)
+    }
+
+    /// By how much longer the way to the trail is than the way home, ms.
+    #[must_use]
+    pub const fn way_to_trail(&self) -> f32 {
+        self.costs.way_to_trail()
+    }
+
+    /// The miss that was weighed last is read from the trail, up to the slot `end`.
+    pub fn go_along(
+        &mut self,
+        demanded: &Range<u64>,
+        end: u32,
+        continues: Option<u32>,
+    ) -> WindowId {
+        if let Some(trail) = &mut self.trail {
+            if continues.is_none() {
+                trail.end_run();
+            }
+            trail.reads_to(end, continues);
+        }
+        self.missed(demanded, true);
+        self.begin(true)
+    }
+
+    /// Pages that wait to be appended to the trail.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.trail.as_ref().map_or(0, Trail::pending)
+    }
+
+    /// The next page to append to the trail.
+    pub fn next_to_append(&mut self) -> Option<u64> {
+        let trail = self.trail.as_mut()?;
+        loop {
+            let page = trail.next()?;
+            if self.foreseen.as_ref().is_none_or(|foreseen| foreseen.is_read_again(page)) {
+                return Some(page);
+            }
+        }
+    }
+
+    /// Whether a batch may be appended to the trail. A batch that may not is discarded.
+    pub fn may_append(&mut self) -> bool {
+        self.trail.as_mut().is_some_and(Trail::may_write)
+    }
+
+    /// A slot of the trail holds another copy now.
+    pub fn appended(&mut self, slot: u32) {
+        if let Some(at) = self.trail.as_mut().and_then(|t| t.outcomes.get_mut(slot as usize)) {
+            *at = 0;
+        }
+    }
+}

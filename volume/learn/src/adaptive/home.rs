@@ -1,0 +1,161 @@
+//! Reads at home: how far a miss reads before and behind the demanded pages.
+
+use std::ops::Range;
+
+use super::features::{Features, Place, Trigger};
+use super::history::{REGION, Region};
+use super::{Adaptive, GIVE_UP, View, WATCHED, Window, WindowId};
+
+/// Pages above the first demanded one that may be read along.
+const ABOVE: u64 = 256;
+/// Pages below.
+const BELOW: u64 = 64;
+/// Share of the expected saving that counts.
+const CAUTION: f32 = 0.8;
+
+impl Adaptive {
+    /// A client misses these pages. Says what a read at home would save beside them, ms: [`Self::go_home`] says which pages it
+    /// reads, within `limits`, and `most` at most.
+    pub fn weigh_home(
+        &mut self,
+        demanded: &Range<u64>,
+        limits: Range<u64>,
+        most: u64,
+        view: &impl View,
+    ) -> f32 {
+        let spare = most.saturating_sub(demanded.end - demanded.start);
+        let run = match demanded.start == self.last_miss.end && self.now > 1 {
+            true => (self.run + 1).min(2),
+            false => 0,
+        };
+        let mut found = std::mem::take(&mut self.home.features);
+        found.clear();
+        let first = demanded.start.saturating_sub(BELOW).max(limits.start);
+        let room = demanded.start - first;
+        let (below, worth_below) = self.reach(demanded, run, false, room, view, &mut found);
+        let below = below.min(spare);
+        self.looked_at.clear();
+        let first = demanded.start - below;
+        self.look_at(&found, below, |i| first - 1 - i);
+        found.truncate(below as usize);
+        found.reverse();
+        found.extend(demanded.clone().map(|_| Features::default()));
+        let behind = found.len();
+        let end = (demanded.start + ABOVE).min(limits.end).max(demanded.end);
+        let room = (end - demanded.end).min(spare - below);
+        let (above, worth_above) = self.reach(demanded, run, true, room, view, &mut found);
+        let first = demanded.end + above;
+        self.look_at(&found, behind as u64 + above, |i| first + i);
+        found.truncate(behind + above as usize);
+        self.home = Window { features: found, ..Window::default() };
+        self.home_pages = demanded.start - below..demanded.end + above;
+        worth_below + worth_above
+    }
+
+    /// Notes pages that a window does not reach, on every second miss.
+    fn look_at(&mut self, found: &[Features], reach: u64, page: impl Fn(u64) -> u64) {
+        if self.misses.is_multiple_of(2) {
+            let beyond = found.get(reach as usize..).unwrap_or_default();
+            let beyond = beyond.iter().take(WATCHED).zip(0..);
+            self.looked_at.extend(beyond.map(|(features, i)| (page(i), *features)));
+        }
+    }
+
+    /// The miss that was weighed last is read at home: all these pages.
+    pub fn go_home(&mut self, demanded: &Range<u64>) -> (Range<u64>, WindowId) {
+        if let Some(trail) = &mut self.trail {
+            trail.end_run();
+        }
+        self.missed(demanded, false);
+        for i in 0..self.looked_at.len() {
+            let (page, features) = self.looked_at[i];
+            self.ghosts.watch(page, self.touches, features);
+        }
+        self.misses = self.misses.wrapping_add(1);
+        let pages = self.home_pages.clone();
+        (pages, self.begin(false))
+    }
+
+    /// What all candidates of one direction share. `region` holds the demanded page nearest to them.
+    fn trigger(&self, demanded: &Range<u64>, run: u32, forward: bool, region: &Region) -> Trigger {
+        let page = if forward { demanded.end - 1 } else { demanded.start };
+        Trigger {
+            history: region[(page % REGION) as usize],
+            forward,
+            now: self.now,
+            pages: demanded.end - demanded.start,
+            run,
+            last_miss: self.last_miss.start,
+            used_beside: region.iter().filter(|h| h.last > 0).count() as u32,
+            rate: self.rate(page),
+        }
+    }
+
+    /// How many pages beyond the demanded ones are worth reading in one direction, and what they are worth, ms. Adds the
+    /// features of all pages that were looked at.
+    fn reach(
+        &self,
+        demanded: &Range<u64>,
+        run: u32,
+        forward: bool,
+        room: u64,
+        view: &impl View,
+        found: &mut Vec<Features>,
+    ) -> (u64, f32) {
+        let page = if forward { demanded.end - 1 } else { demanded.start };
+        let mut region_at = page / REGION;
+        let mut around = self.around(region_at);
+        let region = around.region;
+        let trigger = self.trigger(demanded, run, forward, region);
+        let (access, transfer) = (self.costs.access, self.costs.transfer);
+        let pollution = self.costs.pollution();
+        let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, 0);
+        let mut previous = (1.0, trigger.history.last);
+        let mut held_before = true;
+        let mut held = room > 0 && view.in_ram(step(page, forward)).is_some();
+        let mut at = page;
+        for gap in 0..room {
+            at = step(at, forward);
+            if at / REGION != region_at {
+                region_at = at / REGION;
+                around = self.around(region_at);
+            }
+            let region = around.region;
+            let next = step(at, forward);
+            let last_of_next = match next / REGION == region_at {
+                true => region[(next % REGION) as usize].last,
+                false => self.history.page(next).last,
+            };
+            let held_next = view.in_ram(next).is_some();
+            let mut beside = [held_before, held_next];
+            let mut beside_last = [previous.1, last_of_next];
+            if !forward {
+                beside.reverse();
+                beside_last.reverse();
+            }
+            let place = Place { page: at, gap, around, beside, beside_last, previous };
+            let features =
+                Features::new(&trigger, &place, |cells| self.predictor.counts.odds(cells));
+            found.push(features);
+            let p = match &self.foreseen {
+                Some(foreseen) => foreseen.probability(at),
+                None => self.predictor.probability(&features),
+            };
+            previous = (p, region[(at % REGION) as usize].last);
+            sum += if held { -transfer } else { CAUTION * p * access - transfer - pollution };
+            (held_before, held) = (held, held_next);
+            if sum > best {
+                (best, reach) = (sum, gap + 1);
+            }
+            if sum < best - GIVE_UP {
+                break;
+            }
+        }
+        (reach, best)
+    }
+}
+
+/// The page beside this one.
+const fn step(page: u64, forward: bool) -> u64 {
+    if forward { page + 1 } else { page.wrapping_sub(1) }
+}
