@@ -21,10 +21,10 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
         seconds("transfer"),
         seconds("background"),
         Column::number("energy", Unit::Joules).better(Better::Lower),
-        seconds("response, mean"),
+        seconds("response"),
         seconds("p99"),
         Column::number("in RAM", Unit::Share),
-        Column::number("from copies", Unit::Share),
+        Column::number("copies", Unit::Share),
     ];
     // A device without an arm has operations and a price in place of seeks and rotation.
     let armless = outcome.runs.iter().any(|r| r.operations.is_some());

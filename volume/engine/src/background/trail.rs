@@ -88,9 +88,12 @@ impl Engine {
         Some(at.max(self.background.trail.not_before))
     }
 
-    /// Most pages of a batch. With the two map pages of two segments they are 2 MiB.
-    const fn batch(&self) -> usize {
-        (8 * self.config.append_pages as usize).saturating_sub(2)
+    /// Most pages of a batch. With the two map pages of two segments they are 2 MiB. A small RAM
+    /// would evict a part of such a batch before the append.
+    fn batch(&self) -> usize {
+        let small = self.config.append_pages as usize;
+        let ram = self.cache.pages() as usize / 4;
+        (8 * small).saturating_sub(2).min(ram.max(small))
     }
 
     pub(crate) fn begin_append(&mut self) -> Option<Append> {
