@@ -186,7 +186,7 @@ fn a_write_during_an_append_overtakes_it() {
 fn a_page_that_the_write_buffer_holds_is_not_appended() {
     for gather in [Duration::ZERO, Duration::from_millis(700)] {
         let mode = Mode::WriteBack;
-        let mut world = World::new(Config { mode, gather, ..options(8) });
+        let mut world = World::new(Config { mode, gather, ..options(32) });
         foreseeing(&mut world);
         append(&mut world, &[40]);
         for page in [10, 30] {
