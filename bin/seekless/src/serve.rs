@@ -502,7 +502,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     if let Some(device) = &args.observe {
         builder = builder.observe(device.clone());
     }
-    if args.watching.http.is_some() || disk.is_some() && args.may_adapt() {
+    if args.watching.http.is_some() || args.may_adapt() {
         let (about, shadow) = watching::about(args, disk.clone());
         builder = builder.watched(about, shadow);
     }

@@ -23,9 +23,10 @@ use crate::learner::{self, AreaHolds, Learning};
 use crate::listen::{Address, Listener};
 use crate::observe::{KernelTrace, Observer};
 use crate::server::{Control, Server};
+use crate::shadow::Shadow;
 use crate::tap;
 use crate::volume::{Clock, Parts, Volume};
-use crate::watch::{About, Shadow};
+use crate::watch::About;
 
 /// Threads that wait for the disk.
 const WORKERS: usize = 8;
@@ -280,9 +281,13 @@ impl Builder {
         let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
         let (tap, watched) = match self.watched.take() {
             Some((about, make)) => {
-                let shadow = make.map(|make| make(&config)).transpose();
+                let shadow = match make.map(|make| make(&config)).transpose() {
+                    // Without a guard the volume is served all the same.
+                    Err(_) if about.stand_in => None,
+                    made => made.map_err(ServeError::Model)?,
+                };
                 let (tap, end) = tap::tap();
-                (Some(tap), Some((about, shadow.map_err(ServeError::Model)?, end)))
+                (Some(tap), Some((about, shadow, end)))
             }
             None => (None, None),
         };

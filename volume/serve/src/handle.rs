@@ -20,8 +20,9 @@ use crate::error::ServeError;
 use crate::learner::{LearnerThread, Message, Room};
 use crate::observe::{self, Streams};
 use crate::server::{Control, Job, ServerStats};
+use crate::shadow::Shadow;
 use crate::tap::TapEnd;
-use crate::watch::{self, About, Board, Shadow, Sources, Watcher};
+use crate::watch::{self, About, Board, Sources, Watcher};
 
 /// A running server. Dropping it stops it.
 pub struct ServerHandle {

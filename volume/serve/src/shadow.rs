@@ -2,16 +2,59 @@
 //! Without an emulated disk, also a modelled disk for the I/Os that were sent. The volume does not
 //! depend on it.
 
+use std::path::Path;
+
 use seekless_block::{Lba, Op, Request, Sectors, SimTime};
-use seekless_disk::{Command, Device, Drive, Scheduler, SpinDown, Usage};
+use seekless_disk::{Command, Device, DeviceSpec, Drive, Scheduler, SpinDown, Usage, catalogue};
 use seekless_engine::{Config, Target};
 use seekless_sim::{Phases, Replay, SimConfig, SimError, Simulation};
 
+use crate::backend::identity;
+use crate::calibration::{Calibration, Parts};
 use crate::status::Busy;
-use crate::{IoSample, MakeShadow, Shadow};
+use crate::{IoSample, MakeShadow};
 
 /// Most requests in flight at the vanilla system; others wait.
 const DEPTH: u32 = 32;
+/// Above this error of the calibrated model, the guard compares measured times.
+const FITS: f64 = 0.1;
+
+/// A model of a disk beside the volume. It runs in the watcher's thread.
+pub trait Shadow: Send {
+    /// A client's request, for the vanilla system.
+    fn request(&mut self, request: &Request);
+    /// An I/O sent to the device.
+    fn io(&mut self, io: &IoSample);
+    /// No request came for a while: requests in flight end.
+    fn quiet(&mut self) {}
+    /// All requests and I/Os of an interval have been told.
+    fn look(&mut self) {}
+    /// Disk times for the guard, if they come from a real device; otherwise [`now`](Self::now) and
+    /// [`vanilla`](Self::vanilla) are compared.
+    fn compared(&self) -> Option<Compared> {
+        None
+    }
+    /// Busy time of the modelled disk for the I/Os, and its seconds for moving data; `None` if the
+    /// disk is emulated.
+    fn now(&self) -> Option<(Busy, f64)>;
+    /// Busy time of the vanilla system, or the reason why it is unknown.
+    fn vanilla(&self) -> Result<Busy, String>;
+    /// The method of the comparison, in a sentence.
+    fn note(&self) -> String;
+}
+
+/// Disk times that the guard compares, in seconds since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Compared {
+    /// Of the vanilla system.
+    pub vanilla_s: f64,
+    /// Of the volume, background work counted.
+    pub actual_s: f64,
+    /// Share by which the calibrated model lately missed the measured service times.
+    pub model_error: Option<f64>,
+    /// True if the times are measured, because the model does not fit.
+    pub measured: bool,
+}
 
 /// The shadow of a volume on a modelled disk. `emulated`: the volume's own disk is this model.
 pub fn disk_shadow(
@@ -32,6 +75,50 @@ pub fn disk_shadow(
     })
 }
 
+/// The kind of disk that is assumed for a backing, where nobody has named one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandIn {
+    /// The disk rotates, or the kernel does not say: a nearline disk of today.
+    Rotating,
+    /// The disk has no moving parts.
+    Flash,
+}
+
+impl StandIn {
+    /// For a file or block device, from what the kernel says of its disk.
+    #[must_use]
+    pub fn of(backing: &Path) -> Self {
+        if identity::rotates(backing) == Some(false) { Self::Flash } else { Self::Rotating }
+    }
+
+    /// The name of the assumed disk.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rotating => "exos-x20",
+            Self::Flash => "sata-ssd",
+        }
+    }
+
+    /// The shadow of a volume on the assumed disk, which is as large as the volume needs.
+    #[must_use]
+    pub fn shadow(self) -> MakeShadow {
+        Box::new(move |engine| {
+            let held = engine.capacity + engine.area;
+            let spec = match self {
+                Self::Rotating => catalogue::stand_in(held.bytes()).map(DeviceSpec::from),
+                Self::Flash => catalogue::device(self.name()),
+            };
+            let mut spec = spec.map_err(|e| e.to_string())?;
+            if let DeviceSpec::Volume(flash) = &mut spec {
+                flash.capacity_sectors = flash.capacity_sectors.max(held.0);
+            }
+            let disk = Device::new(&spec).map_err(|e| e.to_string())?;
+            disk_shadow(disk, Scheduler::Fcfs, SpinDown::default(), false)(engine)
+        })
+    }
+}
+
 struct DiskShadow {
     vanilla: Result<Simulation, SimError>,
     /// The modelled disk for the I/Os that were sent; none if the volume's own disk is emulated.
@@ -44,6 +131,54 @@ struct Model {
     now: SimTime,
     busy: Phases,
     moving_s: f64,
+    real: Real,
+}
+
+/// Disk times of the real device, by the calibrated model and by measured service times.
+#[derive(Default)]
+struct Real {
+    calibration: Calibration,
+    /// End of the latest measured read.
+    free: SimTime,
+    /// Modelled time of the vanilla system that is compared already.
+    vanilla: Parts,
+    compared: Compared,
+}
+
+impl Real {
+    fn fits(&self) -> bool {
+        self.calibration.error().is_none_or(|e| e <= FITS)
+    }
+
+    /// One I/O of the volume, with its modelled time.
+    fn io(&mut self, io: &IoSample, modelled: Parts) {
+        let predicted_s = self.calibration.predict(modelled);
+        let measured_s = io.took.map(|took| {
+            // Of reads in flight together, each counts from the end of the one before.
+            let end = io.at + took;
+            let began = io.at.max(self.free);
+            self.free = self.free.max(end);
+            end.since(began.min(end)).as_secs_f64()
+        });
+        self.compared.actual_s +=
+            if self.fits() { None } else { measured_s }.unwrap_or(predicted_s);
+        if let Some(measured_s) = measured_s {
+            self.calibration.observe(modelled, measured_s);
+        }
+    }
+
+    /// The vanilla system's modelled time so far.
+    fn vanilla(&mut self, total: Parts) {
+        let new = total.since(self.vanilla);
+        self.vanilla = total;
+        self.compared.vanilla_s += if self.fits() {
+            self.calibration.predict(new)
+        } else {
+            self.calibration.measured_like(new)
+        };
+        self.compared.model_error = self.calibration.error();
+        self.compared.measured = !self.fits();
+    }
 }
 
 impl DiskShadow {
@@ -60,6 +195,7 @@ impl DiskShadow {
             now: SimTime::ZERO,
             busy: Phases::default(),
             moving_s: 0.0,
+            real: Real::default(),
         });
         let mut vanilla = engine;
         vanilla.area = Sectors(0);
@@ -118,6 +254,17 @@ impl Shadow for DiskShadow {
         }
     }
 
+    fn look(&mut self) {
+        if let (Some(model), Ok(sim)) = (&mut self.model, &self.vanilla) {
+            model.real.vanilla(parts(&sim.so_far().foreground));
+        }
+    }
+
+    fn compared(&self) -> Option<Compared> {
+        self.vanilla.as_ref().ok()?;
+        Some(self.model.as_ref()?.real.compared)
+    }
+
     fn note(&self) -> String {
         format!(
             "modelled: the same requests without copies, with the same RAM, read-ahead and scheduler, and at most {DEPTH} in flight"
@@ -140,6 +287,7 @@ impl Model {
         if self.drive.submit(self.now, command).is_err() {
             return;
         }
+        let before = parts(&self.busy);
         while let Some(at) = self.drive.next_event() {
             self.now = self.now.max(at);
             while let Some(done) = self.drive.poll(self.now) {
@@ -153,6 +301,14 @@ impl Model {
                 }
             }
         }
+        self.real.io(io, parts(&self.busy).since(before));
+    }
+}
+
+fn parts(busy: &Phases) -> Parts {
+    Parts {
+        positioning_s: (busy.overhead + busy.seek + busy.rotation).as_secs_f64(),
+        transfer_s: busy.transfer.as_secs_f64(),
     }
 }
 
@@ -168,5 +324,79 @@ fn busy(p: &Phases, energy_j: f64) -> Busy {
         transfer_s: p.transfer.as_secs_f64(),
         overhead_s: p.overhead.as_secs_f64(),
         energy_j,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::Rng as _;
+    use proptest::test_runner::{RngAlgorithm, TestRng};
+    use seekless_block::{Duration, Extent};
+    use seekless_disk::Disk;
+
+    use super::*;
+
+    /// A volume of 16 GiB without RAM reads at random from a disk of the catalogue whose times are
+    /// multiplied. Of the second half: the measured seconds, and those that the guard compares.
+    fn served(real: &str, factor: impl Fn(u64) -> f64) -> (f64, Compared) {
+        let capacity = Sectors(16 << 21);
+        let mut shadow = StandIn::Rotating.shadow()(&Config::new(capacity)).unwrap();
+        let mut disk = Disk::new(&catalogue::get(real).unwrap()).unwrap();
+        let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[26; 32]);
+        let (mut at, mut measured_s, mut half) = (SimTime::ZERO, 0.0, Compared::default());
+        for i in 0..8_000 {
+            let start = random.next_u64() % (capacity.0 - 1_024);
+            let extent = Extent::new(start, 8 + random.next_u64() % 4 * 256);
+            let access = disk.access(at, Op::Read, extent).unwrap();
+            let took = Duration((access.total().0 as f64 * factor(i)) as u64);
+            if i == 4_000 {
+                (measured_s, half) = (0.0, shadow.compared().unwrap());
+            }
+            shadow.request(&Request::new(at, Op::Read, extent));
+            let (target, background) = (Target::Home, false);
+            let took_s = Some(took);
+            shadow.io(&IoSample { at, target, op: Op::Read, extent, background, took: took_s });
+            shadow.quiet();
+            shadow.look();
+            at = at + took;
+            measured_s += took.as_secs_f64();
+        }
+        let end = shadow.compared().unwrap();
+        let (vanilla_s, actual_s) = (end.vanilla_s - half.vanilla_s, end.actual_s - half.actual_s);
+        (measured_s, Compared { vanilla_s, actual_s, ..end })
+    }
+
+    fn is_close(one: f64, other: f64, share: f64) -> bool {
+        (one - other).abs() < share * other
+    }
+
+    #[test]
+    fn a_stand_in_takes_on_the_times_of_the_real_disk() {
+        for real in ["wd800jb", "travelstar-5k320", "cheetah15k5"] {
+            let (measured_s, compared) = served(real, |_| 1.0);
+            assert!(!compared.measured, "{real}: {compared:?}");
+            assert!(is_close(compared.actual_s, measured_s, 0.05), "{real}: {compared:?}");
+            assert!(is_close(compared.vanilla_s, measured_s, 0.05), "{real}: {compared:?}");
+        }
+    }
+
+    #[test]
+    fn where_the_model_does_not_fit_measured_times_count() {
+        let (measured_s, compared) =
+            served("wd800jb", |i| if i / 300 % 2 == 0 { 0.2 } else { 3.0 });
+        assert!(compared.measured && compared.model_error > Some(0.1), "{compared:?}");
+        assert!(is_close(compared.actual_s, measured_s, 0.01), "{measured_s} {compared:?}");
+        assert!(is_close(compared.vanilla_s, measured_s, 0.25), "{measured_s} {compared:?}");
+    }
+
+    #[test]
+    fn a_stand_in_is_as_large_as_its_volume() {
+        for bytes in [1 << 20, 250_000_000_000, 36_000_000_000_000, 200_000_000_000_000] {
+            let config = Config::new(Sectors(bytes / 512));
+            for stand_in in [StandIn::Rotating, StandIn::Flash] {
+                let shadow = stand_in.shadow()(&config);
+                assert!(shadow.is_ok(), "{stand_in:?} of {bytes}: {:?}", shadow.err());
+            }
+        }
     }
 }

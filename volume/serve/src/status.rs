@@ -128,20 +128,34 @@ pub struct GuardStatus {
     pub bypassing: bool,
     /// Disk time while the policy stood aside.
     pub bypassed_s: f64,
+    /// Share by which the calibrated model of the disk lately missed the measured service times;
+    /// null before 256 measured reads, and with an emulated disk.
+    pub model_error: Option<f64>,
+    /// True if these times are measured, because the model is off by more than 10%.
+    pub measured: bool,
+}
+
+impl GuardStatus {
+    /// The guard's decision in words, and on which times it rests.
+    pub(crate) fn note(&self, disk: &str) -> String {
+        let state = if self.bypassing {
+            "the policy stands aside: it took more disk time than the vanilla system"
+        } else {
+            "the policy is in use"
+        };
+        let basis = if self.measured { "measured" } else { "modelled" };
+        let error =
+            self.model_error.map(|e| format!(", off by {:.0}% after calibration", e * 100.0));
+        format!("{state}; {basis} times; disk: {disk}{}", error.unwrap_or_default())
+    }
 }
 
 impl AdaptiveStatus {
-    /// From the volume's counters; `None` under another policy.
-    pub(crate) fn of(stats: &ServerStats, guard: Option<GuardStatus>) -> Option<Self> {
+    /// From the volume's counters, the guard and its note; `None` under another policy.
+    pub(crate) fn of(stats: &ServerStats, guard: Option<(GuardStatus, String)>) -> Option<Self> {
         let AdaptiveCounts { unused, trail } = stats.adaptive?;
         let (position, size) = trail.unwrap_or_default();
-        let note = match guard {
-            None => "no guard: no disk model; name one with --model",
-            Some(g) if g.bypassing => {
-                "the policy stands aside: it took more disk time than the vanilla system"
-            }
-            Some(_) => "the policy is in use",
-        };
+        let (guard, note) = guard.unzip();
         Some(Self {
             prefetched_pages: stats.engine.prefetched,
             prefetch_used_pages: stats.engine.prefetch_used,
@@ -150,7 +164,7 @@ impl AdaptiveStatus {
             trail_position_bytes: position.0,
             trail_written_bytes: stats.engine.moved_bytes,
             guard,
-            guard_note: note.to_owned(),
+            guard_note: note.unwrap_or_else(|| "no guard: nothing was compared".to_owned()),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use seekless_block::{Extent, Op, Request, SimTime};
+use seekless_block::{Duration, Extent, Op, Request, SimTime};
 use seekless_engine::{Class, Io, Target};
 
 /// Entries of each ring: a quarter of a second at 250,000 a second.
@@ -24,6 +24,9 @@ pub struct IoSample {
     pub extent: Extent,
     /// True for moving data, false for clients.
     pub background: bool,
+    /// Time from submission to end, of a read for which a real device was asked. `None` for writes,
+    /// for reads that the host's page cache answered, and with an emulated disk.
+    pub took: Option<Duration>,
 }
 
 /// The volume's end.
@@ -57,9 +60,10 @@ impl Tap {
     }
 
     #[inline]
-    pub(crate) fn io(&mut self, at: SimTime, io: &Io) {
+    pub(crate) fn io(&mut self, at: SimTime, io: &Io, took: Option<Duration>) {
         let Io { target, op, extent, class, .. } = *io;
-        let sample = IoSample { at, target, op, extent, background: class == Class::Background };
+        let background = class == Class::Background;
+        let sample = IoSample { at, target, op, extent, background, took };
         if self.ios.push(sample).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }

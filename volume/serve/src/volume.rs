@@ -307,7 +307,7 @@ impl<O> Volume<O> {
         while let Some(id) = self.emulated.as_mut().and_then(|e| e.poll(self.now)) {
             if let Some(Some(running)) = self.running.get(id.0 as usize).copied() {
                 if let Some(tap) = &mut self.tap {
-                    tap.io(self.now, &running.io);
+                    tap.io(self.now, &running.io, None);
                 }
                 self.carry_out(running);
             }

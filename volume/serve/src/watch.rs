@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use seekless_block::{Bytes, Op, Request, SECTOR_BYTES, SimTime};
+use seekless_block::{Bytes, Op, SECTOR_BYTES, SimTime};
 use seekless_engine::Target;
 use seekless_host::cannot;
 
@@ -19,6 +19,7 @@ use crate::learner::Learned;
 use crate::observe::{self, SharedStreams, Streams};
 use crate::policy_guard::PolicyGuard;
 use crate::server::{AdaptiveCounts, Control, ServerStats};
+use crate::shadow::{Compared, Shadow};
 use crate::status::{
     AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, GuardStatus, Head,
     History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample, Status, VolumeStatus,
@@ -35,23 +36,6 @@ const EVENTS: usize = 256;
 /// Intervals of a rate: ten seconds, because a move reads for a while before it writes.
 const RATE: usize = 40;
 
-/// A model of a disk beside the volume. It runs in the watcher's thread.
-pub trait Shadow: Send {
-    /// A client's request, for the vanilla system.
-    fn request(&mut self, request: &Request);
-    /// An I/O sent to the device.
-    fn io(&mut self, io: &IoSample);
-    /// No request came for a while: requests in flight end.
-    fn quiet(&mut self) {}
-    /// Busy time of the modelled disk for the I/Os, and its seconds for moving data; `None` if the
-    /// disk is emulated.
-    fn now(&self) -> Option<(Busy, f64)>;
-    /// Busy time of the vanilla system, or the reason why it is unknown.
-    fn vanilla(&self) -> Result<Busy, String>;
-    /// The method of the comparison, in a sentence.
-    fn note(&self) -> String;
-}
-
 /// Facts that the watcher cannot see.
 #[derive(Clone, Debug, Default)]
 pub struct About {
@@ -59,6 +43,8 @@ pub struct About {
     pub backing: String,
     /// The emulated or modelled disk; empty without one.
     pub disk: String,
+    /// The modelled disk stands in for an unknown one: only the guard uses its times.
+    pub stand_in: bool,
     /// Speed of the emulated disk relative to the real one.
     pub speed: f64,
     /// Most bytes per second for moving data; zero is no limit.
@@ -201,6 +187,12 @@ struct Work {
     guard: Option<PolicyGuard>,
 }
 
+/// The times of an emulated disk, and of the vanilla system on one.
+fn of(busy: &BusyStatus) -> Option<Compared> {
+    let (vanilla_s, actual_s) = (busy.vanilla?.total_s(), busy.now.total_s());
+    Some(Compared { vanilla_s, actual_s, ..Compared::default() })
+}
+
 /// Messages that appear only once.
 #[derive(Default)]
 struct Said {
@@ -249,6 +241,7 @@ impl Work {
         self.looked = Instant::now();
         let busy = self.busy(&stats);
         self.look_after(busy.as_ref(), unix);
+        let busy = busy.filter(|_| !self.about.stand_in);
         self.narrate(&stats, busy.as_ref(), unix);
         let sample = self.sample(&stats, busy.as_ref(), took, unix);
         let status = self.status(&stats, busy, unix);
@@ -274,8 +267,12 @@ impl Work {
     /// Lets the guard decide whether the adaptive policy stands aside.
     fn look_after(&mut self, busy: Option<&BusyStatus>, unix: u64) {
         let missed = self.from.tap.missed();
-        let (Some(guard), Some(busy)) = (&mut self.guard, busy) else { return };
-        let Some(bypass) = guard.look(unix, busy, missed) else { return };
+        let compared = self.shadow.as_ref().and_then(|s| s.compared());
+        let (Some(guard), Some(compared)) = (&mut self.guard, compared.or_else(|| of(busy?)))
+        else {
+            return;
+        };
+        let Some(bypass) = guard.look(unix, compared, missed) else { return };
         // A volume that has ended needs no command.
         let _ = self.from.volume.send(Control::Bypass(bypass));
         let text = if bypass {
@@ -314,6 +311,9 @@ impl Work {
             if i % step == 0 && io.op != Op::Flush {
                 points.push((io.at, point(&io, home)));
             }
+        }
+        if let Some(shadow) = &mut self.shadow {
+            shadow.look();
         }
         // The volume's clock counts from its start, and may be fast: the latest I/O was just now.
         let speed = if self.about.speed > 0.0 { self.about.speed } else { 1.0 };
@@ -428,15 +428,15 @@ impl Work {
                 missed_requests: stats.unobserved,
                 unwatched: self.from.tap.missed(),
             },
-            adaptive: AdaptiveStatus::of(stats, self.guard_status(busy.as_ref())),
+            adaptive: AdaptiveStatus::of(stats, self.guard_status()),
             busy,
         }
     }
 
     /// The guard, if it can compare.
-    fn guard_status(&self, busy: Option<&BusyStatus>) -> Option<GuardStatus> {
-        busy?.vanilla?;
-        self.guard.as_ref().map(PolicyGuard::status)
+    fn guard_status(&self) -> Option<(GuardStatus, String)> {
+        let status = self.guard.as_ref()?.status()?;
+        Some((status, status.note(&self.about.disk)))
     }
 
     /// Describes changes since the last look.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use seekless_disk::Device;
 use seekless_serve::control::TOKEN;
 use seekless_serve::http::HttpServer;
-use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle, disk_shadow};
+use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle, StandIn, disk_shadow};
 
 use super::Args;
 
@@ -44,17 +44,21 @@ pub(crate) fn token(given: Option<&String>) -> Option<String> {
     given.cloned().or_else(|| std::env::var(TOKEN).ok().filter(|t| !t.is_empty()))
 }
 
-/// The description for the watcher, and its shadow on this disk.
+/// The description for the watcher, and its shadow on this disk. Without a disk, the adaptive policy
+/// is guarded by a disk that stands in.
 pub(super) fn about(args: &Args, disk: Option<Device>) -> (About, Option<MakeShadow>) {
+    let stand_in = (disk.is_none() && args.may_adapt()).then(|| StandIn::of(&args.backing));
+    let named = args.disk_name().cloned();
     let about = About {
         backing: args.backing.display().to_string(),
-        disk: args.disk_name().cloned().unwrap_or_default(),
+        disk: stand_in.map_or(named.unwrap_or_default(), |s| format!("{}, a stand-in", s.name())),
+        stand_in: stand_in.is_some(),
         speed: args.disk.as_ref().map_or(1.0, |d| d.speed),
         background_rate: args.background_rate,
     };
     let (scheduler, spin_down, emulated) = (args.scheduler, args.spin_down, args.disk.is_some());
     let shadow = disk.map(|disk| disk_shadow(disk, scheduler, spin_down, emulated));
-    (about, shadow)
+    (about, shadow.or_else(|| Some(stand_in?.shadow())))
 }
 
 /// Starts the web server if that was asked for, and returns its address.

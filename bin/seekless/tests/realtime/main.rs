@@ -7,6 +7,7 @@
 #[path = "../../../../base/disk/tests/disk/compared.rs"]
 mod compared;
 mod fio;
+mod guarded;
 #[allow(dead_code, reason = "the live tests use more of it")]
 #[path = "../live/host.rs"]
 mod host;

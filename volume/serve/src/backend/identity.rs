@@ -60,6 +60,15 @@ fn sysfs(number: u64) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
+/// Whether the disk of a file or block device rotates; `None` if the kernel does not say.
+pub(crate) fn rotates(path: &Path) -> Option<bool> {
+    let meta = path.metadata().ok()?;
+    let device = FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice;
+    let dir = sysfs(if device { meta.rdev() } else { meta.dev() });
+    let disk = if dir.join("partition").exists() { dir.parent()?.to_owned() } else { dir };
+    Some(read(&disk.join("queue/rotational"))? != "0")
+}
+
 fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|t| t.trim().to_owned())
 }

@@ -70,7 +70,7 @@ impl ControlAnswers for Steered {
     fn state(&self) -> Result<String, String> {
         let stats = self.volume.stats().map_err(|e| e.to_string())?;
         let shown = self.board.as_ref().and_then(|board| board.status().adaptive.clone());
-        let guard = shown.and_then(|adaptive| adaptive.guard);
+        let guard = shown.and_then(|adaptive| Some((adaptive.guard?, adaptive.guard_note)));
         json(&VolumeState::of(&self.backing, self.sizes, &stats, guard))
     }
 

@@ -143,12 +143,12 @@ impl VolumeState {
         why
     }
 
-    /// State of a running server. `guard` is that of the adaptive policy.
+    /// State of a running server. `guard` is that of the adaptive policy, with its note.
     pub fn of(
         backing: &Path,
         (size, area): (Bytes, Bytes),
         stats: &ServerStats,
-        guard: Option<GuardStatus>,
+        guard: Option<(GuardStatus, String)>,
     ) -> Self {
         let a = &stats.area;
         let failure = a.failure.map(|f| {

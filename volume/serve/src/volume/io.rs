@@ -1,7 +1,7 @@
 //! The device I/O of a volume: at once where possible, else by workers, with the emulated disk's
 //! time.
 
-use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
+use seekless_block::{Extent, Flags, Op, SECTOR_BYTES, SimTime};
 use seekless_engine::{Input, Io, IoFailed, IoId, Memory, Target};
 use seekless_nbd::Errno;
 
@@ -27,6 +27,7 @@ pub(super) enum Home {
 pub(super) struct Running {
     pub(super) io: Io,
     home: Home,
+    began: SimTime,
 }
 
 /// A failed I/O.
@@ -49,13 +50,14 @@ impl<O> Volume<O> {
         let of_current =
             matches!(io.memory, Some(Memory::Client { id, .. }) if id.0 as usize == current.id);
         let parked = self.guarding.park(&io, concerns);
-        if !parked && self.emulated.is_none() {
+        if !parked
+            && self.emulated.is_none()
+            && let Some(result) = self.try_now(&io, current)
+        {
             if let Some(tap) = &mut self.tap {
-                tap.io(self.now, &io);
+                tap.io(self.now, &io, None);
             }
-            if let Some(result) = self.try_now(&io, current) {
-                return self.report(&io, result);
-            }
+            return self.report(&io, result);
         }
         if of_current {
             self.memories.detach(current);
@@ -67,7 +69,7 @@ impl<O> Volume<O> {
         if slot >= self.running.len() {
             self.running.resize(slot + 1, None);
         }
-        let running = Running { io, home: Home::Bounce };
+        let running = Running { io, home: Home::Bounce, began: self.now };
         if let Some(entry) = self.running.get_mut(slot) {
             *entry = Some(running);
         }
@@ -217,7 +219,13 @@ impl<O> Volume<O> {
                 return;
             }
         };
-        let Some(Running { io, home }) = self.ran(io) else { return };
+        let Some(Running { io, home, began }) = self.ran(io) else { return };
+        if self.emulated.is_none()
+            && let Some(tap) = &mut self.tap
+        {
+            let took = (io.op == Op::Read).then(|| self.now.since(began));
+            tap.io(began, &io, took);
+        }
         match home {
             Home::Client(id) => {
                 if let Some(inflight) = self.memories.requests.get_mut(id) {
