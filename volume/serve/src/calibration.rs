@@ -170,7 +170,7 @@ mod tests {
         // Ten times slower in every second 256 reads.
         let mut calibration = Calibration::default();
         for i in 0..20_000 {
-            let slower = if i / COMPARE_EVERY % 2 == 0 { 1.0 } else { 10.0 };
+            let slower = if (i / COMPARE_EVERY).is_multiple_of(2) { 1.0 } else { 10.0 };
             calibration.observe(parts, 0.012 * slower);
         }
         assert!(calibration.error().unwrap() > 0.3, "{:?}", calibration.error());

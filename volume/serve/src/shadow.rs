@@ -358,7 +358,7 @@ mod tests {
             shadow.io(&IoSample { at, target, op: Op::Read, extent, background, took: took_s });
             shadow.quiet();
             shadow.look();
-            at = at + took;
+            at += took;
             measured_s += took.as_secs_f64();
         }
         let end = shadow.compared().unwrap();
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn where_the_model_does_not_fit_measured_times_count() {
         let (measured_s, compared) =
-            served("wd800jb", |i| if i / 300 % 2 == 0 { 0.2 } else { 3.0 });
+            served("wd800jb", |i| if (i / 300).is_multiple_of(2) { 0.2 } else { 3.0 });
         assert!(compared.measured && compared.model_error > Some(0.1), "{compared:?}");
         assert!(is_close(compared.actual_s, measured_s, 0.01), "{measured_s} {compared:?}");
         assert!(is_close(compared.vanilla_s, measured_s, 0.25), "{measured_s} {compared:?}");
