@@ -9,6 +9,7 @@ pub mod fuse_mount;
 mod in_use;
 pub mod notify;
 mod opened;
+pub mod private;
 pub mod signature;
 pub mod sys;
 

@@ -10,7 +10,7 @@ use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{AttachReport, Config, Engine};
-use seekless_host::{Opened, cannot};
+use seekless_host::{Opened, cannot, private};
 use seekless_learn::{Policy, PolicyName};
 use seekless_nbd::{Export, TransmissionFlags};
 
@@ -97,6 +97,7 @@ pub struct Builder {
     observe: Option<PathBuf>,
     addresses: Vec<Address>,
     watched: Option<(About, Option<MakeShadow>)>,
+    notes: Vec<String>,
 }
 
 /// Size of an area that was not formatted.
@@ -166,6 +167,7 @@ impl Builder {
             observe: None,
             addresses: Vec::new(),
             watched: None,
+            notes: Vec::new(),
         }
     }
 
@@ -322,6 +324,7 @@ impl Builder {
             learner,
             watcher: None,
             attached,
+            notes: self.notes,
         };
         if let Some((about, shadow, tap)) = watched {
             handle.watch(about, shadow, tap, rotational)?;
@@ -351,6 +354,7 @@ impl Builder {
         let store = match &self.backing {
             Backing::Path(path) => {
                 let opened = Opened::path(path, self.read_only)?;
+                self.notes.extend(private::open_to_all(path, &opened));
                 Store::open(opened, path, self.area_path.as_deref(), self.read_only)?
             }
             Backing::Memory(bytes) => {
@@ -377,6 +381,7 @@ impl Builder {
                 Ok(Ground::unattached(files, config, policy, PathBuf::new()))
             }
             Store::Lasting(mut lasting) => {
+                self.notes.extend(lasting.note.take());
                 let config = config(lasting.superblock.home_capacity, Sectors(0))?;
                 if self.read_only {
                     // Nothing is written, not even a mark of use.

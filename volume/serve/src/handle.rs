@@ -35,12 +35,18 @@ pub struct ServerHandle {
     pub(crate) learner: Option<LearnerThread>,
     pub(crate) watcher: Option<Watcher>,
     pub(crate) attached: Option<AttachReport>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl ServerHandle {
     /// The report of attaching a lasting area; `None` without one.
     pub const fn attached(&self) -> Option<&AttachReport> {
         self.attached.as_ref()
+    }
+
+    /// What its administrator should know of the files: who else may open them.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Size of the volume.
