@@ -12,7 +12,9 @@ mod opened;
 pub mod private;
 pub mod signature;
 pub mod sys;
+mod users;
 
 pub use error::{HostError, cannot};
 pub use file::{FileDevice, OpenFile, device_error};
 pub use opened::Opened;
+pub use users::Users;
