@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
@@ -20,13 +20,16 @@ use crate::backend::files::{Files, opened_memory};
 use crate::error::ServeError;
 use crate::handle::{Injector, ServerHandle};
 use crate::learner::{self, AreaHolds, Learning};
-use crate::listen::{Address, Listener};
+use crate::listen::{Access, Address, Listener};
 use crate::observe::{KernelTrace, Observer};
 use crate::server::{Control, Server};
 use crate::tap;
+use crate::tls::{Tls, TlsFiles};
 use crate::volume::{Clock, Parts, Volume};
 use crate::watch::{About, Shadow};
 
+/// Time in which a client must choose an export: a handshake takes a few round trips.
+const GREETING_MOST: Duration = Duration::from_secs(10);
 /// Threads that wait for the disk.
 const WORKERS: usize = 8;
 
@@ -96,6 +99,9 @@ pub struct Builder {
     learning: Option<Learning>,
     observe: Option<PathBuf>,
     addresses: Vec<Address>,
+    tls: Option<TlsFiles>,
+    access: Access,
+    greeting_most: Duration,
     watched: Option<(About, Option<MakeShadow>)>,
     notes: Vec<String>,
 }
@@ -166,6 +172,9 @@ impl Builder {
             learning: None,
             observe: None,
             addresses: Vec::new(),
+            tls: None,
+            access: Access::default(),
+            greeting_most: GREETING_MOST,
             watched: None,
             notes: Vec::new(),
         }
@@ -260,6 +269,30 @@ impl Builder {
         self
     }
 
+    /// Requires TLS from every client over TCP.
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
+        self
+    }
+
+    /// Lets other machines connect over TCP without TLS.
+    pub const fn insecure(mut self, yes: bool) -> Self {
+        self.access.insecure = yes;
+        self
+    }
+
+    /// Lets these users connect to unix sockets, beside root and the user who serves.
+    pub fn users(mut self, users: Vec<u32>) -> Self {
+        self.access.users = users;
+        self
+    }
+
+    /// Time in which a client must choose an export.
+    pub const fn greeting_most(mut self, most: Duration) -> Self {
+        self.greeting_most = most;
+        self
+    }
+
     /// Watches requests and I/Os; see [`ServerHandle::board`].
     pub fn watched(mut self, about: About, shadow: Option<MakeShadow>) -> Self {
         self.watched = Some((about, shadow));
@@ -277,7 +310,8 @@ impl Builder {
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
         let (emulated, speed) = self.emulated(&config)?;
         let rotational = emulated.is_some();
-        let listeners = self.addresses.iter().map(Listener::bind);
+        self.access.tls = self.tls.as_ref().map(Tls::load).transpose()?;
+        let listeners = self.addresses.iter().map(|a| Listener::bind(a, &self.access));
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
         let (tap, watched) = match self.watched.take() {
@@ -307,8 +341,9 @@ impl Builder {
             tap,
         })?;
         let export = self.export(size, rotational);
+        let front = (listeners, self.greeting_most);
         let server =
-            Server::new(volume, export, listeners, commands, Arc::clone(&bell), link, area_path)?;
+            Server::new(volume, export, front, commands, Arc::clone(&bell), link, area_path)?;
         let thread = std::thread::Builder::new()
             .name("seekless-volume".into())
             .spawn(move || server.run())

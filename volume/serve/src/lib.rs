@@ -41,6 +41,7 @@ mod server;
 mod shadow;
 pub mod status;
 mod tap;
+mod tls;
 mod volume;
 mod watch;
 
@@ -57,5 +58,6 @@ pub use observe::Streams;
 pub use server::{AdaptiveCounts, AreaStats, Job, Reply, ServerStats};
 pub use shadow::disk_shadow;
 pub use tap::IoSample;
+pub use tls::TlsFiles;
 pub use volume::IoFailure;
 pub use watch::{About, Board, Shadow};
