@@ -3,6 +3,7 @@
 //! wrapper elsewhere.
 #![deny(unsafe_code)]
 
+mod direct;
 mod error;
 mod file;
 pub mod fuse_mount;
@@ -14,6 +15,7 @@ pub mod signature;
 pub mod sys;
 mod users;
 
+pub use direct::reserve_bounce;
 pub use error::{HostError, cannot};
 pub use file::{FileDevice, OpenFile, device_error};
 pub use opened::Opened;

@@ -474,6 +474,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         .read_only(args.read_only)
         .name(&args.name)
         .moved(args.moved)
+        .mounted(args.fuse.is_some())
         .engine(move |config| {
             config.cache_bytes = cache;
             config.read_ahead = read_ahead;

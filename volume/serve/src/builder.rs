@@ -94,6 +94,7 @@ pub struct Builder {
     moved: bool,
     drain: bool,
     free_from_ext: bool,
+    mounted: bool,
     tune: Box<dyn FnOnce(&mut Config) + Send>,
     emulation: Option<Emulation>,
     learning: Option<Learning>,
@@ -167,6 +168,7 @@ impl Builder {
             moved: false,
             drain: false,
             free_from_ext: false,
+            mounted: false,
             tune: Box::new(|_| {}),
             emulation: None,
             learning: None,
@@ -234,6 +236,13 @@ impl Builder {
     /// discarded. The volume must keep replicas, and no newer data may be in its write buffer.
     pub const fn free_from_ext(mut self, yes: bool) -> Self {
         self.free_from_ext = yes;
+        self
+    }
+
+    /// The volume will be mounted on this host. So bytes go past the page cache, unless a disk is
+    /// emulated: the server must not wait for memory that only its own writes free.
+    pub const fn mounted(mut self, yes: bool) -> Self {
+        self.mounted = yes;
         self
     }
 
@@ -305,11 +314,14 @@ impl Builder {
     /// The backing cannot be opened, is no disk, is not whole sectors, or is in use; the emulated
     /// disk is too small; an address is not available.
     pub fn spawn(mut self) -> Result<ServerHandle, ServeError> {
-        let Ground { files, engine, policy, attached, area_path, guardable } = self.open()?;
+        let Ground { mut files, engine, policy, attached, area_path, guardable } = self.open()?;
         let config = *engine.config();
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
         let (emulated, speed) = self.emulated(&config)?;
         let rotational = emulated.is_some();
+        if self.mounted && emulated.is_none() {
+            files.go_direct();
+        }
         self.access.tls = self.tls.as_ref().map(Tls::load).transpose()?;
         let listeners = self.addresses.iter().map(|a| Listener::bind(a, &self.access));
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
