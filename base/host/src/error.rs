@@ -9,11 +9,8 @@ use std::path::PathBuf;
 pub enum HostError {
     #[error("{}: cannot {what}", path.display())]
     Path { path: PathBuf, what: &'static str, source: io::Error },
-    #[error(
-        "{}: another process serves it (its lock is taken); stop that one first, or open both read-only",
-        .0.display()
-    )]
-    Locked(PathBuf),
+    #[error("{}: {by}", path.display())]
+    Locked { path: PathBuf, by: String },
     #[error("{}: in use: {by}", path.display())]
     InUse { path: PathBuf, by: String },
     #[error("{}: {why}", path.display())]

@@ -9,6 +9,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
 
 use crate::Opened;
+use crate::direct::Direct;
 
 /// `f_type` of files in memory, as in statfs(2).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
@@ -21,6 +22,8 @@ pub struct OpenFile {
     fd: OwnedFd,
     /// The flags to read without waiting; `None` if the host has none.
     at_once: Option<ReadWriteFlags>,
+    /// The same file past the page cache.
+    direct: Option<Direct>,
 }
 
 impl OpenFile {
@@ -35,12 +38,26 @@ impl OpenFile {
         // A file in memory has nothing to wait for.
         let in_memory = || rustix::fs::fstatfs(&fd).is_ok_and(|s| s.f_type == TMPFS_MAGIC);
         let at_once = if known { Some(nowait) } else { in_memory().then(ReadWriteFlags::empty) };
-        Self { fd, at_once }
+        Self { fd, at_once, direct: None }
+    }
+
+    /// Moves bytes past the host's page cache from now on, where the file and an I/O's alignment
+    /// allow it.
+    pub fn go_direct(&mut self) {
+        self.direct = Direct::open(&self.fd);
+    }
+
+    /// True if bytes go past the page cache.
+    pub const fn is_direct(&self) -> bool {
+        self.direct.is_some()
     }
 
     /// Fills the buffer with the bytes from `at` on; waits for the disk if necessary.
     /// Error `IO`: the file ends before.
     pub fn read(&self, mut at: u64, mut rest: &mut [u8]) -> Result<(), Errno> {
+        if let Some(direct) = self.direct.as_ref().filter(|d| d.takes(at, rest.len())) {
+            return direct.read(at, rest);
+        }
         while !rest.is_empty() {
             match rustix::io::pread(&self.fd, &mut *rest, at) {
                 // The file became shorter.
@@ -68,6 +85,9 @@ impl OpenFile {
 
     /// Writes all bytes from `at` on; `how` can request durable writes.
     pub fn write(&self, mut at: u64, mut rest: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
+        if let Some(direct) = self.direct.as_ref().filter(|d| d.takes(at, rest.len())) {
+            return direct.write(at, rest, how);
+        }
         while !rest.is_empty() {
             match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
                 Ok(0) => return Err(Errno::IO),

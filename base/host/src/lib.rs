@@ -3,15 +3,20 @@
 //! wrapper elsewhere.
 #![deny(unsafe_code)]
 
+mod direct;
 mod error;
 mod file;
 pub mod fuse_mount;
 mod in_use;
 pub mod notify;
 mod opened;
+pub mod private;
 pub mod signature;
 pub mod sys;
+mod users;
 
+pub use direct::reserve_bounce;
 pub use error::{HostError, cannot};
 pub use file::{FileDevice, OpenFile, device_error};
 pub use opened::Opened;
+pub use users::Users;

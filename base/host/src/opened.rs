@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::HostError;
 use crate::in_use::user_of;
+use crate::private;
 
 /// A file or block device that is open and locked.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Opened {
         };
         rustix::fs::flock(&file, lock).map_err(|e| {
             if e == Errno::WOULDBLOCK {
-                HostError::Locked(path.to_owned())
+                HostError::Locked { path: path.to_owned(), by: private::holder(path, &file) }
             } else {
                 fail("lock it")(e.into())
             }

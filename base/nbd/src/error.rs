@@ -24,6 +24,8 @@ pub enum ViolationKind {
         "EXPORT_NAME for an export that does not exist; the option GO reports this as an error"
     )]
     UnknownExport,
+    #[error("EXPORT_NAME before STARTTLS, and this server requires TLS")]
+    TlsRequired,
     #[error("bytes after the end of the session")]
     Closed,
     #[error("the server does not speak the fixed newstyle handshake")]

@@ -12,6 +12,8 @@ use crate::{
 pub struct Seen {
     /// Requests, and the payload of each.
     pub requests: Vec<(Request, Vec<u8>)>,
+    /// Whether TLS began.
+    pub tls: bool,
     /// Whether transmission began.
     pub started: bool,
     /// Whether the client disconnected.
@@ -36,8 +38,24 @@ pub fn exports() -> Vec<Export> {
 /// Panics if the session has a bug: the session takes more bytes than it got, asks for more bytes
 /// than its limit, makes no progress, or accepts a request outside the export.
 pub fn feed_server(data: &[u8], piece: usize) -> Seen {
+    feed(data, piece, false)
+}
+
+/// The same for a server that requires TLS. The bytes behind `STARTTLS` stand for those that TLS
+/// has decrypted.
+///
+/// # Panics
+/// As [`feed_server`], and if anything is served before TLS.
+pub fn feed_tls_server(data: &[u8], piece: usize) -> Seen {
+    let seen = feed(data, piece, true);
+    assert!(seen.tls || !seen.started && seen.requests.is_empty(), "served without TLS");
+    seen
+}
+
+fn feed(data: &[u8], piece: usize, tls: bool) -> Seen {
     let mut seen = Seen::default();
-    let mut session = ServerSession::new(exports().into(), &mut seen.sent);
+    let session = ServerSession::new(exports().into(), &mut seen.sent);
+    let mut session = if tls { session.with_tls() } else { session };
     let mut held: Vec<u8> = Vec::new();
     let mut sizes = exports().into_iter().map(|e| e.size);
     let mut size = 0;
@@ -82,6 +100,10 @@ pub fn feed_server(data: &[u8], piece: usize) -> Seen {
                         }
                     }
                 }
+                ServerEvent::StartTls => {
+                    assert!(tls && !seen.tls, "TLS begins once");
+                    seen.tls = true;
+                }
                 ServerEvent::Close => seen.closed = true,
             }
             held.drain(..taken);
@@ -110,6 +132,8 @@ fn answer(session: &ServerSession, r: &Request, out: &mut Vec<u8>) {
 pub fn server(data: &[u8]) {
     let whole = feed_server(data, data.len());
     assert_eq!(whole, feed_server(data, 1), "the size of the pieces changed the meaning");
+    let whole = feed_tls_server(data, data.len());
+    assert_eq!(whole, feed_tls_server(data, 1), "the size of the pieces changed the meaning");
 }
 
 /// A fuzz target: a server's bytes, received after a client has sent one request of each kind.

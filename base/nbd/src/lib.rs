@@ -5,8 +5,8 @@
 //! data after it.
 //!
 //! Supported: the fixed newstyle handshake (`LIST`, `INFO`, `GO`, `ABORT`, `STRUCTURED_REPLY`,
-//! `LIST_META_CONTEXT`, `SET_META_CONTEXT` and `EXPORT_NAME`; every other option is answered with
-//! `ERR_UNSUP`), simple and structured replies, `base:allocation`, and the commands read, write,
+//! `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXPORT_NAME` and, for a server that requires TLS,
+//! `STARTTLS`; every other option is answered with `ERR_UNSUP`), simple and structured replies, `base:allocation`, and the commands read, write,
 //! disconnect, flush, trim, cache, write zeroes and block status with their flags.
 //!
 //! A peer can cause only limited work. A session holds the state of one option or one request. For

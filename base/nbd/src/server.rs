@@ -50,6 +50,10 @@ pub enum ServerEvent {
         /// Whether the payload is complete.
         last: bool,
     },
+    /// The client may begin with TLS: send the pending reply, then exchange the following bytes
+    /// through TLS. The session expects plain bytes again. A caller that has received more bytes
+    /// than were taken must close the connection: somebody else may have put them there.
+    StartTls,
     /// The client disconnected: send pending replies, then close the connection.
     Close,
 }
@@ -83,6 +87,17 @@ enum ServerState {
     Closed,
 }
 
+/// Whether the connection is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tls {
+    /// The server offers no TLS.
+    Absent,
+    /// Nothing but `STARTTLS` is allowed yet.
+    Required,
+    /// TLS has begun.
+    On,
+}
+
 /// Client and server agreed on these values when transmission began.
 #[derive(Clone, Copy, Debug, Default)]
 struct Agreed {
@@ -103,6 +118,7 @@ struct Agreed {
 pub struct ServerSession {
     exports: Arc<[Export]>,
     state: ServerState,
+    tls: Tls,
     /// Bytes taken so far.
     at: u64,
     fixed: bool,
@@ -120,6 +136,7 @@ impl ServerSession {
         Self {
             exports,
             state: ServerState::Flags,
+            tls: Tls::Absent,
             at: 0,
             fixed: false,
             no_zeroes: false,
@@ -127,6 +144,13 @@ impl ServerSession {
             allocation_of: None,
             agreed: Agreed::default(),
         }
+    }
+
+    /// The session of a server that serves nothing without TLS: see [`ServerEvent::StartTls`].
+    #[must_use]
+    pub const fn with_tls(mut self) -> Self {
+        self.tls = Tls::Required;
+        self
     }
 
     /// Whether the handshake is complete and requests are exchanged.

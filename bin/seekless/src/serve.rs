@@ -1,8 +1,10 @@
 //! `seekless serve`: sets up a volume from arguments, prints its status, and ends it in order on a
 //! signal.
 
+mod access;
 mod backing;
 mod disk;
+mod ending;
 mod report;
 pub(crate) mod watching;
 
@@ -24,7 +26,9 @@ use seekless_serve::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
+pub(crate) use access::AccessArgs;
 use disk::Emulated;
+use ending::{Ending, Reply};
 use seekless_cli::args::{duration, size};
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
@@ -40,8 +44,8 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Serve a disk image or block device, learn from its use, and lay out copies while it runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The volume stops on SIGINT or SIGTERM, with every write durable and the area saved. SIGUSR1 makes a
-plan now. Without a formatted area, copies stand in a file that is gone when the server ends.
+The volume stops on SIGINT or SIGTERM, with every write durable and the area saved; not while a file
+system is mounted from it, or a program has it open. SIGUSR1 makes a plan now. Without a formatted area, copies stand in a file that is gone when the server ends.
 
 Examples:
   # A new disk over a unix socket; then, from another terminal
@@ -79,6 +83,8 @@ pub(crate) struct Args {
         help_heading = "Front ends"
     )]
     name: String,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Mount the volume over this file, for losetup; the file is made if absent
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
     fuse: Option<PathBuf>,
@@ -163,7 +169,7 @@ impl Args {
         (scheduler, host, spin_down): (Scheduler, Option<HostQueue>, SpinDown),
         image: &std::path::Path,
         size: Bytes,
-        front: (&[Address], Option<&std::path::Path>),
+        front: (&[Address], AccessArgs, Option<&std::path::Path>),
         json: Option<&std::path::Path>,
         watching: HttpArgs,
     ) -> Self {
@@ -173,7 +179,8 @@ impl Args {
             read_only: false,
             nbd: front.0.to_vec(),
             name: String::new(),
-            fuse: front.1.map(ToOwned::to_owned),
+            access: front.1,
+            fuse: front.2.map(ToOwned::to_owned),
             area: None,
             moved: false,
             optimized: Some(Bytes(0)),
@@ -229,15 +236,16 @@ impl Args {
     pub(crate) fn rescue(
         backing: PathBuf,
         area: Option<PathBuf>,
-        front: (Vec<Address>, String, Option<PathBuf>),
+        front: (Vec<Address>, AccessArgs, Option<PathBuf>),
+        name: String,
     ) -> Self {
-        let (nbd, name, fuse) = front;
+        let (nbd, access, fuse) = front;
         let mut args = Self::emulation(
             ("", 1.0),
             (Scheduler::Fcfs, None, SpinDown::default()),
             &backing,
             Bytes(0),
-            (&nbd, fuse.as_deref()),
+            (&nbd, access, fuse.as_deref()),
             None,
             HttpArgs::default(),
         );
@@ -250,7 +258,10 @@ impl Args {
 
 /// An event for the main thread.
 enum Event {
-    Stop,
+    /// A signal, or a command with its answer.
+    Stop(Option<Reply>),
+    /// Also while the volume is in use.
+    ForceStop(Reply),
     Learn,
     Unmounted,
 }
@@ -287,7 +298,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let manager = Manager::from_env()?;
     let signals = send.clone();
     on_signal(&[SIGINT, SIGTERM, SIGHUP, SIGUSR1], move |signal| {
-        signals.send(if signal == SIGUSR1 { Event::Learn } else { Event::Stop }).is_ok()
+        signals.send(if signal == SIGUSR1 { Event::Learn } else { Event::Stop(None) }).is_ok()
     })?;
     seekless_host::fuse_mount::serve_under_memory_pressure();
     let point = args.fuse.as_deref().map(MountPoint::new).transpose()?;
@@ -300,11 +311,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     // The control socket has the backing's name. The mount, made later, may cover the backing.
     let commands = send.clone();
-    let control = control::start(&args.backing, &server, move |what| {
+    let control = control::start(&args.backing, &server, args.fuse.as_deref(), move |what| {
         commands
             .send(match what {
                 MainThread::Replan => Event::Learn,
-                MainThread::Stop => Event::Stop,
+                MainThread::Stop { force: true, reply } => Event::ForceStop(reply),
+                MainThread::Stop { force: false, reply } => Event::Stop(Some(reply)),
             })
             .is_ok()
     });
@@ -354,22 +366,26 @@ fn watch(
 ) -> anyhow::Result<()> {
     let line = output::status_line();
     told.manager(notify::READY, "serving");
-    let mut stopping = false;
+    let mut ending = Ending::new(told.manager.is_some());
     let mut learning = false;
     loop {
-        let wait = if stopping || learning { TRY_EVERY } else { LOOK_EVERY };
+        let wait = if ending.is_asked() || learning { TRY_EVERY } else { LOOK_EVERY };
         match events.recv_timeout(wait) {
-            Ok(Event::Stop) if stopping => {
-                // The second request: clients of the mount get errors from now on.
+            Ok(Event::ForceStop(reply)) => {
+                // Dropping the mount cuts off its users.
+                let users = server.injector().users(mount.as_ref().map(FuseMount::path));
+                let cut_off = if users.is_empty() { String::new() } else { users.to_string() };
+                let _ = reply.send(Ok(cut_off));
                 line.finish_and_clear();
                 return Ok(());
             }
-            Ok(Event::Stop) => {
-                stopping = true;
-                told.manager(notify::STOPPING, "stopping");
-                end_mount(mount.as_mut(), &line)?;
+            Ok(Event::Stop(reply)) => {
+                if reply.is_none() {
+                    told.manager(notify::STOPPING, "stopping");
+                }
+                ending.ask(reply);
             }
-            Ok(Event::Unmounted) if !stopping => {
+            Ok(Event::Unmounted) if !ending.is_asked() => {
                 mount = None;
                 if args.nbd.is_empty() {
                     line.finish_and_clear();
@@ -382,7 +398,7 @@ fn watch(
             Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
         }
-        if stopping && mount.as_mut().map_or(Ok(true), FuseMount::unmount)? {
+        if ending.attempt(server, mount.as_mut(), &line)? {
             line.finish_and_clear();
             return Ok(());
         }
@@ -397,7 +413,7 @@ fn watch(
             args,
             server,
             &line,
-            (!stopping).then_some(notify::ALIVE),
+            (!ending.is_asked()).then_some(notify::ALIVE),
             report::status(&stats),
         )?;
     }
@@ -411,21 +427,6 @@ fn plan_now(server: &ServerHandle, line: &ProgressBar) -> anyhow::Result<bool> {
     }
     server.relearn()?;
     Ok(true)
-}
-
-/// Unmounts. If clients use the mount, a message asks the user to detach its loop device.
-fn end_mount(mount: Option<&mut FuseMount>, line: &ProgressBar) -> anyhow::Result<()> {
-    if let Some(mount) = mount
-        && !mount.unmount()?
-    {
-        let path = mount.path().display();
-        line.suspend(|| {
-            output::say(&format!(
-                "{path} is in use: waiting for its loop device to be detached (losetup -d); a second signal cuts it off"
-            ));
-        });
-    }
-    Ok(())
 }
 
 /// The service manager, and the last reported source of the learner's requests.
@@ -473,6 +474,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         .read_only(args.read_only)
         .name(&args.name)
         .moved(args.moved)
+        .mounted(args.fuse.is_some())
         .engine(move |config| {
             config.cache_bytes = cache;
             config.read_ahead = read_ahead;
@@ -481,6 +483,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             config.background_rate = rate;
             config.degree = degree;
         });
+    builder = args.access.apply(builder);
     if let Some(path) = &args.area {
         builder = builder.area_path(path.clone());
     }

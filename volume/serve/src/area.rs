@@ -25,7 +25,7 @@ use seekless_engine::format::{
     AreaId, Geometry, GuardPage, Page, SEGMENT_PAGES_DEFAULT, page_extent, read_superblock,
 };
 use seekless_engine::{AttachError, FormatOptions, Mode, format_area};
-use seekless_host::{HostError, Opened, cannot, signature};
+use seekless_host::{HostError, Opened, cannot, private, signature};
 
 use crate::backend::files::Disk;
 use crate::backend::guard;
@@ -322,6 +322,7 @@ fn beside(
     }
     let mut all = whole(&opened)?;
     blank(&mut all, path, options, "")?;
+    private::keep_private(path, &opened, true, private::owner_of(&home))?;
     let mut format = format_options(options, uuid, backing);
     (format.capacity, format.replicas) = (volume, replicas);
     if options.grid.is_none() {
@@ -388,7 +389,7 @@ impl MadeFile {
     /// later could not keep its promises.
     fn new(path: &Path, bytes: impl FnOnce() -> u64) -> Result<Option<Self>, ServeError> {
         let fail = |what, source| HostError::Path { path: path.to_owned(), what, source };
-        let file = match File::create_new(path) {
+        let file = match private::create_private(path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
             Err(e) => return Err(fail("make a file for the area", e).into()),

@@ -4,13 +4,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{AttachReport, Config, Engine};
-use seekless_host::{Opened, cannot};
+use seekless_host::{Opened, cannot, private};
 use seekless_learn::{Policy, PolicyName};
 use seekless_nbd::{Export, TransmissionFlags};
 
@@ -20,14 +20,17 @@ use crate::backend::files::{Files, opened_memory};
 use crate::error::ServeError;
 use crate::handle::{Injector, ServerHandle};
 use crate::learner::{self, AreaHolds, Learning};
-use crate::listen::{Address, Listener};
+use crate::listen::{Access, Address, Listener};
 use crate::observe::{KernelTrace, Observer};
 use crate::server::{Control, Server};
 use crate::shadow::Shadow;
 use crate::tap;
+use crate::tls::{Tls, TlsFiles};
 use crate::volume::{Clock, Parts, Volume};
 use crate::watch::About;
 
+/// Time in which a client must choose an export: a handshake takes a few round trips.
+const GREETING_MOST: Duration = Duration::from_secs(10);
 /// Threads that wait for the disk.
 const WORKERS: usize = 8;
 
@@ -92,12 +95,17 @@ pub struct Builder {
     moved: bool,
     drain: bool,
     free_from_ext: bool,
+    mounted: bool,
     tune: Box<dyn FnOnce(&mut Config) + Send>,
     emulation: Option<Emulation>,
     learning: Option<Learning>,
     observe: Option<PathBuf>,
     addresses: Vec<Address>,
+    tls: Option<TlsFiles>,
+    access: Access,
+    greeting_most: Duration,
     watched: Option<(About, Option<MakeShadow>)>,
+    notes: Vec<String>,
 }
 
 /// Size of an area that was not formatted.
@@ -161,12 +169,17 @@ impl Builder {
             moved: false,
             drain: false,
             free_from_ext: false,
+            mounted: false,
             tune: Box::new(|_| {}),
             emulation: None,
             learning: None,
             observe: None,
             addresses: Vec::new(),
+            tls: None,
+            access: Access::default(),
+            greeting_most: GREETING_MOST,
             watched: None,
+            notes: Vec::new(),
         }
     }
 
@@ -227,6 +240,13 @@ impl Builder {
         self
     }
 
+    /// The volume will be mounted on this host. So bytes go past the page cache, unless a disk is
+    /// emulated: the server must not wait for memory that only its own writes free.
+    pub const fn mounted(mut self, yes: bool) -> Self {
+        self.mounted = yes;
+        self
+    }
+
     /// Sets the engine's RAM cache, read-ahead and budgets; capacity and area are already set.
     pub fn engine(mut self, tune: impl FnOnce(&mut Config) + Send + 'static) -> Self {
         self.tune = Box::new(tune);
@@ -259,6 +279,30 @@ impl Builder {
         self
     }
 
+    /// Requires TLS from every client over TCP.
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
+        self
+    }
+
+    /// Lets other machines connect over TCP without TLS.
+    pub const fn insecure(mut self, yes: bool) -> Self {
+        self.access.insecure = yes;
+        self
+    }
+
+    /// Lets these users connect to unix sockets, beside root and the user who serves.
+    pub fn users(mut self, users: Vec<u32>) -> Self {
+        self.access.users = users;
+        self
+    }
+
+    /// Time in which a client must choose an export.
+    pub const fn greeting_most(mut self, most: Duration) -> Self {
+        self.greeting_most = most;
+        self
+    }
+
     /// Watches requests and I/Os; see [`ServerHandle::board`].
     pub fn watched(mut self, about: About, shadow: Option<MakeShadow>) -> Self {
         self.watched = Some((about, shadow));
@@ -271,12 +315,16 @@ impl Builder {
     /// The backing cannot be opened, is no disk, is not whole sectors, or is in use; the emulated
     /// disk is too small; an address is not available.
     pub fn spawn(mut self) -> Result<ServerHandle, ServeError> {
-        let Ground { files, engine, policy, attached, area_path, guardable } = self.open()?;
+        let Ground { mut files, engine, policy, attached, area_path, guardable } = self.open()?;
         let config = *engine.config();
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
         let (emulated, speed) = self.emulated(&config)?;
         let rotational = emulated.is_some();
-        let listeners = self.addresses.iter().map(Listener::bind);
+        if self.mounted && emulated.is_none() {
+            files.go_direct();
+        }
+        self.access.tls = self.tls.as_ref().map(Tls::load).transpose()?;
+        let listeners = self.addresses.iter().map(|a| Listener::bind(a, &self.access));
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
         let (tap, watched) = match self.watched.take() {
@@ -310,8 +358,9 @@ impl Builder {
             tap,
         })?;
         let export = self.export(size, rotational);
+        let front = (listeners, self.greeting_most);
         let server =
-            Server::new(volume, export, listeners, commands, Arc::clone(&bell), link, area_path)?;
+            Server::new(volume, export, front, commands, Arc::clone(&bell), link, area_path)?;
         let thread = std::thread::Builder::new()
             .name("seekless-volume".into())
             .spawn(move || server.run())
@@ -327,6 +376,7 @@ impl Builder {
             learner,
             watcher: None,
             attached,
+            notes: self.notes,
         };
         if let Some((about, shadow, tap)) = watched {
             handle.watch(about, shadow, tap, rotational)?;
@@ -356,6 +406,7 @@ impl Builder {
         let store = match &self.backing {
             Backing::Path(path) => {
                 let opened = Opened::path(path, self.read_only)?;
+                self.notes.extend(private::open_to_all(path, &opened));
                 Store::open(opened, path, self.area_path.as_deref(), self.read_only)?
             }
             Backing::Memory(bytes) => {
@@ -382,6 +433,7 @@ impl Builder {
                 Ok(Ground::unattached(files, config, policy, PathBuf::new()))
             }
             Store::Lasting(mut lasting) => {
+                self.notes.extend(lasting.note.take());
                 let config = config(lasting.superblock.home_capacity, Sectors(0))?;
                 if self.read_only {
                     // Nothing is written, not even a mark of use.

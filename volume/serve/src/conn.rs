@@ -13,8 +13,10 @@ use seekless_nbd::{Command, CommandFlags, Errno, Export, Request, ServerEvent, S
 
 use crate::backend::FAST_ZERO;
 use crate::backend::workers::Work;
+use crate::listen::{Accepted, Peer};
 use crate::memory::Data;
 use crate::out::Out;
+use crate::tls::Tls;
 use crate::volume::{Finished, Volume};
 
 /// Most bytes received in one call.
@@ -94,12 +96,20 @@ pub(crate) struct Conn {
     pub(crate) watched: EventFlags,
     /// The loop has it in its list.
     pub(crate) marked: bool,
+    /// The settings of TLS until it begins, if it must.
+    tls: Option<Tls>,
+    /// The client may begin with TLS.
+    starts_tls: bool,
+    /// Where the client comes from.
+    pub(crate) peer: Option<Peer>,
 }
 
 impl Conn {
-    pub(crate) fn new(fd: OwnedFd, token: u64, exports: Arc<[Export]>) -> Self {
+    pub(crate) fn new(client: Accepted, token: u64, exports: Arc<[Export]>) -> Self {
+        let Accepted { fd, peer, tls } = client;
         let mut replies = Vec::with_capacity(4096);
         let session = ServerSession::new(exports, &mut replies);
+        let session = if tls.is_some() { session.with_tls() } else { session };
         let mut conn = Self {
             fd,
             token,
@@ -120,6 +130,9 @@ impl Conn {
             looked_at: 0,
             watched: EventFlags::empty(),
             marked: false,
+            tls,
+            starts_tls: false,
+            peer,
         };
         conn.say();
         conn
@@ -131,6 +144,28 @@ impl Conn {
 
     pub(crate) const fn token(&self) -> u64 {
         self.token
+    }
+
+    /// True until the client has chosen an export.
+    pub(crate) const fn is_greeting(&self) -> bool {
+        !self.session.is_transmitting()
+    }
+
+    /// True if TLS must begin now, with [`Self::start_tls`].
+    pub(crate) const fn starts_tls(&self) -> bool {
+        self.starts_tls
+    }
+
+    /// Begins with TLS: the connection has another socket from now on. The last reply without TLS
+    /// must be sent, and nothing may have come behind the client's request for TLS.
+    pub(crate) fn start_tls(&mut self) -> Result<(), Over> {
+        self.starts_tls = false;
+        self.let_go()?;
+        let tls = self.tls.take().filter(|_| self.start == self.end && self.out.pending() == 0);
+        // The old descriptor lives on in the thread of TLS.
+        let own = self.fd.try_clone().map_err(|_| Over)?;
+        self.fd = tls.ok_or(Over)?.wrap(own).map_err(|_| Over)?;
+        Ok(())
     }
 
     /// Whether to watch the socket for input, and for room.
@@ -280,6 +315,11 @@ impl Conn {
                     self.payload(taken);
                     self.finish_write(volume);
                     continue;
+                }
+                ServerEvent::StartTls => {
+                    self.start += taken;
+                    self.starts_tls = true;
+                    break;
                 }
                 ServerEvent::Close => self.leaving = true,
                 ServerEvent::Nothing | ServerEvent::Start { .. } => {}

@@ -37,8 +37,13 @@ pub(crate) enum VolumeCommand {
         /// What to replicate, in the order of the replicas.
         homes: Vec<Extent>,
     },
-    /// End the server with the area saved.
-    Stop,
+    /// Say who uses the volume on this host; nobody is an empty text.
+    Users,
+    /// End the server with the area saved. Without `force`, refused while the volume is in use.
+    Stop {
+        /// Cut off its users.
+        force: bool,
+    },
     /// A command to the engine, written as the engine's own.
     #[serde(untagged)]
     Engine(Command),
@@ -59,7 +64,9 @@ mod tests {
             VolumeCommand::Engine(Command::SetMode(Mode::WriteThrough)),
             VolumeCommand::Replan,
             VolumeCommand::Replicate { near: extent, homes: vec![extent, Extent::new(64, 8)] },
-            VolumeCommand::Stop,
+            VolumeCommand::Users,
+            VolumeCommand::Stop { force: false },
+            VolumeCommand::Stop { force: true },
         ] {
             let text = serde_json::to_vec(&command).unwrap();
             assert_eq!(serde_json::from_slice::<VolumeCommand>(&text).unwrap(), command);

@@ -53,6 +53,11 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    /// Every machine that reaches the address could read and write the volume.
+    #[error(
+        "{0} can be reached from other machines, and anybody there could read and write the volume: give --tls-cert and --tls-key (with --tls-ca, clients need a certificate too), listen on 127.0.0.1, or say --insecure"
+    )]
+    OpenToAll(String),
     /// Learning is impossible with these settings.
     #[error("{0}")]
     Learning(String),

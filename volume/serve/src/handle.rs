@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Extent, Flags, Op, Sectors};
 use seekless_engine::{AttachReport, Command, Mode};
-use seekless_host::cannot;
+use seekless_host::{Users, cannot};
 use seekless_learn::{Plan, Policy, PolicyName, Replica};
 use seekless_nbd::Errno;
 
@@ -36,12 +37,18 @@ pub struct ServerHandle {
     pub(crate) learner: Option<LearnerThread>,
     pub(crate) watcher: Option<Watcher>,
     pub(crate) attached: Option<AttachReport>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl ServerHandle {
     /// The report of attaching a lasting area; `None` without one.
     pub const fn attached(&self) -> Option<&AttachReport> {
         self.attached.as_ref()
+    }
+
+    /// What its administrator should know of the files: who else may open them.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Size of the volume.
@@ -234,6 +241,13 @@ impl Injector {
             return Err(ServeError::NoGuard);
         }
         self.send(Control::Command(command))
+    }
+
+    /// The users of the volume on this host: of its mount, and of NBD devices that are mounted or
+    /// used in another way. Programs that speak NBD themselves do not count.
+    pub fn users(&self, mount: Option<&Path>) -> Users {
+        let users = mount.map(Users::of_file).unwrap_or_default();
+        users.and(Users::of_nbd(&self.ask(Control::Peers).unwrap_or_default()))
     }
 
     /// Free space for replicas, and the existing ones; `None` if the volume has no replicas.

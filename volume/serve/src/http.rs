@@ -22,7 +22,7 @@ use seekless_host::cannot;
 
 use crate::backend::workers::ring;
 use crate::error::ServeError;
-use crate::listen::{Address, Listener};
+use crate::listen::{Access, Address, Listener};
 use crate::watch::Board;
 use guard::Guard;
 
@@ -67,7 +67,9 @@ impl HttpServer {
         };
         let (address, name) = address;
         let guard = Guard::new(name, token)?;
-        let listener = Listener::bind(&address)?;
+        // The guard decides what other machines may see.
+        let access = Access { insecure: true, ..Access::default() };
+        let listener = Listener::bind(&address, &access)?;
         Self::run(listener, guard, Content::Board(board))
     }
 
@@ -79,7 +81,7 @@ impl HttpServer {
         socket: &Path,
         answers: Box<dyn ControlAnswers>,
     ) -> Result<Self, ServeError> {
-        let listener = Listener::bind(&Address::Unix(socket.to_owned()))?;
+        let listener = Listener::bind(&Address::Unix(socket.to_owned()), &Access::default())?;
         Self::run(listener, Guard::new(None, None)?, Content::Control(answers))
     }
 
@@ -148,8 +150,8 @@ fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
             return;
         }
         match listener.accept() {
-            Ok(fd) => admit(fd, site),
-            Err(Errno::AGAIN | Errno::CONNABORTED) => {}
+            Ok(client) => admit(client.fd, site),
+            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::PERM) => {}
             // No descriptors or memory: waits a little for connections to end.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }

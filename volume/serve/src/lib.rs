@@ -42,6 +42,7 @@ mod server;
 mod shadow;
 pub mod status;
 mod tap;
+mod tls;
 mod volume;
 mod watch;
 
@@ -58,5 +59,6 @@ pub use observe::Streams;
 pub use server::{AdaptiveCounts, AreaStats, Job, Reply, ServerStats};
 pub use shadow::{Compared, Shadow, StandIn, disk_shadow};
 pub use tap::IoSample;
+pub use tls::TlsFiles;
 pub use volume::IoFailure;
 pub use watch::{About, Board};

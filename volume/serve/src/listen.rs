@@ -2,21 +2,25 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use seekless_host::HostError;
 
 use crate::error::ServeError;
+use crate::tls::Tls;
 
 /// Send buffer for replies; the host may allow less.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// Clients that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// An address to listen on: `unix:PATH` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,28 +57,63 @@ impl fmt::Display for Address {
     }
 }
 
+/// Who may connect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Access {
+    /// Required from every client over TCP.
+    pub(crate) tls: Option<Tls>,
+    /// Other machines may connect without TLS.
+    pub(crate) insecure: bool,
+    /// Users who may connect to unix sockets, beside root and the user who serves.
+    pub(crate) users: Vec<u32>,
+}
+
+/// Where a client comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A machine; with IPv6, its network.
+    Machine(IpAddr),
+    /// Another user of this host.
+    User(u32),
+}
+
+/// A client that has just connected.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) fd: OwnedFd,
+    /// `None`: root or the user who serves.
+    pub(crate) peer: Option<Peer>,
+    /// The client must begin with TLS.
+    pub(crate) tls: Option<Tls>,
+}
+
 /// A listening socket. Dropping it removes a unix socket's name.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    Unix { socket: UnixListener, path: PathBuf, inode: (u64, u64) },
-    Tcp(TcpListener),
+    Unix { socket: OwnedFd, path: PathBuf, inode: (u64, u64), users: Vec<u32> },
+    Tcp { socket: TcpListener, tls: Option<Tls> },
 }
 
 impl Listener {
-    pub(crate) fn bind(address: &Address) -> Result<Self, ServeError> {
+    pub(crate) fn bind(address: &Address, access: &Access) -> Result<Self, ServeError> {
         let fail = |source: io::Error| ServeError::Listen { address: address.to_string(), source };
         match address {
             Address::Unix(path) => {
                 clear_stale(path)?;
-                let socket = UnixListener::bind(path).map_err(fail)?;
-                socket.set_nonblocking(true).map_err(fail)?;
+                let mode = if access.users.is_empty() { 0o600 } else { 0o666 };
+                let socket = unix_socket(path, mode).map_err(|e| fail(e.into()))?;
                 let meta = path.symlink_metadata().map_err(fail)?;
-                Ok(Self::Unix { socket, path: path.clone(), inode: (meta.dev(), meta.ino()) })
+                let inode = (meta.dev(), meta.ino());
+                Ok(Self::Unix { socket, path: path.clone(), inode, users: access.users.clone() })
             }
             Address::Tcp(host) => {
                 let socket = TcpListener::bind(host.as_str()).map_err(fail)?;
                 socket.set_nonblocking(true).map_err(fail)?;
-                Ok(Self::Tcp(socket))
+                let local = socket.local_addr().map_err(fail)?.ip();
+                if !local.is_loopback() && access.tls.is_none() && !access.insecure {
+                    return Err(ServeError::OpenToAll(address.to_string()));
+                }
+                Ok(Self::Tcp { socket, tls: access.tls.clone() })
             }
         }
     }
@@ -82,7 +121,7 @@ impl Listener {
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix { socket, .. } => socket.as_fd(),
-            Self::Tcp(socket) => socket.as_fd(),
+            Self::Tcp { socket, .. } => socket.as_fd(),
         }
     }
 
@@ -90,24 +129,58 @@ impl Listener {
     pub(crate) fn tcp_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Unix { .. } => None,
-            Self::Tcp(socket) => socket.local_addr().ok(),
+            Self::Tcp { socket, .. } => socket.local_addr().ok(),
         }
     }
 
-    /// The next waiting client.
-    pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
+    /// The next waiting client. Error `PERM`: a user who may not connect.
+    pub(crate) fn accept(&self) -> Result<Accepted, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::accept_with(self.fd(), flags)?;
-        // A host that refuses only makes replies slower.
-        let _ = match self {
-            // Replies are sent whole: no delay is useful.
-            Self::Tcp(_) => rustix::net::sockopt::set_tcp_nodelay(&fd, true),
-            // A full unix socket accepts more only after three quarters were read.
-            Self::Unix { .. } => {
-                rustix::net::sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER_BYTES)
+        let (peer, tls) = match self {
+            Self::Tcp { tls, .. } => {
+                // A host that refuses only makes replies slower, and keeps a dead client longer.
+                let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
+                let _ = rustix::net::sockopt::set_socket_keepalive(&fd, true);
+                let from = rustix::net::getpeername(&fd)?.ok_or(Errno::NOTCONN)?;
+                let from = SocketAddr::try_from(from).map_err(|_| Errno::AFNOSUPPORT)?;
+                (Some(Peer::Machine(network_of(from.ip()))), tls.clone())
+            }
+            Self::Unix { users, .. } => {
+                // A full unix socket accepts more only after three quarters were read.
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER_BYTES);
+                let user = rustix::net::sockopt::socket_peercred(&fd)?.uid.as_raw();
+                let own = [0, rustix::process::geteuid().as_raw()].contains(&user);
+                if !own && !users.contains(&user) {
+                    return Err(Errno::PERM);
+                }
+                ((!own).then_some(Peer::User(user)), None)
             }
         };
-        Ok(fd)
+        Ok(Accepted { fd, peer, tls })
+    }
+}
+
+/// A listening unix socket whose file has this mode from its first moment on.
+fn unix_socket(path: &Path, mode: u32) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let family = AddressFamily::UNIX;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // The file takes the mode of the socket, less the umask.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    if mode != 0o600 {
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+    }
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// An IPv4 address, or the first 64 bits of an IPv6 address: one machine can have all others.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The loop of a volume's thread: waits for sockets, worker threads, the emulated disk and commands
 //! together. Takes no lock.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno as HostErrno;
+use rustix::net::AddressFamily;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -24,12 +26,14 @@ use crate::backend::emulated::{DiskStats, HeadSample};
 use crate::conn::{Conn, Owner};
 use crate::error::ServeError;
 use crate::learner::{LearnerLink, RoomReply};
-use crate::listen::Listener;
+use crate::listen::{Accepted, Listener, Peer};
 use crate::memory::Data;
 use crate::volume::{Finished, IoFailure, Volume};
 
 /// Most clients; more are refused.
 const CLIENTS_MAX: usize = 128;
+/// Most clients of one machine or of one other user.
+const PEER_CLIENTS_MAX: usize = CLIENTS_MAX / 4;
 /// Most events per call.
 const EVENTS: usize = 64;
 /// Time to poll for the next request before sleeping, if one is likely: about the cost of a
@@ -123,6 +127,8 @@ pub(crate) enum Control {
     Bypass(bool),
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
+    /// The processes at the other ends of unix sockets.
+    Peers(SyncSender<Vec<i32>>),
     ResetDisk,
     /// An administrator's command.
     Command(Command),
@@ -145,6 +151,10 @@ pub(crate) struct Server {
     conns: Slab<Conn>,
     /// Counts clients; forms the upper half of their tokens.
     served: u64,
+    /// Clients that may not have chosen an export yet, by token, and the end of their time.
+    greeting: VecDeque<(Instant, u64)>,
+    /// Longest time of a client without an export.
+    greeting_most: Duration,
     dirty: Vec<usize>,
     /// Clients with input for another turn.
     again: Vec<usize>,
@@ -170,7 +180,7 @@ impl Server {
     pub(crate) fn new(
         volume: Volume<Owner>,
         export: Export,
-        listeners: Vec<Listener>,
+        (listeners, greeting_most): (Vec<Listener>, Duration),
         control: Receiver<Control>,
         bell: Arc<OwnedFd>,
         learner: Option<LearnerLink>,
@@ -186,6 +196,8 @@ impl Server {
             volume,
             conns: Slab::with_capacity(CLIENTS_MAX),
             served: 0,
+            greeting: VecDeque::with_capacity(CLIENTS_MAX),
+            greeting_most,
             dirty: Vec::with_capacity(CLIENTS_MAX),
             again: Vec::with_capacity(CLIENTS_MAX),
             listeners,
@@ -223,6 +235,7 @@ impl Server {
                 self.mark(key);
             }
             self.settle();
+            self.end_greetings();
             if self.stopping && self.volume.is_idle() {
                 // Unsent replies are dropped: those clients do not read.
                 self.conns.clear();
@@ -249,6 +262,10 @@ impl Server {
         let began = Instant::now();
         let mut next =
             if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
+        if let Some((end, _)) = self.greeting.front() {
+            let left = end.saturating_duration_since(began);
+            next = Some(next.map_or(left, |next| next.min(left)));
+        }
         if next.is_none_or(|d| d > SPIN) && self.eagerness.wants_spin() {
             while began.elapsed() < SPIN {
                 if self.look_at_alone() {
@@ -371,6 +388,12 @@ impl Server {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.marked = false;
         let mut over = conn.flush(&mut self.volume).is_err();
+        if !over && conn.starts_tls() {
+            let _ = epoll::delete(&self.epoll, conn.fd());
+            let data = EventData::new_u64(conn.token());
+            over = conn.start_tls().is_err()
+                || epoll::add(&self.epoll, conn.fd(), data, conn.watched).is_err();
+        }
         if !over && conn.can_resume() {
             let alone = self.alone.is_some_and(|(only, _)| only == key);
             over =
@@ -450,9 +473,12 @@ impl Server {
             Control::HeadPath(reply) => {
                 let _ = reply.send(self.volume.head_path());
             }
+            Control::Peers(reply) => {
+                let _ = reply.send(self.conns.iter().filter_map(|(_, c)| peer(c.fd())).collect());
+            }
             Control::ResetDisk => self.volume.reset_disk_stats(),
             Control::Command(command) => self.volume.command(command),
-            Control::Client(fd) => self.admit(fd),
+            Control::Client(fd) => self.admit(Accepted { fd, peer: None, tls: None }),
             Control::Job(job) => self.inject(job),
             Control::Stop => {
                 self.stopping = true;
@@ -505,7 +531,7 @@ impl Server {
     fn accept(&mut self, index: usize) {
         let Some(listener) = self.listeners.get(index) else { return };
         match listener.accept() {
-            Ok(fd) => self.admit(fd),
+            Ok(client) => self.admit(client),
             Err(HostErrno::MFILE | HostErrno::NFILE | HostErrno::NOBUFS | HostErrno::NOMEM) => {
                 // Until a client leaves: otherwise the loop would spin.
                 self.deaf = true;
@@ -513,14 +539,18 @@ impl Server {
                     let _ = epoll::delete(&self.epoll, listener.fd());
                 }
             }
-            // The client has gone again.
+            // The client has gone again, or may not connect.
             Err(_) => {}
         }
     }
 
     /// Accepts a client.
-    fn admit(&mut self, fd: OwnedFd) {
-        if self.conns.len() >= CLIENTS_MAX || self.stopping {
+    fn admit(&mut self, client: Accepted) {
+        let of_peer = |peer: Peer| self.conns.iter().filter(|(_, c)| c.peer == Some(peer)).count();
+        if self.conns.len() >= CLIENTS_MAX
+            || self.stopping
+            || client.peer.is_some_and(|peer| of_peer(peer) >= PEER_CLIENTS_MAX)
+        {
             return;
         }
         self.served = (self.served + 1) & 0x7FFF_FFFF;
@@ -528,11 +558,27 @@ impl Server {
         let key = entry.key();
         let token = self.served << 32 | key as u64;
         let data = EventData::new_u64(token);
-        let mut conn = Conn::new(fd, token, Arc::clone(&self.exports));
+        let mut conn = Conn::new(client, token, Arc::clone(&self.exports));
         conn.watched = EventFlags::IN;
         if epoll::add(&self.epoll, conn.fd(), data, EventFlags::IN).is_ok() {
             entry.insert(conn);
+            self.greeting.push_back((Instant::now() + self.greeting_most, token));
             self.mark(key);
+        }
+    }
+
+    /// Drops clients that have not chosen an export in time: silent ones would keep others out.
+    fn end_greetings(&mut self) {
+        while let Some(&(end, token)) = self.greeting.front() {
+            let key = key_of(token);
+            let conn = self.conns.get(key).filter(|c| c.token() == token && c.is_greeting());
+            if conn.is_some() {
+                if Instant::now() < end {
+                    return;
+                }
+                self.drop_conn(key);
+            }
+            self.greeting.pop_front();
         }
     }
 
@@ -587,6 +633,13 @@ impl Eagerness {
     fn slept(&mut self, time: Duration) {
         self.near = time < 2 * SPIN;
     }
+}
+
+/// The process that connected a unix socket.
+fn peer(socket: BorrowedFd<'_>) -> Option<i32> {
+    let unix = rustix::net::sockopt::socket_domain(socket).ok()? == AddressFamily::UNIX;
+    let peer = unix.then(|| rustix::net::sockopt::socket_peercred(socket).ok())??;
+    Some(peer.pid.as_raw_nonzero().get())
 }
 
 /// The index of a client.

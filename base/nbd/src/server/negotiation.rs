@@ -1,20 +1,21 @@
 //! The handshake: the client's flags and the client's options, each with its answer. Requests are
 //! handled elsewhere.
 
-use super::{ServerEvent, ServerSession, ServerState};
+use super::{ServerEvent, ServerSession, ServerState, Tls};
 use crate::error::{Violation, ViolationKind};
 use crate::export::Export;
 use crate::wire::{
     self, ALLOCATION_CONTEXT, ALLOCATION_ID, Fields, MAX_OPTION_BYTES, OPT_ABORT, OPT_EXPORT_NAME,
-    OPT_GO, OPT_INFO, OPT_LIST, OPT_LIST_META_CONTEXT, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY,
-    OPTION_BYTES, OPTION_MAGIC, REP_ACK, REP_ERR_INVALID, REP_ERR_TOO_BIG, REP_ERR_UNKNOWN,
-    REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER, put,
+    OPT_GO, OPT_INFO, OPT_LIST, OPT_LIST_META_CONTEXT, OPT_SET_META_CONTEXT, OPT_STARTTLS,
+    OPT_STRUCTURED_REPLY, OPTION_BYTES, OPTION_MAGIC, REP_ACK, REP_ERR_INVALID, REP_ERR_TLS_REQD,
+    REP_ERR_TOO_BIG, REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER, put,
 };
 
 /// A refused option: the type of the reply and a message for people.
 type Refusal = (u32, &'static str);
 
 const MALFORMED: Refusal = (REP_ERR_INVALID, "the option's data is malformed");
+const TLS_FIRST: Refusal = (REP_ERR_TLS_REQD, "this server requires TLS: STARTTLS first");
 const NO_SUCH_EXPORT: Refusal = (REP_ERR_UNKNOWN, "no export of this name");
 
 impl ServerSession {
@@ -69,6 +70,9 @@ impl ServerSession {
         let taken = OPTION_BYTES + data.len();
         let before = out.len();
         let event = match option {
+            OPT_EXPORT_NAME if self.tls == Tls::Required => {
+                return Err(self.violation(ViolationKind::TlsRequired));
+            }
             OPT_EXPORT_NAME => self.export_name(data, out)?,
             OPT_ABORT => {
                 push_reply(out, option, REP_ACK, &[]);
@@ -95,6 +99,18 @@ impl ServerSession {
         out: &mut Vec<u8>,
     ) -> Result<ServerEvent, Refusal> {
         match option {
+            OPT_STARTTLS if self.tls == Tls::Required => {
+                if !data.is_empty() {
+                    return Err(MALFORMED);
+                }
+                self.tls = Tls::On;
+                push_reply(out, option, REP_ACK, &[]);
+                return Ok(ServerEvent::StartTls);
+            }
+            _ if self.tls == Tls::Required => return Err(TLS_FIRST),
+            OPT_STARTTLS if self.tls == Tls::On => {
+                return Err((REP_ERR_INVALID, "TLS has begun already"));
+            }
             OPT_LIST | OPT_STRUCTURED_REPLY if !data.is_empty() => return Err(MALFORMED),
             OPT_LIST => {
                 for export in self.exports.iter() {

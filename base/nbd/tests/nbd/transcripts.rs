@@ -1,6 +1,6 @@
 //! Conversations written byte for byte from the text of the protocol.
 
-use seekless_nbd::fuzzing::{Seen, feed_server};
+use seekless_nbd::fuzzing::{Seen, feed_server, feed_tls_server};
 use seekless_nbd::{Command, CommandFlags, ViolationKind};
 
 use crate::{hex, raw_request, request};
@@ -345,4 +345,35 @@ fn a_bad_request_magic_ends_the_session_and_reports_its_byte() {
             at + 28
         )
     );
+}
+
+#[test]
+fn before_tls_nothing_is_said_and_behind_it_everything() {
+    let abort = "'IHAVEOPT' 00000002 00000000";
+    // LIST, INFO, GO, structured replies, both contexts, and an option that nobody knows.
+    let asked =
+        ["00000003", "00000006", "00000007", "00000008", "00000009", "0000000a", "deadbeef"];
+    for option in asked {
+        let ask = format!("'IHAVEOPT' {option} 00000000");
+        let seen = feed_tls_server(&client(&[&ask, abort]), 7);
+        let said = &seen.sent[18..];
+        assert_eq!(said[..16], expect(&[&format!("REPLY {option} 80000005")])[..], "{option}");
+        assert!(seen.closed && !seen.tls, "{option}");
+    }
+    let seen = feed_tls_server(&client(&["'IHAVEOPT' 00000001 00000000"]), 7);
+    assert_eq!(seen.violation.map(|v| v.kind), Some(ViolationKind::TlsRequired));
+    assert!(!seen.started && seen.sent.len() == 18, "it said something");
+
+    // STARTTLS carries nothing, begins once, and then the handshake goes on.
+    let start = "'IHAVEOPT' 00000005 00000000";
+    let seen = feed_tls_server(
+        &client(&["'IHAVEOPT' 00000005 00000001 00", start, start, "'IHAVEOPT' 00000001 00000000"]),
+        7,
+    );
+    let said = &seen.sent[18..];
+    assert_eq!(said[..16], expect(&["REPLY 00000005 80000003"])[..]);
+    let rest =
+        &said[said.windows(16).position(|w| w == expect(&["REPLY 00000005 00000001"])).unwrap()..];
+    assert_eq!(rest[20..36], expect(&["REPLY 00000005 80000003"])[..], "a second STARTTLS");
+    assert!(seen.tls && seen.started);
 }

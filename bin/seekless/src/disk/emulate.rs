@@ -35,6 +35,8 @@ pub(crate) struct Args {
     /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<Address>,
+    #[command(flatten)]
+    access: serve::AccessArgs,
     /// Mount the disk over this regular file, which is made if absent
     #[arg(long, value_name = "PATH")]
     fuse: Option<PathBuf>,
@@ -81,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         (args.scheduler, host, args.spin_down),
         &args.image,
         size,
-        (&args.nbd, args.fuse.as_deref()),
+        (&args.nbd, args.access.clone(), args.fuse.as_deref()),
         args.json.as_deref(),
         args.watching.clone(),
     ))

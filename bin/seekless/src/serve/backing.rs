@@ -1,11 +1,11 @@
 //! The backing file: made on request, and removed again if serving fails.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, SECTOR_BYTES};
+use seekless_host::private::create_private;
 
 /// A new file; removed when dropped, unless it was kept.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> 
         "--size {}: a disk's size is a multiple of 512 bytes, and not 0",
         size.0
     );
-    match File::create_new(path) {
+    match create_private(path) {
         Ok(file) => {
             let made = Made(Some(path.to_owned()));
             file.set_len(size.0).with_context(|| format!("{name}: cannot make it {size} long"))?;

@@ -50,6 +50,9 @@ pub(super) fn announcement(
         let _ = writeln!(text, "file  {path}");
         let _ = writeln!(text, "      attach: losetup -f --show --direct-io=on{read_only} {path}");
     }
+    for note in server.notes() {
+        let _ = writeln!(text, "note  {note}");
+    }
     if let Some(found) = server.attached() {
         let _ = writeln!(text, "{}", attached(found));
     }

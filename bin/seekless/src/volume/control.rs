@@ -74,6 +74,9 @@ pub(crate) struct ModeArgs {
 }
 
 /// Drain the volume, then end its server, if there is one
+///
+/// Refused while the volume is in use on this host: the message names the mounts, the loop device and
+/// the processes, and the commands that free the volume. Nothing changes then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -81,6 +84,9 @@ Examples:
 pub(crate) struct DetachArgs {
     #[command(flatten)]
     volume: VolumeArgs,
+    /// Also while file systems are mounted from it: they lose what they have not written yet
+    #[arg(long)]
+    force: bool,
     /// The backing may have another name than when its area was made
     #[arg(long)]
     moved: bool,
@@ -209,6 +215,11 @@ pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
 
 pub(crate) fn detach(args: &DetachArgs) -> anyhow::Result<()> {
     let volume = reached(&args.volume, args.moved)?;
-    with_bar(|left| volume.detach(left))?;
+    let cut_off = with_bar(|left| volume.detach(args.force, left))?;
+    if !cut_off.is_empty() {
+        output::say(&format!(
+            "cut off: {cut_off}. Data that these had not written yet is lost: check the file system before its next use"
+        ));
+    }
     output::print("detached: everything is at home, and nobody serves it")
 }

@@ -33,12 +33,15 @@ pub(crate) struct Args {
     /// Name of the NBD export
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
+    #[command(flatten)]
+    access: serve::AccessArgs,
     /// Mount the volume over this regular file, which is made if absent
     #[arg(long, value_name = "PATH")]
     fuse: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let front = (args.nbd.clone(), args.name.clone(), args.fuse.clone());
-    serve::run(&serve::Args::rescue(args.backing.clone(), args.area.clone(), front))
+    let front = (args.nbd.clone(), args.access.clone(), args.fuse.clone());
+    let (backing, area) = (args.backing.clone(), args.area.clone());
+    serve::run(&serve::Args::rescue(backing, area, front, args.name.clone()))
 }

@@ -198,8 +198,13 @@ impl Server {
 
     /// The next line on its standard error must contain this.
     pub(crate) fn expect_error(&self, part: &str) {
-        let line = next_line(&self.errors, "");
-        assert!(line.as_ref().is_some_and(|l| l.contains(part)), "expected '{part}', got {line:?}");
+        let line = self.error();
+        assert!(line.contains(part), "expected '{part}', got {line:?}");
+    }
+
+    /// The next line on its standard error.
+    pub(crate) fn error(&self) -> String {
+        next_line(&self.errors, "").unwrap_or_else(|| panic!("it said nothing"))
     }
 
     /// All lines that were not read yet.
@@ -246,12 +251,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // At the second signal it stops even if its mount is in use.
-        for _ in 0..2 {
-            if self.wait(Duration::ZERO).is_none() {
-                let _ = kill_process(pid_of(&self.child), Signal::TERM);
-                self.wait(Duration::from_secs(2));
-            }
+        // It refuses while its mount is in use.
+        if self.wait(Duration::ZERO).is_none() {
+            let _ = kill_process(pid_of(&self.child), Signal::TERM);
+            self.wait(Duration::from_secs(4));
         }
         if self.wait(Duration::ZERO).is_none() {
             let _ = self.child.kill();

@@ -19,34 +19,103 @@ fn paths() -> (TempDir, PathBuf, PathBuf) {
     (dir, image, path)
 }
 
+/// A request to end, as often as somebody is impatient.
 #[test]
-fn a_mount_in_use_is_served_until_it_is_released() {
-    need!("release", host::fuse());
+fn a_mount_in_use_is_never_cut_off_by_signals() {
+    need!("in use", host::fuse());
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     let file = File::options().read(true).write(true).open(&path).unwrap();
-    server.signal(Signal::TERM);
-    server.expect_error("is in use");
+    for signal in [Signal::TERM, Signal::INT, Signal::INT, Signal::TERM, Signal::HUP] {
+        server.signal(signal);
+        server.expect_error(&format!("is in use: process {} (", std::process::id()));
+    }
     file.write_all_at(b"still here", 77).unwrap();
-    assert!(server.wait(Duration::from_millis(500)).is_none(), "it left its user");
     drop(file);
+    // The refused signals armed nothing.
+    assert!(server.wait(Duration::from_millis(2500)).is_none(), "an old request ended it");
+    server.signal(Signal::TERM);
     server.ended();
     assert!(!path.exists(), "the file it made is left");
     assert_eq!(&std::fs::read(image).unwrap()[77..87], b"still here");
 }
 
 #[test]
-fn a_second_signal_cuts_users_off_and_leaves_no_mount() {
-    need!("cut off", host::fuse());
+fn a_service_manager_asks_once_and_waits() {
+    need!("manager", host::fuse());
     let (dir, image, path) = paths();
-    let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
+    let socket = dir.path().join("notify");
+    let _manager = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    let mut command = host::seekless();
+    command.arg("serve").arg(&image).args(["--size", "1MiB"]).env("NOTIFY_SOCKET", &socket);
+    let mut server = Server::of(command, dir.path(), Some(&path));
     let file = File::open(&path).unwrap();
-    server.signal(Signal::INT);
-    server.expect_error("is in use");
-    server.signal(Signal::INT);
+    server.signal(Signal::TERM);
+    server.expect_error("ends when it is free");
+    assert!(server.wait(Duration::from_millis(500)).is_none(), "it left its user");
+    drop(file);
     server.ended();
-    assert!(!is_mounted(&path) && !path.exists());
-    assert!(file.read_at(&mut [0; 512], 0).is_err());
+}
+
+#[test]
+fn a_mounted_file_system_is_named_and_only_force_cuts_it_off() {
+    need!("mounted", host::root().or_else(host::fuse).or_else(|| host::loop_mounts("ext4")));
+    need!("mounted", host::programs(&["mkfs.ext4", "mount", "losetup", "timeout"]));
+    let (dir, image, path) = paths();
+    let area = dir.path().join("disk.area");
+    File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let (image_name, area_name) = (image.to_str().unwrap(), area.to_str().unwrap());
+    let volume = |args: &[&str]| {
+        let output = host::seekless().arg("volume").args(args).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let format = volume(&["format", image_name, "--at", area_name, "--optimized", "8MiB"]);
+    assert!(format.0, "{}", format.1);
+    let mut server = Server::start(dir.path(), &image, Some(&path), &["--area", area_name]);
+    let device = host::Loop::attach(&path, &["--direct-io=on"]);
+    host::run(["mkfs.ext4", "-q", device.device()]);
+    let root = dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let mount = host::Mount::new(device.device(), &root, "noatime");
+    std::fs::write(root.join("kept"), b"kept").unwrap();
+    let mut shell =
+        std::process::Command::new("sleep").arg("60").current_dir(&root).spawn().unwrap();
+    let words = [
+        format!("{} is mounted at {}", device.device(), root.display()),
+        format!("the loop device {} stands on it", device.device()),
+        format!("process {} (sleep) uses it", shell.id()),
+        format!("umount {}; losetup -d {}", root.display(), device.device()),
+    ];
+    for _ in 0..3 {
+        let (done, said) = volume(&["detach", image_name]);
+        assert!(!done && words.iter().all(|w| said.contains(w)), "{said}");
+        server.signal(Signal::INT);
+        let line = server.error();
+        assert!(words.iter().all(|w| line.contains(w)), "{line}");
+    }
+    assert!(host::status(&image, &[])["served"] == true);
+    // It was not even drained.
+    assert!(!volume(&["detach", image_name]).1.contains("drained"));
+    std::fs::write(root.join("later"), b"later").unwrap();
+    host::run(["sync", "-f", root.to_str().unwrap()]);
+
+    let (done, said) = volume(&["detach", "--force", image_name]);
+    assert!(
+        done && said.contains("cut off: ") && words[..3].iter().all(|w| said.contains(w)),
+        "{said}"
+    );
+    server.ended();
+    assert!(!is_mounted(&path));
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    drop(mount);
+    device.detach();
+    // What was synced is there.
+    let device = host::Loop::attach(&image, &[]);
+    let mount = host::Mount::new(device.device(), &root, "ro");
+    assert_eq!(std::fs::read(root.join("later")).unwrap(), b"later");
+    mount.unmount();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, attach, examine,
 };
 
-use seekless_host::Opened;
+use seekless_host::{Opened, private};
 
 use super::{HEAD, MAGIC, NO_ROOM, failed, first_page, guarded_by, part, refused, whole};
 use crate::backend::files::Disk;
@@ -52,6 +52,8 @@ pub struct Lasting {
     pub(super) found: Sectors,
     /// State of the guard at opening.
     pub(super) guard: Result<Standing, GuardError>,
+    /// Rights of other users to the area, in words.
+    pub(crate) note: Option<String>,
 }
 
 impl Store {
@@ -98,7 +100,9 @@ impl Lasting {
         let (backing, place) = (backing.to_owned(), backing.to_owned());
         let found = superblock.home_capacity;
         let guard = Ok(Standing::Nowhere);
-        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
+        let note = None;
+        let all = Self { home, area, superblock, backing, place, found, guard, note };
+        Ok(Store::Lasting(Box::new(all)))
     }
 
     fn beside(
@@ -118,6 +122,7 @@ impl Lasting {
             return Err(refused(backing, why));
         }
         let place = Opened::path(path, read_only)?;
+        let note = private::keep_private(path, &place, !read_only, private::owner_of(opened))?;
         let mut all = whole(&place)?;
         let superblock =
             read_superblock(&mut all, Lba(0)).map_err(|e| failed(path)(e.into()))?.superblock;
@@ -141,7 +146,8 @@ impl Lasting {
             }
         }
         let (backing, place, guard) = (backing.to_owned(), path.to_owned(), standing);
-        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
+        let all = Self { home, area, superblock, backing, place, found, guard, note };
+        Ok(Store::Lasting(Box::new(all)))
     }
 
     /// What the area is for.

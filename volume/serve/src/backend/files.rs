@@ -37,6 +37,8 @@ pub(crate) struct Files {
     is_area_temporary: bool,
     /// Of an area that is not attached: the places of bytes newer than home.
     newest: Option<Box<Examined>>,
+    /// Nothing goes through the host's page cache, so nothing can be done at once.
+    direct: bool,
 }
 
 /// One file or block device, or runs of it; while guarded, its two ends are elsewhere.
@@ -69,13 +71,22 @@ impl Files {
             may_be_newer: false,
             is_area_temporary: true,
             newest: None,
+            direct: false,
         })
     }
 
     /// A home and its area; `own` if both are on one device.
     pub(crate) const fn of(home: Disk, area: Disk, own: Option<[u8; 32]>) -> Self {
         let area = Some(area);
-        Self { own, home, area, may_be_newer: true, is_area_temporary: false, newest: None }
+        Self {
+            own,
+            home,
+            area,
+            may_be_newer: true,
+            is_area_temporary: false,
+            newest: None,
+            direct: false,
+        }
     }
 
     /// A home as it reads with its area attached; neither is written.
@@ -87,7 +98,23 @@ impl Files {
             may_be_newer: true,
             is_area_temporary: false,
             newest: Some(Box::new(newest)),
+            direct: false,
         }
+    }
+
+    /// Moves bytes past the host's page cache, where that is possible.
+    pub(crate) fn go_direct(&mut self) {
+        self.home.go_direct();
+        if let Some(area) = &mut self.area {
+            area.go_direct();
+        }
+        let direct = |disk: &Disk| disk.own.is_direct();
+        self.direct = direct(&self.home) && self.area.as_ref().is_none_or(direct);
+    }
+
+    /// True if nothing goes through the host's page cache.
+    pub(crate) const fn is_direct(&self) -> bool {
+        self.direct
     }
 
     /// The stamp of a home that gets no more writes.
@@ -125,7 +152,7 @@ impl Files {
 
     /// Reads without waiting: `None` if the read would wait for the disk.
     pub(crate) fn read_now(&self, target: Target, at: u64, buf: &mut [u8]) -> Option<()> {
-        if self.newest.is_some() {
+        if self.newest.is_some() || self.direct {
             return None;
         }
         self.disk(target).ok()?.read_now(at, buf)
@@ -139,7 +166,7 @@ impl Files {
         buf: &[u8],
     ) -> Option<Result<(), Errno>> {
         let disk = self.disk(target).ok()?;
-        if buf.len() > WRITE_NOW_BYTES {
+        if buf.len() > WRITE_NOW_BYTES || self.direct {
             return None;
         }
         // A write of part of a page reads the page first, unless it is cached.
@@ -284,6 +311,13 @@ impl Disk {
     /// These runs of a file.
     pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
         Self { own: OpenFile::new(fd), runs, guard: None }
+    }
+
+    fn go_direct(&mut self) {
+        self.own.go_direct();
+        if let Some(guard) = &mut self.guard {
+            guard.go_direct();
+        }
     }
 
     /// With room for a guard, whose state the region knows.

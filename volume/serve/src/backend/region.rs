@@ -65,6 +65,10 @@ impl Region {
         }
     }
 
+    pub(crate) fn go_direct(&mut self) {
+        self.handle.go_direct();
+    }
+
     #[inline]
     pub(crate) fn is_in_region(&self) -> bool {
         self.switch.load(SeqCst) != DOWN

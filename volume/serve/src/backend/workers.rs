@@ -13,7 +13,7 @@ use seekless_nbd::Errno;
 use super::errno_of;
 use super::files::Files;
 use crate::error::ServeError;
-use seekless_host::cannot;
+use seekless_host::{cannot, reserve_bounce};
 
 /// A job for a worker.
 #[derive(Debug)]
@@ -87,6 +87,9 @@ impl Workers {
             let (send, jobs) = channel::<Job>();
             let (files, bell, report) = (Arc::clone(files), Arc::clone(bell), report.clone());
             let work = move || {
+                if files.is_direct() {
+                    reserve_bounce();
+                }
                 while let Ok(job) = jobs.recv() {
                     if report.send((index, carry_out(&files, job))).is_err() {
                         break;

@@ -9,6 +9,7 @@ use seekless_nbd::{ClientEvent, ClientSession, Options};
 
 use super::*;
 use crate::backend::files::{Files, opened_memory};
+use crate::listen::Accepted;
 use crate::volume::{Clock, Parts};
 
 const PAGE: u32 = 4096;
@@ -50,7 +51,11 @@ fn sent_in_a_turn(command: Command, requests: usize, alone: bool) -> (usize, usi
     let mut volume = volume();
     let (ours, mut client) = UnixStream::pair().unwrap();
     client.set_nonblocking(true).unwrap();
-    let mut conn = Conn::new(ours.into(), 1, [Export::new("", 1 << 20)].into());
+    let mut conn = Conn::new(
+        Accepted { fd: ours.into(), peer: None, tls: None },
+        1,
+        [Export::new("", 1 << 20)].into(),
+    );
     let options = Options { export: String::new(), structured: false, allocation: false };
     let mut session = ClientSession::new(options);
     let (mut input, mut out) = (Vec::new(), Vec::new());

@@ -47,6 +47,14 @@ pub enum AdministerError {
     /// A server has the volume.
     #[error("{}: is served; `seekless volume detach` first", .0.display())]
     Served(PathBuf),
+    /// File systems or processes use the volume.
+    #[error("{}: in use, and nothing was changed: {by}. `--force` cuts off its users", backing.display())]
+    InUse {
+        /// The file or device.
+        backing: PathBuf,
+        /// Its users, and how to free it.
+        by: String,
+    },
     /// The volume has no area.
     #[error(
         "{}: no area lies within it: name the one that was made for it with --area", .0.display()
@@ -172,25 +180,32 @@ impl Administered {
         }
     }
 
-    /// Drains the volume, then ends its server, if there is one, with the area saved.
-    pub fn detach(self, progress: Progress<'_>) -> Result<(), AdministerError> {
+    /// Drains the volume, then ends its server, if there is one, with the area saved. Refused while
+    /// the volume is in use, before anything changes; with `force`, its users are cut off, and
+    /// returned in words.
+    pub fn detach(self, force: bool, progress: Progress<'_>) -> Result<String, AdministerError> {
+        if let (Reached::Server(address), false) = (&self.reached, force) {
+            let by: String = ask::command(address, &VolumeCommand::Users)?;
+            if !by.is_empty() {
+                return Err(AdministerError::InUse { backing: self.backing, by });
+            }
+        }
         self.command(&VolumeCommand::Engine(Command::Drain))?;
         self.wait_drained(false, progress)?;
-        let Reached::Server(address) = &self.reached else { return self.close() };
-        self.command(&VolumeCommand::Stop)?;
+        let Reached::Server(address) = &self.reached else {
+            return self.close().map(|()| String::new());
+        };
+        let cut_off: String = ask::command(address, &VolumeCommand::Stop { force })?;
         let start = Instant::now();
         while server_of(&self.backing)?.is_some() {
             if start.elapsed() > END_MOST {
                 let state: Option<VolumeState> = ask(address, None, "/state").ok();
-                let why = state.filter(|s| s.trouble.is_some()).map_or_else(
-                    || ": something still uses what it mounts".to_owned(),
-                    |state| state.why(),
-                );
+                let why = state.map_or_else(String::new, |state| state.why());
                 return Err(AdministerError::NotEnded { why });
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        Ok(())
+        Ok(cut_off)
     }
 
     /// Replicates the pages of `homes` in free space close to `near`, and waits until the replicas

@@ -1,6 +1,8 @@
 //! The control socket of a running server.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use seekless_block::Bytes;
 use seekless_engine::{Command, Mode};
@@ -13,19 +15,29 @@ use crate::http::{ControlAnswers, HttpServer};
 use crate::{Board, Injector, ServeError, ServerHandle};
 
 /// Commands for the thread that owns the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum MainThread {
     /// Make a plan now.
     Replan,
     /// End the server in order.
-    Stop,
+    Stop {
+        /// Also while the volume is in use: its users are cut off.
+        force: bool,
+        /// The users that were cut off, or why the server does not end.
+        reply: SyncSender<Result<String, String>>,
+    },
 }
 
-/// Starts to take commands for `server`, at the socket of its backing. `tell` gives a command to the thread that owns the server; false once that thread has
-/// ended.
+/// Longest wait for the thread that owns the server; the asking program waits a little longer.
+const ANSWER_MOST: Duration = Duration::from_secs(4);
+
+/// Starts to take commands for `server`, at the socket of its backing. `mount` is the file that it is
+/// mounted over. `tell` gives a command to the thread that owns the server; false once that thread
+/// has ended.
 pub fn start(
     backing: &Path,
     server: &ServerHandle,
+    mount: Option<&Path>,
     tell: impl Fn(MainThread) -> bool + Send + Sync + 'static,
 ) -> Result<HttpServer, ServeError> {
     let socket = socket_of(backing)?;
@@ -33,6 +45,7 @@ pub fn start(
     let steered = Steered {
         volume: server.injector(),
         backing: backing.to_owned(),
+        mount: mount.map(Path::to_owned),
         sizes: (server.size(), server.area()),
         board: server.board(),
         plans_nothing: server.plans_nothing(),
@@ -46,6 +59,7 @@ pub fn start(
 struct Steered {
     volume: Injector,
     backing: PathBuf,
+    mount: Option<PathBuf>,
     /// Sizes of the volume and of its area.
     sizes: (Bytes, Bytes),
     /// Why no plan can be made.
@@ -63,6 +77,11 @@ fn json(value: &impl Serialize) -> Result<String, String> {
 impl Steered {
     fn tell(&self, what: MainThread) -> Result<(), String> {
         if (self.tell)(what) { Ok(()) } else { Err("the server is ending".to_owned()) }
+    }
+
+    fn users(&self) -> String {
+        let users = self.volume.users(self.mount.as_deref());
+        if users.is_empty() { String::new() } else { users.to_string() }
     }
 }
 
@@ -87,7 +106,13 @@ impl ControlAnswers for Steered {
                 self.plans_nothing.clone().map_or(Ok(()), Err)?;
                 self.tell(MainThread::Replan)?;
             }
-            VolumeCommand::Stop => self.tell(MainThread::Stop)?,
+            VolumeCommand::Users => return json(&self.users()),
+            VolumeCommand::Stop { force } => {
+                let (reply, answer) = sync_channel(1);
+                self.tell(MainThread::Stop { force, reply })?;
+                let late = |_| "the server is busy, and has not said that it ends".to_owned();
+                return json(&answer.recv_timeout(ANSWER_MOST).map_err(late)??);
+            }
             VolumeCommand::Replicate { near, homes } => {
                 return json(&replicate(&self.volume, near, &homes)?);
             }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panic")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip and draw")]
 
+mod access;
 mod emulation;
 mod ext;
 mod fixtures;

@@ -33,9 +33,9 @@ fn two_servers_never_share_a_file() {
     let file = dir.file("disk", 4096);
     let first = Builder::new(Backing::Path(file.clone())).spawn().unwrap();
     let second = Builder::new(Backing::Path(file.clone())).spawn().err().unwrap();
-    assert!(matches!(second, ServeError::Host(HostError::Locked(_))), "{second}");
+    assert!(matches!(second, ServeError::Host(HostError::Locked { .. })), "{second}");
     let reader = Builder::new(Backing::Path(file.clone())).read_only(true).spawn();
-    assert!(matches!(reader.err(), Some(ServeError::Host(HostError::Locked(_)))));
+    assert!(matches!(reader.err(), Some(ServeError::Host(HostError::Locked { .. }))));
     first.stop().unwrap();
     // Readers share.
     let a = Builder::new(Backing::Path(file.clone())).read_only(true).spawn().unwrap();

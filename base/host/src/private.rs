@@ -1,0 +1,149 @@
+//! Who else may open a file, and who holds its lock: files with clients' data belong to one user.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::Mode;
+
+use crate::HostError;
+
+/// Access for the owner alone.
+const OWNER_ONLY: u32 = 0o600;
+
+/// Makes a new file that only its owner may open.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(OWNER_ONLY).open(path)
+}
+
+/// Says that users without a right to the data may open this regular file. `None`: they may not.
+pub fn open_to_all(path: &Path, file: impl AsFd) -> Option<String> {
+    let mode = mode_of_file(file)?.0;
+    (mode & 0o007 != 0).then(|| {
+        let path = path.display();
+        format!(
+            "{path}: any user may open it (mode {mode:03o}), read the data and hold its lock; `chmod 600 {path}` ends that"
+        )
+    })
+}
+
+/// Takes the rights of all users but the owner from a regular file with clients' data, and says so.
+/// With `write` false, only says so. Refuses a file of another user than this one, root and `also`.
+pub fn keep_private(
+    path: &Path,
+    file: impl AsFd,
+    write: bool,
+    also: Option<u32>,
+) -> Result<Option<String>, HostError> {
+    let Some((mode, owner)) = mode_of_file(&file) else { return Ok(None) };
+    if ![rustix::process::geteuid().as_raw(), 0].contains(&owner) && also != Some(owner) {
+        let why = format!(
+            "belongs to user {owner}, who could read and change the data in it: `chown` it to the user who serves it, or make another"
+        );
+        return Err(HostError::Refused { path: path.to_owned(), why });
+    }
+    if mode & 0o077 == 0 {
+        return Ok(None);
+    }
+    let name = path.display();
+    let tightened = write && rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o700)).is_ok();
+    Ok(Some(if tightened {
+        format!("{name}: other users could open it (mode {mode:03o}); now only its owner may")
+    } else {
+        format!("{name}: other users may open it (mode {mode:03o}); `chmod 600 {name}` ends that")
+    }))
+}
+
+/// The owner of a regular file.
+pub fn owner_of(file: impl AsFd) -> Option<u32> {
+    mode_of_file(file).map(|(_, owner)| owner)
+}
+
+/// The permissions and the owner of a regular file.
+fn mode_of_file(file: impl AsFd) -> Option<(u32, u32)> {
+    let stat = rustix::fs::fstat(file).ok()?;
+    let is_file = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
+    is_file.then_some((stat.st_mode & 0o777, stat.st_uid))
+}
+
+/// The holder of the lock of a file, in words.
+pub(crate) fn holder(path: &Path, file: &File) -> String {
+    let known = "another process serves it (its lock is taken); stop that one first, or open both read-only";
+    let Some(id) = file.metadata().ok().and_then(|meta| pid_of_lock(&meta)) else {
+        return known.to_owned();
+    };
+    let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+    let user = std::fs::metadata(format!("/proc/{id}")).map(|m| m.uid()).ok();
+    let stranger =
+        user.filter(|u| *u != 0 && Some(*u) != owner_of(file) && open_to_all(path, file).is_some());
+    let name = name.trim();
+    match stranger {
+        Some(user) => format!(
+            "process {id} ({name}) of user {user} has taken its lock, as any user may who may open it: `chmod 600` it, then end that process"
+        ),
+        None => format!("process {id} ({name}) has taken its lock: {known}"),
+    }
+}
+
+/// The process that holds an flock(2) on a file, from /proc/locks.
+fn pid_of_lock(meta: &std::fs::Metadata) -> Option<u32> {
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let place = format!("{major:02x}:{minor:02x}:{}", meta.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, at, ..] = words[..] else { return None };
+        (at == place).then(|| pid.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use rustix::fs::{FlockOperation, Gid, Uid, chown};
+
+    use super::*;
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("seekless-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn others_lose_their_rights_and_the_owner_hears_of_it() {
+        let path = scratch("private");
+        let file = create_private(&path).unwrap();
+        let mode = || path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(), keep_private(&path, &file, true, None).unwrap()), (0o600, None));
+        for (open, kept) in [(0o644, 0o600), (0o660, 0o600), (0o604, 0o600), (0o755, 0o700)] {
+            file.set_permissions(std::fs::Permissions::from_mode(open)).unwrap();
+            let said = keep_private(&path, &file, false, None).unwrap().unwrap();
+            assert!(mode() == open && said.contains("may open it"), "{said}");
+            let said = keep_private(&path, &file, true, None).unwrap().unwrap();
+            assert!(mode() == kept && said.contains("could open it"), "{said}");
+        }
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(Uid::from_raw(65_534)), Some(Gid::from_raw(65_534))).unwrap();
+            let refused = keep_private(&path, &file, true, None).unwrap_err().to_string();
+            assert!(refused.contains("belongs to user 65534"), "{refused}");
+            keep_private(&path, &file, true, Some(65_534)).unwrap();
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn who_holds_a_lock_is_named() {
+        let path = scratch("lock");
+        let file = create_private(&path).unwrap();
+        assert!(holder(&path, &file).starts_with("another process"), "nobody has it");
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let said = holder(&path, &file);
+        assert!(said.contains(&format!("process {} ", std::process::id())), "{said}");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

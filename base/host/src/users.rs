@@ -1,0 +1,216 @@
+//! Who uses a served disk on this host: the loop or NBD devices over it, what is mounted from them,
+//! and the processes that hold any of it; with the commands that free the disk.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const BLOCK: &str = "/sys/block";
+/// Most processes that a message names.
+const NAMED_MOST: usize = 5;
+
+/// The users of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Users {
+    /// Each user in words.
+    pub what: Vec<String>,
+    /// The commands that free the disk, in their order.
+    pub free: Vec<String>,
+}
+
+impl fmt::Display for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.what.join("; "))?;
+        if self.free.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ". To free it: {}", self.free.join("; "))
+        }
+    }
+}
+
+impl Users {
+    /// True if nobody uses the disk.
+    pub fn is_empty(&self) -> bool {
+        self.what.is_empty()
+    }
+
+    /// The users of the file `path`, a served volume.
+    pub fn of_file(path: &Path) -> Self {
+        let mut users = Self::default();
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut places = vec![path.clone()];
+        for name in names(Path::new(BLOCK)) {
+            let attribute = |a: &str| read(&Path::new(BLOCK).join(&name).join("loop").join(a));
+            if Path::new(&attribute("backing_file")) != path {
+                continue;
+            }
+            let device = Path::new("/dev").join(&name);
+            places.push(device.clone());
+            let used = users.of_device(&name, &mut places);
+            // A loop device that somebody has detached goes by itself when its last user goes.
+            if used || attribute("autoclear") != "1" {
+                users.what.push(format!("the loop device {} stands on it", device.display()));
+                users.free.push(format!("losetup -d {}", device.display()));
+            }
+        }
+        users.processes(&places);
+        users
+    }
+
+    /// The users of the kernel's NBD devices that these processes connected. A device without a
+    /// user is none.
+    pub fn of_nbd(pids: &[i32]) -> Self {
+        let mut users = Self::default();
+        for name in nbd_devices(Path::new(BLOCK), pids) {
+            let mut places = vec![Path::new("/dev").join(&name)];
+            if users.of_device(&name, &mut places) {
+                users.free.push(format!("nbd-client -d /dev/{name}"));
+                users.processes(&places);
+            }
+        }
+        users
+    }
+
+    /// Adds these users.
+    pub fn and(mut self, more: Self) -> Self {
+        self.what.extend(more.what);
+        self.free.extend(more.free);
+        self
+    }
+
+    /// Mounts, swap and other devices on a block device and its partitions. False if there are
+    /// none. Adds the directories of mounts to `places`.
+    fn of_device(&mut self, name: &str, places: &mut Vec<PathBuf>) -> bool {
+        let before = self.what.len();
+        let sys = Path::new(BLOCK).join(name);
+        let parts = names(&sys).into_iter().filter(|n| sys.join(n).join("partition").exists());
+        let all = parts.map(|n| sys.join(n)).chain([sys.clone()]);
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+        for part in all {
+            let number = read(&part.join("dev"));
+            let device = Path::new("/dev").join(part.file_name().unwrap_or_default());
+            let shown = device.display();
+            for at in mounts.lines().filter_map(|l| mounted(l, &number)) {
+                self.what.push(format!("{shown} is mounted at {at}"));
+                self.free.push(format!("umount {at}"));
+                places.push(PathBuf::from(at));
+            }
+            if swaps.lines().any(|l| l.split_whitespace().next() == device.to_str()) {
+                self.what.push(format!("{shown} is swap space"));
+                self.free.push(format!("swapoff {shown}"));
+            }
+            for holder in names(&part.join("holders")) {
+                let mut others = Vec::new();
+                self.of_device(&holder, &mut others);
+                places.extend(others);
+                self.what.push(format!("/dev/{holder} stands on {shown}"));
+                self.free
+                    .push(format!("remove /dev/{holder} (dmsetup, vgchange -an, mdadm --stop)"));
+            }
+        }
+        self.what.len() > before
+    }
+
+    /// Processes that have one of these files open, or anything below one of these directories.
+    fn processes(&mut self, places: &[PathBuf]) {
+        let own = std::process::id().to_string();
+        let numbers = names(Path::new("/proc")).into_iter();
+        let pids = numbers.filter(|n| n.bytes().all(|b| b.is_ascii_digit()) && *n != own);
+        let mut found = BTreeSet::new();
+        for pid in pids {
+            let dir = Path::new("/proc").join(&pid);
+            let open = names(&dir.join("fd")).into_iter().map(|n| dir.join("fd").join(n));
+            let links = open.chain(["cwd", "root", "exe"].map(|n| dir.join(n)));
+            let holds = |link: PathBuf| {
+                let to = fs::read_link(link).unwrap_or_default();
+                places.iter().any(|p| to.starts_with(p))
+            };
+            if links.into_iter().any(holds) {
+                found.insert(format!("process {pid} ({}) uses it", read(&dir.join("comm"))));
+            }
+        }
+        let more = found.len().saturating_sub(NAMED_MOST);
+        let ends = !found.is_empty();
+        self.what.extend(found.into_iter().take(NAMED_MOST));
+        if more > 0 {
+            self.what.push(format!("{more} more processes use it"));
+        }
+        if ends {
+            self.free.insert(0, "end these processes".to_owned());
+        }
+    }
+}
+
+/// The mount point of a line of mountinfo, if it is of this device.
+fn mounted<'a>(line: &'a str, number: &str) -> Option<&'a str> {
+    let mut words = line.split(' ').skip(2);
+    let (device, point) = (words.next()?, words.nth(1)?);
+    (device == number && !number.is_empty()).then_some(point)
+}
+
+/// The kernel's NBD devices of these processes, below a folder like /sys/block.
+fn nbd_devices(block: &Path, pids: &[i32]) -> Vec<String> {
+    let mut devices = names(block);
+    devices.retain(|n| {
+        let pid = read(&block.join(n).join("pid")).parse::<i32>();
+        n.starts_with("nbd") && pid.is_ok_and(|pid| pids.contains(&pid))
+    });
+    devices
+}
+
+/// The names in a directory, in order; none if it cannot be read.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim_end_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_holds_a_file_is_named() {
+        let path = std::env::temp_dir().join(format!("seekless-{}-used", std::process::id()));
+        fs::write(&path, b"x").unwrap();
+        assert_eq!(Users::of_file(&path), Users::default());
+        let file = fs::File::open(&path).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+        let said = Users::of_file(&path).to_string();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(said.contains(&format!("process {} (", child.id())), "{said}");
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn mounts_and_nbd_devices_are_found_by_their_numbers() {
+        let line = "36 35 7:0 / /mnt/a rw,noatime shared:1 - ext4 /dev/loop0 rw";
+        assert_eq!(mounted(line, "7:0"), Some("/mnt/a"));
+        assert_eq!(
+            (mounted(line, "7:1"), mounted(line, ""), mounted("", "7:0")),
+            (None, None, None)
+        );
+        let block = std::env::temp_dir().join(format!("seekless-{}-block", std::process::id()));
+        for (name, pid) in
+            [("nbd0", Some("77\n")), ("nbd1", Some("78\n")), ("nbd2", None), ("sda", Some("77\n"))]
+        {
+            fs::create_dir_all(block.join(name)).unwrap();
+            if let Some(pid) = pid {
+                fs::write(block.join(name).join("pid"), pid).unwrap();
+            }
+        }
+        assert_eq!(nbd_devices(&block, &[77, 5]), ["nbd0"]);
+        fs::remove_dir_all(&block).unwrap();
+    }
+}

@@ -1,0 +1,38 @@
+//! Who may connect over NBD, from arguments.
+
+use std::path::PathBuf;
+
+use seekless_serve::{Builder, TlsFiles};
+
+/// Who may connect over NBD.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct AccessArgs {
+    /// Require TLS over TCP: the server's certificate, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Who may connect")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Who may connect")]
+    tls_key: Option<PathBuf>,
+    /// Only clients with a certificate of this authority may connect
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Who may connect")]
+    tls_ca: Option<PathBuf>,
+    /// Let every machine that reaches the TCP address read and write the volume, without TLS
+    #[arg(long, conflicts_with = "tls_cert", help_heading = "Who may connect")]
+    insecure: bool,
+    /// Let this user connect to unix sockets, beside root and you; may be repeated
+    #[arg(long, value_name = "UID", help_heading = "Who may connect")]
+    nbd_user: Vec<u32>,
+}
+
+impl AccessArgs {
+    pub(super) fn apply(&self, builder: Builder) -> Builder {
+        let builder = builder.insecure(self.insecure).users(self.nbd_user.clone());
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => {
+                let (cert, key, ca) = (cert.clone(), key.clone(), self.tls_ca.clone());
+                builder.tls(TlsFiles { cert, key, ca })
+            }
+            _ => builder,
+        }
+    }
+}

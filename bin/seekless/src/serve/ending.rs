@@ -1,0 +1,101 @@
+//! The end of a server. While somebody on this host uses the volume, a request to end is refused and
+//! changes nothing: no later request cuts the users off. Only an explicit force does.
+
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use seekless_cli::output;
+use seekless_host::Users;
+use seekless_serve::{FuseMount, ServerHandle};
+
+/// A user that has just gone, such as a loop device, keeps the mount for a moment.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// The one who asked: the users that were cut off, or why the server does not end.
+pub(super) type Reply = SyncSender<Result<String, String>>;
+
+/// A request to end, and its answer.
+pub(super) struct Ending {
+    /// A service manager asks once, and kills later: its request stays.
+    stays: bool,
+    asked: Option<Asked>,
+}
+
+struct Asked {
+    since: Instant,
+    /// `None`: a signal.
+    reply: Option<Reply>,
+    /// A request that stays was answered.
+    told: bool,
+}
+
+impl Ending {
+    pub(super) const fn new(managed: bool) -> Self {
+        Self { stays: managed, asked: None }
+    }
+
+    pub(super) const fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Takes a request; [`Self::attempt`] answers it.
+    pub(super) fn ask(&mut self, reply: Option<Reply>) {
+        match (&self.asked, reply) {
+            (Some(_), Some(reply)) => drop(reply.send(Err("the server is ending".to_owned()))),
+            (Some(_), None) => {}
+            (None, reply) => self.asked = Some(Asked { since: Instant::now(), reply, told: false }),
+        }
+    }
+
+    /// Ends the mount if nobody uses the volume; then true. Otherwise refuses the request.
+    pub(super) fn attempt(
+        &mut self,
+        server: &ServerHandle,
+        mut mount: Option<&mut FuseMount>,
+        line: &ProgressBar,
+    ) -> anyhow::Result<bool> {
+        let Some(asked) = &mut self.asked else { return Ok(false) };
+        let volume = server.injector();
+        let nbd = volume.users(None);
+        if nbd.is_empty() && mount.as_mut().map_or(Ok(true), |m| m.unmount())? {
+            if let Some(reply) = &asked.reply {
+                let _ = reply.send(Ok(String::new()));
+            }
+            return Ok(true);
+        }
+        if asked.told {
+            return Ok(false);
+        }
+        let users = volume.users(mount.as_ref().map(|m| m.path()));
+        if users.is_empty() && asked.since.elapsed() < LEAVING {
+            return Ok(false);
+        }
+        let what = mount
+            .as_ref()
+            .map_or_else(|| "the volume".to_owned(), |m| m.path().display().to_string());
+        let why = format!("{what} is in use: {}", in_words(&users));
+        match &asked.reply {
+            Some(reply) => drop(reply.send(Err(format!("{why}. The server goes on")))),
+            None if self.stays => {
+                let waits = "the server ends when it is free";
+                line.suspend(|| {
+                    output::say(&format!("{why}. It was asked by a service manager: {waits}"))
+                });
+                asked.told = true;
+                return Ok(false);
+            }
+            None => line.suspend(|| output::say(&format!("{why}. The server goes on"))),
+        }
+        self.asked = None;
+        Ok(false)
+    }
+}
+
+fn in_words(users: &Users) -> String {
+    if users.is_empty() {
+        return "by something that is not visible here, such as a mount of another container"
+            .to_owned();
+    }
+    users.to_string()
+}

@@ -1,0 +1,255 @@
+//! TLS for NBD clients: certificates, and one thread for each encrypted connection. The thread
+//! carries plain bytes between the client's socket and a socket pair, whose other end the volume's
+//! thread serves like any client. So the volume's thread encrypts nothing.
+
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use seekless_host::{HostError, cannot};
+
+use crate::error::ServeError;
+
+/// Most bytes carried at once, in either direction.
+const CARRY_BYTES: usize = 64 << 10;
+
+/// Files in PEM format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, with the chain below its authority.
+    pub cert: PathBuf,
+    /// The key of the certificate.
+    pub key: PathBuf,
+    /// Authorities for clients: only a client with a certificate of one of them may connect.
+    pub ca: Option<PathBuf>,
+}
+
+/// The settings of TLS for all connections.
+#[derive(Clone)]
+pub(crate) struct Tls(Arc<ServerConfig>);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Tls {
+    /// Reads certificates and key.
+    pub(crate) fn load(files: &TlsFiles) -> Result<Self, ServeError> {
+        let bad = |path: &Path| {
+            let path = path.to_owned();
+            move |e: &dyn fmt::Display| -> ServeError {
+                HostError::Refused { path, why: format!("is no use for TLS: {e}") }.into()
+            }
+        };
+        let certs = certificates(&files.cert).map_err(|e| bad(&files.cert)(&e))?;
+        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| bad(&files.key)(&e))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| bad(&files.cert)(&e))?;
+        let config = match &files.ca {
+            None => config.with_no_client_auth(),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                for cert in certificates(path).map_err(|e| bad(path)(&e))? {
+                    roots.add(cert).map_err(|e| bad(path)(&e))?;
+                }
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                config.with_client_cert_verifier(verifier.map_err(|e| bad(path)(&e))?)
+            }
+        };
+        let config = config.with_single_cert(certs, key).map_err(|e| bad(&files.cert)(&e))?;
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Starts TLS on a client's socket, and returns the socket with the plain bytes. Both sockets do
+    /// not block.
+    pub(crate) fn wrap(&self, client: OwnedFd) -> Result<OwnedFd, ServeError> {
+        let failed = |e| cannot("begin with TLS")(io::Error::other(e));
+        let mut tls = ServerConnection::new(Arc::clone(&self.0)).map_err(failed)?;
+        // Never more than what is carried at once.
+        tls.set_buffer_limit(None);
+        let (volume, plain) = UnixStream::pair().map_err(cannot("make a pair of sockets"))?;
+        for socket in [&volume, &plain] {
+            socket.set_nonblocking(true).map_err(cannot("make a pair of sockets"))?;
+        }
+        // Reads and writes are the same for all kinds of sockets.
+        let client = UnixStream::from(client);
+        let carrier =
+            Carrier { tls, client, volume, ready: Vec::new(), client_ended: false, ended: false };
+        std::thread::Builder::new()
+            .name("seekless-tls".into())
+            // A client that breaks the protocol loses its connection; nobody else notices.
+            .spawn(move || drop(carrier.carry()))
+            .map_err(cannot("start a thread for TLS"))?;
+        Ok(plain.into())
+    }
+}
+
+fn certificates(
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::pem::Error> {
+    let certs = CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?;
+    if certs.is_empty() { Err(rustls::pki_types::pem::Error::NoItemsFound) } else { Ok(certs) }
+}
+
+/// One encrypted connection.
+struct Carrier {
+    tls: ServerConnection,
+    client: UnixStream,
+    /// The end of the pair that leads to the volume.
+    volume: UnixStream,
+    /// Plain bytes for the volume.
+    ready: Vec<u8>,
+    /// The client sends no more.
+    client_ended: bool,
+    /// The volume sends no more.
+    ended: bool,
+}
+
+impl Carrier {
+    /// Carries bytes until one end closes the connection.
+    fn carry(mut self) -> io::Result<()> {
+        let mut bytes = vec![0; CARRY_BYTES];
+        loop {
+            let mut moved = self.from_client()?;
+            moved |= self.to_volume(&mut bytes)?;
+            moved |= self.from_volume(&mut bytes)?;
+            moved |= self.to_client()?;
+            if self.ended && !self.tls.wants_write() {
+                return Ok(());
+            }
+            if !moved {
+                self.wait()?;
+            }
+        }
+    }
+
+    fn wants_client(&self) -> bool {
+        !self.client_ended && self.ready.is_empty() && self.tls.wants_read()
+    }
+
+    fn wants_volume(&self) -> bool {
+        !self.ended && !self.tls.is_handshaking() && !self.tls.wants_write()
+    }
+
+    fn from_client(&mut self) -> io::Result<bool> {
+        if !self.wants_client() {
+            return Ok(false);
+        }
+        let Some(n) = unless_blocked(self.tls.read_tls(&mut self.client))? else {
+            return Ok(false);
+        };
+        self.client_ended = n == 0;
+        if let Err(e) = self.tls.process_new_packets() {
+            // The alert says why.
+            let _ = self.to_client();
+            return Err(io::Error::other(e));
+        }
+        if self.client_ended && self.tls.is_handshaking() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(true)
+    }
+
+    fn to_volume(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
+        let mut moved = false;
+        if self.ready.is_empty() {
+            match self.tls.reader().read(bytes) {
+                Ok(0) => self.client_ended = true,
+                Ok(n) => self.ready.extend_from_slice(bytes.get(..n).unwrap_or_default()),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                // It left without a word.
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => self.client_ended = true,
+                Err(e) => return Err(e),
+            }
+            moved = !self.ready.is_empty();
+        }
+        if !self.ready.is_empty()
+            && let Some(n) = unless_blocked(self.volume.write(&self.ready))?
+        {
+            self.ready.drain(..n);
+            moved = true;
+        }
+        if self.client_ended && self.ready.is_empty() {
+            // The volume sees the end, and closes its own end after the last reply.
+            let _ = self.volume.shutdown(std::net::Shutdown::Write);
+        }
+        Ok(moved)
+    }
+
+    fn from_volume(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
+        if !self.wants_volume() {
+            return Ok(false);
+        }
+        match unless_blocked(self.volume.read(bytes))? {
+            None => return Ok(false),
+            Some(0) => {
+                self.ended = true;
+                self.tls.send_close_notify();
+            }
+            Some(n) => self.tls.writer().write_all(bytes.get(..n).unwrap_or_default())?,
+        }
+        Ok(true)
+    }
+
+    fn to_client(&mut self) -> io::Result<bool> {
+        let mut moved = false;
+        while self.tls.wants_write() {
+            match unless_blocked(self.tls.write_tls(&mut self.client))? {
+                Some(_) => moved = true,
+                None => break,
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Waits for one of the sockets.
+    fn wait(&self) -> io::Result<()> {
+        let flags = |input, output| {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, input);
+            flags.set(PollFlags::OUT, output);
+            flags
+        };
+        let (client, volume) = (self.client.as_fd(), self.volume.as_fd());
+        let mut sockets = [
+            PollFd::from_borrowed_fd(client, flags(self.wants_client(), self.tls.wants_write())),
+            PollFd::from_borrowed_fd(volume, flags(self.wants_volume(), !self.ready.is_empty())),
+        ];
+        // An end that is gone is reported in any case. So a volume that has closed its end is
+        // watched only when its bytes can be taken.
+        let greeting = self.tls.is_handshaking();
+        let both = greeting || self.wants_volume() || !self.ready.is_empty();
+        match poll(if both { &mut sockets } else { &mut sockets[..1] }, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let gone =
+            |socket: &PollFd<'_>| socket.revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let dead = gone(&sockets[0]) && !self.wants_client() || gone(&sockets[1]) && greeting;
+        if dead { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+}
+
+/// The result of a call on a socket; `None` if it would block.
+fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(n) => Ok(Some(n)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
