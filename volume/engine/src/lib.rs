@@ -26,7 +26,7 @@ pub use area::attach::{
     AttachError, AttachReport, FormatOptions, attach, format_area, resize_area,
 };
 pub use area::examine::{Examined, Finding, Repair, RepairReport, examine, repair};
-pub use area::guarding::{GuardStep, Guarding};
+pub use area::guarding::{GuardStep, Guarding, in_guard_region};
 pub use area::proof::{HomeGuard, Proof};
 pub use background::Progress;
 pub(crate) use core::{Asked, Pending, Pool, SumFor};

@@ -3,7 +3,20 @@
 //! move, I/O of home's two ends waits here; other I/O goes on. The server and the crash enumerator
 //! drive the same machine; each knows how to move its guard.
 
+use seekless_block::Op;
+
 use crate::{Engine, Io, Mode};
+
+/// The operation that carries out `op` in the guard region. The region keeps its space, so a
+/// discard must write zeroes there: clients were told that they read zeroes, and after a crash the
+/// area may not know of the discard.
+#[must_use]
+pub const fn in_guard_region(op: Op) -> Op {
+    match op {
+        Op::Discard => Op::WriteZeroes,
+        other => other,
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GuardMove {

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Sectors};
-use seekless_engine::{Examined, Target, page_sum};
+use seekless_engine::{Examined, Target, in_guard_region, page_sum};
 use seekless_host::{HostError, OpenFile, Opened, cannot, device_error};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
@@ -240,10 +240,7 @@ impl Files {
                 return disk.write(at, buf, how);
             }
             Op::Flush => return disk.sync(),
-            Op::Discard => match disk.punch(at, len) {
-                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
-                Err(e) => return Err(e),
-            },
+            Op::Discard => disk.punch(at, len)?,
             Op::WriteZeroes => disk.zero(at, len, flags)?,
         }
         if fua { disk.sync() } else { Ok(()) }
@@ -395,10 +392,18 @@ impl Disk {
         Ok(())
     }
 
-    /// Frees space. Guarded ranges keep their space.
+    /// Frees space. Guarded ranges keep their space; see [`in_guard_region`].
     fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
-        let mut pieces = self.runs().pieces(at, len).filter(|p| p.side == Side::Own);
-        pieces.try_for_each(|p| self.own.punch(p.at, p.len))
+        self.runs().pieces(at, len).try_for_each(|p| match p.side {
+            Side::Region if in_guard_region(Op::Discard) == Op::WriteZeroes => {
+                self.zero(at + p.from, p.len, Flags::NONE)
+            }
+            Side::Region => Ok(()),
+            Side::Own => match self.own.punch(p.at, p.len) {
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+                Err(e) => Err(e),
+            },
+        })
     }
 
     /// Zeroes in the cheapest way of the file system; guarded ranges by writing.

@@ -216,3 +216,55 @@ fn io(op: &'static str) -> impl FnOnce(Errno) -> GuardError {
         seekless_block::DeviceError::Io { op, extent: Extent::default(), source }.into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::{Flags, Op};
+    use seekless_engine::Target;
+
+    use super::super::files::{Files, opened_memory};
+    use super::*;
+    use crate::backend::guard;
+
+    const HOME: u64 = 2 << 20;
+    const AREA: u64 = 1 << 20;
+
+    /// A disk of 2 MiB and the file of its area, with the guard up; and a second handle of the file.
+    fn guarded() -> (Files, OwnedFd) {
+        let keys = (AreaId([7; 16]), Sectors(HOME / SECTOR_BYTES));
+        let area = opened_memory(AREA + REGION * SECTOR_BYTES).unwrap().fd;
+        let mut region =
+            Disk::new(area.try_clone().unwrap(), Runs::new(&[(AREA, REGION * SECTOR_BYTES)]));
+        guard::make(&mut region, keys.0, keys.1).unwrap();
+        let home = Disk::new(opened_memory(HOME).unwrap().fd, Runs::all());
+        let guard = Region::new(area.try_clone().unwrap(), AREA, keys, Label::new("area"));
+        let home = home.with_guard(guard);
+        let part = Disk::new(area.try_clone().unwrap(), Runs::new(&[(0, AREA)]));
+        let files = Files::of(home, part, None);
+        files.move_guard(true).unwrap();
+        (files, area)
+    }
+
+    /// Clients of a volume with replicas read zeroes there; after a crash the area may not know.
+    #[test]
+    fn a_discard_in_the_region_is_zeroes_for_the_next_server_too() {
+        let (files, _area) = guarded();
+        let change = |op, at, len: u64, with| {
+            let bytes = vec![with; if op == Op::Write { len as usize } else { 0 }];
+            files.change(Target::Home, op, Flags::NONE, at, len, &bytes).unwrap();
+        };
+        for at in [0, 64 << 10, HOME - (64 << 10)] {
+            change(Op::Write, at, 64 << 10, 0xA5);
+        }
+        // In both ends, and from the first end into the middle.
+        for (at, len) in [(8192, 4096), ((128 << 10) - 4096, 8192), (HOME - 4096, 4096)] {
+            change(Op::Discard, at, len, 0);
+            let mut found = vec![1; len as usize];
+            files.read(Target::Home, at, &mut found).unwrap();
+            assert!(found.iter().all(|&b| b == 0), "{at}");
+        }
+        let mut beside = [0; 512];
+        files.read(Target::Home, 8192 - 512, &mut beside).unwrap();
+        assert_eq!(beside, [0xA5; 512]);
+    }
+}

@@ -141,6 +141,9 @@ impl History {
         let unguarded = self.never_absorbs() && self.setup.replicas == 0 && rng.random();
         self.setup.placement = if unguarded { Placement::ElsewhereUnguarded } else { placement };
         self.setup.degree = rng.random_range(1..4);
+        if placement == Placement::Elsewhere {
+            self.setup.ends = rng.random_range(0..8) * PAGE_SECTORS;
+        }
     }
 
     /// Draws the adaptive policy's options.
@@ -278,6 +281,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         append_pages: 1,
         toggles: false,
         home_nanos: 0,
+        ends: 0,
     }
 }
 

@@ -192,6 +192,22 @@ impl Medium {
         self.clock
     }
 
+    /// As a write of zeroes; sectors that are not `zeroed` keep their bytes.
+    pub(crate) fn start_discard(
+        &mut self,
+        target: Target,
+        extent: Extent,
+        zeroed: impl Fn(u64) -> bool,
+    ) -> u64 {
+        let ticket = self.start_write(target, extent, None);
+        if let Some(write) = self.unflushed.last_mut() {
+            for (sector, lba) in write.sectors.iter_mut().zip(extent.start.0..) {
+                sector.take_if(|_| !zeroed(lba));
+            }
+        }
+        ticket
+    }
+
     /// The write has ended: reads see it. With FUA it is on the medium.
     ///
     /// # Panics

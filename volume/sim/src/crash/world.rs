@@ -16,7 +16,7 @@ use seekless_block::{
 };
 use seekless_engine::{
     Class, Fault as Told, Guarding, Input, Io, IoFailed, Memory, Mode, Output, RequestId, Target,
-    page_sum,
+    in_guard_region, page_sum,
 };
 
 use super::history::{Fault, Slow};
@@ -258,7 +258,15 @@ impl<M: Machine> World<M> {
                     self.medium.borrow_mut().start_write(io.target, io.extent, Some(&sent.bytes));
             }
             Op::Discard | Op::WriteZeroes => {
-                sent.ticket = medium.start_write(io.target, io.extent, None);
+                let (ends, up) = (self.setup.ends, medium.current().guard_up);
+                let behind = medium.current().sectors(io.target).len() as u64 - ends;
+                // A region keeps its space: there a discard alone changes no byte.
+                let zeroed = |lba: u64| {
+                    let in_region =
+                        io.target == Target::Home && up && !(ends..behind).contains(&lba);
+                    !in_region || in_guard_region(io.op) == Op::WriteZeroes
+                };
+                sent.ticket = medium.start_discard(io.target, io.extent, zeroed);
             }
         }
         self.sent.push(sent);

@@ -35,6 +35,7 @@ fn setup() -> Setup {
         append_pages: 1,
         toggles: false,
         home_nanos: 0,
+        ends: 0,
     }
 }
 
