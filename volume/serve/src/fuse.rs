@@ -28,11 +28,10 @@ use bytes::ByteDisk;
 
 /// Longest read and write of the kernel.
 const REQUEST_BYTES: u32 = 256 << 10;
-/// Most asynchronous requests of the kernel. With the length above, their data takes 16 MiB.
-const IN_FLIGHT: u16 = 64;
-/// Memory to hold before the first request: the data of all requests in flight, and what the engine
-/// moves meanwhile.
-const RESERVE_BYTES: usize = 24 << 20;
+/// Most asynchronous requests of the kernel.
+const IN_FLIGHT: u16 = 32;
+/// Memory to hold for a request in flight: its data twice, and a read buffer of the engine.
+const OF_REQUEST_BYTES: usize = 2 * REQUEST_BYTES as usize + (1 << 20);
 /// Lifetime of attributes in the kernel: they never change.
 const BELIEVE: Duration = Duration::from_secs(86_400);
 
@@ -96,7 +95,8 @@ impl MountPoint {
             ended();
         });
         mounted.thread = Some(thread.map_err(cannot("start the thread of the FUSE mount"))?);
-        mounted.missing = pressure::hold(RESERVE_BYTES);
+        let in_flight = usize::from(IN_FLIGHT) * OF_REQUEST_BYTES;
+        mounted.missing = pressure::hold(in_flight + server.stage.0 as usize);
         Ok(mounted)
     }
 }
