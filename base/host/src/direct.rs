@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 /// Bytes of one call.
-const BOUNCE_BYTES: usize = 1 << 20;
+const BOUNCE_BYTES: usize = 512 << 10;
 /// Alignment of memory: enough for every device.
 const ALIGN: usize = 4096;
 

@@ -10,6 +10,7 @@ pub mod fuse_mount;
 mod in_use;
 pub mod notify;
 mod opened;
+pub mod pressure;
 pub mod private;
 pub mod signature;
 pub mod sys;

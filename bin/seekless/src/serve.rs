@@ -18,6 +18,7 @@ use indicatif::ProgressBar;
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_host::notify::{self, Manager};
+use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
 use seekless_serve::{
@@ -294,13 +295,15 @@ fn check(args: &Args) -> anyhow::Result<()> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     check(args)?;
+    if args.fuse.is_some() {
+        pressure::prepare();
+    }
     let (send, events) = channel();
     let manager = Manager::from_env()?;
     let signals = send.clone();
     on_signal(&[SIGINT, SIGTERM, SIGHUP, SIGUSR1], move |signal| {
         signals.send(if signal == SIGUSR1 { Event::Learn } else { Event::Stop(None) }).is_ok()
     })?;
-    seekless_host::fuse_mount::serve_under_memory_pressure();
     let point = args.fuse.as_deref().map(MountPoint::new).transpose()?;
     let made = backing::prepare(&args.backing, args.size)?;
     let (builder, knows) = builder(args)?;

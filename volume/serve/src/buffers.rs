@@ -6,26 +6,32 @@ const SMALLEST: usize = 4096;
 const LARGEST: usize = 32 << 20;
 /// Most bytes kept per class.
 const KEPT_BYTES: usize = 16 << 20;
+/// Most bytes kept of all classes.
+const KEPT_ALL_BYTES: usize = 64 << 20;
 
 /// Free buffers by size.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     classes: Vec<Vec<Vec<u8>>>,
+    kept: usize,
 }
 
 impl Buffers {
     pub(crate) fn new() -> Self {
         let classes = class_of(LARGEST) + 1;
-        Self { classes: (0..classes).map(|c| Vec::with_capacity(kept(c))).collect() }
+        Self { classes: (0..classes).map(|c| Vec::with_capacity(kept(c))).collect(), kept: 0 }
     }
 
     /// A buffer of at least `len` bytes; its content is undefined.
     pub(crate) fn take(&mut self, len: usize) -> Vec<u8> {
         let class = class_of(len);
-        self.classes
-            .get_mut(class)
-            .and_then(Vec::pop)
-            .unwrap_or_else(|| vec![0; if len > LARGEST { len } else { SMALLEST << class }])
+        match self.classes.get_mut(class).and_then(Vec::pop) {
+            Some(buf) => {
+                self.kept -= buf.len();
+                buf
+            }
+            None => vec![0; if len > LARGEST { len } else { SMALLEST << class }],
+        }
     }
 
     /// Keeps a buffer for reuse.
@@ -34,7 +40,9 @@ impl Buffers {
         if buf.len() == SMALLEST << class
             && let Some(free) = self.classes.get_mut(class)
             && free.len() < kept(class)
+            && self.kept + buf.len() <= KEPT_ALL_BYTES
         {
+            self.kept += buf.len();
             free.push(buf);
         }
     }

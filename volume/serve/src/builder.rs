@@ -116,6 +116,8 @@ enum AreaSize {
     Usual(Option<Bytes>),
 }
 
+/// Staging memory of a mounted volume, which is held from the start.
+const MOUNTED_STAGE: Bytes = Bytes(8 << 20);
 /// Usual size of an area for a plan, and usual limits of a trail.
 const PLAN_AREA: Bytes = Bytes(256 << 20);
 const TRAIL_MOST: Bytes = Bytes(2 << 30);
@@ -369,6 +371,7 @@ impl Builder {
             volume: Injector { control, bell, guardable },
             size,
             area,
+            stage: config.stage_bytes,
             read_only: self.read_only,
             policy,
             tcp,
@@ -415,8 +418,11 @@ impl Builder {
         };
         let policy = self.policy(&store)?;
         let tune = std::mem::replace(&mut self.tune, Box::new(|_| {}));
-        let config =
-            |capacity, area| configured(Config { area, ..Config::new(capacity) }, tune, policy);
+        let stage = if self.mounted { MOUNTED_STAGE } else { Config::new(Sectors(0)).stage_bytes };
+        let config = |capacity, area| {
+            let config = Config { area, stage_bytes: stage, ..Config::new(capacity) };
+            configured(config, tune, policy)
+        };
         match store {
             Store::Plain(opened) => {
                 let area = match policy.name() {

@@ -19,7 +19,7 @@ use fuser::{
 };
 use rustix::fs::{FallocateFlags, OFlags};
 use seekless_block::{Flags, SECTOR_BYTES};
-use seekless_host::{HostError, cannot, fuse_mount};
+use seekless_host::{HostError, cannot, fuse_mount, pressure};
 use seekless_nbd::Errno;
 
 use crate::error::ServeError;
@@ -27,9 +27,11 @@ use crate::handle::ServerHandle;
 use bytes::ByteDisk;
 
 /// Longest read and write of the kernel.
-const REQUEST_BYTES: u32 = 1 << 20;
-/// Most asynchronous requests of the kernel: as for a loop device.
-const IN_FLIGHT: u16 = 128;
+const REQUEST_BYTES: u32 = 256 << 10;
+/// Most asynchronous requests of the kernel.
+const IN_FLIGHT: u16 = 32;
+/// Memory to hold for a request in flight: its data twice, and a read buffer of the engine.
+const OF_REQUEST_BYTES: usize = 2 * REQUEST_BYTES as usize + (1 << 20);
 /// Lifetime of attributes in the kernel: they never change.
 const BELIEVE: Duration = Duration::from_secs(86_400);
 
@@ -84,7 +86,7 @@ impl MountPoint {
             Err(e) => return Err(fail(e).into()),
         };
         // From here on, dropping it unmounts.
-        let mut mounted = FuseMount { point: self, thread: None, gone: false };
+        let mut mounted = FuseMount { point: self, thread: None, gone: false, missing: None };
         let session = Session::from_fd(export, device, SessionACL::Owner, fuser::Config::default());
         let session = session.map_err(fail)?;
         let thread = std::thread::Builder::new().name("seekless-fuse".into()).spawn(move || {
@@ -93,6 +95,8 @@ impl MountPoint {
             ended();
         });
         mounted.thread = Some(thread.map_err(cannot("start the thread of the FUSE mount"))?);
+        let in_flight = usize::from(IN_FLIGHT) * OF_REQUEST_BYTES;
+        mounted.missing = pressure::hold(in_flight + server.stage.0 as usize);
         Ok(mounted)
     }
 }
@@ -112,12 +116,18 @@ pub struct FuseMount {
     point: MountPoint,
     thread: Option<JoinHandle<()>>,
     gone: bool,
+    missing: Option<&'static str>,
 }
 
 impl FuseMount {
     /// The mount point.
     pub fn path(&self) -> &Path {
         &self.point.path
+    }
+
+    /// What its server lacks to serve when memory is short, in words.
+    pub const fn missing(&self) -> Option<&'static str> {
+        self.missing
     }
 
     /// Unmounts it, unless that is done already. False if it is in use: nothing has changed then.

@@ -30,6 +30,8 @@ pub struct ServerHandle {
     pub(crate) volume: Injector,
     pub(crate) size: Bytes,
     pub(crate) area: Bytes,
+    /// Length of the staging memory.
+    pub(crate) stage: Bytes,
     pub(crate) read_only: bool,
     pub(crate) policy: Policy,
     pub(crate) tcp: Vec<SocketAddr>,

@@ -50,7 +50,8 @@ pub(super) fn announcement(
         let _ = writeln!(text, "file  {path}");
         let _ = writeln!(text, "      attach: losetup -f --show --direct-io=on{read_only} {path}");
     }
-    for note in server.notes() {
+    let missing = mount.and_then(FuseMount::missing).map(ToOwned::to_owned);
+    for note in server.notes().iter().chain(&missing) {
         let _ = writeln!(text, "note  {note}");
     }
     if let Some(found) = server.attached() {

@@ -20,6 +20,7 @@ mod host;
 mod killed;
 mod mounting;
 mod observed;
+mod pressure;
 mod private;
 mod programs;
 mod record;

@@ -156,6 +156,7 @@ impl Engine {
         self.log.failed &= !job.restarts;
         self.background.trouble = self.background.trouble.filter(|t| !t.is_of_area());
         self.state.announced(moment.mode);
+        self.background.ends_drain = false;
         if moment.stamp.is_some() {
             self.state.detached();
         }

@@ -30,7 +30,8 @@ struct JobRow {
     begin: fn(&mut Engine) -> Begun,
 }
 
-/// Order: jobs that clients wait for, jobs that make space in the log, checkpoints, layouts.
+/// Order: jobs that clients wait for, jobs that make space in the log, checkpoints, layouts. Layouts
+/// wait while an administrator waits for a command.
 const JOBS: [JobRow; 14] = [
     // Pages that a client waits for go home.
     JobRow { due: |e| !e.background.urgent.is_empty(), begin: Engine::begin_urgent },
@@ -44,13 +45,16 @@ const JOBS: [JobRow; 14] = [
     JobRow { due: Engine::is_emptied, begin: Engine::end_drain },
     JobRow { due: Engine::checkpoint_is_due, begin: Engine::begin_due_checkpoint },
     // A new plan is taken up.
-    JobRow { due: |e| e.background.asked.is_some(), begin: Engine::take_up_plan },
+    JobRow {
+        due: |e| e.background.asked.is_some() && !e.is_hurried(),
+        begin: Engine::take_up_plan,
+    },
     // Copies move to where the plan wants them.
     JobRow { due: Engine::may_move, begin: Engine::begin_window },
     // Pages that clients used are appended to the trail.
     JobRow { due: |e| e.appends_at().is_some(), begin: Engine::append_to_trail },
     // Copies in doubt are compared with home.
-    JobRow { due: |_| true, begin: |e| e.begin_prove().map(Job::Prove).into() },
+    JobRow { due: |e| !e.is_hurried(), begin: |e| e.begin_prove().map(Job::Prove).into() },
     // Replicas are written, and zeroes where they stood.
     JobRow { due: |_| true, begin: |e| e.next_for_replicas().into() },
     // The area learns which pages are free.
@@ -78,6 +82,10 @@ impl Engine {
                     Begun::Stop => return false,
                 }
             }
+        }
+        if self.learned_work_waits() {
+            let at = self.background.hurried_until;
+            self.background.wake_at(at);
         }
         false
     }
@@ -183,6 +191,7 @@ impl Engine {
         }
         self.state.drained();
         self.background.superblock_due = true;
+        self.background.ends_drain = true;
         // This voids all that recovery would find before; if the next segment is not free, its
         // pages equal home. An empty segment is not left out: recovery looks for the next record in
         // only two segments.
@@ -214,8 +223,9 @@ impl Engine {
 
     /// Whether a window may begin. A window needs the log; if the log is full, a row above makes
     /// space.
-    const fn may_move(&self) -> bool {
-        !self.background.todo.is_over() && !self.log.starved && !self.log.failed
+    fn may_move(&self) -> bool {
+        let can = !self.background.todo.is_over() && !self.log.starved && !self.log.failed;
+        can && !self.is_hurried()
     }
 
     fn begin_window(&mut self) -> Begun {
@@ -228,7 +238,10 @@ impl Engine {
     }
 
     fn append_to_trail(&mut self) -> Begun {
-        let Some(at) = self.appends_at() else { return Begun::Nothing };
+        let Some(mut at) = self.appends_at() else { return Begun::Nothing };
+        if self.background.now >= at && self.is_hurried() {
+            at = self.background.hurried_until;
+        }
         if self.background.now >= at {
             return self.begin_append().map(Job::Trail).into();
         }

@@ -32,6 +32,8 @@ pub(crate) const PIECE_PAGES: u32 = 256;
 const READ_PAGES: usize = 64;
 /// A volume without requests for this long is idle.
 const IDLE: Duration = Duration(500_000_000);
+/// An administrator looks at the result of a command within this time. Learned moves wait as long.
+const LOOKS_WITHIN: Duration = Duration(1_000_000_000);
 /// A failed job is not tried again before this time has passed.
 pub(crate) const RETRY: Duration = Duration(1_000_000_000);
 
@@ -112,6 +114,10 @@ pub(crate) struct Background {
     tail_not_before: SimTime,
     /// The superblock is out of date.
     pub(crate) superblock_due: bool,
+    /// A drain has ended, and no superblock says so yet.
+    pub(crate) ends_drain: bool,
+    /// An administrator waited until just now.
+    hurried_until: SimTime,
     destaging: bool,
     pub(crate) destage_not_before: SimTime,
     pub(crate) checkpoint_not_before: SimTime,
@@ -304,6 +310,9 @@ impl Engine {
         if let Some(at) = self.gathers_until().filter(|_| self.log.may_send()) {
             self.background.wake_at(at);
         }
+        if self.is_waited_for() {
+            self.background.hurried_until = SimTime(now.0.saturating_add(LOOKS_WITHIN.0));
+        }
         loop {
             if matches!(self.background.job, Job::None) && !self.next_job() {
                 return;
@@ -328,14 +337,36 @@ impl Engine {
         }
     }
 
+    /// Whether an administrator waits for the background. Learned moves then wait, and no budget
+    /// holds up the rest: the administrator of an idle volume would wait for nothing. The pause after
+    /// a client's request stays.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.background.now < self.background.hurried_until || self.is_waited_for()
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.state.is_changing() || self.background.ends_drain || self.free.is_withdrawing()
+    }
+
+    /// Whether learned work waits; it goes on by itself.
+    pub(super) fn learned_work_waits(&self) -> bool {
+        let b = &self.background;
+        let work = b.asked.is_some() || !b.todo.is_over() || b.next_suspect < b.suspects.len();
+        self.is_hurried() && work
+    }
+
     /// Whether another background I/O may be sent now. If the budget forbids it, schedules a
     /// wake-up.
     pub(crate) fn may_submit(&mut self, urgent: bool) -> bool {
+        let hurried = self.is_hurried();
         let b = &mut self.background;
         if b.in_flight >= DEPTH {
             return false;
         }
         let pause = SimTime(b.foreground_at.0.saturating_add(self.config.background_pause.0));
+        if hurried {
+            b.not_before = b.now;
+        }
         let at = if urgent { SimTime::ZERO } else { b.not_before.max(pause) };
         // Before the first request no client needs the pause.
         let waits = b.now < at && (b.now < b.not_before || b.foreground_at > SimTime::ZERO);
@@ -347,6 +378,9 @@ impl Engine {
 
     /// The same, for I/Os that clients must hardly feel.
     pub(crate) fn may_interfere(&mut self) -> bool {
+        if self.is_hurried() {
+            return self.may_submit(false);
+        }
         let b = &mut self.background;
         let at = SimTime(b.foreground_at.0.saturating_add(b.interference.pause().0));
         if b.now < at {

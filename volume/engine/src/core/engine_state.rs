@@ -87,6 +87,11 @@ impl EngineState {
         self.writes() == Writes::Draining
     }
 
+    /// Whether an administrator waits for the end of a change: a drain, a new mode, a detach.
+    pub(crate) fn is_changing(&self) -> bool {
+        matches!(self.writes(), Writes::Draining | Writes::Announcing) || self.stamp().is_some()
+    }
+
     /// The write buffer is now empty.
     pub(crate) const fn drained(&mut self) {
         self.set_writes(Writes::Home);
@@ -141,7 +146,11 @@ impl Engine {
             && !self.state.is_draining()
             && self.copies.count(CopyState::Dirty) == 0
             && self.log.is_idle()
-            && matches!(self.background.job, Job::None)
+            // These move and compare copies alone.
+            && matches!(
+                self.background.job,
+                Job::None | Job::Move(_) | Job::Prove(_) | Job::Trail(_)
+            )
             && !self.background.superblock_due
     }
 

@@ -91,7 +91,7 @@ impl Engine {
         if let Some(job) = self.begin_clean() {
             return Some(Job::Clean(job));
         }
-        if !self.log.starved {
+        if !self.log.starved && !self.is_hurried() {
             while let Some(batch) = self.free.replicas.asked.pop_front() {
                 if let Some(job) = self.begin_replicate(batch) {
                     return Some(Job::Replicate(job));
@@ -150,6 +150,14 @@ impl Engine {
 
     pub(crate) fn step_replicate(&mut self, job: &mut Replicate) -> JobStep {
         match job.phase {
+            // Nothing was written, and nobody wants these replicas any more.
+            ReplicatePhase::Read if self.free.replicas.withdrawing => {
+                if self.background.in_flight > 0 {
+                    return JobStep::Wait;
+                }
+                self.free.replicas.unbind(job.segment);
+                JobStep::Over
+            }
             ReplicatePhase::Read => {
                 if job.next < job.order.len() {
                     if !self.may_write_replicas(job) {

@@ -506,3 +506,67 @@ fn replicas_that_somebody_waits_for_wait_for_no_others_and_for_no_such_debt() {
     assert!(waited(2) < 1_000_000_000, "{} ns for what somebody waits for", waited(2));
     assert!(waited(3) > 4_000_000_000, "{} ns for what is learned", waited(3));
 }
+
+/// The time until a condition holds, without a request; `None` after half an hour.
+fn waited(world: &mut World, mut until: impl FnMut(&World) -> bool) -> Option<u64> {
+    let begun = world.now;
+    while !until(world) {
+        if world.now - begun > 1_800_000_000_000 || !pass(world, none) {
+            return None;
+        }
+    }
+    Some(world.now - begun)
+}
+
+#[test]
+fn an_administrator_waits_for_no_learned_work_and_for_no_budget() {
+    // 100 bytes a second: each page of background work takes 41 s.
+    let slow = |config: Config| Config { background_rate: Bytes(100), ..config };
+    // Two windows, all of other pages than the plan before.
+    let plan = |n: u64| plan_of(&[(4 * n, 8, 0), (20 + 4 * n, 8, 0), (40 + 4 * n, 8, 0)]);
+    let second = 1_000_000_000;
+
+    // While copies move: a drain, and both changes of the mode.
+    let mut world = World::new(slow(config(0)));
+    for (n, (command, mode)) in (0..).zip([
+        (Command::SetMode(Mode::WriteBack), Mode::WriteBack),
+        (Command::SetMode(Mode::WriteThrough), Mode::WriteThrough),
+        (Command::SetMode(Mode::WriteBack), Mode::WriteBack),
+        (Command::Drain, Mode::WriteThrough),
+    ]) {
+        world.handle(Input::Install(plan(n % 2)));
+        until(&mut world, none, |io| io.class == Class::Background && io.op == Op::Read);
+        world.handle(Input::Command(command));
+        let done = |world: &World| {
+            let engine = &world.engine;
+            engine.mode() == mode && (mode == Mode::WriteBack || engine.is_drained())
+        };
+        let waited = waited(&mut world, done);
+        assert!(waited.is_some_and(|w| w < 5 * second), "{command:?}: {waited:?}");
+        assert!(world.engine.progress().is_some(), "the move is over: nothing was tested");
+        if mode == Mode::WriteBack {
+            world.issue(Op::Write, home(50, 4));
+            until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
+        }
+    }
+    // Then the plan goes on by itself.
+    world.settle();
+    assert!(world.engine.progress().is_none() && world.engine.copied() >= Sectors(20 * 8));
+    world.home_is_complete();
+
+    // While a replica waits until what clients waited for it is earned.
+    let mut world = discarded(slow(fs2(0)));
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    until(&mut world, none, |io| io.class == Class::Background && io.target == Target::Home);
+    world.handle(Input::Command(Command::Drain));
+    world.handle(Input::Withdraw);
+    let home_is_complete = |world: &World| {
+        world.engine.is_drained()
+            && !world.engine.is_withdrawing()
+            && world.engine.stained().count() == 0
+    };
+    let waited = waited(&mut world, home_is_complete);
+    assert!(waited.is_some_and(|w| w < 5 * second), "{waited:?}");
+    world.home_is_complete();
+    is_sound(&mut world);
+}

@@ -15,6 +15,9 @@ use super::files::Files;
 use crate::error::ServeError;
 use seekless_host::{cannot, reserve_bounce};
 
+/// A worker calls the kernel and little else.
+const STACK_BYTES: usize = 256 << 10;
+
 /// A job for a worker.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -98,7 +101,8 @@ impl Workers {
                 }
             };
             let name = format!("seekless-io-{index}");
-            let thread = std::thread::Builder::new().name(name).spawn(work);
+            let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES);
+            let thread = thread.spawn(work);
             threads.push(thread.map_err(cannot("start a worker thread"))?);
             queues.push((send, 0));
         }

@@ -1,0 +1,115 @@
+//! A server and a writer on its mount share little memory. Each page that the writer makes dirty can
+//! only be freed by the server, so the server must not wait for memory itself.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::host::{self, Loop, Mount, Server, rounds, run};
+use crate::need;
+
+const CGROUPS: &str = "/sys/fs/cgroup/memory";
+const MIB: u64 = 1 << 20;
+/// A plain loop device takes a second or two.
+const MOST: Duration = Duration::from_secs(40);
+
+/// A memory cgroup (version 1); removed when it is empty.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(name: &str, limit: u64) -> Self {
+        let group =
+            Self(Path::new(CGROUPS).join(format!("seekless-{}-{name}", std::process::id())));
+        fs::create_dir(&group.0).unwrap();
+        fs::write(group.0.join("memory.limit_in_bytes"), limit.to_string()).unwrap();
+        group
+    }
+
+    /// Runs a program inside.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("sh");
+        let procs = self.0.join("cgroup.procs");
+        command.args(["-c", &format!("echo $$ > {} && exec \"$0\" \"$@\"", procs.display())]);
+        command.arg(program);
+        command
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Ends the connection of a FUSE mount: the only way to free a server that waits for itself.
+fn abort(device: u64) {
+    let connections = Path::new("/sys/fs/fuse/connections");
+    if !connections.join("1").exists() && fs::read_dir(connections).unwrap().next().is_none() {
+        let _ = host::attempt(["mount", "-t", "fusectl", "none", "/sys/fs/fuse/connections"]);
+    }
+    let _ = fs::write(connections.join(rustix::fs::minor(device).to_string()).join("abort"), "1");
+}
+
+fn missing() -> Option<String> {
+    let group = || {
+        (!Path::new(CGROUPS).join("memory.limit_in_bytes").exists())
+            .then(|| format!("no {CGROUPS}"))
+    };
+    host::root()
+        .or_else(host::fuse)
+        .or_else(|| host::loop_mounts("ext4"))
+        .or_else(|| host::programs(&["mkfs.ext4", "losetup", "dd", "sh", "timeout"]))
+        .or_else(group)
+}
+
+/// Writes more than the limit to a new file system on the mount, inside the group.
+fn write_under(name: &str, limit: u64, args: &[&str], round: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let (image, path, root) =
+        (dir.path().join("disk.img"), dir.path().join("vol"), dir.path().join("root"));
+    File::create(&image).unwrap().set_len(1024 * MIB).unwrap();
+    fs::create_dir(&root).unwrap();
+    let group = Group::new(name, limit);
+    let mut command = group.command(crate::PROGRAM);
+    command.arg("serve").arg(&image).args(args);
+    let server = Server::of(command, dir.path(), Some(&path));
+    let connection = path.metadata().unwrap().dev();
+    let device = Loop::attach(&path, &["--direct-io=on"]);
+    run(["mkfs.ext4", "-q", "-E", "nodiscard", device.device()]);
+    let mount = Mount::new(device.device(), &root, "noatime");
+    let mut dd = group.command("dd");
+    let count = format!("count={}", 2 * limit.min(300 * MIB) / MIB);
+    dd.args(["if=/dev/zero", "bs=1M", "conv=fsync", &count])
+        .arg(format!("of={}", root.join("f").display()));
+    let mut dd = dd.stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + MOST;
+    let status = loop {
+        match dd.try_wait().unwrap() {
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+            status => break status,
+        }
+    };
+    if status.is_none() {
+        abort(connection);
+        dd.wait().unwrap();
+    }
+    assert!(status.is_some_and(|s| s.success()), "round {round}, {} MiB: {status:?}", limit / MIB);
+    mount.unmount();
+    device.detach();
+    server.stop();
+}
+
+#[test]
+fn a_writer_in_the_servers_memory_cgroup_is_served() {
+    need!("memory pressure", missing());
+    for round in 0..rounds("SEEKLESS_PRESSURE", 2, 100) {
+        write_under("small", 160 * MIB, &[], round);
+        write_under("large", 400 * MIB, &[], round);
+        write_under("plans", 200 * MIB, &["--policy", "borg"], round);
+    }
+}
