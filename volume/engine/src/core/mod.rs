@@ -215,7 +215,7 @@ impl Engine {
             ahead,
             out: VecDeque::with_capacity(1024),
             stats: Stats::default(),
-            scratch: Vec::new(),
+            scratch: Vec::with_capacity(64),
             now: SimTime::ZERO,
             identity,
             geo,

@@ -116,6 +116,7 @@ impl Adaptive {
                 break;
             }
         }
+        self.counts.weighed += found.len() as u64;
         found.truncate(reach as usize);
         self.along = Window { features: found, slot: Some(slot), reads: 0 };
         (best, reach)

@@ -33,6 +33,7 @@ impl Adaptive {
         let first = demanded.start.saturating_sub(BELOW).max(limits.start);
         let room = demanded.start - first;
         let (below, worth_below) = self.reach(demanded, run, false, room, view, &mut found);
+        let mut weighed = found.len() as u64;
         let below = below.min(spare);
         self.looked_at.clear();
         let first = demanded.start - below;
@@ -44,10 +45,12 @@ impl Adaptive {
         let end = (demanded.start + ABOVE).min(limits.end).max(demanded.end);
         let room = (end - demanded.end).min(spare - below);
         let (above, worth_above) = self.reach(demanded, run, true, room, view, &mut found);
+        weighed += (found.len() - behind) as u64;
         let first = demanded.end + above;
         self.look_at(&found, behind as u64 + above, |i| first + i);
         found.truncate(behind + above as usize);
-        self.home = Window { features: found, ..Window::default() };
+        self.counts.weighed += weighed;
+        self.home = Window { features: found, slot: None, reads: 0 };
         self.home_pages = demanded.start - below..demanded.end + above;
         worth_below + worth_above
     }

@@ -3,8 +3,8 @@
 //! of copies in the order of use; a miss goes there where a read of the trail is expected to save more. Both learn from each
 //! prefetched page, once that page was used or was evicted unused.
 //!
-//! Pure: it knows pages, slots and times that it is told. It allocates nothing after its construction, but for windows in
-//! flight. A "first use" is a client's read of a page that is not in RAM, or the first read of a prefetched page.
+//! Pure: it knows pages, slots and times that it is told. It allocates nothing after its construction, unless more windows than
+//! ever are in flight. A "first use" is a client's read of a page that is not in RAM, or the first read of a prefetched page.
 
 mod along;
 mod costs;
@@ -37,6 +37,8 @@ const GIVE_UP: f32 = 1.0;
 const COVERED: f32 = 0.1;
 /// Pages in one direction that a miss looks at and does not read, and that are watched.
 const WATCHED: usize = 64;
+/// Windows that have memory from the start. More are in flight under many clients alone.
+const WINDOWS: u32 = 16;
 /// The clock is set back before it reaches this.
 const CLOCK_END: u32 = 1 << 31;
 /// No window, no slot.
@@ -95,13 +97,20 @@ struct RamPage {
 }
 
 /// A window: the features of its pages, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Window {
     features: Vec<Features>,
     /// First slot of a window of the trail.
     slot: Option<u32>,
     /// Reads that bring it.
     reads: u32,
+}
+
+impl Window {
+    /// An empty one, with memory for the longest: pages below, demanded ones of a buffer, above.
+    fn new() -> Self {
+        Self { features: Vec::with_capacity(640), slot: None, reads: 0 }
+    }
 }
 
 /// The name of a window in flight.
@@ -123,6 +132,8 @@ pub struct Prefetched {
     pub used: u64,
     /// Of these, pages that were evicted or overwritten unused.
     pub unused: u64,
+    /// Candidates that were weighed, prefetched or not.
+    pub weighed: u64,
 }
 
 /// See the module.
@@ -176,14 +187,14 @@ impl Adaptive {
             trail: (trail > 0).then(|| Trail::new(trail)),
             ram: vec![RamPage::default(); ram as usize],
             covered: vec![false; ram as usize],
-            home: Window::default(),
-            along: Window::default(),
+            home: Window::new(),
+            along: Window::new(),
             home_pages: 0..0,
             looked_at: Vec::with_capacity(2 * WATCHED),
             ghosts: Ghosts::new(),
             misses: 0,
-            windows: Vec::new(),
-            windows_free: Vec::new(),
+            windows: (0..WINDOWS).map(|_| Window::new()).collect(),
+            windows_free: (0..WINDOWS).collect(),
             now: 1,
             touches: 0,
             recent: [u64::MAX; 8],
@@ -243,7 +254,7 @@ impl Adaptive {
     /// Hands a window that was weighed to a read in flight.
     fn begin(&mut self, on_trail: bool) -> WindowId {
         let id = self.windows_free.pop().unwrap_or_else(|| {
-            self.windows.push(Window::default());
+            self.windows.push(Window::new());
             self.windows.len() as u32 - 1
         });
         let from = if on_trail { &mut self.along } else { &mut self.home };
