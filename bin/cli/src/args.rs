@@ -76,6 +76,10 @@ pub struct SystemArgs {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     queue_depth: u32,
+    /// One request at a time, each this long after the answer to the last one: a client that thinks
+    #[arg(long, value_name = "DURATION", value_parser = duration,
+          conflicts_with_all = ["open_loop", "queue_depth"])]
+    think: Option<std::time::Duration>,
     /// Open loop: requests arrive at their recorded times
     #[arg(long)]
     open_loop: bool,
@@ -91,7 +95,11 @@ impl SystemArgs {
     /// Closed or open loop.
     #[must_use]
     pub const fn replay(&self) -> Replay {
-        if self.open_loop { Replay::Open } else { Replay::Closed { depth: self.queue_depth } }
+        match self.think {
+            Some(think) => Replay::Think { time: Duration::from_millis(think.as_millis() as u64) },
+            None if self.open_loop => Replay::Open,
+            None => Replay::Closed { depth: self.queue_depth },
+        }
     }
 }
 

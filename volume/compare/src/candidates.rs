@@ -104,7 +104,8 @@ fn settings(options: &AdviseOptions, vanilla: &System) -> Vec<System> {
         let name = "no read-ahead".to_owned();
         all.push(System { name, read_ahead: Bytes(0), ..vanilla.clone() });
     }
-    let queues = !matches!(options.rolling.replay, Replay::Closed { depth: 0 | 1 });
+    let queues =
+        !matches!(options.rolling.replay, Replay::Closed { depth: 0 | 1 } | Replay::Think { .. });
     for scheduler in [Scheduler::CLook, Scheduler::Sptf] {
         if queues && scheduler != host.scheduler {
             let name = format!("scheduler {scheduler}");

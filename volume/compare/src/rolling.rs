@@ -100,6 +100,7 @@ impl Rolled {
     pub(crate) const fn replay_words(&self) -> (&'static str, Option<u32>) {
         match self.replay {
             Replay::Closed { depth } => ("closed", Some(depth)),
+            Replay::Think { .. } => ("closed", Some(1)),
             Replay::Open => ("open", None),
         }
     }

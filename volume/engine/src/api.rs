@@ -252,8 +252,8 @@ pub struct Config {
     pub read_ahead: Bytes,
     /// The length of a read after a miss is learned. Otherwise `read_ahead` is this length.
     pub adaptive: bool,
-    /// Least pages that an idle volume appends to the trail in one piece, 1 to 64. A busy volume
-    /// appends about eight times as many. Zero: there is no trail.
+    /// Pages that are appended to the trail in one piece where clients leave time between their
+    /// requests, 1 to 64. Otherwise eight times as many. Zero: there is no trail.
     pub append_pages: u32,
     /// A read of a copy reads whole aligned clusters of this length. Zero: only the requested
     /// sectors.

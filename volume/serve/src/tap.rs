@@ -62,12 +62,8 @@ impl Tap {
     #[inline]
     pub(crate) fn io(&mut self, at: SimTime, io: &Io, took: Option<Duration>) {
         let Io { target, op, extent, class, .. } = *io;
-<<<<<<< HEAD
         let background = class.is_background();
         let sample = IoSample { at, target, op, extent, background, took };
-=======
-        let sample = IoSample { at, target, op, extent, background: class.is_background() };
->>>>>>> nights
         if self.ios.push(sample).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }

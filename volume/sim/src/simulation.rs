@@ -22,6 +22,11 @@ pub enum Replay {
         /// At least 1.
         depth: u32,
     },
+    /// One at a time. A client sends the next request this long after the answer to the last one.
+    Think {
+        /// The client's own time.
+        time: Duration,
+    },
     /// At its arrival time.
     Open,
 }
@@ -285,10 +290,11 @@ impl Simulation {
         }
         let (started, origin) = *self.started.get_or_insert((self.now, request.arrival));
         match self.config.replay {
-            Replay::Closed { depth } => {
-                while self.in_flight >= depth.max(1) && self.refused.is_none() {
-                    self.step();
-                }
+            Replay::Closed { depth } => self.wait_below(depth),
+            Replay::Think { time } => {
+                self.wait_below(1);
+                let first = self.measured.requests == 0;
+                self.pass_to(self.now + if first { Duration::ZERO } else { time });
             }
             Replay::Open => {
                 self.pass_to((started + request.arrival.since(origin)).max(self.now));
@@ -311,10 +317,14 @@ impl Simulation {
     /// # Errors
     /// Where a request so far could not be served.
     pub fn settle_below(&mut self, most: u32) -> Result<(), SimError> {
+        self.wait_below(most);
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    fn wait_below(&mut self, most: u32) {
         while self.in_flight >= most.max(1) && self.refused.is_none() {
             self.step();
         }
-        self.refused.map_or(Ok(()), Err)
     }
 
     /// The capacity for clients.

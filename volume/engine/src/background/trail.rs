@@ -10,15 +10,19 @@ use crate::format::Content;
 use crate::write_buffer::durability::Waiter;
 use crate::{Class, Engine, Memory, MemoryMove, Output, Target};
 
-/// Without a request for this long, clients are idle.
+/// Clients are idle if none has waited for this long, or for longer: see [`Ring::idle`].
 const IDLE: Duration = Duration(20_000_000);
+/// Longest such time.
+const IDLE_MOST: Duration = Duration(2_000_000_000);
+/// A short write takes less, with the way to the trail and back.
+const FITS: Duration = Duration(15_000_000);
 /// Most segments that one job makes void.
 const VOID: u32 = 64;
 /// Longest write, 2 MiB.
 const MOST: u32 = 2 * PIECE_PAGES;
 
 /// The position in the ring.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ring {
     head: u32,
     /// Slots from the head on that are durably void.
@@ -27,9 +31,26 @@ pub(crate) struct Ring {
     not_before: SimTime,
     /// Memory for the next batch.
     spare: Vec<(Slot, HomePage)>,
+    /// Without a client that waits for this long, clients are idle. It grows if a client comes while
+    /// a short batch is written, so that few of them do.
+    idle: Duration,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        let (not_before, spare) = (SimTime::ZERO, Vec::new());
+        Self { head: 0, void: 0, not_before, spare, idle: IDLE }
+    }
 }
 
 impl Ring {
+    /// A short batch is written. About one in fourteen has a client wait for its end.
+    fn wrote_short(&mut self, client_waits: bool) {
+        let Duration(idle) = self.idle;
+        let next = if client_waits { idle / 2 * 3 } else { idle / 32 * 31 };
+        self.idle = Duration(next.clamp(IDLE.0, IDLE_MOST.0));
+    }
+
     /// The next slot to be written.
     pub(crate) const fn head(&self) -> u32 {
         self.head
@@ -73,27 +94,37 @@ impl Append {
 impl Engine {
     /// The time of the next append; `None` without one.
     pub(crate) fn appends_at(&self) -> Option<SimTime> {
-        let policy = &self.ahead.as_ref()?.policy;
-        let pending = policy.pending();
+        let ahead = self.ahead.as_ref()?;
+        let (pending, presses) = (ahead.policy.pending(), ahead.pace.presses());
         // A page that has waited for long leaves RAM soon.
-        let late = policy.pending_waits() > self.cache.pages() / 4 * 3;
+        let late = ahead.policy.pending_waits() > self.cache.pages() / 4 * 3;
         let quiet = self.clients_io() == 0;
         let small = self.config.append_pages as usize;
         let at = if pending < small.max(1) {
             return None;
-        } else if pending >= 15 * small || late || quiet && pending >= self.batch() {
+        } else if late
+            || presses && (pending >= 15 * small || quiet && pending >= self.most_of_batch())
+        {
             SimTime::ZERO
         } else if quiet {
-            self.background.foreground_at + IDLE
+            let fits = ahead.pace.short_gap() >= FITS;
+            let idle = if fits { Duration::ZERO } else { self.background.trail.idle };
+            ahead.pace.quiet_since().unwrap_or_default() + idle
         } else {
             return None;
         };
         Some(at.max(self.background.trail.not_before))
     }
 
+    /// Pages of the next batch. Between requests that follow each other without a pause, a long
+    /// write costs least. If clients leave time, a short one fits better there.
+    fn batch(&self) -> usize {
+        if self.presses() { self.most_of_batch() } else { self.config.append_pages as usize }
+    }
+
     /// Most pages of a batch. With the two map pages of two segments they are 2 MiB. A small RAM
     /// would evict a part of such a batch before the append.
-    fn batch(&self) -> usize {
+    fn most_of_batch(&self) -> usize {
         let small = self.config.append_pages as usize;
         let ram = self.cache.pages() as usize / 4;
         (8 * small).saturating_sub(2).min(ram.max(small))
@@ -248,7 +279,11 @@ impl Engine {
                 ahead.policy.appended(slot.0);
             }
         }
+        let (presses, waits) = (self.presses(), self.clients_io() > 0);
         let ring = &mut self.background.trail;
+        if !presses {
+            ring.wrote_short(waits);
+        }
         ring.head += job.pages();
         ring.void -= job.pages();
         job.items.clear();

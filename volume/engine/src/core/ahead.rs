@@ -8,6 +8,7 @@ use seekless_block::{Bytes, Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sect
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
+use super::pace::Pace;
 use super::page_map::{CopyState, HomePage, Slot};
 use super::ram_cache::{Inserted, RamCache};
 use super::read::{Found, Read};
@@ -21,6 +22,8 @@ const REMEMBERED: u64 = 1 << 20;
 const COPIES: usize = 8;
 /// A read of the trail must save this much more than a read at home, ms.
 const MARGIN: f32 = 1.0;
+/// Longest read along of a window where clients leave time between their requests: 64 KiB.
+const ALONG_PIECE: Sectors = Sectors(16 * PAGE_SECTORS);
 /// Most transfer time of all pages that reads in flight take along, ms.
 const ALONG_MOST: f32 = 1000.0;
 
@@ -30,6 +33,8 @@ pub(super) struct Chosen {
     pub(super) slot: Slot,
     /// Slots to read.
     pub(super) slots: u32,
+    /// Of them, those that hold the demanded pages: the first ones.
+    pub(super) must: u32,
     /// The read that it continues.
     pub(super) continues: Option<u32>,
     /// The pages stand in another order than the demanded one.
@@ -48,6 +53,9 @@ pub(crate) struct Ahead {
     pub(super) works_since: SimTime,
     /// Sectors that reads in flight take along.
     along: Sectors,
+    /// Reads in flight that no client waits for.
+    alongs: u32,
+    pub(crate) pace: Pace,
 }
 
 /// Sectors that a read takes along.
@@ -65,6 +73,8 @@ impl Ahead {
             weighed: 0..0,
             chosen: None,
             along: Sectors(0),
+            alongs: 0,
+            pace: Pace::default(),
             works_since: SimTime::ZERO,
         }
     }
@@ -112,6 +122,10 @@ impl Seen<'_> {
 impl View for Seen<'_> {
     fn in_ram(&self, page: u64) -> Option<u32> {
         self.cache.slot_of(page)
+    }
+
+    fn eight_in_ram(&self, first: u64) -> [Option<u32>; 8] {
+        self.cache.slots_of_eight(first)
     }
 
     fn copy_in(&self, slot: u32) -> Option<u64> {
@@ -254,7 +268,7 @@ impl Engine {
             }
         }
         let slot = Slot(slot);
-        ahead.chosen = Some(Chosen { slot, slots: reach, continues, scattered });
+        ahead.chosen = Some(Chosen { slot, slots: reach, must, continues, scattered });
         Found::Copy(slot)
     }
 
@@ -352,10 +366,63 @@ impl Engine {
         }
     }
 
+    /// Whether I/Os in flight are clients': not only pages that are read along.
+    fn clients_have_io(&self) -> bool {
+        let alongs = self.ahead.as_ref().map_or(0, |ahead| ahead.alongs);
+        self.clients_io() > alongs
+    }
+
+    /// Whether clients ask without a pause.
+    pub(crate) fn presses(&self) -> bool {
+        self.ahead.as_ref().is_none_or(|ahead| ahead.pace.presses())
+    }
+
+    /// A client asks.
+    pub(super) fn note_asked(&mut self) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.pace.asked();
+        }
+    }
+
+    /// Notes whether a client waits for an I/O.
+    pub(super) fn note_pace(&mut self) {
+        let (now, waits) = (self.now, self.clients_have_io() || !self.waiting.is_empty());
+        if let Some(ahead) = &mut self.ahead {
+            ahead.pace.look(now, waits);
+        }
+    }
+
+    /// How much of a window is read along next, and how much may follow. If clients press, the whole
+    /// window is one read: it saves them more than it delays them. Else a piece: then a client that
+    /// asks waits for no more than that.
+    pub(super) fn piece_of(&self, rest: Sectors) -> (Sectors, Sectors) {
+        let first = if self.presses() { rest } else { rest.min(ALONG_PIECE) };
+        (first, rest - first)
+    }
+
+    /// A piece of a window was read along. The next one follows unless a client waits.
+    pub(super) fn read_on(&mut self, read: &Read) {
+        if read.more == Sectors(0) || self.clients_have_io() {
+            return;
+        }
+        let (len, more) = self.piece_of(read.more);
+        let pages = |io: Extent| self.cache.grid.pages(io).start;
+        let io = Extent { start: read.io.end(), len };
+        let from = read.from.map(|slot| slot + (read.io.len.0 / PAGE_SECTORS) as u32);
+        let on = match from {
+            Some(_) => (read.io.len.0 / PAGE_SECTORS) as u32,
+            None => (pages(io) - pages(read.io)) as u32,
+        };
+        let window_at = read.window_at + on;
+        self.share_window(read.window);
+        self.submit_read(Read { io, more, from, window_at, ..*read }, read.again());
+    }
+
     /// A read is sent.
     pub(super) fn note_sent(&mut self, read: &Read) {
         if let Some(ahead) = &mut self.ahead {
             ahead.along += along(read);
+            ahead.alongs += u32::from(read.wanted.is_empty());
         }
     }
 
@@ -363,6 +430,7 @@ impl Engine {
     pub(super) fn end_window(&mut self, read: &Read) {
         if let Some(ahead) = &mut self.ahead {
             ahead.along -= along(read);
+            ahead.alongs -= u32::from(read.wanted.is_empty());
             ahead.policy.end(read.window);
         }
     }

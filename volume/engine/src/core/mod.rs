@@ -11,8 +11,10 @@
 mod ahead;
 pub(crate) mod copies;
 pub(crate) mod engine_state;
+pub(crate) mod pace;
 pub(crate) mod page_map;
 pub(crate) mod ram_cache;
+mod ram_index;
 pub(crate) mod read;
 mod read_end;
 pub(crate) mod shape;
@@ -213,7 +215,7 @@ impl Engine {
             ahead,
             out: VecDeque::with_capacity(1024),
             stats: Stats::default(),
-            scratch: Vec::new(),
+            scratch: Vec::with_capacity(64),
             now: SimTime::ZERO,
             identity,
             geo,
@@ -234,6 +236,7 @@ impl Engine {
             Input::Request { id, request } => {
                 self.background.foreground_at = now;
                 self.background.interference.asked(clients);
+                self.note_asked();
                 self.request(id, &request);
             }
             Input::Done { io, result } => self.done(io, result.is_ok()),
@@ -251,6 +254,7 @@ impl Engine {
             Input::Detach { stamp } => self.state.detach(stamp),
             Input::Tick => {}
         }
+        self.note_pace();
         loop {
             if self.retry_blocked {
                 self.retry_blocked();
@@ -300,6 +304,7 @@ impl Engine {
             }
             None => panic!("sums that nobody asked for"),
         }
+        self.note_pace();
     }
 
     /// The next thing to do.

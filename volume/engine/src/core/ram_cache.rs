@@ -1,16 +1,16 @@
 //! The RAM cache: which 4 KiB page of the client's device stands in which slot of the driver's memory, by
 //! sector, in least-recently-used order. It holds no bytes.
 
-use rustc_hash::FxHashMap;
 use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
 use super::page_map::HomePage;
+use super::ram_index::RamIndex;
 
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    page: u64,
+pub(super) struct Slot {
+    pub(super) page: u64,
     /// One bit a sector: set where the slot's bytes equal the device's.
     valid: u8,
     older: u32,
@@ -21,7 +21,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct RamCache {
     slots: Vec<Slot>,
-    index: FxHashMap<u64, u32>,
+    index: RamIndex,
     newest: u32,
     oldest: u32,
     free: Vec<u32>,
@@ -115,11 +115,9 @@ impl PageGrid {
 impl RamCache {
     pub(crate) fn new(pages: u32, grid: PageGrid) -> Self {
         let slot = Slot { page: 0, valid: 0, older: NONE, newer: NONE };
-        let mut index = FxHashMap::default();
-        index.reserve(pages as usize * 2);
         Self {
             slots: vec![slot; pages as usize],
-            index,
+            index: RamIndex::new(pages),
             newest: NONE,
             oldest: NONE,
             free: (0..pages).rev().collect(),
@@ -133,7 +131,7 @@ impl RamCache {
 
     /// The slot that holds every sector of the piece.
     pub(crate) fn find(&self, piece: Piece) -> Option<u32> {
-        let &slot = self.index.get(&piece.page)?;
+        let slot = self.slot_of(piece.page)?;
         (self.slots[slot as usize].valid & piece.mask() == piece.mask()).then_some(slot)
     }
 
@@ -147,8 +145,8 @@ impl RamCache {
 
     /// A slot that from now on holds the piece, evicting the least recently used page if need be.
     pub(crate) fn insert(&mut self, piece: Piece) -> Inserted {
-        let inserted = match self.index.get(&piece.page) {
-            Some(&slot) => {
+        let inserted = match self.slot_of(piece.page) {
+            Some(slot) => {
                 self.touch(slot);
                 Inserted { slot, is_new: false, evicted: None }
             }
@@ -173,7 +171,12 @@ impl RamCache {
 
     /// The slot that holds any part of a page.
     pub(crate) fn slot_of(&self, page: u64) -> Option<u32> {
-        self.index.get(&page).copied()
+        self.index.find(page, &self.slots)
+    }
+
+    /// The slots that hold any part of each of eight pages, from a page that eight divides.
+    pub(crate) fn slots_of_eight(&self, first: u64) -> [Option<u32>; 8] {
+        self.index.find_eight(first, &self.slots)
     }
 
     /// The slot that holds a page whole.
@@ -193,7 +196,7 @@ impl RamCache {
 
     /// Forgets the sectors of an extent.
     pub(crate) fn invalidate(&mut self, extent: Extent) {
-        if self.index.is_empty() {
+        if self.free.len() == self.slots.len() {
             return;
         }
         // A discard may span the whole device: walk whichever is shorter.
@@ -201,7 +204,7 @@ impl RamCache {
         if pages as usize > self.slots.len() {
             for slot in 0..self.slots.len() as u32 {
                 let page = self.slots[slot as usize].page;
-                if self.index.get(&page) != Some(&slot) {
+                if self.slot_of(page) != Some(slot) {
                     continue;
                 }
                 let whole = self.grid.extent(page..page + 1);
@@ -215,11 +218,11 @@ impl RamCache {
     }
 
     fn forget(&mut self, piece: Piece) {
-        let Some(&slot) = self.index.get(&piece.page) else { return };
+        let Some(slot) = self.slot_of(piece.page) else { return };
         let s = &mut self.slots[slot as usize];
         s.valid &= !piece.mask();
         if s.valid == 0 {
-            self.index.remove(&piece.page);
+            self.index.remove(slot, &self.slots);
             self.unlink(slot);
             self.free.push(slot);
         }
@@ -227,7 +230,7 @@ impl RamCache {
 
     fn evict(&mut self) {
         let slot = self.oldest;
-        self.index.remove(&self.slots[slot as usize].page);
+        self.index.remove(slot, &self.slots);
         self.unlink(slot);
     }
 

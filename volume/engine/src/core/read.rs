@@ -53,6 +53,8 @@ pub(crate) struct Read {
     pub(super) window: WindowId,
     /// Number of its first page in the window.
     pub(super) window_at: u32,
+    /// Sectors of the window that may be read behind it.
+    pub(super) more: Sectors,
 }
 
 /// A part of a client's read.
@@ -262,10 +264,9 @@ impl Engine {
 
     /// Sends a read with a window as two reads. The client waits for the first one alone, which holds
     /// all demanded pages.
-    fn submit_in_two(&mut self, read: Read, first: Sectors, asked: Asked) {
+    fn submit_in_two(&mut self, read: Read, first: Sectors, asked: Asked) -> IoId {
         if read.window == WindowId::default() || read.io.len < first + ALONG_MIN {
-            self.submit_read(read, asked);
-            return;
+            return self.submit_read(read, asked);
         }
         self.share_window(read.window);
         let (start, pages) = (read.io.start + first, first.0.div_ceil(PAGE_SECTORS) as u32);
@@ -274,18 +275,21 @@ impl Engine {
             None => self.cache.grid.pages(rest).start - self.cache.grid.pages(read.io).start,
             Some(_) => pages.into(),
         };
+        let (len, more) = self.piece_of(rest.len);
         let along = Read {
             wanted: Extent::new(read.wanted.start.0, 0),
             join: FILLS,
             from: read.from.map(|slot| slot + pages),
-            io: rest,
+            io: Extent { len, ..rest },
+            more,
             skip: Sectors(0),
             window_at: window_at as u32,
             ..read
         };
         let io = Extent { start: read.io.start, len: first };
-        self.submit_read(Read { io, ..read }, asked);
+        let name = self.submit_read(Read { io, ..read }, asked);
         self.submit_read(along, asked);
+        name
     }
 
     /// All of it was discarded by the client: home is not asked.
@@ -353,7 +357,8 @@ impl Engine {
         let window = self.goes_along(wanted, chosen);
         let (target, io) = self.stand(chosen.slot, chosen.slots.into());
         let (from, join) = (Some(chosen.slot), FILLS);
-        self.submit_read(Read { wanted, join, target, from, io, window, ..Read::default() }, asked)
+        let read = Read { wanted, join, target, from, io, window, ..Read::default() };
+        self.submit_in_two(read, Sectors(u64::from(chosen.must) * PAGE_SECTORS), asked)
     }
 
     /// Pages are read from this slot on: the log is no place to read from.
@@ -444,7 +449,7 @@ impl Engine {
     /// Sends a read through a buffer, so that RAM can keep its pages. If RAM is off or the buffer too
     /// short, only the demanded sectors are read, past RAM. Pages of the area that are requested in
     /// part need the buffer.
-    fn submit_read(&mut self, mut read: Read, asked: Asked) -> IoId {
+    pub(super) fn submit_read(&mut self, mut read: Read, asked: Asked) -> IoId {
         let fits = read.io.bytes() <= self.config.buffer_bytes;
         let in_part = read.from.is_some() && read.io.len != read.wanted.len;
         let memory = if fits && (!self.cache.is_off() || in_part) {

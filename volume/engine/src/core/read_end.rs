@@ -123,6 +123,7 @@ impl Engine {
                 && !read.spoiled
             {
                 self.fill_from(read, index);
+                self.read_on(read);
             }
         } else {
             self.read_failed(read);

@@ -60,7 +60,8 @@ fn append(world: &mut World, pages: &[u64]) {
     }
     for some in pages.chunks(4) {
         read(world, some);
-        read(world, &[63]);
+        // A miss ends the run of uses, so that all of it waits to be appended.
+        read(world, &[55]);
         world.settle();
     }
     forget(world);

@@ -91,7 +91,7 @@ impl Adaptive {
                         gap,
                         newest: view.newest_copy(page) == Some(slot + at),
                         behind_head: view.behind_head(slot + at),
-                        outcome: trail.outcomes.get((slot + at) as usize).copied().unwrap_or(0),
+                        outcome: trail.outcome(slot + at),
                         rate: self.rate(page),
                         previous,
                         in_ram: held_before,
@@ -116,6 +116,7 @@ impl Adaptive {
                 break;
             }
         }
+        self.counts.weighed += found.len() as u64;
         found.truncate(reach as usize);
         self.along = Window { features: found, slot: Some(slot), reads: 0 };
         (best, reach)
@@ -174,8 +175,8 @@ impl Adaptive {
 
     /// A slot of the trail holds another copy now.
     pub fn appended(&mut self, slot: u32) {
-        if let Some(at) = self.trail.as_mut().and_then(|t| t.outcomes.get_mut(slot as usize)) {
-            *at = 0;
+        if let Some(trail) = &mut self.trail {
+            trail.appended(slot);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What is known of a candidate page at a miss, as one number for each feature: the index of its weight.
 
 use super::history::{PageHistory, REGION, Region};
+use super::predictor::WEIGHTS_MOST;
 
 /// Features of a candidate.
 pub(crate) const FEATURES: usize = 18;
@@ -45,9 +46,7 @@ const fn offsets() -> [u32; FEATURES + 1] {
     offsets
 }
 const OFFSETS: [u32; FEATURES + 1] = offsets();
-
-/// Weights of all features.
-pub(crate) const WEIGHTS: usize = OFFSETS[FEATURES] as usize;
+const _: () = assert!(FEATURES.is_multiple_of(2) && OFFSETS[FEATURES] as usize <= WEIGHTS_MOST);
 
 /// A candidate, as the predictor sees it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +75,49 @@ pub(crate) struct Trigger {
     pub(crate) rate: u32,
 }
 
+/// A trigger in the classes that the features need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TriggerClasses {
+    of: Trigger,
+    /// Class of the number of demanded pages.
+    size: u32,
+    /// Run, and whether the demand is large.
+    run_large: u32,
+    /// Class of the age, fine and coarse.
+    age: u32,
+    age_coarse: u32,
+    beside: u32,
+}
+
+impl From<Trigger> for TriggerClasses {
+    fn from(of: Trigger) -> Self {
+        let age_coarse = match of.now.saturating_sub(of.history.last) {
+            _ if of.history.last == 0 => 3,
+            0..16_384 => 0,
+            16_384..100_000 => 1,
+            _ => 2,
+        };
+        Self {
+            of,
+            size: class_of_size(of.pages),
+            run_large: of.run * 2 + u32::from(of.pages >= 4),
+            age: age(of.now, of.history.last),
+            age_coarse,
+            beside: u32::from(of.used_beside > 0) + u32::from(of.used_beside > 3),
+        }
+    }
+}
+
+/// Class of a number of demanded pages.
+pub(super) const fn class_of_size(pages: u64) -> u32 {
+    match pages {
+        1 => 0,
+        2..4 => 1,
+        4..9 => 2,
+        _ => 3,
+    }
+}
+
 /// What all pages of a region share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around<'a> {
@@ -84,15 +126,19 @@ pub(crate) struct Around<'a> {
     used: u32,
     /// Class of the hit rate.
     rate: u32,
-    /// How many of the last used pages are near: within 16, 256, 512 and 2,048 pages; at most 2.
-    near: [u32; 4],
+    /// Whether one of the last used pages is within 512 pages.
+    near: u32,
+    /// How many of them are within 16, 256 and 2,048 pages, each at most 2: a number in base 3.
+    matches: u32,
 }
 
 impl<'a> Around<'a> {
     pub(crate) fn new(region: &'a Region, number: u64, rate: u32, recent: &[u64; 8]) -> Self {
         let used = region.iter().filter(|page| page.last > 0).count() as u32;
         let middle = number * REGION + REGION / 2;
-        Self { region, used, rate, near: matches(recent, middle, [16, 256, 512, 2048]) }
+        let [near_16, near_256, near, near_2048] = matches(recent, middle, [16, 256, 512, 2048]);
+        let matches = (near_16 * 3 + near_256) * 3 + near_2048;
+        Self { region, used, rate, near: near.min(1), matches }
     }
 }
 
@@ -102,7 +148,7 @@ pub(crate) struct Place<'a> {
     pub(crate) page: u64,
     /// Pages between the trigger and the candidate.
     pub(crate) gap: u64,
-    pub(crate) around: Around<'a>,
+    pub(crate) around: &'a Around<'a>,
     /// Whether the page below and the page above are in RAM.
     pub(crate) beside: [bool; 2],
     /// Last uses of the page below and of the page above.
@@ -132,11 +178,25 @@ pub(super) fn difference(a: u32, b: u32) -> u32 {
 
 /// Class of a distance in pages, 0 to 15.
 pub(super) fn distance(gap: u64) -> u32 {
+    const CLASSES: [u8; 256] = {
+        let mut classes = [0; 256];
+        let mut gap = 0;
+        while gap < 256 {
+            classes[gap] = class_of_distance(gap as u64) as u8;
+            gap += 1;
+        }
+        classes
+    };
+    CLASSES[gap.min(255) as usize].into()
+}
+
+const fn class_of_distance(gap: u64) -> u32 {
     match gap {
         0..4 => gap as u32,
         4..256 => {
             let power = gap.ilog2();
-            (2 * power + (gap >> (power - 1) & 1) as u32).min(15)
+            let class = 2 * power + (gap >> (power - 1) & 1) as u32;
+            if class < 15 { class } else { 15 }
         }
         _ => 15,
     }
@@ -211,65 +271,49 @@ fn order(last: u32, before: u32) -> u32 {
 
 impl Features {
     /// The features of a candidate. `odds` is what the count table says of its two cells.
-    pub(crate) fn new(t: &Trigger, p: &Place, odds: impl Fn((u16, u16)) -> f32) -> Self {
-        let Around { region, used, rate, near: [near_16, near_256, near, near_2048] } = p.around;
+    pub(crate) fn new(c: &TriggerClasses, p: &Place, odds: impl Fn((u16, u16)) -> f32) -> Self {
+        let TriggerClasses { of: t, size, run_large, .. } = c;
+        let Around { region, used, rate, near, matches } = *p.around;
         let page = region[(p.page % REGION) as usize];
         let side = u32::from(t.forward);
         let d = distance(p.gap) + 16 * side;
-        let size = match t.pages {
-            1 => 0,
-            2..4 => 1,
-            4..9 => 2,
-            _ => 3,
-        };
         let state = state(&t.history, &page);
-        let (at, aq) = (age(t.now, t.history.last), age(t.now, page.last));
-        let near = near.min(1);
-        let cells = {
-            let large = u32::from(t.pages >= 4);
-            let coarse = ((((t.run * 2 + large) * DISTANCES) + d) * 2 + near) * STATES + state;
-            let trigger_age = match t.now.saturating_sub(t.history.last) {
-                _ if t.history.last == 0 => 3,
-                0..16_384 => 0,
-                16_384..100_000 => 1,
-                _ => 2,
-            };
-            let fine = (coarse * 3 + page.outcome as u32) * 4 + trigger_age;
-            (coarse as u16, fine as u16)
-        };
+        let aq = age(t.now, page.last);
+        let outcome = page.outcome as u32;
+        let coarse = ((run_large * DISTANCES + d) * 2 + near) * STATES + state;
+        let cells = (coarse as u16, ((coarse * 3 + outcome) * 4 + c.age_coarse) as u16);
         let beside = |i: usize| {
             if p.beside[i] { 4 } else { recency(t.now, p.beside_last[i]) }
         };
+        let written = if page.written == 0 { 0 } else { (age(t.now, page.written) / 3).min(7) };
         let jump = jump(t.last_miss, p.page);
-        let beside_trigger = u32::from(t.used_beside > 0) + u32::from(t.used_beside > 3);
         let (p_before, last_before) = p.previous;
         let order = order(page.last, last_before);
+        let before = relation(page.before, t.history.before);
         let values: [u32; FEATURES] = [
-            (t.run * 2 + u32::from(t.pages >= 4)) * DISTANCES + d,
+            run_large * DISTANCES + d,
             difference(page.last, t.history.last) * DISTANCES + d,
             state * DISTANCES + d,
-            ((u32::from(page.fetched) * 4 + u32::from(page.used)) * 3 + page.outcome as u32) * 2
-                + side,
-            at * AGES + aq,
+            ((u32::from(page.fetched) * 4 + u32::from(page.used)) * 3 + outcome) * 2 + side,
+            c.age * AGES + aq,
             (beside(0) * 5 + beside(1)) * 2 + side,
             rate * 2 + side,
             t.rate * DISTANCES + d,
-            ((near_16 * 3 + near_256) * 3 + near_2048) * 2 + side,
-            (age(t.now, page.written) / 3).min(7) * AGES + aq,
+            matches * 2 + side,
+            written * AGES + aq,
             (size * DISTANCES + d) * 8 + (p.page % 8) as u32,
             jump * DISTANCES + d,
-            (used * 3 + beside_trigger) * DISTANCES + d,
+            (used * 3 + c.beside) * DISTANCES + d,
             class_of_odds(odds(cells)) * 2 + side,
             ((p_before * 8.0) as u32).min(8) * DISTANCES + d,
             (size * 3 + t.run) * AGES + aq,
             order * DISTANCES + d,
-            (relation(page.last, t.history.last) * 6 + relation(page.before, t.history.before)) * 2
-                + side,
+            (relation(page.last, t.history.last) * 6 + before) * 2 + side,
         ];
         let mut at = [0; FEATURES];
-        for (i, (to, value)) in at.iter_mut().zip(values).enumerate() {
-            debug_assert!(value < SIZES[i], "feature {i}: {value}");
-            *to = (OFFSETS[i] + value) as u16;
+        for i in 0..FEATURES {
+            debug_assert!(values[i] < SIZES[i], "feature {i}: {}", values[i]);
+            at[i] = (OFFSETS[i] + values[i]) as u16;
         }
         Self { at, cells }
     }
@@ -299,7 +343,6 @@ mod tests {
 
     #[test]
     fn every_weight_and_cell_has_its_number() {
-        assert!(WEIGHTS <= usize::from(u16::MAX), "{WEIGHTS}");
         assert!(FINE <= usize::from(u16::MAX), "{FINE}");
         let classes: Vec<u32> = (0..256).map(distance).collect();
         assert!(classes.is_sorted() && classes.iter().all(|&c| c < 16));

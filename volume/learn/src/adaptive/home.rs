@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::features::{Features, Place, Trigger};
+use super::features::{Around, Features, Place, Trigger, TriggerClasses};
 use super::history::{REGION, Region};
 use super::{Adaptive, GIVE_UP, View, WATCHED, Window, WindowId};
 
@@ -33,6 +33,7 @@ impl Adaptive {
         let first = demanded.start.saturating_sub(BELOW).max(limits.start);
         let room = demanded.start - first;
         let (below, worth_below) = self.reach(demanded, run, false, room, view, &mut found);
+        let mut weighed = found.len() as u64;
         let below = below.min(spare);
         self.looked_at.clear();
         let first = demanded.start - below;
@@ -44,10 +45,12 @@ impl Adaptive {
         let end = (demanded.start + ABOVE).min(limits.end).max(demanded.end);
         let room = (end - demanded.end).min(spare - below);
         let (above, worth_above) = self.reach(demanded, run, true, room, view, &mut found);
+        weighed += (found.len() - behind) as u64;
         let first = demanded.end + above;
         self.look_at(&found, behind as u64 + above, |i| first + i);
         found.truncate(behind + above as usize);
-        self.home = Window { features: found, ..Window::default() };
+        self.counts.weighed += weighed;
+        self.home = Window { features: found, slot: None, reads: 0 };
         self.home_pages = demanded.start - below..demanded.end + above;
         worth_below + worth_above
     }
@@ -103,47 +106,38 @@ impl Adaptive {
         found: &mut Vec<Features>,
     ) -> (u64, f32) {
         let page = if forward { demanded.end - 1 } else { demanded.start };
-        let mut region_at = page / REGION;
-        let mut around = self.around(region_at);
-        let region = around.region;
-        let trigger = self.trigger(demanded, run, forward, region);
+        let mut beside = Beside::new(self, page, view);
+        let trigger = self.trigger(demanded, run, forward, beside.around.region);
+        let classes = TriggerClasses::from(trigger);
         let (access, transfer) = (self.costs.access, self.costs.transfer);
         let pollution = self.costs.pollution();
         let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, 0);
         let mut previous = (1.0, trigger.history.last);
         let mut held_before = true;
-        let mut held = room > 0 && view.in_ram(step(page, forward)).is_some();
         let mut at = page;
         for gap in 0..room {
             at = step(at, forward);
-            if at / REGION != region_at {
-                region_at = at / REGION;
-                around = self.around(region_at);
-            }
-            let region = around.region;
+            beside.go(self, at, view);
             let next = step(at, forward);
-            let last_of_next = match next / REGION == region_at {
-                true => region[(next % REGION) as usize].last,
-                false => self.history.page(next).last,
-            };
-            let held_next = view.in_ram(next).is_some();
-            let mut beside = [held_before, held_next];
-            let mut beside_last = [previous.1, last_of_next];
+            let (held, (held_next, last_next)) = (beside.holds(at), beside.next(self, next, view));
+            let mut held_beside = [held_before, held_next];
+            let mut beside_last = [previous.1, last_next];
             if !forward {
-                beside.reverse();
+                held_beside.reverse();
                 beside_last.reverse();
             }
-            let place = Place { page: at, gap, around, beside, beside_last, previous };
-            let features =
-                Features::new(&trigger, &place, |cells| self.predictor.counts.odds(cells));
+            let around = &beside.around;
+            let place = Place { page: at, gap, around, beside: held_beside, beside_last, previous };
+            let odds = |cells| self.predictor.counts.odds(cells);
+            let features = Features::new(&classes, &place, odds);
             found.push(features);
             let p = match &self.foreseen {
                 Some(foreseen) => foreseen.probability(at),
                 None => self.predictor.probability(&features),
             };
-            previous = (p, region[(at % REGION) as usize].last);
+            previous = (p, beside.last(at));
             sum += if held { -transfer } else { CAUTION * p * access - transfer - pollution };
-            (held_before, held) = (held, held_next);
+            held_before = held;
             if sum > best {
                 (best, reach) = (sum, gap + 1);
             }
@@ -152,6 +146,44 @@ impl Adaptive {
             }
         }
         (reach, best)
+    }
+}
+
+/// The region of a candidate: what is known of its eight pages, looked up at once.
+struct Beside<'a> {
+    number: u64,
+    around: Around<'a>,
+    held: [bool; REGION as usize],
+}
+
+impl<'a> Beside<'a> {
+    fn new(of: &'a Adaptive, page: u64, view: &impl View) -> Self {
+        let number = page / REGION;
+        let held = view.eight_in_ram(number * REGION).map(|slot| slot.is_some());
+        Self { number, around: of.around(number), held }
+    }
+
+    /// Goes on to this page.
+    fn go(&mut self, of: &'a Adaptive, page: u64, view: &impl View) {
+        if page / REGION != self.number {
+            *self = Self::new(of, page, view);
+        }
+    }
+
+    const fn holds(&self, page: u64) -> bool {
+        self.held[(page % REGION) as usize]
+    }
+
+    fn last(&self, page: u64) -> u32 {
+        self.around.region[(page % REGION) as usize].last
+    }
+
+    /// Whether a page in this region, or in the next, is in RAM; and its last use.
+    fn next(&self, of: &Adaptive, page: u64, view: &impl View) -> (bool, u32) {
+        match page / REGION == self.number {
+            true => (self.holds(page), self.last(page)),
+            false => (view.in_ram(page).is_some(), of.history.page(page).last),
+        }
     }
 }
 

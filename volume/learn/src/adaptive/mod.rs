@@ -3,8 +3,8 @@
 //! of copies in the order of use; a miss goes there where a read of the trail is expected to save more. Both learn from each
 //! prefetched page, once that page was used or was evicted unused.
 //!
-//! Pure: it knows pages, slots and times that it is told. It allocates nothing after its construction, but for windows in
-//! flight. A "first use" is a client's read of a page that is not in RAM, or the first read of a prefetched page.
+//! Pure: it knows pages, slots and times that it is told. It allocates nothing after its construction, unless more windows than
+//! ever are in flight. A "first use" is a client's read of a page that is not in RAM, or the first read of a prefetched page.
 
 mod along;
 mod costs;
@@ -25,18 +25,20 @@ use costs::Costs;
 pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
 
-use features::{Around, COARSE, FEATURES, FINE, Features, WEIGHTS, prior};
+use features::{Around, COARSE, FEATURES, FINE, Features, prior};
 use ghosts::Ghosts;
 use history::{History, Outcome, REGION};
 use predictor::Predictor;
 use trail::Trail;
 
 /// A window ends where the sum of its values is so much below its maximum, ms.
-const GIVE_UP: f32 = 2.0;
+const GIVE_UP: f32 = 1.0;
 /// Worth of the use of a page that another prefetched page would have brought.
 const COVERED: f32 = 0.1;
 /// Pages in one direction that a miss looks at and does not read, and that are watched.
 const WATCHED: usize = 64;
+/// Windows that have memory from the start. More are in flight under many clients alone.
+const WINDOWS: u32 = 16;
 /// The clock is set back before it reaches this.
 const CLOCK_END: u32 = 1 << 31;
 /// No window, no slot.
@@ -72,6 +74,8 @@ pub enum Work {
 pub trait View {
     /// The slot of RAM in which a page stands.
     fn in_ram(&self, page: u64) -> Option<u32>;
+    /// The same for eight pages, from a page that eight divides.
+    fn eight_in_ram(&self, first: u64) -> [Option<u32>; 8];
     /// The page whose copy stands, and may be read, in a slot of the trail.
     fn copy_in(&self, slot: u32) -> Option<u64>;
     /// The slot of the newest copy of a page.
@@ -90,18 +94,23 @@ struct RamPage {
     touched: u32,
     /// Prefetched, and neither used nor evicted so far.
     waits: bool,
-    /// Another prefetched page that was used would have brought it.
-    covered: bool,
 }
 
 /// A window: the features of its pages, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Window {
     features: Vec<Features>,
     /// First slot of a window of the trail.
     slot: Option<u32>,
     /// Reads that bring it.
     reads: u32,
+}
+
+impl Window {
+    /// An empty one, with memory for the longest: pages below, demanded ones of a buffer, above.
+    fn new() -> Self {
+        Self { features: Vec::with_capacity(640), slot: None, reads: 0 }
+    }
 }
 
 /// The name of a window in flight.
@@ -123,6 +132,8 @@ pub struct Prefetched {
     pub used: u64,
     /// Of these, pages that were evicted or overwritten unused.
     pub unused: u64,
+    /// Candidates that were weighed, prefetched or not.
+    pub weighed: u64,
 }
 
 /// See the module.
@@ -130,9 +141,11 @@ pub struct Prefetched {
 pub struct Adaptive {
     costs: Costs,
     history: History,
-    predictor: Predictor,
+    predictor: Predictor<FEATURES>,
     trail: Option<Trail>,
     ram: Vec<RamPage>,
+    /// By slot of RAM: another prefetched page that was used would have brought this one.
+    covered: Vec<bool>,
     /// The windows that the last miss may take: at home, on the trail.
     home: Window,
     along: Window,
@@ -170,17 +183,18 @@ impl Adaptive {
         Self {
             costs: Costs::new(),
             history: History::new(remembered),
-            predictor: Predictor::new((FEATURES, WEIGHTS), (COARSE, FINE), prior),
+            predictor: Predictor::new((COARSE, FINE), prior),
             trail: (trail > 0).then(|| Trail::new(trail)),
             ram: vec![RamPage::default(); ram as usize],
-            home: Window::default(),
-            along: Window::default(),
+            covered: vec![false; ram as usize],
+            home: Window::new(),
+            along: Window::new(),
             home_pages: 0..0,
             looked_at: Vec::with_capacity(2 * WATCHED),
             ghosts: Ghosts::new(),
             misses: 0,
-            windows: Vec::new(),
-            windows_free: Vec::new(),
+            windows: (0..WINDOWS).map(|_| Window::new()).collect(),
+            windows_free: (0..WINDOWS).collect(),
             now: 1,
             touches: 0,
             recent: [u64::MAX; 8],
@@ -212,7 +226,7 @@ impl Adaptive {
     /// Bytes that it holds.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let ram = self.ram.len() * size_of::<RamPage>() + self.rates.len();
+        let ram = self.ram.len() * (size_of::<RamPage>() + 1) + self.rates.len();
         let trail = self.trail.as_ref().map_or(0, Trail::bytes);
         self.history.bytes() + self.predictor.bytes() + ram as u64 + trail + Ghosts::bytes()
     }
@@ -240,7 +254,7 @@ impl Adaptive {
     /// Hands a window that was weighed to a read in flight.
     fn begin(&mut self, on_trail: bool) -> WindowId {
         let id = self.windows_free.pop().unwrap_or_else(|| {
-            self.windows.push(Window::default());
+            self.windows.push(Window::new());
             self.windows.len() as u32 - 1
         });
         let from = if on_trail { &mut self.along } else { &mut self.home };
@@ -320,9 +334,13 @@ impl Adaptive {
         });
         let entry = &mut self.ram[slot as usize];
         *entry = RamPage { touched: entry.touched, ..RamPage::default() };
+        self.covered[slot as usize] = false;
         self.ghosts.take(page);
         if let Some((features, from)) = features {
             (entry.features, entry.slot, entry.waits) = (features, from, true);
+            if let Some(trail) = &mut self.trail {
+                trail.uncover(from);
+            }
             self.counts.pages += 1;
             let now = self.now;
             let entry = self.history.entry(page, now);
@@ -365,16 +383,18 @@ impl Adaptive {
         }
         self.resolve(slot, page, true);
         self.used(page, from != NONE);
-        for page in page.saturating_sub(2)..page + 16 {
-            if let Some(slot) = view.in_ram(page) {
-                self.ram[slot as usize].covered = true;
-            }
+        self.cover(page.saturating_sub(2)..page.saturating_add(16), view);
+        if let Some(trail) = &mut self.trail {
+            trail.cover(from);
         }
-        if from != NONE {
-            for slot in from.saturating_sub(2)..from.saturating_add(32) {
-                let held = view.copy_in(slot).and_then(|page| view.in_ram(page));
-                if let Some(slot) = held {
-                    self.ram[slot as usize].covered = true;
+    }
+
+    /// A read of one of these pages would have brought all of them.
+    fn cover(&mut self, pages: Range<u64>, view: &impl View) {
+        for first in (pages.start / REGION * REGION..pages.end).step_by(REGION as usize) {
+            for (page, slot) in (first..).zip(view.eight_in_ram(first)) {
+                if let Some(slot) = slot.filter(|_| pages.contains(&page)) {
+                    self.covered[slot as usize] = true;
                 }
             }
         }
@@ -406,21 +426,20 @@ impl Adaptive {
     fn resolve(&mut self, slot: u32, page: u64, used: bool) {
         let entry = &mut self.ram[slot as usize];
         entry.waits = false;
+        let (features, from) = (entry.features, entry.slot);
+        let along = self.trail.as_ref().is_some_and(|trail| trail.is_covered(from));
         let y = match used {
             false => 0.0,
-            true if entry.covered => COVERED,
+            true if along || self.covered[slot as usize] => COVERED,
             true => 1.0,
         };
-        let (features, from) = (entry.features, entry.slot);
         self.counts.used += u64::from(used);
         self.counts.unused += u64::from(!used);
         let outcome = if used { Outcome::Used } else { Outcome::Unused };
         if from != NONE {
             let Some(trail) = &mut self.trail else { return };
             trail.predictor.learn(&features, y);
-            if let Some(at) = trail.outcomes.get_mut(from as usize) {
-                *at = outcome as u8;
-            }
+            trail.came_to(from, outcome);
         } else {
             self.predictor.learn(&features, y);
         }

@@ -4,16 +4,12 @@ use super::features::Features;
 
 /// Least step of a weight.
 const STEP_MIN: f32 = 0.004;
+/// The step of a weight is [`STEP_MIN`] after it was learned so often.
+const STEPS: u16 = 2500;
 /// Step of the bias.
 const STEP_BIAS: f32 = 0.0005;
 /// A cell that counts so many outcomes is halved: fine, coarse.
 const HALVED: (f32, f32) = (4096.0, 8192.0);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Weight {
-    value: f32,
-    seen: f32,
-}
 
 /// Uses among outcomes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,44 +54,55 @@ impl Counts {
     }
 }
 
-/// The predictor.
+/// Most weights. A power of two: an index needs no check of its bounds.
+pub(crate) const WEIGHTS_MOST: usize = 1 << 13;
+
+/// The predictor of candidates with `N` features.
 #[derive(Debug)]
-pub(crate) struct Predictor {
+pub(crate) struct Predictor<const N: usize> {
     pub(crate) counts: Counts,
-    weights: Vec<Weight>,
+    weights: Box<[f32; WEIGHTS_MOST]>,
+    /// By weight: how often it was learned, as far as [`Self::steps`] goes.
+    seen: Box<[u16; WEIGHTS_MOST]>,
+    /// Step of a weight that was learned so often.
+    steps: Vec<f32>,
     bias: f32,
-    /// Features that a candidate has.
-    features: usize,
 }
 
-impl Predictor {
-    /// With so many features and weights, and cells of the count table: coarse, fine. `prior` is the number of uses among 8
+impl<const N: usize> Predictor<N> {
+    /// With so many cells of the count table: coarse, fine. `prior` is the number of uses among 8
     /// outcomes that a coarse cell begins with.
-    pub(crate) fn new(
-        (features, weights): (usize, usize),
-        (coarse, fine): (usize, usize),
-        prior: fn(usize) -> f32,
-    ) -> Self {
-        let counts = Counts::new(coarse, fine, prior);
-        Self { counts, weights: vec![Weight::default(); weights], bias: -1.0, features }
+    pub(crate) fn new((coarse, fine): (usize, usize), prior: fn(usize) -> f32) -> Self {
+        let step = |seen: u16| (0.2 / (1.0 + f32::from(seen)).sqrt()).max(STEP_MIN);
+        Self {
+            counts: Counts::new(coarse, fine, prior),
+            weights: Box::new([0.0; WEIGHTS_MOST]),
+            seen: Box::new([0; WEIGHTS_MOST]),
+            steps: (0..STEPS).map(step).collect(),
+            bias: -1.0,
+        }
     }
 
     /// Probability of a candidate, 0 to 1.
     pub(crate) fn probability(&self, features: &Features) -> f32 {
-        let at = &features.at[..self.features];
-        let sum: f32 = at.iter().map(|&at| self.weights[usize::from(at)].value).sum();
-        1.0 / (1.0 + (-(sum + self.bias)).exp())
+        // Two sums: the processor adds them at the same time.
+        let (mut even, mut odd) = (self.bias, 0.0);
+        for i in 0..N / 2 {
+            even += self.weights[usize::from(features.at[2 * i]) % WEIGHTS_MOST];
+            odd += self.weights[usize::from(features.at[2 * i + 1]) % WEIGHTS_MOST];
+        }
+        1.0 / (1.0 + (-(even + odd)).exp())
     }
 
     /// A candidate came to a worth of `y`, 0 to 1.
     pub(crate) fn learn(&mut self, features: &Features, y: f32) {
         let error = y - self.probability(features);
         self.bias += STEP_BIAS * error;
-        for &at in &features.at[..self.features] {
-            let weight = &mut self.weights[usize::from(at)];
-            let step = (0.2 / (1.0 + weight.seen).sqrt()).max(STEP_MIN);
-            weight.value += step * error;
-            weight.seen += 1.0;
+        for i in 0..N {
+            let at = usize::from(features.at[i]) % WEIGHTS_MOST;
+            let seen = self.seen[at];
+            self.weights[at] += self.steps[usize::from(seen)] * error;
+            self.seen[at] = (seen + 1).min(STEPS - 1);
         }
         let (coarse, fine) = features.cells;
         self.counts.coarse[usize::from(coarse)].add(y, HALVED.1);
@@ -105,6 +112,7 @@ impl Predictor {
     /// Bytes that it holds.
     pub(crate) const fn bytes(&self) -> u64 {
         let cells = (self.counts.coarse.len() + self.counts.fine.len()) * size_of::<Cell>();
-        (cells + self.weights.len() * size_of::<Weight>()) as u64
+        let weights = size_of::<[(f32, u16); WEIGHTS_MOST]>() + self.steps.len() * 4;
+        (cells + weights) as u64
     }
 }

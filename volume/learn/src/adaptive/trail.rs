@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
+use super::history::Outcome;
 use super::predictor::Predictor;
-use super::trail_features::{TRAIL_COARSE, TRAIL_FEATURES, TRAIL_FINE, TRAIL_WEIGHTS, trail_prior};
+use super::trail_features::{TRAIL_COARSE, TRAIL_FEATURES, TRAIL_FINE, trail_prior};
 
 /// Pages that wait to be appended: 4 MiB.
 const PENDING: usize = 1024;
@@ -16,6 +17,8 @@ const GRANT: f64 = 500.0;
 const ALLOWANCE: f64 = 0.03;
 /// Share of the saving that trail writes may take.
 const SHARE: f64 = 0.5;
+/// Mark of a slot: another page of the trail that was used would have brought it.
+const COVERED: u8 = 1 << 7;
 /// A read that starts so many slots behind the end of one of the last reads continues that read.
 const CONTINUES: u32 = 32;
 
@@ -42,9 +45,9 @@ impl Ledger {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Trail {
-    pub(super) predictor: Predictor,
-    /// By slot: what became of its copy when it was last prefetched.
-    pub(super) outcomes: Vec<u8>,
+    pub(super) predictor: Predictor<TRAIL_FEATURES>,
+    /// By slot: what became of its copy when it was last prefetched, and [`COVERED`].
+    outcomes: Vec<u8>,
     /// Pages that wait to be appended, and the count of insertions and touches of RAM at their use.
     pending: VecDeque<(u64, u32)>,
     /// The run under way: pages, and whether each came from the trail.
@@ -60,9 +63,8 @@ pub(super) struct Trail {
 
 impl Trail {
     pub(super) fn new(slots: u32) -> Self {
-        let sizes = (TRAIL_FEATURES, TRAIL_WEIGHTS);
         Self {
-            predictor: Predictor::new(sizes, (TRAIL_COARSE, TRAIL_FINE), trail_prior),
+            predictor: Predictor::new((TRAIL_COARSE, TRAIL_FINE), trail_prior),
             outcomes: vec![0; slots as usize],
             pending: VecDeque::with_capacity(PENDING),
             run: Vec::with_capacity(RUN),
@@ -78,6 +80,42 @@ impl Trail {
         self.predictor.bytes()
             + self.outcomes.len() as u64
             + (PENDING * size_of::<(u64, u32)>()) as u64
+    }
+
+    /// What became of the copy in a slot when it was last prefetched: 0 not known, 1 used, 2 unused.
+    pub(super) fn outcome(&self, slot: u32) -> u8 {
+        self.outcomes.get(slot as usize).map_or(0, |at| at & !COVERED)
+    }
+
+    /// The prefetched copy of a slot was used, or was evicted unused.
+    pub(super) fn came_to(&mut self, slot: u32, outcome: Outcome) {
+        if let Some(at) = self.outcomes.get_mut(slot as usize) {
+            *at = outcome as u8;
+        }
+    }
+
+    /// A slot holds another copy now.
+    pub(super) fn appended(&mut self, slot: u32) {
+        self.came_to(slot, Outcome::None);
+    }
+
+    /// The copy of this slot was used: a read of it would have brought those around it.
+    pub(super) fn cover(&mut self, slot: u32) {
+        let (first, end) = (slot.saturating_sub(2), slot.saturating_add(32));
+        let end = (end as usize).min(self.outcomes.len());
+        let around = self.outcomes.get_mut(first as usize..end).unwrap_or_default();
+        around.iter_mut().for_each(|at| *at |= COVERED);
+    }
+
+    /// The copy of this slot was read again.
+    pub(super) fn uncover(&mut self, slot: u32) {
+        if let Some(at) = self.outcomes.get_mut(slot as usize) {
+            *at &= !COVERED;
+        }
+    }
+
+    pub(super) fn is_covered(&self, slot: u32) -> bool {
+        self.outcomes.get(slot as usize).is_some_and(|at| at & COVERED > 0)
     }
 
     /// A page was used for the first time since it came to RAM.

@@ -1,10 +1,11 @@
 //! What is known of a candidate copy of the trail, as one number for each feature: the index of its weight.
 
 use super::features::{
-    AGES, DIFFERENCES, Features, age, class_of_odds, difference, distance, matches, recency,
-    relation,
+    AGES, DIFFERENCES, Features, age, class_of_odds, class_of_size, difference, distance, matches,
+    recency, relation,
 };
 use super::history::PageHistory;
+use super::predictor::WEIGHTS_MOST;
 
 /// Features of a candidate.
 pub(crate) const TRAIL_FEATURES: usize = 14;
@@ -40,8 +41,8 @@ const fn offsets() -> [u32; TRAIL_FEATURES + 1] {
 }
 const OFFSETS: [u32; TRAIL_FEATURES + 1] = offsets();
 
-/// Weights of all features.
-pub(crate) const TRAIL_WEIGHTS: usize = OFFSETS[TRAIL_FEATURES] as usize;
+const _: () =
+    assert!(TRAIL_FEATURES.is_multiple_of(2) && OFFSETS[TRAIL_FEATURES] as usize <= WEIGHTS_MOST);
 /// Cells of the count table, coarse and fine.
 pub(crate) const TRAIL_COARSE: usize = (KINDS * GAPS * 2) as usize;
 pub(crate) const TRAIL_FINE: usize = TRAIL_COARSE * 3;
@@ -115,12 +116,7 @@ impl Features {
         let outcome = u32::from(p.outcome);
         let coarse = (t.kind * GAPS + gap) * 2 + newest;
         let cells = (coarse as u16, (coarse * 3 + outcome) as u16);
-        let size = match t.pages {
-            1 => 0,
-            2..4 => 1,
-            4..9 => 2,
-            _ => 3,
-        };
+        let size = class_of_size(t.pages);
         let [near_64, near_1024] = matches(&t.recent, p.page, [64, 1024]);
         let (p_before, last_before) = p.previous;
         let aq = age(t.now, h.last);
@@ -141,9 +137,9 @@ impl Features {
             (recency(t.now, last_before).min(2) * 3 + p.in_ram.min(2)) * GAPS + gap,
         ];
         let mut at = [0; super::features::FEATURES];
-        for (i, (to, value)) in at.iter_mut().zip(values).enumerate() {
-            debug_assert!(value < SIZES[i], "feature {i}: {value}");
-            *to = (OFFSETS[i] + value) as u16;
+        for i in 0..TRAIL_FEATURES {
+            debug_assert!(values[i] < SIZES[i], "feature {i}: {}", values[i]);
+            at[i] = (OFFSETS[i] + values[i]) as u16;
         }
         Self { at, cells }
     }

@@ -1,0 +1,102 @@
+//! How clients ask: one request right behind another, or with time between them. Clients that press
+//! gain most if the disk works in long pieces. Others gain most if the disk is free when they ask.
+
+use seekless_block::{Duration, SimTime};
+
+/// Longest gap that counts.
+const GAP_MOST: Duration = Duration(40_000_000);
+/// Clients press while the mean gap is shorter than this.
+const PRESSED: Duration = Duration(500_000);
+/// One gap is this part of the mean: clients that think are noticed within some requests, clients
+/// that press within some hundreds.
+const WEIGHT: f32 = 1.0 / 256.0;
+/// Share of the gaps that are shorter than the short gap.
+const SHORT: f32 = 0.05;
+/// The short gap grows and shrinks by parts of this, in nanoseconds.
+const STEP: f32 = 1_000_000.0;
+
+/// The gaps between I/Os that clients wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    /// Since when no client waits for an I/O; `None` while one waits.
+    quiet_since: Option<SimTime>,
+    /// Mean gap, in nanoseconds.
+    gap: f32,
+    /// Most gaps are longer, in nanoseconds.
+    short: f32,
+}
+
+impl Pace {
+    /// A client asks. If another one waits, there is no gap.
+    pub(crate) fn asked(&mut self) {
+        if self.quiet_since.is_none() {
+            self.count(Duration::ZERO);
+        }
+    }
+
+    /// Whether a client waits for an I/O now.
+    pub(crate) fn look(&mut self, now: SimTime, waits: bool) {
+        match self.quiet_since {
+            Some(since) if waits => {
+                self.count(now.since(since).min(GAP_MOST));
+                self.quiet_since = None;
+            }
+            None if !waits => self.quiet_since = Some(now),
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, gap: Duration) {
+        let gap = gap.0 as f32;
+        self.gap += WEIGHT * (gap - self.gap);
+        self.short += STEP * if gap < self.short { SHORT - 1.0 } else { SHORT };
+        self.short = self.short.max(0.0);
+    }
+
+    /// Since when no client waits; `None` while one waits.
+    pub(crate) const fn quiet_since(&self) -> Option<SimTime> {
+        self.quiet_since
+    }
+
+    /// Whether clients ask without a pause.
+    pub(crate) fn presses(&self) -> bool {
+        self.gap < PRESSED.0 as f32
+    }
+
+    /// A time that nearly all gaps exceed.
+    pub(crate) const fn short_gap(&self) -> Duration {
+        Duration(self.short as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests that take 8 ms each, and begin this long after the end of the one before.
+    fn ask(pace: &mut Pace, at: &mut u64, gap: u64, requests: u32) {
+        for _ in 0..requests {
+            *at += gap;
+            pace.asked();
+            pace.look(SimTime(*at), true);
+            *at += 8_000_000;
+            pace.look(SimTime(*at), false);
+            pace.look(SimTime(*at + gap / 2), false);
+        }
+    }
+
+    #[test]
+    fn a_client_that_thinks_is_noticed_soon_and_one_that_presses_late() {
+        let (mut pace, mut at) = (Pace::default(), 0);
+        assert!(pace.presses(), "nothing is known");
+        ask(&mut pace, &mut at, 0, 100);
+        assert!(pace.presses());
+        ask(&mut pace, &mut at, 20_000_000, 10);
+        assert!(!pace.presses());
+        ask(&mut pace, &mut at, 0, 20);
+        assert!(!pace.presses(), "a burst");
+        ask(&mut pace, &mut at, 0, 1000);
+        assert!(pace.presses());
+        assert_eq!(pace.quiet_since(), Some(SimTime(at)));
+    }
+}

@@ -1,0 +1,94 @@
+//! Which slot of RAM holds a page: a table of slots with open addressing. Eight pages that follow each
+//! other have places beside each other, so that one look serves eight. It never allocates after its
+//! construction.
+
+use super::ram_cache::Slot;
+
+const EMPTY: u32 = u32::MAX;
+/// Entries for each slot: searches stay short.
+const SPARE: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct RamIndex {
+    /// A power of two, and at least eight.
+    table: Vec<u32>,
+    /// Bits by which a hash is shifted to become the number of a group of eight entries.
+    shift: u32,
+}
+
+impl RamIndex {
+    pub(super) fn new(slots: u32) -> Self {
+        let groups = (slots as usize * SPARE).div_ceil(8).next_power_of_two().max(2);
+        Self { table: vec![EMPTY; groups * 8], shift: u64::BITS - groups.ilog2() }
+    }
+
+    /// The place of the first of eight pages. The multiplier is 2^64 divided by the golden ratio
+    /// (Knuth 6.4).
+    const fn group(&self, page: u64) -> usize {
+        ((page >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize * 8
+    }
+
+    const fn start(&self, page: u64) -> usize {
+        self.group(page) + (page & 7) as usize
+    }
+
+    fn next(&self, at: usize) -> usize {
+        (at + 1) & (self.table.len() - 1)
+    }
+
+    /// Searches from an entry on.
+    fn look(&self, mut at: usize, page: u64, slots: &[Slot]) -> Option<u32> {
+        loop {
+            let slot = self.table[at];
+            if slot == EMPTY {
+                return None;
+            }
+            if slots[slot as usize].page == page {
+                return Some(slot);
+            }
+            at = self.next(at);
+        }
+    }
+
+    pub(super) fn find(&self, page: u64, slots: &[Slot]) -> Option<u32> {
+        self.look(self.start(page), page, slots)
+    }
+
+    /// The slots of a page that eight divides and of the seven behind it.
+    pub(super) fn find_eight(&self, first: u64, slots: &[Slot]) -> [Option<u32>; 8] {
+        let start = self.group(first);
+        let mut found = [None; 8];
+        for (i, found) in found.iter_mut().enumerate() {
+            *found = self.look(start + i, first + i as u64, slots);
+        }
+        found
+    }
+
+    /// The page is not in the table.
+    pub(super) fn insert(&mut self, page: u64, slot: u32) {
+        let mut at = self.start(page);
+        while self.table[at] != EMPTY {
+            at = self.next(at);
+        }
+        self.table[at] = slot;
+    }
+
+    /// The slot is in the table. Moves back the entries behind it that stand away from their place.
+    pub(super) fn remove(&mut self, slot: u32, slots: &[Slot]) {
+        let mask = self.table.len() - 1;
+        let mut hole = self.start(slots[slot as usize].page);
+        while self.table[hole] != slot {
+            hole = self.next(hole);
+        }
+        let mut at = self.next(hole);
+        while self.table[at] != EMPTY {
+            let wants = self.start(slots[self.table[at] as usize].page);
+            if at.wrapping_sub(wants) & mask >= at.wrapping_sub(hole) & mask {
+                self.table[hole] = self.table[at];
+                hole = at;
+            }
+            at = self.next(at);
+        }
+        self.table[hole] = EMPTY;
+    }
+}
