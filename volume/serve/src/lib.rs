@@ -25,6 +25,7 @@ pub mod capture;
 pub mod client;
 mod conn;
 pub mod control;
+mod eagerness;
 mod error;
 pub mod ext;
 pub mod extents;

@@ -176,6 +176,13 @@ fn unix_socket(path: &Path, mode: u32) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// The process that connected a unix socket.
+pub(crate) fn process_of(socket: BorrowedFd<'_>) -> Option<i32> {
+    let unix = rustix::net::sockopt::socket_domain(socket).ok()? == AddressFamily::UNIX;
+    let peer = unix.then(|| rustix::net::sockopt::socket_peercred(socket).ok())??;
+    Some(peer.pid.as_raw_nonzero().get())
+}
+
 /// An IPv4 address, or the first 64 bits of an IPv6 address: one machine can have all others.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

@@ -2,7 +2,7 @@
 //! together. Takes no lock.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno as HostErrno;
-use rustix::net::AddressFamily;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -24,9 +23,10 @@ use slab::Slab;
 
 use crate::backend::emulated::{DiskStats, HeadSample};
 use crate::conn::{Conn, Owner};
+use crate::eagerness::{Eagerness, SPIN};
 use crate::error::ServeError;
 use crate::learner::{LearnerLink, RoomReply};
-use crate::listen::{Accepted, Listener, Peer};
+use crate::listen::{Accepted, Listener, Peer, process_of};
 use crate::memory::Data;
 use crate::volume::{Finished, IoFailure, Volume};
 
@@ -36,9 +36,6 @@ const CLIENTS_MAX: usize = 128;
 const PEER_CLIENTS_MAX: usize = CLIENTS_MAX / 4;
 /// Most events per call.
 const EVENTS: usize = 64;
-/// Time to poll for the next request before sleeping, if one is likely: about the cost of a
-/// wake-up.
-const SPIN: Duration = Duration::from_micros(50);
 /// Most requests of one client in a row before others are checked.
 const ALONE_MOST: u32 = 16;
 /// A detach takes a pass over the map, a second or two; longer only if the area's device fails.
@@ -474,7 +471,8 @@ impl Server {
                 let _ = reply.send(self.volume.head_path());
             }
             Control::Peers(reply) => {
-                let _ = reply.send(self.conns.iter().filter_map(|(_, c)| peer(c.fd())).collect());
+                let _ =
+                    reply.send(self.conns.iter().filter_map(|(_, c)| process_of(c.fd())).collect());
             }
             Control::ResetDisk => self.volume.reset_disk_stats(),
             Control::Command(command) => self.volume.command(command),
@@ -594,89 +592,7 @@ impl Server {
     }
 }
 
-/// Decides whether to poll for a moment before sleeping. A client that waits for each reply sends
-/// again within microseconds, faster than a wake-up. Polling is a waste if there is no such client,
-/// or if it needs this core.
-#[derive(Debug, Default)]
-struct Eagerness {
-    /// The last sleep was short: the next event is probably near.
-    near: bool,
-    /// Rounds to sleep at once, after polling in vain.
-    rest: u32,
-    /// Length of the next pause: doubled after polling in vain, halved after success.
-    rest_next: u32,
-}
-
-impl Eagerness {
-    /// With this limit, polling in vain costs a few percent of the rounds between. A longer pause
-    /// would affect a client long after it paused.
-    const REST_MAX: u32 = 127;
-
-    fn wants_spin(&mut self) -> bool {
-        if self.rest > 0 {
-            self.rest -= 1;
-            return false;
-        }
-        self.near
-    }
-
-    fn spun(&mut self, found: bool) {
-        if found {
-            self.rest_next /= 2;
-        } else {
-            self.near = false;
-            self.rest = self.rest_next;
-            self.rest_next = (self.rest_next * 2 + 1).min(Self::REST_MAX);
-        }
-    }
-
-    fn slept(&mut self, time: Duration) {
-        self.near = time < 2 * SPIN;
-    }
-}
-
-/// The process that connected a unix socket.
-fn peer(socket: BorrowedFd<'_>) -> Option<i32> {
-    let unix = rustix::net::sockopt::socket_domain(socket).ok()? == AddressFamily::UNIX;
-    let peer = unix.then(|| rustix::net::sockopt::socket_peercred(socket).ok())??;
-    Some(peer.pid.as_raw_nonzero().get())
-}
-
 /// The index of a client.
 const fn key_of(token: u64) -> usize {
     (token & 0xFFFF_FFFF) as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looking_pays_or_is_given_up() {
-        let mut e = Eagerness::default();
-        assert!(!e.wants_spin(), "an idle server sleeps");
-        e.slept(Duration::from_micros(20));
-        assert!(e.wants_spin(), "somebody asks again at once");
-        // Polls in vain, each after a short sleep: longer and longer pauses, up to a limit.
-        let mut looks = 0;
-        for _ in 0..100_000 {
-            e.slept(Duration::from_micros(20));
-            if e.wants_spin() {
-                looks += 1;
-                e.spun(false);
-            }
-        }
-        assert!((700..900).contains(&looks), "{looks}");
-        // After success, polling soon happens every time.
-        for _ in 0..30_000 {
-            if e.wants_spin() {
-                e.spun(true);
-            } else {
-                e.slept(Duration::from_micros(20));
-            }
-        }
-        assert_eq!((e.rest, e.rest_next), (0, 0));
-        e.slept(Duration::from_millis(1));
-        assert!(!e.wants_spin(), "nothing is near");
-    }
 }

@@ -123,10 +123,10 @@ impl Carrier {
     fn carry(mut self) -> io::Result<()> {
         let mut bytes = vec![0; CARRY_BYTES];
         loop {
-            let mut moved = self.from_client()?;
-            moved |= self.to_volume(&mut bytes)?;
-            moved |= self.from_volume(&mut bytes)?;
-            moved |= self.to_client()?;
+            let mut moved = self.receive()?;
+            moved |= self.pass_on(&mut bytes)?;
+            moved |= self.take_replies(&mut bytes)?;
+            moved |= self.send()?;
             if self.ended && !self.tls.wants_write() {
                 return Ok(());
             }
@@ -144,7 +144,7 @@ impl Carrier {
         !self.ended && !self.tls.is_handshaking() && !self.tls.wants_write()
     }
 
-    fn from_client(&mut self) -> io::Result<bool> {
+    fn receive(&mut self) -> io::Result<bool> {
         if !self.wants_client() {
             return Ok(false);
         }
@@ -154,7 +154,7 @@ impl Carrier {
         self.client_ended = n == 0;
         if let Err(e) = self.tls.process_new_packets() {
             // The alert says why.
-            let _ = self.to_client();
+            let _ = self.send();
             return Err(io::Error::other(e));
         }
         if self.client_ended && self.tls.is_handshaking() {
@@ -163,7 +163,7 @@ impl Carrier {
         Ok(true)
     }
 
-    fn to_volume(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
+    fn pass_on(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
         let mut moved = false;
         if self.ready.is_empty() {
             match self.tls.reader().read(bytes) {
@@ -189,7 +189,7 @@ impl Carrier {
         Ok(moved)
     }
 
-    fn from_volume(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
+    fn take_replies(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
         if !self.wants_volume() {
             return Ok(false);
         }
@@ -204,7 +204,7 @@ impl Carrier {
         Ok(true)
     }
 
-    fn to_client(&mut self) -> io::Result<bool> {
+    fn send(&mut self) -> io::Result<bool> {
         let mut moved = false;
         while self.tls.wants_write() {
             match unless_blocked(self.tls.write_tls(&mut self.client))? {

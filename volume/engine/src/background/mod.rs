@@ -352,7 +352,7 @@ impl Engine {
     pub(super) fn learned_work_waits(&self) -> bool {
         let b = &self.background;
         let work = b.asked.is_some() || !b.todo.is_over() || b.next_suspect < b.suspects.len();
-        self.is_hurried() && work
+        self.is_hurried() && (work || !self.replicas_are_at_rest())
     }
 
     /// Whether another background I/O may be sent now. If the budget forbids it, schedules a

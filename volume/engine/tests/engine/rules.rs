@@ -569,4 +569,10 @@ fn an_administrator_waits_for_no_learned_work_and_for_no_budget() {
     assert!(waited.is_some_and(|w| w < 5 * second), "{waited:?}");
     world.home_is_complete();
     is_sound(&mut world);
+
+    // Replicas that are wanted while the mode changes come afterwards.
+    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
+    ask(&mut world, 20, &[(0, 1)]);
+    world.settle();
+    assert!(world.engine.mode() == Mode::WriteBack && stands(&world, 0));
 }
