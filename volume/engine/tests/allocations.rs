@@ -6,9 +6,7 @@ use std::collections::VecDeque;
 
 use allocation_counter::measure;
 use seekless_block::{Bytes, Extent, Op, PAGE_SECTORS, Request, Sectors, SimTime};
-use seekless_engine::{
-    Config, Engine, Input, Io, Memory, Output, PageSum, RequestId, Target,
-};
+use seekless_engine::{Config, Engine, Input, Io, Memory, Output, PageSum, RequestId, Target};
 
 /// Pages of the device, and of RAM.
 const PAGES: u64 = 1 << 16;
