@@ -69,6 +69,17 @@ fn read(at_ms: u64, start: u64, len: u64) -> Request {
 
 const CLOSED: Replay = Replay::Closed { depth: 1 };
 
+/// Two requests that follow each other on the track. The second comes 5 ms after the answer to the
+/// first, at 5.8 ms: its sectors pass at 10.8 ms.
+#[test]
+fn a_client_thinks_between_its_requests() {
+    let think = Replay::Think { time: Duration::from_millis(5) };
+    let m = run(config(think, Scheduler::Fcfs), &[read(0, 0, 8), read(0, 8, 8)]);
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+    assert!(near(m.span.as_secs_f64() * 1e3, 11.6), "{:?}", m.span);
+    assert!(near(m.response.mean_ms(), (0.8 + 5.8) / 2.0), "{}", m.response.mean_ms());
+}
+
 /// Twenty requests, first come first served, each asked when the one before it ended. In units of
 /// 0.1 ms: the head leaves cylinder c at time t; the seek over d cylinders ends at t + 20 + d/10;
 /// sector s of a track begins to pass at every time = s (mod 100); the transfer takes as many units

@@ -290,3 +290,25 @@ impl Engine {
         ring.spare = std::mem::take(&mut job.items);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_clients_come_while_a_short_batch_is_written() {
+        let mut ring = Ring::default();
+        assert_eq!(ring.idle, IDLE);
+        ring.wrote_short(true);
+        assert_eq!(ring.idle, Duration(IDLE.0 / 2 * 3));
+        (0..100).for_each(|_| ring.wrote_short(false));
+        assert_eq!(ring.idle, IDLE);
+        (0..100).for_each(|_| ring.wrote_short(true));
+        assert_eq!(ring.idle, IDLE_MOST);
+        // One in twenty is too few for it to stay so long.
+        for i in 0..4000 {
+            ring.wrote_short(i % 20 == 0);
+        }
+        assert!(ring.idle.0 < IDLE_MOST.0 / 10, "{:?}", ring.idle);
+    }
+}

@@ -59,7 +59,10 @@ impl RamIndex {
         let start = self.group(first);
         let mut found = [None; 8];
         for (i, found) in found.iter_mut().enumerate() {
-            *found = self.look(start + i, first + i as u64, slots);
+            // Most are empty.
+            if self.table[start + i] != EMPTY {
+                *found = self.look(start + i, first + i as u64, slots);
+            }
         }
         found
     }

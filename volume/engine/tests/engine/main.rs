@@ -207,7 +207,7 @@ impl World {
             }
             Memory::Buffer { index, offset } => {
                 while self.buffers.len() <= index as usize {
-                    self.buffers.push(vec![0; 1 << 16]);
+                    self.buffers.push(vec![0; 1 << 18]);
                 }
                 (&mut self.buffers[index as usize], offset)
             }

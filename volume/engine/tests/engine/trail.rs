@@ -139,6 +139,66 @@ fn a_window_is_no_longer_than_a_buffer() {
     world.settle();
 }
 
+/// Clients read pages, and leave so many nanoseconds between two requests.
+fn read_with(world: &mut World, pages: &[u64], gap: u64) {
+    for &page in pages {
+        world.now += gap;
+        read(world, &[page]);
+    }
+}
+
+/// Pages of each I/O that waits.
+fn waiting(world: &World) -> Vec<u64> {
+    world.waiting.iter().map(|io| io.extent.len.0 / 8).collect()
+}
+
+#[test]
+fn a_window_ends_where_a_client_waits_if_clients_leave_time() {
+    for (gap, first) in [(20_000_000, 16), (0, 43)] {
+        let (append_pages, buffer_bytes) = (0, Bytes(64 * 4096));
+        let mut world = World::new(Config { append_pages, buffer_bytes, ..options(64) });
+        foreseeing(&mut world);
+        read_with(&mut world, &[0, 1, 2, 3, 4, 5, 6, 7], gap);
+        (16..64).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
+        world.now += gap;
+        world.issue(Op::Read, home(20, 1));
+        assert_eq!(waiting(&world), [5, first], "16 to 20, and those behind");
+        world.execute(0);
+        assert!(world.clients.is_empty());
+        if gap > 0 {
+            world.execute(0);
+            assert_eq!(waiting(&world), [16], "nobody waits: it goes on");
+            world.issue(Op::Read, home(63, 1));
+            assert_eq!(waiting(&world)[0], 16);
+            world.execute(0);
+            assert!(world.waiting.iter().all(|io| io.extent.overlaps(home(63, 1))));
+        }
+        world.settle();
+        read(&mut world, &[21, 40, 63]);
+    }
+}
+
+#[test]
+fn a_batch_is_short_if_clients_leave_time() {
+    let longest = |gap: u64| {
+        let mut world = World::new(Config { append_pages: 2, ..options(64) });
+        foreseeing(&mut world);
+        let pages: Vec<u64> = (0..11).map(|i| 5 * i).collect();
+        pages.iter().for_each(|&page| foresee(&mut world, page, Foreseen::is_ahead));
+        read_with(&mut world, &pages, gap);
+        let mut longest = 0;
+        while world.engine.copied() < Sectors(8 * 8) {
+            let at = until(&mut world, none, is_append);
+            longest = longest.max(world.waiting[at].extent.len.0 / 8);
+            world.execute(at);
+        }
+        longest
+    };
+    // A batch may begin with the map page of its segment.
+    assert!((2..=3).contains(&longest(15_000_000)));
+    assert!(longest(0) > 6);
+}
+
 #[test]
 fn windows_end_with_the_device() {
     let mut world = world(64);

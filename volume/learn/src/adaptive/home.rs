@@ -55,9 +55,9 @@ impl Adaptive {
         worth_below + worth_above
     }
 
-    /// Notes pages that a window does not reach, on every second miss.
+    /// Notes pages that a window does not reach, on every fourth miss.
     fn look_at(&mut self, found: &[Features], reach: u64, page: impl Fn(u64) -> u64) {
-        if self.misses.is_multiple_of(2) {
+        if self.misses.is_multiple_of(4) {
             let beyond = found.get(reach as usize..).unwrap_or_default();
             let beyond = beyond.iter().take(WATCHED).zip(0..);
             self.looked_at.extend(beyond.map(|(features, i)| (page(i), *features)));

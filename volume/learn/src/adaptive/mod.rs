@@ -32,7 +32,7 @@ use predictor::Predictor;
 use trail::Trail;
 
 /// A window ends where the sum of its values is so much below its maximum, ms.
-const GIVE_UP: f32 = 1.0;
+const GIVE_UP: f32 = 0.8;
 /// Worth of the use of a page that another prefetched page would have brought.
 const COVERED: f32 = 0.1;
 /// Pages in one direction that a miss looks at and does not read, and that are watched.

@@ -5,7 +5,9 @@ use super::features::Features;
 /// Least step of a weight.
 const STEP_MIN: f32 = 0.004;
 /// The step of a weight is [`STEP_MIN`] after it was learned so often.
-const STEPS: u16 = 2500;
+const STEPS: u16 = 2499;
+/// The same, rounded up to a power of two.
+const STEPS_MOST: usize = 1 << 12;
 /// Step of the bias.
 const STEP_BIAS: f32 = 0.0005;
 /// A cell that counts so many outcomes is halved: fine, coarse.
@@ -65,7 +67,7 @@ pub(crate) struct Predictor<const N: usize> {
     /// By weight: how often it was learned, as far as [`Self::steps`] goes.
     seen: Box<[u16; WEIGHTS_MOST]>,
     /// Step of a weight that was learned so often.
-    steps: Vec<f32>,
+    steps: Box<[f32; STEPS_MOST]>,
     bias: f32,
 }
 
@@ -78,7 +80,7 @@ impl<const N: usize> Predictor<N> {
             counts: Counts::new(coarse, fine, prior),
             weights: Box::new([0.0; WEIGHTS_MOST]),
             seen: Box::new([0; WEIGHTS_MOST]),
-            steps: (0..STEPS).map(step).collect(),
+            steps: Box::new(std::array::from_fn(|seen| step(seen as u16))),
             bias: -1.0,
         }
     }
@@ -101,8 +103,8 @@ impl<const N: usize> Predictor<N> {
         for i in 0..N {
             let at = usize::from(features.at[i]) % WEIGHTS_MOST;
             let seen = self.seen[at];
-            self.weights[at] += self.steps[usize::from(seen)] * error;
-            self.seen[at] = (seen + 1).min(STEPS - 1);
+            self.weights[at] += self.steps[usize::from(seen) % STEPS_MOST] * error;
+            self.seen[at] = seen + u16::from(seen < STEPS);
         }
         let (coarse, fine) = features.cells;
         self.counts.coarse[usize::from(coarse)].add(y, HALVED.1);
@@ -112,7 +114,7 @@ impl<const N: usize> Predictor<N> {
     /// Bytes that it holds.
     pub(crate) const fn bytes(&self) -> u64 {
         let cells = (self.counts.coarse.len() + self.counts.fine.len()) * size_of::<Cell>();
-        let weights = size_of::<[(f32, u16); WEIGHTS_MOST]>() + self.steps.len() * 4;
+        let weights = size_of::<[(f32, u16); WEIGHTS_MOST]>() + size_of::<[f32; STEPS_MOST]>();
         (cells + weights) as u64
     }
 }
