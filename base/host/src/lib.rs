@@ -1,5 +1,5 @@
 //! The operating system, for volume and files: opened and locked files and block devices,
-//! signatures of file systems, FUSE mounts, the service manager, and system calls without a safe
+//! signatures of file systems, FUSE mounts, the service manager, the kernel's tracing, and system calls without a safe
 //! wrapper elsewhere.
 #![deny(unsafe_code)]
 
@@ -11,6 +11,7 @@ pub mod notify;
 mod opened;
 pub mod signature;
 pub mod sys;
+pub mod tracing;
 
 pub use error::{HostError, cannot};
 pub use file::{FileDevice, OpenFile, device_error};
