@@ -116,7 +116,7 @@ mod tests {
             fills.added(i as u32 + 2, Pages { file: 1, first: 0, count: u64::MAX });
             fills.added(i as u32 + 2, Pages { file: 1, first: u64::MAX, count: u64::MAX });
         }
-        assert!(fills.0.len() <= THREADS && fills.0.values().all(|w| w.len() <= RANGES));
+        assert!(fills.0.len() <= THREADS && fills.0.values().all(|w| w.ranges.len() <= RANGES));
         assert!(sent(&mut fills, 10_001, u64::MAX).len() <= 2);
     }
 }

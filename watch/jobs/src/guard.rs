@@ -15,37 +15,25 @@ pub struct Guard {
     minutes: [u64; SLOTS],
     /// Number of the newest minute.
     newest: u64,
-    /// Fetched or under way, and not used yet.
-    at_risk: u64,
 }
 
 impl Default for Guard {
     fn default() -> Self {
-        Self { minutes: [0; SLOTS], newest: 0, at_risk: 0 }
+        Self { minutes: [0; SLOTS], newest: 0 }
     }
 }
 
 impl Guard {
-    /// Takes `cost` of the hour's allowance. False: nothing may be fetched now.
-    pub fn take(&mut self, now: SimTime, cost: Duration) -> bool {
+    /// Whether more may be fetched. `at_risk`: what was fetched and not used yet, and may turn out
+    /// to be in vain, the next read included.
+    pub fn allows(&mut self, now: SimTime, at_risk: Duration) -> bool {
         self.forget(now);
-        let all = self.spent().saturating_add(self.at_risk).saturating_add(cost.0);
-        let may = all <= VAIN_MOST.0;
-        if may {
-            self.at_risk += cost.0;
-        }
-        may
+        self.spent().saturating_add(at_risk.0) <= VAIN_MOST.0
     }
 
-    /// Gives back what was used after all.
-    pub fn used(&mut self, cost: Duration) {
-        self.at_risk = self.at_risk.saturating_sub(cost.0);
-    }
-
-    /// Books what was read in vain. The whole of `cost` was taken before.
+    /// Books what was read in vain.
     pub fn vain(&mut self, now: SimTime, cost: Duration) {
         self.forget(now);
-        self.at_risk = self.at_risk.saturating_sub(cost.0);
         let slot = &mut self.minutes[(self.newest % SLOTS as u64) as usize];
         *slot = slot.saturating_add(cost.0);
     }
@@ -80,14 +68,15 @@ mod tests {
     #[test]
     fn the_allowance_returns_after_an_hour() {
         let mut guard = Guard::default();
-        assert!(guard.take(SimTime(0), VAIN_MOST));
-        assert!(!guard.take(SimTime(0), Duration(1)));
-        guard.used(Duration(10));
-        assert!(guard.take(SimTime(0), Duration(10)), "used: taken again");
+        assert!(guard.allows(SimTime(0), VAIN_MOST));
+        assert!(!guard.allows(SimTime(0), Duration(VAIN_MOST.0 + 1)));
         guard.vain(SimTime(5), VAIN_MOST);
-        assert!(!guard.take(SimTime(59 * MINUTE), Duration(1)));
-        assert!(guard.take(SimTime(60 * MINUTE), Duration(1)));
+        assert!(guard.allows(SimTime(59 * MINUTE), Duration(0)));
+        assert!(!guard.allows(SimTime(59 * MINUTE), Duration(1)));
+        assert!(guard.allows(SimTime(60 * MINUTE), VAIN_MOST));
         assert_eq!(guard.last_hour(SimTime(60 * MINUTE)), Duration(0));
+        guard.vain(SimTime(3), Duration(7));
+        assert_eq!(guard.last_hour(SimTime(0)), Duration(7), "a clock that goes back");
     }
 
     proptest! {
@@ -98,14 +87,9 @@ mod tests {
             let (mut guard, mut now, mut vain) = (Guard::default(), 0u64, Vec::new());
             for (wait, cost, wasted) in steps {
                 now += wait;
-                if !guard.take(SimTime(now), Duration(cost)) {
-                    continue;
-                }
-                if wasted {
+                if guard.allows(SimTime(now), Duration(cost)) && wasted {
                     guard.vain(SimTime(now), Duration(cost));
                     vain.push((now, cost));
-                } else {
-                    guard.used(Duration(cost));
                 }
                 // Whole minutes: the guard forgets a minute at once.
                 let hour = |&&(t, _): &&(u64, u64)| t / MINUTE + 60 > now / MINUTE;

@@ -6,8 +6,12 @@ use serde::Serialize;
 
 use crate::piece::{Piece, Place};
 
-/// Runs that pass over a piece before it is dropped.
-const UNSEEN_MOST: u8 = 4;
+/// Age at which a piece that runs passed over is dropped.
+const UNSEEN_MOST: u8 = 12;
+/// What a run that passes over a piece adds to its age: a run in which every use was seen, and one
+/// in which the piece may have been used in memory.
+const UNSEEN_EXACT: u8 = 4;
+const UNSEEN_MAYBE: u8 = 1;
 /// Recognized runs for which a job rests after it lost.
 const REST: u8 = 8;
 /// Losses in a row before a job rests.
@@ -41,7 +45,7 @@ impl Tally {
 }
 
 /// A job.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
     /// Its number, for reports.
     pub id: u32,
@@ -89,6 +93,11 @@ impl Job {
 
     pub(crate) fn index(&mut self) {
         self.at = self.pieces.iter().enumerate().map(|(i, p)| (p.place, i as u32)).collect();
+    }
+
+    /// The number of different places.
+    pub(crate) fn distinct(&self) -> usize {
+        self.at.len()
     }
 
     /// The pieces, in order of first use.
@@ -152,13 +161,15 @@ impl Job {
             matched[i] = true;
         }
         let (first, last) = (matched.iter().position(|&m| m), matched.iter().rposition(|&m| m));
+        let age = if exact { UNSEEN_EXACT } else { UNSEEN_MAYBE };
         let passed = first.unwrap_or(usize::MAX)..last.unwrap_or(0);
         let mut out = Vec::with_capacity(self.pieces.len().max(seen.len()));
         let mut cursor = 0;
-        let mut old = |range: std::ops::Range<usize>, out: &mut Vec<Piece>| {
+        let old = |range: std::ops::Range<usize>, out: &mut Vec<Piece>| {
             for i in range.filter(|&i| !matched[i]) {
                 let mut piece = self.pieces[i];
-                piece.unseen = piece.unseen.saturating_add(u8::from(passed.contains(&i)));
+                piece.unseen =
+                    piece.unseen.saturating_add(if passed.contains(&i) { age } else { 0 });
                 if piece.unseen < UNSEEN_MOST && piece.pages != 0 {
                     out.push(piece);
                 }
@@ -229,24 +240,15 @@ mod tests {
     fn a_run_brings_new_pieces_in_place_and_keeps_the_unused_behind_their_predecessor() {
         assert_eq!(merged(&[1, 2, 3, 4], &[1, 2, 9, 3, 4]), [1, 2, 9, 3, 4]);
         assert_eq!(merged(&[1, 2, 3, 4], &[1, 3, 4]), [1, 2, 3, 4]);
-        assert_eq!(merged(&[1, 2, 3, 4], &[2, 1, 4]), [1, 2, 1, 4].map(|n| n).split_off_first());
+        assert_eq!(merged(&[1, 2, 3, 4], &[2, 1, 4]), [2, 1, 3, 4]);
         assert_eq!(merged(&[1, 2], &[7, 8]), [7, 8, 1, 2]);
-    }
-
-    trait SplitOffFirst {
-        fn split_off_first(self) -> Vec<u64>;
-    }
-    impl SplitOffFirst for [u64; 4] {
-        /// Order 2, 1, then 3 behind its predecessor, then 4.
-        fn split_off_first(self) -> Vec<u64> {
-            vec![self[1], self[0], 3, self[3]]
-        }
     }
 
     #[test]
     fn what_runs_pass_over_is_dropped_in_time_and_what_they_do_not_reach_is_kept() {
         let mut job = job(&[1, 2, 3, 4, 5]);
-        for _ in 0..UNSEEN_MOST {
+        for _ in 0..UNSEEN_MOST / UNSEEN_EXACT {
+            assert_eq!(files(&job).len(), 5);
             job.merge(&[piece(1), piece(3)], true);
         }
         assert_eq!(files(&job), [1, 3, 4, 5]);
@@ -262,13 +264,17 @@ mod tests {
         job.merge(&seen, false);
         assert_eq!(job.pieces[0].pages, 0b101);
         job.merge(&seen, true);
-        assert_eq!((job.pieces[0].pages, job.pieces[0].block, job.pieces[0].generation), (0b100, 9, 4));
+        assert_eq!(
+            (job.pieces[0].pages, job.pieces[0].block, job.pieces[0].generation),
+            (0b100, 9, 4)
+        );
     }
 
     #[test]
     fn a_job_that_lost_twice_rests_and_one_run_in_twenty_is_left_alone() {
         let mut job = job(&[1]);
-        let turns = |job: &mut Job, n: usize| (0..n).map(|_| job.turn() == Turn::Leave).collect::<Vec<_>>();
+        let turns =
+            |job: &mut Job, n: usize| (0..n).map(|_| job.turn() == Turn::Leave).collect::<Vec<_>>();
         assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
         job.judge(10, 4);
         job.judge(10, 5);
