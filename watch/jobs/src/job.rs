@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, SimTime};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::piece::{Piece, Place};
 
@@ -20,7 +20,7 @@ const LOSSES: u8 = 2;
 const DUEL: u32 = 20;
 
 /// Means over the last runs of one sort.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Number of runs.
     pub runs: u32,

@@ -1,11 +1,11 @@
 //! Figures for `status` and `report`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::job::{Job, Tally};
 
 /// What happened on a file system since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Pieces for which programs waited.
     pub misses: u64,
@@ -26,7 +26,7 @@ pub struct Totals {
 }
 
 /// A job in numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobReport {
     /// Its number.
     pub id: u32,

@@ -206,8 +206,9 @@ impl Watcher {
         }
     }
 
-    /// The next pages to fetch, in the disk's order, metadata first.
-    pub fn next_order(&mut self, now: SimTime) -> Option<Order> {
+    /// The next pages to fetch, in the disk's order, metadata first. `files`: pages of files may be
+    /// fetched now.
+    pub fn next_order(&mut self, now: SimTime, files: bool) -> Option<Order> {
         self.refill();
         if !self.limits.act {
             self.metadata.clear();
@@ -217,7 +218,7 @@ impl Watcher {
         if self.ahead >= self.limits.pages_ahead {
             return None;
         }
-        if self.metadata.is_empty() && self.files.is_empty() {
+        if self.metadata.is_empty() && (self.files.is_empty() || !files) {
             return None;
         }
         if !self.guard_allows(now) {

@@ -37,7 +37,7 @@ impl World {
 
     fn fetch(&mut self) {
         for _ in 0..self.speed {
-            let Some(order) = self.watcher.next_order(SimTime(self.now)) else { return };
+            let Some(order) = self.watcher.next_order(SimTime(self.now), true) else { return };
             assert!(order.pages.count > 0 && order.pages.count <= ORDER_PAGES);
             for page in order.pages.first..order.pages.first + order.pages.count {
                 if self.cache.insert((order.pages.file, page)) {
@@ -237,7 +237,14 @@ fn metadata_goes_out_in_the_disks_order_with_short_holes() {
     let far = Piece { block: 7, generation: 9, ..Piece::new(Place { file: 8, chunk: 0 }, 0b111) };
     watcher.files.insert(key(&far), (1, far));
     let mut out = Vec::new();
-    while let Some(order) = watcher.next_order(SimTime(0)) {
+    let mut metadata = 0;
+    while let Some(order) = watcher.next_order(SimTime(0), false) {
+        assert_eq!(order.pages.file, DEVICE);
+        out.push((order.pages.file, order.pages.first, order.pages.count, order.generation));
+        metadata += 1;
+    }
+    assert_eq!(metadata, 4, "files wait");
+    while let Some(order) = watcher.next_order(SimTime(0), true) {
         out.push((order.pages.file, order.pages.first, order.pages.count, order.generation));
     }
     let at = |chunk: u64| chunk * 32;
@@ -258,7 +265,7 @@ fn neighbours_are_read_at_once() {
         let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
         watcher.metadata.insert(key(&piece), (1, piece));
     }
-    let mut next = || watcher.next_order(SimTime(0)).map(|o| (o.pages.first, o.pages.count));
+    let mut next = || watcher.next_order(SimTime(0), true).map(|o| (o.pages.first, o.pages.count));
     assert_eq!(next(), Some((63, 2)));
     assert_eq!(next(), Some((96, 32)));
     assert_eq!(next(), Some((128 + 9, 1)));
@@ -331,14 +338,14 @@ proptest! {
                 _ => drop(watcher.tick(time, 0)),
             }
             for _ in 0..8 {
-                let Some(order) = watcher.next_order(time) else { break };
+                let Some(order) = watcher.next_order(time, true) else { break };
                 prop_assert!(order.pages.count > 0);
                 watcher.fetched(order.pages);
             }
             prop_assert!(watcher.runs.len() <= RUNS_MOST && watcher.jobs.len() <= JOBS_MOST);
         }
         watcher.finish(0);
-        prop_assert_eq!(watcher.next_order(SimTime(now)), None);
+        prop_assert_eq!(watcher.next_order(SimTime(now), true), None);
         let totals = watcher.totals(SimTime(now));
         prop_assert!(totals.used + totals.vain <= totals.fetched);
         prop_assert!(totals.vain_last_hour <= VAIN_MOST.0 / 1_000_000);
