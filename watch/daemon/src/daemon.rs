@@ -264,7 +264,7 @@ impl Daemon {
             filesystem.limit(!self.config.dry_run, self.pages_ahead);
         }
         let wanted = self.filesystems.iter().any(|f| f.watcher.wants_touches());
-        self.tracer.touches(wanted && self.without == 0)?;
+        self.tracer.touches(wanted && self.without == 0);
         if self.saved.elapsed() >= SAVE && !self.is_busy() {
             self.saved = Instant::now();
             self.save();
@@ -393,7 +393,7 @@ impl Daemon {
             schema: SCHEMA.to_owned(),
             seconds: self.started.elapsed().as_secs(),
             dry_run: self.config.dry_run,
-            lost_events: self.tracer.lost,
+            lost_events: self.tracer.lost(),
             pages_ahead: self.pages_ahead,
             filesystems: filesystems.collect(),
         }

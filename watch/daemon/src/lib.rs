@@ -19,6 +19,7 @@ mod pressure;
 mod processes;
 mod report;
 mod store;
+mod switch;
 mod tracer;
 
 pub use control::ask;

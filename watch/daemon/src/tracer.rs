@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use seekless_host::tracing::{Instance, PageLayout, Pipe, TraceError, check_entries};
 
 use crate::events::{Decoder, EVENTS, Event, Layout, What};
+use crate::switch::Switch;
 
 /// Kernel memory for unread events of all CPUs.
 const BUFFER: u64 = 16 << 20;
@@ -24,12 +25,18 @@ pub(crate) struct Devices {
 /// The source of events.
 #[derive(Debug)]
 pub(crate) struct Tracer {
+    /// Ends before the instance.
+    switch: Switch,
     instance: Instance,
     decoder: Decoder,
     page: Vec<u8>,
-    touches: bool,
-    /// Events that were lost because a buffer was full.
-    pub(crate) lost: u64,
+    /// Lost events, by the pages that followed them.
+    missed: u64,
+}
+
+/// Fills and reads of the disk are watched always; uses in memory only at times.
+const fn is_always_on(what: What) -> bool {
+    matches!(what, What::Added | What::Sent)
 }
 
 impl Tracer {
@@ -57,9 +64,18 @@ impl Tracer {
         // nothing. Kernels before 5.0 have no such setting.
         let _ = instance.set("buffer_percent", "0");
         instance.open_pipes(BUFFER)?;
-        let mut tracer =
-            Self { instance, decoder, page: vec![0; page_bytes], touches: false, lost: 0 };
+        let known = EVENTS.iter().filter(|e| decoder.knows(e.0) && !is_always_on(e.0));
+        let files = known.map(|e| instance.setting(&format!("events/{}/enable", e.1))).collect();
+        let switch = Switch::new(files).map_err(|source| TraceError::Tracefs {
+            path: "events".into(),
+            what: "start a thread that switches events",
+            source,
+        })?;
+        let mut tracer = Self { switch, instance, decoder, page: vec![0; page_bytes], missed: 0 };
         tracer.watch(devices)?;
+        for (_, name, ..) in EVENTS.iter().filter(|e| is_always_on(e.0)) {
+            tracer.instance.set(&format!("events/{name}/enable"), "1")?;
+        }
         tracer.instance.set("tracing_on", "1")?;
         Ok(tracer)
     }
@@ -68,28 +84,19 @@ impl Tracer {
     pub(crate) fn watch(&mut self, devices: &Devices) -> Result<(), TraceError> {
         for (what, name, ..) in EVENTS.iter().filter(|e| self.decoder.knows(e.0)) {
             self.instance.set(&format!("events/{name}/filter"), &filter(*what, devices))?;
-            self.enable(*what, name, self.touches)?;
         }
         Ok(())
-    }
-
-    fn enable(&self, what: What, name: &str, touches: bool) -> Result<(), TraceError> {
-        let wanted = matches!(what, What::Added | What::Sent) || touches;
-        self.instance.set(&format!("events/{name}/enable"), if wanted { "1" } else { "0" })
     }
 
     /// Switches the events of uses in memory on or off. They are many.
-    pub(crate) fn touches(&mut self, on: bool) -> Result<(), TraceError> {
-        if self.touches == on {
-            return Ok(());
-        }
-        self.touches = on;
-        for (what, name, ..) in EVENTS.iter().filter(|e| self.decoder.knows(e.0)) {
-            if !matches!(what, What::Added | What::Sent) {
-                self.enable(*what, name, on)?;
-            }
-        }
-        Ok(())
+    pub(crate) fn touches(&mut self, on: bool) {
+        self.switch.set(on);
+    }
+
+    /// Events that were lost because a buffer was full.
+    pub(crate) fn lost(&self) -> u64 {
+        let lost = self.instance.pipes.iter().map(|p| p.lost().unwrap_or(0)).sum();
+        self.missed.max(lost)
     }
 
     /// True if this kernel shows uses of files in memory.
@@ -108,7 +115,7 @@ impl Tracer {
             for _ in 0..PAGES_MOST {
                 match pipe.file.read(&mut self.page) {
                     Ok(0) => break,
-                    Ok(n) => self.lost += self.decoder.page(&self.page[..n], out),
+                    Ok(n) => self.missed += self.decoder.page(&self.page[..n], out),
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                     Err(source) => {

@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 use crate::job::Job;
 use crate::piece::{Piece, Place};
 
-/// Pieces of the first window.
-const WINDOW_FIRST: usize = 32;
+/// Pages of the first window.
+const WINDOW_FIRST: usize = 64;
 /// A smaller window is closed.
 const WINDOW_LEAST: usize = 8;
-/// Largest window in pieces.
-const WINDOW_MOST: usize = 1 << 16;
+/// Largest window in pages.
+const WINDOW_MOST: usize = 1 << 20;
 /// A window grows and shrinks by this factor.
 const STEP: usize = 4;
 /// A fetched piece counts as unused once the program is this many positions further.
@@ -40,11 +40,12 @@ pub(crate) struct Outcome {
 struct Ordered {
     /// How far the program was.
     when: usize,
+    /// Pages ordered.
+    pages: u32,
     /// Pages that came from the disk.
     fetched: u32,
     /// Pages used.
     used: u32,
-    touched: bool,
 }
 
 /// One window.
@@ -69,9 +70,9 @@ impl Window {
         Self { next: at, judged: at, size: WINDOW_FIRST, ahead: 0, uses: 0, good: 0, bad: 0, open }
     }
 
-    fn hit(&mut self) {
-        self.ahead = self.ahead.saturating_sub(1);
-        self.uses += 1;
+    fn hit(&mut self, pages: u32) {
+        self.ahead = self.ahead.saturating_sub(pages as usize);
+        self.uses += pages as usize;
         if self.uses * STEP >= self.size && self.good >= self.bad {
             self.uses = 0;
             self.size = (self.size * STEP).min(WINDOW_MOST);
@@ -108,8 +109,6 @@ pub(crate) struct Chase {
     far: (usize, u32),
     ordered: FxHashMap<Place, Ordered>,
     strays: u32,
-    /// Places of the job that the program used.
-    pub(crate) matched: u64,
 }
 
 impl Chase {
@@ -126,7 +125,6 @@ impl Chase {
             far: (0, 0),
             ordered: FxHashMap::default(),
             strays: 0,
-            matched: 0,
         }
     }
 
@@ -137,25 +135,22 @@ impl Chase {
             return 0;
         };
         self.strays = 0;
-        self.matched += 1;
         self.advance(position);
         if !place.is_metadata() && !std::mem::replace(&mut self.knows_files, true) {
             self.files = Window::new(self.at + 1, true);
         }
         let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
         let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
-        if !std::mem::replace(&mut ordered.touched, true) {
-            window.hit();
-        }
         let new = pages & !ordered.used;
         ordered.used |= new;
+        window.hit((new & ordered.pages).count_ones());
         new & ordered.fetched
     }
 
     /// Follows the program. One use far ahead moves nothing: the pieces before it would count as
     /// passed over. Three in order do.
     fn advance(&mut self, position: usize) {
-        if position <= self.at + FAR.max(2 * self.metadata.size.max(self.files.size)) {
+        if position <= self.at + FAR {
             self.at = self.at.max(position);
             return;
         }
@@ -198,8 +193,9 @@ impl Chase {
                 window.next += 1;
                 let right = piece.place.is_metadata() == metadata && piece.pages != 0;
                 if right && !self.ordered.contains_key(&piece.place) {
-                    window.ahead += 1;
-                    let ordered = Ordered { when: self.at, ..Ordered::default() };
+                    window.ahead += piece.pages.count_ones() as usize;
+                    let (when, pages) = (self.at, piece.pages);
+                    let ordered = Ordered { when, pages, ..Ordered::default() };
                     self.ordered.insert(piece.place, ordered);
                     return Some(piece);
                 }
@@ -227,10 +223,10 @@ impl Chase {
             window.judged += 1;
             let Some(piece) = piece.filter(|p| p.place.is_metadata() == metadata) else { continue };
             if let Some(found) = ordered.get(&piece.place) {
-                if !found.touched {
-                    window.ahead = window.ahead.saturating_sub(1);
+                if found.used == 0 {
+                    window.ahead = window.ahead.saturating_sub(found.pages.count_ones() as usize);
                 }
-                window.verdict(found.touched);
+                window.verdict(found.used != 0);
             }
         }
     }
@@ -241,7 +237,7 @@ impl Chase {
         for (place, ordered) in &self.ordered {
             outcome.fetched += u64::from(ordered.fetched.count_ones());
             outcome.used += u64::from((ordered.fetched & ordered.used).count_ones());
-            if ordered.touched {
+            if ordered.used != 0 {
                 let lead = job.find(*place).map_or(0, |p| p.saturating_sub(ordered.when));
                 outcome.would.0 += u64::from(lead >= SURE);
                 outcome.would.1 += 1;

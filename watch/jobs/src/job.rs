@@ -72,8 +72,9 @@ pub struct Job {
     pub vain: u64,
     /// Misses that a dry run would have saved: surely, and at most.
     pub would: (u64, u64),
-    pub(crate) losses: u8,
-    pub(crate) rest: u8,
+    /// Losses in a row, and runs to rest: for the job's own program, and for others.
+    pub(crate) losses: [u8; 2],
+    pub(crate) rest: [u8; 2],
 }
 
 /// What to do with a recognized run.
@@ -116,39 +117,48 @@ impl Job {
 
     /// True while the job rests.
     pub const fn rests(&self) -> bool {
-        self.rest > 0
+        self.rest[0] > 0
     }
 
-    /// A run of the job was recognized.
-    pub(crate) fn turn(&mut self) -> Turn {
+    /// A run of the job was recognized. `own`: by the program that ran it last.
+    pub(crate) fn turn(&mut self, own: bool) -> Turn {
         self.recognized = self.recognized.saturating_add(1);
-        if self.rest > 0 {
-            self.rest -= 1;
+        let rest = &mut self.rest[usize::from(!own)];
+        if *rest > 0 {
+            *rest -= 1;
             return Turn::Leave;
         }
         if self.recognized.is_multiple_of(DUEL) { Turn::Leave } else { Turn::Fetch }
     }
 
-    /// A run with fetching has ended.
-    pub(crate) fn judge(&mut self, fetched: u64, used: u64) {
+    /// A run with fetching has ended. Returns true if it lost: most of what was fetched is in vain.
+    pub(crate) fn judge(&mut self, own: bool, fetched: u64, used: u64) -> bool {
         let vain = fetched.saturating_sub(used);
         self.fetched = self.fetched.saturating_add(fetched);
         self.vain = self.vain.saturating_add(vain);
+        let (losses, rest) =
+            (&mut self.losses[usize::from(!own)], &mut self.rest[usize::from(!own)]);
         if vain <= used {
-            self.losses = 0;
-            return;
+            *losses = 0;
+            return false;
         }
-        self.losses += 1;
-        if self.losses >= LOSSES {
+        *losses += 1;
+        if *losses >= LOSSES {
             // After the rest, one more loss is enough.
-            self.losses = LOSSES - 1;
-            self.rest = REST;
+            *losses = LOSSES - 1;
+            *rest = REST;
         }
+        true
     }
 
-    /// Number of these pieces that the job has.
-    pub(crate) fn overlap(&self, seen: &[Piece]) -> usize {
-        seen.iter().filter(|p| self.find(p.place).is_some()).count()
+    /// Number of pages that both have.
+    pub(crate) fn overlap(&self, seen: &[Piece]) -> u64 {
+        let mine = |p: &Piece| self.find(p.place).map_or(0, |i| self.pieces[i].pages & p.pages);
+        seen.iter().map(|p| u64::from(mine(p).count_ones())).sum()
+    }
+
+    pub(crate) fn pages(&self) -> u64 {
+        pages_of(&self.pieces)
     }
 
     /// Takes over the order of a new run. Pieces that the run did not use keep their place behind
@@ -206,6 +216,11 @@ impl Job {
     pub(crate) fn whole_run(&mut self, helped: bool, misses: u64, took: Duration) {
         if helped { &mut self.helped } else { &mut self.plain }.add(misses, took);
     }
+}
+
+/// Number of pages.
+pub(crate) fn pages_of(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|p| u64::from(p.pages.count_ones())).sum()
 }
 
 /// The time between two moments.
@@ -273,19 +288,21 @@ mod tests {
     #[test]
     fn a_job_that_lost_twice_rests_and_one_run_in_twenty_is_left_alone() {
         let mut job = job(&[1]);
-        let turns =
-            |job: &mut Job, n: usize| (0..n).map(|_| job.turn() == Turn::Leave).collect::<Vec<_>>();
+        let turns = |job: &mut Job, n: usize| {
+            (0..n).map(|_| job.turn(true) == Turn::Leave).collect::<Vec<_>>()
+        };
         assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
-        job.judge(10, 4);
-        job.judge(10, 5);
-        job.judge(10, 4);
+        job.judge(true, 10, 4);
+        job.judge(true, 10, 5);
+        job.judge(true, 10, 4);
         assert!(!job.rests(), "a run that used half is no loss");
-        job.judge(10, 4);
+        job.judge(true, 10, 4);
         assert!(job.rests());
         assert_eq!(turns(&mut job, 8), [true; 8]);
         assert!(!job.rests());
-        job.judge(10, 0);
+        job.judge(true, 10, 0);
         assert!(job.rests(), "one more loss");
+        assert_eq!(job.turn(false), Turn::Fetch, "other programs rest on their own");
     }
 
     proptest! {

@@ -64,7 +64,7 @@ impl JobReport {
             name: job.name.clone(),
             metadata_pieces: metadata,
             file_pieces: job.pieces().len() - metadata,
-            pages: job.pieces().iter().map(|p| u64::from(p.pages.count_ones())).sum(),
+            pages: job.pages(),
             runs: job.runs,
             recognized: job.recognized,
             plain: job.plain,

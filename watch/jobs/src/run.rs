@@ -51,6 +51,8 @@ pub(crate) struct Run {
     pub(crate) chase: Option<Chase>,
     /// The run followed a job to which touches were visible from the start of the chase.
     pub(crate) exact: bool,
+    /// Most of what was fetched for it was in vain.
+    pub(crate) lost: bool,
 }
 
 impl Run {
@@ -67,6 +69,7 @@ impl Run {
             candidates: FxHashMap::default(),
             chase: None,
             exact: false,
+            lost: false,
         }
     }
 

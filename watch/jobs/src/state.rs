@@ -63,7 +63,7 @@ pub fn encode(jobs: &[Job]) -> Vec<u8> {
         for n in [job.fetched, job.vain, job.would.0, job.would.1] {
             put64(&mut body, n);
         }
-        body.extend([job.losses, job.rest]);
+        body.extend(job.losses.into_iter().chain(job.rest));
         put32(&mut body, job.pieces.len() as u32);
         for piece in &job.pieces {
             put64(&mut body, piece.place.file);
@@ -168,8 +168,8 @@ impl Input<'_> {
         job.helped = self.tally()?;
         (job.fetched, job.vain) = (self.u64()?, self.u64()?);
         job.would = (self.u64()?, self.u64()?);
-        (job.losses, job.rest) = (self.u8()?, self.u8()?);
-        if job.losses > 1 {
+        (job.losses, job.rest) = (self.array()?, self.array()?);
+        if job.losses.iter().any(|&l| l > 1) {
             return Err(self.fault("more losses than a job may have"));
         }
         let count = self.count(2 * PIECES_MOST, PIECE, "more pieces than a job may have")?;

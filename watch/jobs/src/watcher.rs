@@ -9,7 +9,7 @@ use seekless_block::{Duration, SimTime};
 use crate::chase::Chase;
 use crate::fills::Pages;
 use crate::guard::Guard;
-use crate::job::{Job, Turn, between};
+use crate::job::{Job, Turn, between, pages_of};
 use crate::piece::{Piece, Place, pieces, spans};
 use crate::report::{JobReport, Totals};
 use crate::run::{Run, Who};
@@ -61,6 +61,13 @@ pub struct Order {
     pub pages: Pages,
     /// The inode's generation; 0: not known.
     pub generation: u32,
+}
+
+/// How a chase ended.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    job: u32,
+    fetched: bool,
 }
 
 /// The key is the order on the disk.
@@ -178,9 +185,10 @@ impl Watcher {
         }
         let Some((id, at)) = run.recognize(&self.jobs, place) else { return };
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
-        let fetch = job.turn() == Turn::Fetch;
-        let same = run.who.program != 0 && run.who.program == job.program;
-        run.chase = Some(Chase::new(id, at, fetch, same || !place.is_metadata()));
+        let same = run.who.program == job.program;
+        let fetch = job.turn(same) == Turn::Fetch;
+        run.chase =
+            Some(Chase::new(id, at, fetch, (same && run.who.program != 0) || !place.is_metadata()));
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
         self.totals.recognized += 1;
     }
@@ -355,9 +363,8 @@ impl Watcher {
         self.files.retain(|_, (g, _)| *g != group);
     }
 
-    /// A run has left its job, or has ended: books what was fetched in vain. Returns the job's
-    /// number, and how many places of it were used.
-    fn end_chase(&mut self, now: SimTime, group: u32) -> Option<(u32, u64, bool)> {
+    /// A run has left its job, or has ended: books what was fetched in vain.
+    fn end_chase(&mut self, now: SimTime, group: u32) -> Option<Ended> {
         self.drop_orders(group);
         let run = self.runs.get_mut(&group)?;
         let chase = run.chase.take()?;
@@ -369,14 +376,14 @@ impl Watcher {
             let vain = outcome.fetched.saturating_sub(outcome.used);
             self.ahead = self.ahead.saturating_sub(vain);
             self.totals.vain += vain;
-            job.judge(outcome.fetched, outcome.used);
+            run.lost |= job.judge(run.who.program == job.program, outcome.fetched, outcome.used);
         } else {
             job.would.0 += outcome.would.0;
             job.would.1 += outcome.would.1;
         }
         let vain = if fetched { outcome.fetched.saturating_sub(outcome.used) } else { 0 };
         self.guard.vain(now, self.cost(vain));
-        Some((chase.job, chase.matched, fetched))
+        Some(Ended { job: chase.job, fetched })
     }
 
     /// A run has ended: learns from it.
@@ -388,18 +395,19 @@ impl Watcher {
             return;
         }
         let took = between(run.started, run.last);
+        let pages = pages_of(&run.seen);
         let best = self.jobs.iter_mut().map(|j| (j.overlap(&run.seen), j)).max_by_key(|b| b.0);
         match best {
-            Some((overlap, job)) if 2 * overlap >= run.seen.len().max(job.pieces.len()) => {
-                let helped = chased.is_some_and(|(id, _, fetched)| fetched && id == job.id);
-                if 10 * overlap >= 7 * job.pieces.len() {
+            Some((overlap, job)) if 2 * overlap >= pages.max(job.pages()) => {
+                let helped = chased.is_some_and(|c| c.fetched && c.job == job.id);
+                if 10 * overlap >= 7 * job.pages() {
                     job.whole_run(helped, run.misses, took);
                 }
                 job.merge(&run.seen, run.exact);
                 Self::used_again(job, &run, today);
             }
-            // A part of a job: nothing new.
-            Some((overlap, job)) if 10 * overlap >= 9 * run.seen.len() => {
+            // A part of a job is nothing new, unless the whole job is too much for it.
+            Some((overlap, job)) if 10 * overlap >= 9 * pages && !run.lost => {
                 job.last_used = job.last_used.max(today);
             }
             _ => self.learn(&run, took, today),

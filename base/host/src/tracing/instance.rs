@@ -57,6 +57,11 @@ impl Instance {
         Ok(instance)
     }
 
+    /// The path of a setting.
+    pub fn setting(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
     /// Writes a setting.
     pub fn set(&self, name: &str, value: &str) -> Result<(), TraceError> {
         let path = self.path.join(name);

@@ -131,6 +131,21 @@ fn a_changed_tree_is_followed_and_learned() {
 }
 
 #[test]
+fn a_small_part_of_a_job_becomes_a_job_of_its_own_once_the_whole_is_too_much() {
+    let mut world = World::new();
+    // 32 pages of each piece for du, 2 for tar.
+    let all: Vec<Page> =
+        (0..60).flat_map(|p| (0..32).map(move |i| (DEVICE, p * 640 + i))).collect();
+    let part: Vec<Page> = all.iter().copied().filter(|p| p.1 % 32 < 2).collect();
+    world.run(DU, &all);
+    world.run(DU, &all);
+    let fetched: Vec<usize> = (0..4).map(|_| world.run(TAR, &part).1).collect();
+    assert!(fetched[2..].iter().all(|&f| f <= part.len()), "{fetched:?}");
+    let (misses, fetched) = world.run(DU, &all);
+    assert!(misses < 200 && fetched > 1700, "du lost nothing: {misses} misses, {fetched} fetched");
+}
+
+#[test]
 fn a_run_that_leaves_its_job_costs_a_bounded_number_of_reads() {
     let mut world = World::new();
     let job = metadata(5000, 4);
@@ -220,7 +235,7 @@ fn the_guard_stops_what_is_in_vain() {
         other.extend(metadata(40, 100 + round as u64));
         world.run(Who { group: 20 + round as u32, program: 0 }, &other);
         // Keeps the job from resting: here only the guard is tried.
-        world.watcher.jobs.iter_mut().for_each(|j| (j.losses, j.rest) = (0, 0));
+        world.watcher.jobs.iter_mut().for_each(|j| (j.losses, j.rest) = ([0; 2], [0; 2]));
         let hour = world.watcher.totals(SimTime(world.now)).vain_last_hour;
         assert!(hour <= VAIN_MOST.0 / 1_000_000, "{hour}");
     }
