@@ -21,7 +21,7 @@ const DEPTH: u64 = 32;
 /// Most tasks of workers that are not done.
 const TASKS: usize = 32;
 /// Longest wait for metadata before files are fetched all the same.
-const PATIENCE_NS: u64 = 2_000_000_000;
+const PATIENCE_NS: u64 = 100_000_000;
 /// Most pages of a folio that an event may claim: 2^this.
 const ORDER_MOST: u64 = 20;
 
@@ -126,15 +126,16 @@ impl Filesystem {
                     found.iter().for_each(|&pages| self.watcher.missed(now, today, who, pages));
                 }
             }
-            What::Touched if event.device == number && !own => {
-                let group = self.user(event.thread, processes).group;
+            What::Touched if event.device == number => {
+                // To open a file, a worker uses its inode, in place of the program.
+                let group = (!own).then(|| self.user(event.thread, processes).group);
                 let bytes = second.clamp(512, 65_536);
                 let first = first.saturating_mul(bytes) / PAGE_BYTES;
                 let count = bytes.div_ceil(PAGE_BYTES);
                 self.watcher.touched(now, group, Pages { file: DEVICE, first, count });
             }
             What::Got | What::Mapped if event.device == number && !own => {
-                let group = self.user(event.thread, processes).group;
+                let group = Some(self.user(event.thread, processes).group);
                 let count = third.saturating_sub(second).saturating_add(1);
                 self.watcher.touched(now, group, Pages { file: first, first: second, count });
             }

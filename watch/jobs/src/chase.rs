@@ -8,6 +8,8 @@ use crate::piece::{Piece, Place};
 
 /// Pages of the first window.
 const WINDOW_FIRST: usize = 64;
+/// The same, for the program that ran the job last.
+const WINDOW_SAME: usize = 256;
 /// A smaller window is closed.
 const WINDOW_LEAST: usize = 8;
 /// Largest window in pages.
@@ -17,7 +19,7 @@ const STEP: usize = 4;
 /// A fetched piece counts as unused once the program is this many positions further.
 const SLACK: usize = 256;
 /// Positions beyond this are a jump.
-const FAR: usize = 1024;
+const NEAR: usize = 128;
 /// Fewest judged pieces that shrink a window.
 const JUDGED: u32 = 16;
 /// Misses in a row outside of the job, with nothing used inside: the run has left the job.
@@ -66,7 +68,7 @@ struct Window {
 }
 
 impl Window {
-    const fn new(at: usize, open: bool) -> Self {
+    const fn new(at: usize, size: usize, open: bool) -> Self {
         Self { next: at, judged: at, size: WINDOW_FIRST, ahead: 0, uses: 0, good: 0, bad: 0, open }
     }
 
@@ -112,15 +114,16 @@ pub(crate) struct Chase {
 }
 
 impl Chase {
-    /// The program is at this position. `files`: it is the program of the job's last run, or it has
-    /// used a file of the job.
-    pub(crate) fn new(job: u32, at: usize, fetch: bool, files: bool) -> Self {
+    /// The program is at this position. `same`: it is the program of the job's last run. `files`: it
+    /// is, or has used a file of the job.
+    pub(crate) fn new(job: u32, at: usize, fetch: bool, same: bool, files: bool) -> Self {
+        let size = if same { WINDOW_SAME } else { WINDOW_FIRST };
         Self {
             job,
             fetch,
             at,
-            metadata: Window::new(at + 1, true),
-            files: Window::new(at + 1, files),
+            metadata: Window::new(at + 1, size, true),
+            files: Window::new(at + 1, size, files),
             knows_files: files,
             far: (0, 0),
             ordered: FxHashMap::default(),
@@ -137,7 +140,7 @@ impl Chase {
         self.strays = 0;
         self.advance(position);
         if !place.is_metadata() && !std::mem::replace(&mut self.knows_files, true) {
-            self.files = Window::new(self.at + 1, true);
+            self.files = Window::new(self.at + 1, WINDOW_FIRST, true);
         }
         let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
         let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
@@ -147,21 +150,33 @@ impl Chase {
         new & ordered.fetched
     }
 
+    /// A worker of ours used metadata that was ordered, to open a file for the program. Returns
+    /// pages that were fetched and are used only now.
+    pub(crate) fn served(&mut self, place: Place, pages: u32) -> u32 {
+        let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
+        let new = pages & !ordered.used;
+        ordered.used |= new;
+        new & ordered.fetched
+    }
+
     /// Follows the program. One use far ahead moves nothing: the pieces before it would count as
     /// passed over. Three in order do.
     fn advance(&mut self, position: usize) {
-        if position <= self.at + FAR {
+        if position <= self.at + NEAR {
             self.at = self.at.max(position);
             return;
         }
         let (last, count) = self.far;
-        let follows = (last..=last + FAR).contains(&position);
+        let follows = (last..=last + NEAR).contains(&position);
         self.far = (position, if follows { count + 1 } else { 1 });
         if self.far.1 >= 3 {
             self.at = position;
             self.far = (0, 0);
-            self.metadata = Window::new(position + 1, self.metadata.open);
-            self.files = Window::new(position + 1, self.files.open);
+            // What was jumped over is not judged.
+            for window in [&mut self.metadata, &mut self.files] {
+                window.next = window.next.max(position + 1);
+                window.judged = window.judged.max(position + 1);
+            }
         }
     }
 
@@ -178,9 +193,9 @@ impl Chase {
         new & !ordered.used
     }
 
-    /// True while it waits for a piece that was ordered.
-    pub(crate) fn has(&self, place: Place) -> bool {
-        self.ordered.contains_key(&place)
+    /// Pages of a place that were ordered.
+    pub(crate) fn ordered(&self, place: Place) -> Option<u32> {
+        self.ordered.get(&place).map(|o| o.pages)
     }
 
     /// The next piece to order, if a window has space.

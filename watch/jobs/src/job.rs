@@ -16,6 +16,8 @@ const UNSEEN_MAYBE: u8 = 1;
 const REST: u8 = 8;
 /// Losses in a row before a job rests.
 const LOSSES: u8 = 2;
+/// Fewest pages in vain that make a loss.
+const LOSS_LEAST: u64 = 32;
 /// One recognized run of this number is left alone, so that the saving is measured.
 const DUEL: u32 = 20;
 
@@ -140,6 +142,9 @@ impl Job {
             (&mut self.losses[usize::from(!own)], &mut self.rest[usize::from(!own)]);
         if vain <= used {
             *losses = 0;
+            return false;
+        }
+        if vain < LOSS_LEAST {
             return false;
         }
         *losses += 1;
@@ -292,15 +297,17 @@ mod tests {
             (0..n).map(|_| job.turn(true) == Turn::Leave).collect::<Vec<_>>()
         };
         assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
-        job.judge(true, 10, 4);
-        job.judge(true, 10, 5);
-        job.judge(true, 10, 4);
+        job.judge(true, 1000, 400);
+        job.judge(true, 1000, 500);
+        job.judge(true, 1000, 400);
         assert!(!job.rests(), "a run that used half is no loss");
-        job.judge(true, 10, 4);
+        job.judge(true, 1000, 400);
         assert!(job.rests());
         assert_eq!(turns(&mut job, 8), [true; 8]);
         assert!(!job.rests());
-        job.judge(true, 10, 0);
+        job.judge(true, 31, 0);
+        assert!(!job.rests(), "too little to count");
+        job.judge(true, 1000, 0);
         assert!(job.rests(), "one more loss");
         assert_eq!(job.turn(false), Turn::Fetch, "other programs rest on their own");
     }

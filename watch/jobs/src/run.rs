@@ -15,8 +15,9 @@ const REACH: usize = 512;
 pub(crate) const PIECES_MOST: usize = 1 << 17;
 /// Pieces of a file in a row that are recorded; the kernel itself reads ahead in a file.
 const ROW: u32 = 8;
-/// Pages missed twice in a row that begin a new run.
-const REPEATS: u32 = 3;
+/// Misses in a row of pages that the run has missed already: the cache was emptied, and a new run
+/// begins.
+const REPEATS: u32 = 16;
 
 /// Who uses something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +42,8 @@ pub(crate) struct Run {
     /// The last use.
     pub(crate) last: SimTime,
     pub(crate) seen: Vec<Piece>,
-    at: FxHashMap<Place, u32>,
+    /// Where each place is in `seen`, and its pages that were missed.
+    at: FxHashMap<Place, (u32, u32)>,
     /// Pieces for which a program waited.
     pub(crate) misses: u64,
     repeats: u32,
@@ -73,17 +75,25 @@ impl Run {
         }
     }
 
-    /// Whether these pages, missed now, begin a new run: they were all used in this one already.
+    /// Whether these pages, missed now, begin a new run: this one has missed them all already.
     pub(crate) fn begins_again(&mut self, place: Place, pages: u32) -> bool {
-        let known = self.at.get(&place).and_then(|&i| self.seen.get(i as usize));
-        let again = known.is_some_and(|p| p.pages & pages == pages);
+        let missed = self.at.get_mut(&place).map(|(_, missed)| missed);
+        let again = missed.as_ref().is_some_and(|m| **m & pages == pages);
+        if let Some(missed) = missed {
+            *missed |= pages;
+        }
         self.repeats = if again { self.repeats + 1 } else { 0 };
         self.repeats >= REPEATS
     }
 
-    /// Adds a use. Returns true if the place is new.
-    pub(crate) fn note(&mut self, place: Place, pages: u32) -> bool {
-        if let Some(piece) = self.at.get(&place).and_then(|&i| self.seen.get_mut(i as usize)) {
+    fn piece(&mut self, place: Place) -> Option<&mut Piece> {
+        let &(i, _) = self.at.get(&place)?;
+        self.seen.get_mut(i as usize)
+    }
+
+    /// Adds a use; `missed`: the program waited for the disk. Returns true if the place is new.
+    pub(crate) fn note(&mut self, place: Place, pages: u32, missed: bool) -> bool {
+        if let Some(piece) = self.piece(place) {
             piece.pages |= pages;
             return false;
         }
@@ -95,14 +105,15 @@ impl Run {
         if self.row.1 > ROW || self.seen.len() >= PIECES_MOST {
             return false;
         }
-        self.at.insert(place, self.seen.len() as u32);
+        let missed = if missed { pages } else { 0 };
+        self.at.insert(place, (self.seen.len() as u32, missed));
         self.seen.push(Piece::new(place, pages));
         true
     }
 
     /// The file's generation and the piece's address are known now.
     pub(crate) fn resolved(&mut self, place: Place, generation: u32, block: u64) {
-        if let Some(piece) = self.at.get(&place).and_then(|&i| self.seen.get_mut(i as usize)) {
+        if let Some(piece) = self.piece(place) {
             (piece.generation, piece.block) = (generation, block);
         }
     }
@@ -179,21 +190,28 @@ mod tests {
     fn long_files_are_left_to_the_kernel() {
         let mut run = run(0);
         (0..1000).for_each(|chunk| {
-            run.note(Place { file: 7, chunk }, 1);
+            run.note(Place { file: 7, chunk }, 1, true);
         });
         assert_eq!(run.seen.len(), ROW as usize);
-        assert!(run.note(Place { file: 7, chunk: 5000 }, 1), "another place in the file");
+        assert!(run.note(Place { file: 7, chunk: 5000 }, 1, true), "another place in the file");
     }
 
     #[test]
     fn pages_missed_again_begin_a_new_run() {
         let mut run = run(0);
-        run.note(place(1), 0b11);
-        run.note(place(2), 1);
-        assert!(!run.begins_again(place(1), 1));
-        assert!(!run.begins_again(place(2), 1));
+        run.note(place(1), 0b11, true);
+        run.note(place(2), 1, false);
+        for _ in 1..REPEATS {
+            assert!(!run.begins_again(place(1), 1));
+        }
         assert!(!run.begins_again(place(1), 0b100), "another page");
-        assert!(![1, 2].map(|f| run.begins_again(place(f), 1))[1]);
+        for _ in 1..REPEATS {
+            assert!(!run.begins_again(place(1), 0b110));
+        }
+        assert!(!run.begins_again(place(2), 1), "it was used, and not missed");
+        for _ in 1..REPEATS {
+            assert!(!run.begins_again(place(2), 1));
+        }
         assert!(run.begins_again(place(1), 0b10));
     }
 }

@@ -81,8 +81,8 @@ pub struct Watcher {
     runs: FxHashMap<u32, Run>,
     metadata: Queue,
     files: Queue,
-    /// Where the last order for metadata ended: the next one is behind it.
-    arm: u64,
+    /// Where the last orders for files and for metadata were: the next ones are behind them.
+    arm: [(bool, u64); 2],
     /// Fetched and not used yet, in pages.
     ahead: u64,
     unresolved: VecDeque<(u32, Place)>,
@@ -131,7 +131,7 @@ impl Watcher {
         if who.program != 0 {
             run.who.program = who.program;
         }
-        if run.note(place, mask) {
+        if run.note(place, mask, true) {
             run.misses += 1;
             self.totals.misses += 1;
             if !place.is_metadata() && self.unresolved.len() < UNRESOLVED_MOST {
@@ -142,28 +142,38 @@ impl Watcher {
         self.recognize(who.group, place);
     }
 
-    /// A program used pages that were in memory. Only needed while [`Self::wants_touches`].
-    pub fn touched(&mut self, now: SimTime, group: u32, pages: Pages) {
+    /// A program used pages that were in memory; without a group: a worker of ours did, for a
+    /// program. Only needed while [`Self::wants_touches`].
+    pub fn touched(&mut self, now: SimTime, group: Option<u32>, pages: Pages) {
         // A long read of a file touches what nobody fetched; nothing is fetched that far at once.
         let count = pages.count.min(ORDER_PAGES * 8);
         for (place, mask) in pieces(pages.file, pages.first, count) {
-            let Some(group) = self.waits_for(group, place) else { continue };
-            if let Some(run) = self.runs.get_mut(&group) {
+            let Some((of, ordered)) = self.waits_for(group, place) else { continue };
+            // A read of a file reports all that was asked for, in memory or not.
+            let mask = mask & ordered;
+            let Some(run) = self.runs.get_mut(&of).filter(|_| mask != 0) else { continue };
+            run.note(place, mask, false);
+            if group.is_some() {
                 run.last = now;
-                run.note(place, mask);
+                self.use_piece(now, of, place, mask);
+            } else if let Some(chase) = &mut run.chase {
+                let used = u64::from(chase.served(place, mask).count_ones());
+                self.ahead = self.ahead.saturating_sub(used);
+                self.totals.used += used;
             }
-            self.use_piece(now, group, place, mask);
         }
     }
 
-    /// The group whose chase has ordered a place: the user itself, or another group of the same
-    /// job.
-    fn waits_for(&self, user: u32, place: Place) -> Option<u32> {
-        let waits = |r: &Run| r.chase.as_ref().is_some_and(|c| c.has(place));
-        if self.runs.get(&user).is_some_and(waits) {
-            return Some(user);
+    /// The group whose chase has ordered a place, and the pages: the user itself, or another group of
+    /// the same job.
+    fn waits_for(&self, user: Option<u32>, place: Place) -> Option<(u32, u32)> {
+        let ordered = |r: &Run| r.chase.as_ref().and_then(|c| c.ordered(place));
+        if let Some(user) = user
+            && let Some(pages) = self.runs.get(&user).and_then(ordered)
+        {
+            return Some((user, pages));
         }
-        self.runs.iter().filter(|(_, r)| waits(r)).map(|(&g, _)| g).min()
+        self.runs.iter().filter_map(|(&g, r)| Some((g, ordered(r)?))).min()
     }
 
     fn use_piece(&mut self, now: SimTime, group: u32, place: Place, mask: u32) {
@@ -187,8 +197,8 @@ impl Watcher {
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
         let same = run.who.program == job.program;
         let fetch = job.turn(same) == Turn::Fetch;
-        run.chase =
-            Some(Chase::new(id, at, fetch, (same && run.who.program != 0) || !place.is_metadata()));
+        let same = same && run.who.program != 0;
+        run.chase = Some(Chase::new(id, at, fetch, same, same || !place.is_metadata()));
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
         self.totals.recognized += 1;
     }
@@ -238,13 +248,14 @@ impl Watcher {
         }
         let metadata = !self.metadata.is_empty();
         let queue = if metadata { &mut self.metadata } else { &mut self.files };
-        let arm = if metadata { self.arm } else { 0 };
-        let key = *queue.range((false, arm, 0, 0)..).next().or_else(|| queue.iter().next())?.0;
+        let arm = &mut self.arm[usize::from(metadata)];
+        let from = (arm.0, arm.1, 0, 0);
+        let key = *queue.range(from..).next().or_else(|| queue.iter().next())?.0;
+        *arm = (key.0, key.1);
         let (group, piece) = queue.remove(&key)?;
         let mut order = self.cut(group, piece, metadata);
         if metadata {
             self.widen(&mut order);
-            self.arm = order.pages.first / crate::PIECE_PAGES;
         }
         self.totals.orders += 1;
         Some(order)

@@ -60,7 +60,7 @@ impl World {
                 self.misses += 1;
                 self.watcher.missed(SimTime(self.now), self.now / SECOND, who, pages);
             } else if self.watcher.wants_touches() {
-                self.watcher.touched(SimTime(self.now), who.group, pages);
+                self.watcher.touched(SimTime(self.now), Some(who.group), pages);
             }
             self.fetch();
         }
@@ -212,7 +212,7 @@ fn nothing_is_fetched_beyond_the_budget_ahead_of_the_reader() {
         if world.cache.insert((file, first)) {
             world.watcher.missed(SimTime(world.now), 0, DU, pages);
         } else {
-            world.watcher.touched(SimTime(world.now), DU.group, pages);
+            world.watcher.touched(SimTime(world.now), Some(DU.group), pages);
         }
         world.fetch();
         let ahead = job[i + 1..].iter().filter(|p| world.cache.contains(p)).count();
@@ -349,7 +349,7 @@ proptest! {
             let time = SimTime(now);
             match what {
                 0 | 1 => watcher.missed(time, 0, Who { group, program: u64::from(group % 3) }, pages),
-                2 => watcher.touched(time, group, pages),
+                2 => watcher.touched(time, (group > 9).then_some(group), pages),
                 _ => drop(watcher.tick(time, 0)),
             }
             for _ in 0..8 {
