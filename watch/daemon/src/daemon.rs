@@ -114,6 +114,8 @@ impl Daemon {
             what: "watch mounts",
             source,
         })?;
+        // First of all: without this right, the rest is of no use.
+        let tracer = Tracer::start(&Devices::default())?;
         let store = Store::open(&config.state)?;
         let control = control::listen(&config.state)?;
         let fetcher = Fetcher::start().map_err(|source| WatchError::Path {
@@ -123,7 +125,7 @@ impl Daemon {
         })?;
         let now = Instant::now();
         let mut daemon = Self {
-            tracer: Tracer::start(&Devices::default())?,
+            tracer,
             processes: Processes::new(config.names),
             config,
             started: now,

@@ -26,3 +26,4 @@ pub use control::ask;
 pub use daemon::{Config, Daemon};
 pub use error::WatchError;
 pub use report::{FilesystemReport, SCHEMA, WatchReport};
+pub use seekless_jobs::{JobReport, Tally};

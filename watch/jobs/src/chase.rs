@@ -69,7 +69,7 @@ struct Window {
 
 impl Window {
     const fn new(at: usize, size: usize, open: bool) -> Self {
-        Self { next: at, judged: at, size: WINDOW_FIRST, ahead: 0, uses: 0, good: 0, bad: 0, open }
+        Self { next: at, judged: at, size, ahead: 0, uses: 0, good: 0, bad: 0, open }
     }
 
     fn hit(&mut self, pages: u32) {
