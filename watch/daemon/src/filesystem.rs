@@ -122,20 +122,20 @@ impl Filesystem {
                 if own {
                     found.iter().for_each(|&pages| self.watcher.fetched(pages));
                 } else if !found.is_empty() {
-                    let who = self.user(event.thread, processes);
+                    let who = self.user(event, processes);
                     found.iter().for_each(|&pages| self.watcher.missed(now, today, who, pages));
                 }
             }
             What::Touched if event.device == number => {
                 // To open a file, a worker uses its inode, in place of the program.
-                let group = (!own).then(|| self.user(event.thread, processes).group);
+                let group = (!own).then(|| self.user(event, processes).group);
                 let bytes = second.clamp(512, 65_536);
                 let first = first.saturating_mul(bytes) / PAGE_BYTES;
                 let count = bytes.div_ceil(PAGE_BYTES);
                 self.watcher.touched(now, group, Pages { file: DEVICE, first, count });
             }
             What::Got | What::Mapped if event.device == number && !own => {
-                let group = Some(self.user(event.thread, processes).group);
+                let group = Some(self.user(event, processes).group);
                 let count = third.saturating_sub(second).saturating_add(1);
                 self.watcher.touched(now, group, Pages { file: first, first: second, count });
             }
@@ -143,9 +143,9 @@ impl Filesystem {
         }
     }
 
-    fn user(&mut self, thread: u32, processes: &mut Processes) -> Who {
-        let who = processes.who(thread);
-        self.users.insert(who.group, thread);
+    fn user(&mut self, event: &Event, processes: &mut Processes) -> Who {
+        let who = processes.who(event.thread, event.time);
+        self.users.insert(who.group, event.thread);
         who
     }
 

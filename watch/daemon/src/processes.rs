@@ -7,13 +7,15 @@ use rustix::process::{Pid, test_kill_process};
 use seekless_jobs::Who;
 use twox_hash::XxHash3_64;
 
+/// How long a thread is what it was: a new process begins under the name of the shell.
+const FRESH_NS: u64 = 20_000_000;
 /// Most threads that are remembered.
 const THREADS: usize = 4096;
 
 /// Threads that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
-    threads: FxHashMap<u32, Who>,
+    threads: FxHashMap<u32, (u64, Who)>,
     /// Names of programs by hash, if names are kept.
     names: Option<FxHashMap<u64, String>>,
 }
@@ -24,10 +26,14 @@ impl Processes {
         Self { names: names.then(FxHashMap::default), ..Self::default() }
     }
 
-    /// Who this thread is. A thread that has ended before it was seen is a group of its own.
-    pub(crate) fn who(&mut self, thread: u32) -> Who {
-        if let Some(who) = self.threads.get(&thread) {
-            return *who;
+    /// Who this thread is, at this time in nanoseconds. A thread that has ended before it was seen
+    /// is a group of its own.
+    pub(crate) fn who(&mut self, thread: u32, now: u64) -> Who {
+        let before = self.threads.get(&thread).copied();
+        if let Some((seen, who)) = before
+            && now.saturating_sub(seen) < FRESH_NS
+        {
+            return who;
         }
         if self.threads.len() >= THREADS {
             self.threads.clear();
@@ -35,6 +41,9 @@ impl Processes {
         let text = fs::read(format!("/proc/{thread}/stat")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let (group, name) = parse(&text).unwrap_or((thread, ""));
+        if let Some((_, who)) = before.filter(|_| name.is_empty()) {
+            return who;
+        }
         // Threads of the kernel are in group 0: each is on its own.
         let group = if group == 0 { thread } else { group };
         let program = if name.is_empty() { 0 } else { XxHash3_64::oneshot(name.as_bytes()) };
@@ -45,7 +54,7 @@ impl Processes {
             names.entry(program).or_insert_with(|| name.to_owned());
         }
         let who = Who { group, program };
-        self.threads.insert(thread, who);
+        self.threads.insert(thread, (now, who));
         who
     }
 
@@ -83,10 +92,10 @@ mod tests {
         assert_eq!(parse("7 (a"), None);
         let me = std::process::id();
         let mut processes = Processes::new(true);
-        let who = processes.who(me);
+        let who = processes.who(me, 0);
         assert_eq!(who.group, rustix::process::getpgrp().as_raw_pid().cast_unsigned());
         assert!(who.program != 0 && processes.names().any(|(p, _)| p == who.program));
-        assert_eq!(processes.who(u32::MAX), Who { group: u32::MAX, program: 0 });
+        assert_eq!(processes.who(u32::MAX, 0), Who { group: u32::MAX, program: 0 });
         assert!(is_alive(me) && !is_alive(u32::MAX) && !is_alive(0));
     }
 }
