@@ -1,5 +1,5 @@
 //! The operating system, for volume and files: opened and locked files and block devices,
-//! signatures of file systems, FUSE mounts, the service manager, and system calls without a safe
+//! signatures of file systems, FUSE mounts, the service manager, the kernel's tracing, and system calls without a safe
 //! wrapper elsewhere.
 #![deny(unsafe_code)]
 
@@ -14,6 +14,7 @@ pub mod pressure;
 pub mod private;
 pub mod signature;
 pub mod sys;
+pub mod tracing;
 mod users;
 
 pub use direct::reserve_bounce;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use rustix::ioctl::{NoArg, ioctl, opcode};
+use rustix::ioctl::{Getter, NoArg, Updater, ioctl, opcode};
 
 /// `_IO(0x12, 95)` of linux/fs.h.
 const BLKRRPART: rustix::ioctl::Opcode = opcode::none(0x12, 95);
@@ -175,6 +175,81 @@ pub fn keep_freed_memory() {
             unsafe { libc::mallopt(name, value) };
         }
     }
+}
+
+/// Extents per call of [`fiemap`].
+pub const FIEMAP_BATCH: usize = 256;
+
+/// `struct fiemap_extent` of linux/fiemap.h. Only integers: any bytes from the kernel are valid.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawExtent {
+    /// Offset in the file.
+    pub logical: u64,
+    /// Offset on the device.
+    pub physical: u64,
+    /// In bytes.
+    pub length: u64,
+    reserved64: [u64; 2],
+    /// FIEMAP_EXTENT_* or FIEMAP_FLAG_*.
+    pub flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` with room for extents.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawMap {
+    /// Offset in the file where the map begins.
+    pub start: u64,
+    /// In bytes.
+    pub length: u64,
+    /// FIEMAP_EXTENT_* or FIEMAP_FLAG_*.
+    pub flags: u32,
+    /// Number of extents that the kernel returned.
+    pub mapped: u32,
+    /// Number of extents that are wanted, at most [`FIEMAP_BATCH`].
+    pub count: u32,
+    reserved: u32,
+    /// The extents.
+    pub extents: [RawExtent; FIEMAP_BATCH],
+}
+
+impl RawMap {
+    /// Asks for what begins at `start`.
+    pub fn new(start: u64, flags: u32) -> Box<Self> {
+        Box::new(Self {
+            start,
+            length: u64::MAX - start,
+            flags,
+            mapped: 0,
+            count: FIEMAP_BATCH as u32,
+            reserved: 0,
+            extents: [RawExtent::default(); FIEMAP_BATCH],
+        })
+    }
+}
+
+/// Length of `struct fiemap` without extents, for the number of the call.
+const FIEMAP_HEAD: usize = size_of::<RawMap>() - size_of::<[RawExtent; FIEMAP_BATCH]>();
+const _: () = assert!(FIEMAP_HEAD == 32 && size_of::<RawExtent>() == 56);
+
+/// FS_IOC_FIEMAP: `_IOWR('f', 11, struct fiemap)`.
+pub fn fiemap(file: impl AsFd, map: &mut RawMap) -> Result<(), Errno> {
+    const CALL: rustix::ioctl::Opcode = opcode::read_write::<[u8; FIEMAP_HEAD]>(b'f', 11);
+    // SAFETY: the call reads and writes `struct fiemap` and at most `count` extents behind it.
+    // `RawMap` has this layout and FIEMAP_BATCH extents; `count` is limited to that here.
+    map.count = map.count.min(FIEMAP_BATCH as u32);
+    unsafe { ioctl(file, Updater::<CALL, RawMap>::new(map)) }
+}
+
+/// FS_IOC_GETVERSION, `_IOR('v', 1, long)`: the generation of an inode. The kernel writes an `int`.
+pub fn generation(file: impl AsFd) -> Result<u32, Errno> {
+    const CALL: rustix::ioctl::Opcode = opcode::read::<libc::c_long>(b'v', 1);
+    // SAFETY: the call writes at most one `long`, which the getter holds.
+    let found = unsafe { ioctl(file, Getter::<CALL, libc::c_long>::new()) }?;
+    // An `int`, in the first bytes of the `long`.
+    Ok(u32::from_ne_bytes(*found.to_ne_bytes().first_chunk().unwrap_or(&[0; 4])))
 }
 
 fn last_error() -> Errno {

@@ -17,6 +17,7 @@ mod stat_report;
 mod stat_tables;
 mod top;
 mod volume;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -42,6 +43,7 @@ enum Command {
     Convert(convert::Args),
     Serve(Box<serve::Args>),
     Top(top::Args),
+    Watch(watch::Args),
     /// A volume and its area: make, inspect, control, check, repair, remove
     #[command(subcommand)]
     Volume(volume::Args),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Volume(args) => volume::run(&args),
         Command::Files(args) => files::run(&args),
         Command::Disk(args) => disk::run(&args),

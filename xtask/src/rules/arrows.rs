@@ -37,8 +37,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("base", &["base"]),
     ("files", &["base", "files"]),
     ("volume", &["base", "volume"]),
+    ("watch", &["base", "watch"]),
     ("lab", &["base", "files", "volume", "lab"]),
-    ("bin", &["base", "files", "volume", "lab", "bin"]),
+    ("bin", &["base", "files", "volume", "watch", "lab", "bin"]),
 ];
 
 const fn room(group: &'static str, name: &'static str, pure: bool, uses: &'static str) -> Room {
@@ -55,6 +56,8 @@ pub(crate) const ROOMS: &[Room] = &[
     room("base", "host", false, "block"),
     room("files", "store", true, "block"),
     room("files", "mount", false, "block disk host store"),
+    room("watch", "jobs", true, "block"),
+    room("watch", "daemon", false, "block host jobs"),
     room("volume", "learn", true, "block"),
     room("volume", "engine", true, "block learn"),
     room("volume", "sim", true, "block disk learn engine"),
@@ -67,7 +70,7 @@ pub(crate) const ROOMS: &[Room] = &[
         "bin",
         "seekless",
         false,
-        "block nbd trace disk report host store mount learn engine sim compare serve cli",
+        "block nbd trace disk report host store mount daemon learn engine sim compare serve cli",
     ),
     room(
         "bin",

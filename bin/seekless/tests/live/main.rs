@@ -29,6 +29,7 @@ mod remembered;
 mod replicas;
 mod same_bytes;
 mod units;
+mod watched;
 mod watching;
 mod workloads;
 

@@ -1,8 +1,9 @@
 //! The body of the fuzz target, here for replay by a test. Checks the laws for any bytes as the
 //! kernel's descriptions and pages.
 
-use super::format::{EventLayout, PageLayout, check_entries, common_type};
-use super::page::Entries;
+use seekless_host::tracing::{Entries, PageLayout, check_entries, common_type};
+
+use super::format::EventLayout;
 use super::recorder::{Decoder, What};
 
 /// Page and event as described by Linux 6.18 on x86-64.

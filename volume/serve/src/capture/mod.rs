@@ -26,11 +26,8 @@ mod error;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
-mod instance;
 mod issued;
-mod page;
 mod recorder;
-mod tracefs;
 
 pub use device::{BlockDevice, disks_below};
 pub use error::CaptureError;
@@ -38,5 +35,5 @@ pub use recorder::{Config, Recorder};
 
 /// Checks that this process may record: makes a private tracefs instance and removes it.
 pub fn check() -> Result<(), CaptureError> {
-    instance::Instance::new().map(drop)
+    Ok(seekless_host::tracing::Instance::new().map(drop)?)
 }

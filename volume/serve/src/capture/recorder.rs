@@ -8,14 +8,15 @@ use std::path::PathBuf;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 use seekless_block::{Bytes, Duration};
+use seekless_host::tracing::{
+    Entries, Field, Instance, PageLayout, Pipe, TraceError, check_entries, common_type,
+};
 use seekless_trace::{Collector, Device, Info, Record, Sighting, Stream};
 
 use super::device::BlockDevice;
 use super::error::CaptureError;
-use super::format::{EventLayout, Field, PageLayout, check_entries, common_type};
-use super::instance::{Instance, Pipe};
+use super::format::EventLayout;
 use super::issued::Issued;
-use super::page::Entries;
 
 /// Longest delay of an event in a buffer: an entry that is being written, or a virtual CPU that
 /// sleeps while it writes.
@@ -284,7 +285,7 @@ impl Recorder {
     }
 
     /// Reads all CPUs' pages. Returns the time, at most `horizon`, up to which all events are here.
-    fn look(&mut self, mut horizon: u64) -> Result<u64, CaptureError> {
+    fn look(&mut self, mut horizon: u64) -> Result<u64, TraceError> {
         for pipe in &mut self.instance.pipes {
             let (mut pages, before) = (0, self.pending.len());
             loop {
@@ -295,16 +296,12 @@ impl Recorder {
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                     Err(source) => {
                         let what = "read events";
-                        return Err(CaptureError::Tracefs {
-                            path: pipe.path.clone(),
-                            what,
-                            source,
-                        });
+                        return Err(TraceError::Tracefs { path: pipe.path.clone(), what, source });
                     }
                 };
                 let bytes = &self.page[..length];
                 let missed = self.decoder.page(bytes, &mut self.pending).map_err(|what| {
-                    CaptureError::Data { path: pipe.path.clone(), what: what.to_owned() }
+                    TraceError::Data { path: pipe.path.clone(), what: what.to_owned() }
                 })?;
                 self.missed += missed;
                 pages += 1;

@@ -34,7 +34,7 @@ impl Fake {
 }
 
 fn error(what: &str) -> CaptureError {
-    CaptureError::NoTracing { what: what.to_owned() }
+    CaptureError::Tracing(seekless_host::tracing::TraceError::NoTracing { what: what.to_owned() })
 }
 
 impl Trace for Fake {

@@ -19,17 +19,17 @@ const STAMP_TOP: u64 = !((1 << 59) - 1);
 
 /// The entries of a page.
 #[derive(Clone, Debug)]
-pub(super) struct Entries<'a> {
+pub struct Entries<'a> {
     rest: &'a [u8],
     time: u64,
     /// Least number of entries lost before this page.
-    pub(super) missed: u64,
+    pub missed: u64,
     broken: bool,
 }
 
 impl<'a> Entries<'a> {
     /// `None` if the page's header is incomplete, or claims too many bytes.
-    pub(super) fn new(page: &'a [u8], layout: &PageLayout) -> Option<Self> {
+    pub fn new(page: &'a [u8], layout: &PageLayout) -> Option<Self> {
         let time = layout.timestamp.number(page)?;
         let commit = layout.commit.number(page)?;
         let data = page.get(layout.data.start..)?;
@@ -45,7 +45,7 @@ impl<'a> Entries<'a> {
     }
 
     /// True if reading ended at an invalid entry.
-    pub(super) const fn broken(&self) -> bool {
+    pub const fn broken(&self) -> bool {
         self.broken
     }
 
@@ -131,7 +131,7 @@ impl<'a> Iterator for Entries<'a> {
 #[cfg(all(test, target_endian = "little"))]
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
-    use super::super::fuzzing::PAGE;
+    use super::super::format::tests::PAGE;
     use super::*;
 
     fn layout() -> PageLayout {

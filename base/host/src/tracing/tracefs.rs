@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::CaptureError;
+use super::error::TraceError;
 
 /// The root of tracefs.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub(super) struct Tracefs {
 }
 
 impl Tracefs {
-    pub(super) fn find() -> Result<Self, CaptureError> {
-        let no = |what: String| CaptureError::NoTracing { what };
+    pub(super) fn find() -> Result<Self, TraceError> {
+        let no = |what: String| TraceError::NoTracing { what };
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let (path, mount) = match mounted(&mounts) {
             Some(path) => (path, None),

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::OFlags;
 
-use super::CaptureError;
-use super::error::at;
+use super::error::{TraceError, at};
 use super::tracefs::Tracefs;
 
 const PREFIX: &str = "seekless-";
@@ -20,24 +19,26 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// The instance. Dropping it removes it.
 #[derive(Debug)]
-pub(super) struct Instance {
+pub struct Instance {
     path: PathBuf,
     /// Open pipes prevent the removal of the instance: they are closed first.
-    pub(super) pipes: Vec<Pipe>,
+    pub pipes: Vec<Pipe>,
     _tracefs: Tracefs,
 }
 
 /// The events of one CPU.
 #[derive(Debug)]
-pub(super) struct Pipe {
-    pub(super) path: PathBuf,
-    pub(super) file: File,
+pub struct Pipe {
+    /// Its path, for messages.
+    pub path: PathBuf,
+    /// Does not block.
+    pub file: File,
     stats: PathBuf,
 }
 
 impl Instance {
     /// A new instance that does not record yet.
-    pub(super) fn new() -> Result<Self, CaptureError> {
+    pub fn new() -> Result<Self, TraceError> {
         let tracefs = Tracefs::find()?;
         let all = tracefs.path().join("instances");
         remove_stale(&all);
@@ -46,7 +47,7 @@ impl Instance {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = all.join(format!("{PREFIX}{pid}-{start}-{number}"));
         fs::create_dir(&path)
-            .map_err(|e| CaptureError::NoTracing { what: format!("{}: {e}", path.display()) })?;
+            .map_err(|e| TraceError::NoTracing { what: format!("{}: {e}", path.display()) })?;
         let instance = Self { path, pipes: Vec::new(), _tracefs: tracefs };
         instance.set("tracing_on", "0")?;
         // User space can read this clock too.
@@ -56,8 +57,13 @@ impl Instance {
         Ok(instance)
     }
 
+    /// The path of a setting.
+    pub fn setting(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
     /// Writes a setting.
-    pub(super) fn set(&self, name: &str, value: &str) -> Result<(), CaptureError> {
+    pub fn set(&self, name: &str, value: &str) -> Result<(), TraceError> {
         let path = self.path.join(name);
         // Never creates a file: an absent file is a setting that this kernel does not have.
         let file = File::options().write(true).open(&path);
@@ -66,18 +72,18 @@ impl Instance {
     }
 
     /// Reads and parses a description.
-    pub(super) fn describe<T>(
+    pub fn describe<T>(
         &self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<T, CaptureError> {
+    ) -> Result<T, TraceError> {
         let path = self.path.join(name);
         let text = description(&path).map_err(at(&path, "read how events are laid out"))?;
-        parse(&text).map_err(|what| CaptureError::Layout { path, what })
+        parse(&text).map_err(|what| TraceError::Layout { path, what })
     }
 
     /// Divides `bytes` of buffer among the CPUs, and opens their pipes.
-    pub(super) fn open_pipes(&mut self, bytes: u64) -> Result<(), CaptureError> {
+    pub fn open_pipes(&mut self, bytes: u64) -> Result<(), TraceError> {
         let all = self.path.join("per_cpu");
         let entries = fs::read_dir(&all).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let mut cpus: Vec<PathBuf> =
@@ -101,10 +107,10 @@ impl Instance {
 
 impl Pipe {
     /// Events lost on this CPU since the instance was made.
-    pub(super) fn lost(&self) -> Result<u64, CaptureError> {
+    pub fn lost(&self) -> Result<u64, TraceError> {
         let text =
             fs::read_to_string(&self.stats).map_err(at(&self.stats, "read what was lost"))?;
-        lost(&text).ok_or_else(|| CaptureError::Layout {
+        lost(&text).ok_or_else(|| TraceError::Layout {
             path: self.stats.clone(),
             what: "no counts of 'overrun', 'commit overrun' and 'dropped events'".to_owned(),
         })
@@ -164,7 +170,7 @@ fn owner(name: &str) -> Option<(u32, u64)> {
 }
 
 /// Start of a process in the kernel's ticks; `None` without such a process.
-fn start_of(pid: u32) -> Option<u64> {
+pub fn start_of(pid: u32) -> Option<u64> {
     start_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 

@@ -1,0 +1,52 @@
+//! Questions to a running daemon, through a socket in the folder of its state: whoever may enter
+//! the folder may ask.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::WatchError;
+use crate::report::{SCHEMA, WatchReport};
+
+/// Longest answer.
+const ANSWER: u64 = 16 << 20;
+
+fn socket(state: &Path) -> PathBuf {
+    state.join("control")
+}
+
+/// The socket of a daemon that holds the lock of the folder.
+pub(crate) fn listen(state: &Path) -> Result<UnixListener, WatchError> {
+    let path = socket(state);
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).and_then(|l| l.set_nonblocking(true).map(|()| l));
+    listener.map_err(|source| WatchError::Path { path, what: "listen for questions", source })
+}
+
+/// After the end, nothing is left but what was learned.
+pub(crate) fn remove(state: &Path) {
+    let _ = fs::remove_file(socket(state));
+}
+
+/// Asks the daemon with this state.
+pub fn ask(state: &Path) -> Result<WatchReport, WatchError> {
+    let path = socket(state);
+    let text =
+        read(&path).map_err(|source| WatchError::NotRunning { path: state.to_owned(), source })?;
+    let wrong = |what: String| WatchError::Answer { path: path.clone(), what };
+    let report: WatchReport = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
+    if report.schema != SCHEMA {
+        return Err(wrong(format!("schema {}, this program knows {SCHEMA}", report.schema)));
+    }
+    Ok(report)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let mut text = Vec::new();
+    stream.take(ANSWER).read_to_end(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,226 @@
+//! One watched file system: its events, its orders, and its disk.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use seekless_block::{PAGE_BYTES, SimTime};
+use seekless_jobs::{DEVICE, Fills, Limits, Order, Pages, Watcher, Who};
+
+use crate::WatchError;
+use crate::disk::Disk;
+use crate::events::{Event, What};
+use crate::fetch::{Fetcher, Target, Task, is_there};
+use crate::mounts::Mounted;
+use crate::processes::{Processes, is_alive};
+use crate::store::Store;
+
+/// Most reads at the disk, foreground included, while orders go out.
+const DEPTH: u64 = 32;
+/// Most tasks of workers that are not done.
+const TASKS: usize = 32;
+/// Longest wait for metadata before files are fetched all the same.
+const PATIENCE_NS: u64 = 100_000_000;
+/// Most pages of a folio that an event may claim: 2^this.
+const ORDER_MOST: u64 = 20;
+
+/// A watched file system.
+#[derive(Debug)]
+pub(crate) struct Filesystem {
+    pub(crate) mounted: Mounted,
+    /// Names its state, also after a reboot.
+    pub(crate) id: u64,
+    pub(crate) disk_number: u64,
+    pub(crate) watcher: Watcher,
+    fills: Fills,
+    disk: Disk,
+    target: Arc<Target>,
+    /// Open only while something is fetched.
+    device: Option<Arc<File>>,
+    /// Orders for metadata that may be under way, and when they went out.
+    waiting: VecDeque<(u64, Order)>,
+    /// The last thread of each group that used something here.
+    users: FxHashMap<u32, u32>,
+    /// Jobs have changed since they were saved.
+    pub(crate) changed: bool,
+}
+
+impl Filesystem {
+    pub(crate) fn open(
+        mounted: Mounted,
+        store: &Store,
+    ) -> Result<(Self, Option<String>), WatchError> {
+        let point = mounted.point.clone();
+        let fail = |what| {
+            let path = point.clone();
+            move |source| WatchError::Path { path, what, source }
+        };
+        // The number comes from the file system's UUID.
+        let stat = rustix::fs::statvfs(&mounted.point).map_err(std::io::Error::from);
+        let id = stat.map_err(fail("find the file system's number"))?.f_fsid;
+        let (_, disk_number) = mounted.disk().map_err(fail("find its disk in /sys"))?;
+        let disk = Disk::open(&mounted).map_err(fail("read the counts of its disk"))?;
+        let (jobs, wrong) = store.load(id);
+        let target = Arc::new(Target {
+            number: mounted.number(),
+            point: mounted.point.clone(),
+            device: rustix::fs::makedev(mounted.device.0, mounted.device.1),
+        });
+        let filesystem = Self {
+            mounted,
+            id,
+            disk_number,
+            watcher: Watcher::new(jobs),
+            fills: Fills::default(),
+            disk,
+            target,
+            device: None,
+            waiting: VecDeque::new(),
+            users: FxHashMap::default(),
+            changed: false,
+        };
+        Ok((filesystem, wrong))
+    }
+
+    pub(crate) fn limit(&mut self, act: bool, pages_ahead: u64) {
+        let price = self.disk.price();
+        self.watcher.limit(Limits { act, pages_ahead, price });
+    }
+
+    /// Takes an event of this file system. `own`: of one of our threads. `bdev`: the device number
+    /// of the pages of block devices, once known.
+    pub(crate) fn event(
+        &mut self,
+        event: &Event,
+        own: bool,
+        today: u64,
+        processes: &mut Processes,
+        bdev: &mut Option<u64>,
+    ) {
+        let number = self.mounted.number();
+        let [first, second, third] = event.values;
+        let now = SimTime(event.time);
+        match event.what {
+            What::Added => {
+                let metadata = first == number && is_bdev(event.device, number, own, bdev);
+                if !metadata && event.device != number {
+                    return;
+                }
+                let file = if metadata { DEVICE } else { first };
+                let count = 1 << third.min(ORDER_MOST);
+                // Inode 0 does not exist: it is our name of the device.
+                if metadata || first != DEVICE {
+                    self.fills.added(event.thread, Pages { file, first: second, count });
+                }
+            }
+            What::Sent if event.device == self.disk_number && second == 1 => {
+                let mut found = Vec::new();
+                let pages = first.div_ceil(PAGE_BYTES / 512);
+                self.fills.sent(event.thread, pages, |pages| found.push(pages));
+                found.reverse();
+                if own {
+                    found.iter().for_each(|&pages| self.watcher.fetched(pages));
+                } else if !found.is_empty() {
+                    let who = self.user(event, processes);
+                    found.iter().for_each(|&pages| self.watcher.missed(now, today, who, pages));
+                }
+            }
+            What::Touched if event.device == number => {
+                // To open a file, a worker uses its inode, in place of the program.
+                let group = (!own).then(|| self.user(event, processes).group);
+                let bytes = second.clamp(512, 65_536);
+                let first = first.saturating_mul(bytes) / PAGE_BYTES;
+                let count = bytes.div_ceil(PAGE_BYTES);
+                self.watcher.touched(now, group, Pages { file: DEVICE, first, count });
+            }
+            What::Got | What::Mapped if event.device == number && !own => {
+                let group = Some(self.user(event, processes).group);
+                let count = third.saturating_sub(second).saturating_add(1);
+                self.watcher.touched(now, group, Pages { file: first, first: second, count });
+            }
+            _ => {}
+        }
+    }
+
+    fn user(&mut self, event: &Event, processes: &mut Processes) -> Who {
+        let who = processes.who(event.thread, event.time);
+        self.users.insert(who.group, event.thread);
+        who
+    }
+
+    /// Sends orders to the workers. Returns false if there is nothing to send, and true if the
+    /// disk or the workers have enough.
+    pub(crate) fn pump(&mut self, now: u64, fetcher: &Fetcher, files: bool) -> bool {
+        if !self.watcher.is_busy() {
+            self.device = None;
+            self.waiting.clear();
+            self.users.clear();
+            return false;
+        }
+        loop {
+            if fetcher.under_way() >= TASKS || self.disk.reads_under_way() >= DEPTH {
+                return true;
+            }
+            let files = files && self.metadata_is_there(now);
+            let Some(order) = self.watcher.next_order(SimTime(now), files) else { break };
+            self.send(now, order, fetcher);
+        }
+        self.resolve(fetcher);
+        !self.waiting.is_empty()
+    }
+
+    fn send(&mut self, now: u64, order: Order, fetcher: &Fetcher) {
+        if order.pages.file != DEVICE {
+            if let Some(&user) = self.users.get(&order.group) {
+                fetcher.send(Task::Pages(Arc::clone(&self.target), user, order));
+            }
+            return;
+        }
+        if self.device.is_none() {
+            let file = self.mounted.device_path().and_then(File::open);
+            self.device = file.ok().map(Arc::new);
+        }
+        if let Some(device) = &self.device {
+            self.waiting.push_back((now, order));
+            fetcher.send(Task::Metadata(Arc::clone(device), order));
+        }
+    }
+
+    /// True if all metadata that was ordered has come: inodes are then opened without waiting for
+    /// the disk.
+    fn metadata_is_there(&mut self, now: u64) -> bool {
+        let Some(device) = &self.device else { return true };
+        while let Some((sent, order)) = self.waiting.front() {
+            if now.saturating_sub(*sent) < PATIENCE_NS && !is_there(device, order) {
+                return false;
+            }
+            self.waiting.pop_front();
+        }
+        true
+    }
+
+    fn resolve(&mut self, fetcher: &Fetcher) {
+        while fetcher.under_way() < TASKS {
+            let Some((group, place)) = self.watcher.next_unresolved() else { return };
+            if let Some(&user) = self.users.get(&group)
+                && is_alive(user)
+            {
+                fetcher.send(Task::Resolve(Arc::clone(&self.target), user, place));
+            }
+        }
+    }
+}
+
+/// Whether these pages are of a block device: their inode has the device's number, and is in the
+/// kernel's own file system of block devices. Our own reads show that one's number.
+fn is_bdev(device: u64, number: u64, own: bool, bdev: &mut Option<u64>) -> bool {
+    if let Some(known) = *bdev {
+        return device == known;
+    }
+    let maybe = device != number && device >> 20 == 0;
+    if maybe && own {
+        *bdev = Some(device);
+    }
+    maybe
+}

@@ -1,0 +1,29 @@
+//! `seekless watch`: makes repeated work on mounted file systems faster from beside the path. The
+//! kernel's trace shows what enters the page cache; [`seekless_jobs`] recognizes jobs and says what
+//! comes next; worker threads read that ahead, in the order of the disk. No request passes through
+//! here, and nothing is written to the watched file systems.
+//!
+//! From the top down: [`Daemon`] is the loop. `filesystem` takes events and sends orders. `tracer`
+//! and `events` read the kernel's trace. `fetch` reads ahead. `store` keeps what was learned.
+#![forbid(unsafe_code)]
+
+mod control;
+mod daemon;
+mod disk;
+mod error;
+pub mod events;
+mod fetch;
+mod filesystem;
+mod mounts;
+mod pressure;
+mod processes;
+mod report;
+mod store;
+mod switch;
+mod tracer;
+
+pub use control::ask;
+pub use daemon::{Config, Daemon};
+pub use error::WatchError;
+pub use report::{FilesystemReport, SCHEMA, WatchReport};
+pub use seekless_jobs::{JobReport, Tally};

@@ -1,0 +1,210 @@
+//! Mounted file systems, from /proc/self/mountinfo and /sys, and which of them can be watched.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::WatchError;
+
+/// A mounted file system on a block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mounted {
+    /// One of its mount points.
+    pub(crate) point: PathBuf,
+    /// Its kind, such as ext4.
+    pub(crate) kind: String,
+    /// Major and minor number.
+    pub(crate) device: (u32, u32),
+    /// The root of the file system is mounted, rather than a part of it.
+    whole: bool,
+}
+
+impl Mounted {
+    /// The device number as the kernel's events have it.
+    pub(crate) const fn number(&self) -> u64 {
+        kernel_number(self.device)
+    }
+
+    /// Its folder in /sys.
+    pub(crate) fn sys(&self) -> PathBuf {
+        format!("/sys/dev/block/{}:{}", self.device.0, self.device.1).into()
+    }
+
+    /// Folder in /sys of the whole disk, and its number.
+    pub(crate) fn disk(&self) -> io::Result<(PathBuf, u64)> {
+        let place = fs::canonicalize(self.sys())?;
+        let whole = match place.parent() {
+            Some(parent) if place.join("partition").exists() => parent.to_owned(),
+            _ => place,
+        };
+        let text = fs::read_to_string(whole.join("dev"))?;
+        let number = text.trim().split_once(':');
+        let number = number.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        let number = number.ok_or_else(|| io::Error::other(format!("its number is '{text}'")))?;
+        Ok((whole, kernel_number(number)))
+    }
+
+    /// Whether the disk says that it rotates.
+    fn rotates(&self) -> bool {
+        let flag = self.disk().and_then(|(d, _)| fs::read_to_string(d.join("queue/rotational")));
+        flag.is_ok_and(|f| f.trim() == "1")
+    }
+
+    /// The path of the block device.
+    pub(crate) fn device_path(&self) -> io::Result<PathBuf> {
+        let text = fs::read_to_string(self.sys().join("uevent"))?;
+        let name = text.lines().find_map(|l| l.strip_prefix("DEVNAME="));
+        let name = name.ok_or_else(|| io::Error::other("no DEVNAME in its uevent"))?;
+        Ok(Path::new("/dev").join(name))
+    }
+}
+
+const fn kernel_number((major, minor): (u32, u32)) -> u64 {
+    (major as u64) << 20 | minor as u64
+}
+
+/// Whether a kind can be watched, or why not.
+fn supported(kind: &str) -> Result<(), &'static str> {
+    match kind {
+        "ext2" | "ext3" | "ext4" => Ok(()),
+        "xfs" | "btrfs" => Err("its metadata is not in the page cache of the device, and this \
+             version of seekless watch does not read it ahead"),
+        "f2fs" => Err("it moves files as it cleans up, so that what was learned is soon wrong"),
+        "zfs" => Err("it has a cache of its own, which the kernel's events do not show"),
+        _ => Err("seekless watch knows ext2, ext3 and ext4"),
+    }
+}
+
+/// The mounts in the text of mountinfo.
+fn parse(text: &str) -> Vec<Mounted> {
+    text.lines().filter_map(line).collect()
+}
+
+fn line(line: &str) -> Option<Mounted> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(2);
+    let (major, minor) = left.next()?.split_once(':')?;
+    let root = left.next()?;
+    Some(Mounted {
+        point: unescape(left.next()?),
+        kind: right.split(' ').next()?.to_owned(),
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        whole: root == "/",
+    })
+}
+
+/// `\040` and the like are characters.
+fn unescape(text: &str) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt as _;
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
+        match code.filter(|_| first == b'\\').and_then(|d| u8::from_str_radix(d, 8).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                out.push(first);
+                rest = after;
+            }
+        }
+    }
+    std::ffi::OsString::from_vec(out).into()
+}
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub(crate) enum Choice {
+    /// These mount points.
+    Points(Vec<PathBuf>),
+    /// Every file system on a disk that rotates; or on any disk.
+    Every { also_flash: bool },
+}
+
+/// The file systems that are mounted now.
+pub(crate) fn mounted() -> Result<Vec<Mounted>, WatchError> {
+    let path = "/proc/self/mountinfo";
+    let text = fs::read_to_string(path).map_err(|source| WatchError::Path {
+        path: path.into(),
+        what: "list mounts",
+        source,
+    })?;
+    Ok(parse(&text))
+}
+
+impl Choice {
+    /// The chosen ones of these, each device once.
+    pub(crate) fn of(&self, all: &[Mounted]) -> Vec<Mounted> {
+        let wanted = |m: &&Mounted| {
+            supported(&m.kind).is_ok()
+                && match self {
+                    Self::Points(points) => points.contains(&m.point),
+                    Self::Every { also_flash } => *also_flash || m.rotates(),
+                }
+        };
+        let mut found: Vec<Mounted> = all.iter().filter(wanted).cloned().collect();
+        // A mount of the whole file system comes first, and stays.
+        found.sort_by_key(|m| (m.device, !m.whole));
+        found.dedup_by_key(|m| m.device);
+        found
+    }
+
+    /// Refuses what cannot be watched. A chosen mount point may be mounted later.
+    pub(crate) fn check(&self, all: &[Mounted]) -> Result<(), WatchError> {
+        let Self::Points(points) = self else { return Ok(()) };
+        for point in points {
+            let Some(found) = all.iter().find(|m| m.point == *point) else {
+                return Err(WatchError::NotMounted(point.clone()));
+            };
+            supported(&found.kind).map_err(|why| WatchError::Unsupported {
+                point: point.clone(),
+                kind: found.kind.clone(),
+                why,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+30 27 254:0 /home /mnt/bind rw,relatime - ext4 /dev/vda rw
+31 27 8:17 / /mnt/my\\040disk rw,relatime shared:1 - ext3 /dev/sdb1 rw
+32 27 8:33 / /mnt/x rw - xfs /dev/sdc1 rw
+33 27 0:44 / /mnt/z rw - zfs tank rw
+broken line
+";
+
+    #[test]
+    fn each_device_is_watched_once() {
+        let all = parse(TEXT);
+        assert_eq!(all.len(), 6);
+        let found = Choice::Every { also_flash: true }.of(&all);
+        let seen: Vec<_> = found.iter().map(|m| (m.point.to_str(), m.device, &*m.kind)).collect();
+        assert_eq!(seen, [(Some("/mnt/my disk"), (8, 17), "ext3"), (Some("/"), (254, 0), "ext4")]);
+        assert_eq!(found[0].number(), 8 << 20 | 17);
+        let part = Choice::Points(vec!["/mnt/bind".into()]);
+        assert_eq!(part.of(&all)[0].device, (254, 0));
+        assert!(part.check(&all).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_refused_with_a_reason() {
+        let all = parse(TEXT);
+        for (point, word) in [
+            ("/mnt/x", "xfs"),
+            ("/mnt/z", "zfs"),
+            ("/nowhere", "no mount point"),
+            ("/proc", "proc"),
+        ] {
+            let error = Choice::Points(vec![point.into()]).check(&all).map_err(|e| e.to_string());
+            assert!(error.as_ref().is_err_and(|e| e.contains(word)), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Who a thread is: its process group and its program.
+
+use std::fs;
+
+use rustc_hash::FxHashMap;
+use rustix::process::{Pid, test_kill_process};
+use seekless_jobs::Who;
+use twox_hash::XxHash3_64;
+
+/// How long a thread is what it was: a new process begins under the name of the shell.
+const FRESH_NS: u64 = 20_000_000;
+/// Most threads that are remembered.
+const THREADS: usize = 4096;
+
+/// Threads that were seen.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    threads: FxHashMap<u32, (u64, Who)>,
+    /// Names of programs by hash, if names are kept.
+    names: Option<FxHashMap<u64, String>>,
+}
+
+impl Processes {
+    /// `names`: names of programs are kept.
+    pub(crate) fn new(names: bool) -> Self {
+        Self { names: names.then(FxHashMap::default), ..Self::default() }
+    }
+
+    /// Who this thread is, at this time in nanoseconds. A thread that has ended before it was seen
+    /// is a group of its own.
+    pub(crate) fn who(&mut self, thread: u32, now: u64) -> Who {
+        let before = self.threads.get(&thread).copied();
+        if let Some((seen, who)) = before
+            && now.saturating_sub(seen) < FRESH_NS
+        {
+            return who;
+        }
+        if self.threads.len() >= THREADS {
+            self.threads.clear();
+        }
+        let text = fs::read(format!("/proc/{thread}/stat")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let (group, name) = parse(&text).unwrap_or((thread, ""));
+        if let Some((_, who)) = before.filter(|_| name.is_empty()) {
+            return who;
+        }
+        // Threads of the kernel are in group 0: each is on its own.
+        let group = if group == 0 { thread } else { group };
+        let program = if name.is_empty() { 0 } else { XxHash3_64::oneshot(name.as_bytes()) };
+        if let Some(names) = &mut self.names
+            && !name.is_empty()
+            && names.len() < THREADS
+        {
+            names.entry(program).or_insert_with(|| name.to_owned());
+        }
+        let who = Who { group, program };
+        self.threads.insert(thread, (now, who));
+        who
+    }
+
+    /// The name of a program, if names are kept.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.names.iter().flatten().map(|(&p, n)| (p, n.as_str()))
+    }
+
+    /// Numbers of threads are used again: forgets them when nothing goes on.
+    pub(crate) fn forget(&mut self) {
+        self.threads.clear();
+    }
+}
+
+/// Process group and name: fields 5 and 2. The name is in parentheses, with any characters.
+fn parse(stat: &str) -> Option<(u32, &str)> {
+    let (head, rest) = stat.rsplit_once(')')?;
+    let name = head.split_once('(')?.1;
+    Some((rest.split_whitespace().nth(2)?.parse().ok()?, name))
+}
+
+/// Whether a thread is still there.
+pub(crate) fn is_alive(thread: u32) -> bool {
+    let pid = i32::try_from(thread).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_and_names_are_found() {
+        assert_eq!(parse("7 (a) b (c) S 1 42 3"), Some((42, "a) b (c")));
+        assert_eq!(parse("7 (a"), None);
+        let me = std::process::id();
+        let mut processes = Processes::new(true);
+        let who = processes.who(me, 0);
+        assert_eq!(who.group, rustix::process::getpgrp().as_raw_pid().cast_unsigned());
+        assert!(who.program != 0 && processes.names().any(|(p, _)| p == who.program));
+        assert_eq!(processes.who(u32::MAX, 0), Who { group: u32::MAX, program: 0 });
+        assert!(is_alive(me) && !is_alive(u32::MAX) && !is_alive(0));
+    }
+}

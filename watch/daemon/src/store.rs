@@ -1,0 +1,108 @@
+//! The folder with what was learned: one file for each file system, private, of bounded size.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use seekless_jobs::{Job, state};
+
+use crate::WatchError;
+
+/// The folder. Locked while it is open.
+#[derive(Debug)]
+pub(crate) struct Store {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Store {
+    pub(crate) fn open(dir: &Path) -> Result<Self, WatchError> {
+        let fail = |what| move |source| WatchError::Path { path: dir.to_owned(), what, source };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(fail("make the folder of the state"))?;
+        let lock = private().open(dir.join("lock")).map_err(fail("make the lock"))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
+            Err(_) => Err(WatchError::InUse(dir.to_owned())),
+        }
+    }
+
+    /// The jobs of a file system, and what is wrong with its file.
+    pub(crate) fn load(&self, id: u64) -> (Vec<Job>, Option<String>) {
+        let path = self.path(id);
+        let mut bytes = Vec::new();
+        let most = state::BYTES_MOST as u64;
+        let read = File::open(&path).and_then(|f| f.take(most).read_to_end(&mut bytes));
+        let wrong = match read {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return (Vec::new(), None),
+            Err(e) => e.to_string(),
+            Ok(_) => match state::decode(&bytes) {
+                Ok(jobs) => return (jobs, None),
+                Err(e) => e.to_string(),
+            },
+        };
+        (Vec::new(), Some(format!("{}: {wrong}; learning starts from nothing", path.display())))
+    }
+
+    /// Replaces the file of a file system. After an error the old file is still there.
+    pub(crate) fn save(&self, id: u64, jobs: &[Job]) -> io::Result<()> {
+        let path = self.path(id);
+        let part = path.with_extension("part");
+        let written = private().truncate(true).open(&part).and_then(|mut file| {
+            file.write_all(&state::encode(jobs))?;
+            file.sync_data()
+        });
+        let result = written.and_then(|()| fs::rename(&part, &path));
+        if result.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        result
+    }
+
+    fn path(&self, id: u64) -> PathBuf {
+        self.dir.join(format!("{id:016x}.jobs"))
+    }
+}
+
+fn private() -> fs::OpenOptions {
+    let mut options = File::options();
+    options.create(true).write(true).mode(0o600);
+    options
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_state_is_private_locked_and_a_bad_file_starts_from_nothing() {
+        let dir = std::env::temp_dir().join(format!("seekless-watch-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let store = Store::open(&dir).unwrap();
+        assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700);
+        assert!(matches!(Store::open(&dir), Err(WatchError::InUse(_))));
+        assert_eq!(store.load(7), (Vec::new(), None));
+        store.save(7, &[]).unwrap();
+        let path = dir.join("0000000000000007.jobs");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(store.load(7), (Vec::new(), None));
+        fs::write(&path, b"something else").unwrap();
+        let (jobs, wrong) = store.load(7);
+        assert!(jobs.is_empty() && wrong.unwrap().contains("SKLWATCH"));
+        // The part cannot be written: the old file stays.
+        fs::create_dir(path.with_extension("part")).unwrap();
+        assert!(store.save(7, &[]).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"something else");
+        drop(store);
+        assert!(Store::open(&dir).is_ok(), "the lock ends with its owner");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

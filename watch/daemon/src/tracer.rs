@@ -1,0 +1,166 @@
+//! The private tracefs instance with the watched events.
+
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use seekless_host::tracing::{Instance, PageLayout, Pipe, TraceError, check_entries};
+
+use crate::events::{Decoder, EVENTS, Event, Layout, What};
+use crate::switch::Switch;
+
+/// Kernel memory for unread events of all CPUs.
+const BUFFER: u64 = 16 << 20;
+/// Most pages of one CPU that are read at once: other work must go on.
+const PAGES_MOST: usize = 1024;
+
+/// The devices whose events are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Devices {
+    /// Device numbers of file systems, as the kernel has them.
+    pub(crate) filesystems: Vec<u64>,
+    /// Device numbers of the whole disks below.
+    pub(crate) disks: Vec<u64>,
+}
+
+/// The source of events.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    /// Ends before the instance.
+    switch: Switch,
+    instance: Instance,
+    decoder: Decoder,
+    page: Vec<u8>,
+    /// Lost events, by the pages that followed them.
+    missed: u64,
+}
+
+/// Fills and reads of the disk are watched always; uses in memory only at times.
+const fn is_always_on(what: What) -> bool {
+    matches!(what, What::Added | What::Sent)
+}
+
+impl Tracer {
+    pub(crate) fn start(devices: &Devices) -> Result<Self, TraceError> {
+        let mut instance = Instance::new()?;
+        let page = instance.describe("events/header_page", PageLayout::parse)?;
+        instance.describe("events/header_event", check_entries)?;
+        let mut layouts = Vec::new();
+        let mut format = String::new();
+        for (what, name, _, optional) in EVENTS {
+            let parse = |text: &str| Ok((Layout::parse(what, text)?, text.to_owned()));
+            match instance.describe(&format!("events/{name}/format"), parse) {
+                Ok((layout, text)) => {
+                    layouts.push(layout);
+                    format = text;
+                }
+                Err(_) if optional => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let unknown = |what| TraceError::Layout { path: "events".into(), what };
+        let page_bytes = page.data.end;
+        let decoder = Decoder::new(page, &format, layouts).map_err(unknown)?;
+        // Wakes a reader that waits at the first event. Without a reader that waits this costs
+        // nothing. Kernels before 5.0 have no such setting.
+        let _ = instance.set("buffer_percent", "0");
+        instance.open_pipes(BUFFER)?;
+        let known = EVENTS.iter().filter(|e| decoder.knows(e.0) && !is_always_on(e.0));
+        let files = known.map(|e| instance.setting(&format!("events/{}/enable", e.1))).collect();
+        let switch = Switch::new(files).map_err(|source| TraceError::Tracefs {
+            path: "events".into(),
+            what: "start a thread that switches events",
+            source,
+        })?;
+        let mut tracer = Self { switch, instance, decoder, page: vec![0; page_bytes], missed: 0 };
+        tracer.watch(devices)?;
+        for (_, name, ..) in EVENTS.iter().filter(|e| is_always_on(e.0)) {
+            tracer.instance.set(&format!("events/{name}/enable"), "1")?;
+        }
+        tracer.instance.set("tracing_on", "1")?;
+        Ok(tracer)
+    }
+
+    /// Watches these devices from now on.
+    pub(crate) fn watch(&mut self, devices: &Devices) -> Result<(), TraceError> {
+        for (what, name, ..) in EVENTS.iter().filter(|e| self.decoder.knows(e.0)) {
+            self.instance.set(&format!("events/{name}/filter"), &filter(*what, devices))?;
+        }
+        Ok(())
+    }
+
+    /// Switches the events of uses in memory on or off. They are many.
+    pub(crate) fn touches(&mut self, on: bool) {
+        self.switch.set(on);
+    }
+
+    /// Events that were lost because a buffer was full.
+    pub(crate) fn lost(&self) -> u64 {
+        let lost = self.instance.pipes.iter().map(|p| p.lost().unwrap_or(0)).sum();
+        self.missed.max(lost)
+    }
+
+    /// True if this kernel shows uses of files in memory.
+    pub(crate) fn sees_files(&self) -> bool {
+        self.decoder.knows(What::Got)
+    }
+
+    /// What becomes readable with the first event.
+    pub(crate) fn pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.instance.pipes.iter().map(|p: &Pipe| p.file.as_fd())
+    }
+
+    /// Adds the events so far, in order of time.
+    pub(crate) fn read(&mut self, out: &mut Vec<Event>) -> Result<(), TraceError> {
+        for pipe in &mut self.instance.pipes {
+            for _ in 0..PAGES_MOST {
+                match pipe.file.read(&mut self.page) {
+                    Ok(0) => break,
+                    Ok(n) => self.missed += self.decoder.page(&self.page[..n], out),
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(source) => {
+                        let path = pipe.path.clone();
+                        return Err(TraceError::Tracefs { path, what: "read events", source });
+                    }
+                }
+            }
+        }
+        // Each CPU's events are in order: this sort is fast for sorted runs.
+        out.sort_by_key(|e| e.time);
+        Ok(())
+    }
+}
+
+/// The kernel's filter. The pages of a block device belong to an inode whose number is the
+/// device's.
+fn filter(what: What, devices: &Devices) -> String {
+    let all = |names: &[&str], numbers: &[u64]| {
+        let each = numbers.iter().flat_map(|d| names.iter().map(move |n| format!("{n} == {d}")));
+        each.collect::<Vec<_>>().join(" || ")
+    };
+    let text = match what {
+        What::Added => all(&["s_dev", "i_ino"], &devices.filesystems),
+        What::Sent => all(&["dev"], &devices.disks),
+        What::Touched => all(&["dev"], &devices.filesystems),
+        What::Got | What::Mapped => all(&["s_dev"], &devices.filesystems),
+    };
+    // No device: nothing passes.
+    if text.is_empty() { "common_pid == 4294967295".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_filters_by_device() {
+        let devices = Devices { filesystems: vec![8, 9], disks: vec![7] };
+        assert_eq!(
+            filter(What::Added, &devices),
+            "s_dev == 8 || i_ino == 8 || s_dev == 9 || i_ino == 9"
+        );
+        assert_eq!(filter(What::Sent, &devices), "dev == 7");
+        assert_eq!(filter(What::Touched, &devices), "dev == 8 || dev == 9");
+        assert_eq!(filter(What::Got, &Devices::default()), "common_pid == 4294967295");
+    }
+}

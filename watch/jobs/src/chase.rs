@@ -1,0 +1,263 @@
+//! Running ahead of a recognized run: two windows, one for metadata and one for files. A window
+//! grows while the program uses what was fetched, and shrinks when it does not.
+
+use rustc_hash::FxHashMap;
+
+use crate::job::Job;
+use crate::piece::{Piece, Place};
+
+/// Pages of the first window.
+const WINDOW_FIRST: usize = 64;
+/// The same, for the program that ran the job last.
+const WINDOW_SAME: usize = 256;
+/// A smaller window is closed.
+const WINDOW_LEAST: usize = 8;
+/// Largest window in pages.
+const WINDOW_MOST: usize = 1 << 20;
+/// A window grows and shrinks by this factor.
+const STEP: usize = 4;
+/// A fetched piece counts as unused once the program is this many positions further.
+const SLACK: usize = 256;
+/// Positions beyond this are a jump.
+const NEAR: usize = 128;
+/// Fewest judged pieces that shrink a window.
+const JUDGED: u32 = 16;
+/// Misses in a row outside of the job, with nothing used inside: the run has left the job.
+const STRAYS: u32 = 32;
+/// A piece that a program reaches this many positions after it was fetched is surely there.
+const SURE: usize = 16;
+
+/// What became of the pieces of a chase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Pages fetched from the disk.
+    pub(crate) fetched: u64,
+    /// Of these, used.
+    pub(crate) used: u64,
+    /// Pieces that were ordered and used: surely in time, and at all.
+    pub(crate) would: (u64, u64),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ordered {
+    /// How far the program was.
+    when: usize,
+    /// Pages ordered.
+    pages: u32,
+    /// Pages that came from the disk.
+    fetched: u32,
+    /// Pages used.
+    used: u32,
+}
+
+/// One window.
+#[derive(Debug)]
+struct Window {
+    /// Next position in the job to look at.
+    next: usize,
+    /// Positions before this one are judged.
+    judged: usize,
+    size: usize,
+    /// Ordered and not used yet.
+    ahead: usize,
+    /// Uses since the window last grew.
+    uses: usize,
+    good: u32,
+    bad: u32,
+    open: bool,
+}
+
+impl Window {
+    const fn new(at: usize, size: usize, open: bool) -> Self {
+        Self { next: at, judged: at, size, ahead: 0, uses: 0, good: 0, bad: 0, open }
+    }
+
+    fn hit(&mut self, pages: u32) {
+        self.ahead = self.ahead.saturating_sub(pages as usize);
+        self.uses += pages as usize;
+        if self.uses * STEP >= self.size && self.good >= self.bad {
+            self.uses = 0;
+            self.size = (self.size * STEP).min(WINDOW_MOST);
+        }
+    }
+
+    fn verdict(&mut self, used: bool) {
+        *if used { &mut self.good } else { &mut self.bad } += 1;
+        if self.good + self.bad > 8 * JUDGED {
+            (self.good, self.bad) = (self.good / 2, self.bad / 2);
+        }
+        if self.bad > self.good && self.bad >= JUDGED {
+            (self.good, self.bad, self.uses) = (0, 0, 0);
+            self.size /= STEP;
+            self.open = self.size >= WINDOW_LEAST;
+        }
+    }
+}
+
+/// The state of running ahead.
+#[derive(Debug)]
+pub(crate) struct Chase {
+    /// The job's number.
+    pub(crate) job: u32,
+    /// False: the run is left alone, and only watched.
+    pub(crate) fetch: bool,
+    /// Furthest position that the program used.
+    at: usize,
+    metadata: Window,
+    files: Window,
+    /// The program has used a file of the job, or is the job's own program.
+    knows_files: bool,
+    /// The last use beyond reach, and the number of these in order.
+    far: (usize, u32),
+    ordered: FxHashMap<Place, Ordered>,
+    strays: u32,
+}
+
+impl Chase {
+    /// The program is at this position. `same`: it is the program of the job's last run. `files`: it
+    /// is, or has used a file of the job.
+    pub(crate) fn new(job: u32, at: usize, fetch: bool, same: bool, files: bool) -> Self {
+        let size = if same { WINDOW_SAME } else { WINDOW_FIRST };
+        Self {
+            job,
+            fetch,
+            at,
+            metadata: Window::new(at + 1, size, true),
+            files: Window::new(at + 1, size, files),
+            knows_files: files,
+            far: (0, 0),
+            ordered: FxHashMap::default(),
+            strays: 0,
+        }
+    }
+
+    /// The program used pages of a place. Returns pages that were fetched and are used only now.
+    pub(crate) fn used(&mut self, job: &Job, place: Place, pages: u32) -> u32 {
+        let Some(position) = job.find(place) else {
+            self.strays += 1;
+            return 0;
+        };
+        self.strays = 0;
+        self.advance(position);
+        if !place.is_metadata() && !std::mem::replace(&mut self.knows_files, true) {
+            self.files = Window::new(self.at + 1, WINDOW_FIRST, true);
+        }
+        let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
+        let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
+        let new = pages & !ordered.used;
+        ordered.used |= new;
+        window.hit((new & ordered.pages).count_ones());
+        new & ordered.fetched
+    }
+
+    /// A worker of ours used metadata that was ordered, to open a file for the program. Returns
+    /// pages that were fetched and are used only now.
+    pub(crate) fn served(&mut self, place: Place, pages: u32) -> u32 {
+        let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
+        let new = pages & !ordered.used;
+        ordered.used |= new;
+        new & ordered.fetched
+    }
+
+    /// Follows the program. One use far ahead moves nothing: the pieces before it would count as
+    /// passed over. Three in order do.
+    fn advance(&mut self, position: usize) {
+        if position <= self.at + NEAR {
+            self.at = self.at.max(position);
+            return;
+        }
+        let (last, count) = self.far;
+        let follows = (last..=last + NEAR).contains(&position);
+        self.far = (position, if follows { count + 1 } else { 1 });
+        if self.far.1 >= 3 {
+            self.at = position;
+            self.far = (0, 0);
+            // What was jumped over is not judged.
+            for window in [&mut self.metadata, &mut self.files] {
+                window.next = window.next.max(position + 1);
+                window.judged = window.judged.max(position + 1);
+            }
+        }
+    }
+
+    /// The run has left the job.
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.strays >= STRAYS
+    }
+
+    /// Pages came from the disk. Returns those that are new and not used yet.
+    pub(crate) fn fetched(&mut self, place: Place, pages: u32) -> u32 {
+        let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
+        let new = pages & !ordered.fetched;
+        ordered.fetched |= new;
+        new & !ordered.used
+    }
+
+    /// Pages of a place that were ordered.
+    pub(crate) fn ordered(&self, place: Place) -> Option<u32> {
+        self.ordered.get(&place).map(|o| o.pages)
+    }
+
+    /// The next piece to order, if a window has space.
+    pub(crate) fn next(&mut self, job: &Job) -> Option<Piece> {
+        self.judge(job);
+        for metadata in [true, false] {
+            let window = if metadata { &mut self.metadata } else { &mut self.files };
+            while window.open && window.ahead < window.size && window.next < job.pieces().len() {
+                let piece = job.pieces()[window.next];
+                window.next += 1;
+                let right = piece.place.is_metadata() == metadata && piece.pages != 0;
+                if right && !self.ordered.contains_key(&piece.place) {
+                    window.ahead += piece.pages.count_ones() as usize;
+                    let (when, pages) = (self.at, piece.pages);
+                    let ordered = Ordered { when, pages, ..Ordered::default() };
+                    self.ordered.insert(piece.place, ordered);
+                    return Some(piece);
+                }
+            }
+        }
+        None
+    }
+
+    /// Judges what the program has passed.
+    fn judge(&mut self, job: &Job) {
+        Self::judge_one(&mut self.metadata, true, self.at, &self.ordered, job);
+        Self::judge_one(&mut self.files, false, self.at, &self.ordered, job);
+    }
+
+    fn judge_one(
+        window: &mut Window,
+        metadata: bool,
+        at: usize,
+        ordered: &FxHashMap<Place, Ordered>,
+        job: &Job,
+    ) {
+        let end = at.saturating_sub(SLACK).min(window.next);
+        while window.judged < end {
+            let piece = job.pieces().get(window.judged);
+            window.judged += 1;
+            let Some(piece) = piece.filter(|p| p.place.is_metadata() == metadata) else { continue };
+            if let Some(found) = ordered.get(&piece.place) {
+                if found.used == 0 {
+                    window.ahead = window.ahead.saturating_sub(found.pages.count_ones() as usize);
+                }
+                window.verdict(found.used != 0);
+            }
+        }
+    }
+
+    /// What became of all pieces.
+    pub(crate) fn outcome(&self, job: &Job) -> Outcome {
+        let mut outcome = Outcome::default();
+        for (place, ordered) in &self.ordered {
+            outcome.fetched += u64::from(ordered.fetched.count_ones());
+            outcome.used += u64::from((ordered.fetched & ordered.used).count_ones());
+            if ordered.used != 0 {
+                let lead = job.find(*place).map_or(0, |p| p.saturating_sub(ordered.when));
+                outcome.would.0 += u64::from(lead >= SURE);
+                outcome.would.1 += 1;
+            }
+        }
+        outcome
+    }
+}

@@ -1,0 +1,101 @@
+//! The guard: what is read in vain takes at most a twentieth of any hour of the disk's time.
+
+use seekless_block::{Duration, SimTime};
+
+/// The span over which the guard counts.
+const HOUR: Duration = Duration(3_600_000_000_000);
+const SLOTS: usize = 60;
+const SLOT: u64 = HOUR.0 / SLOTS as u64;
+/// Most time of an hour that may be read in vain.
+pub const VAIN_MOST: Duration = Duration(HOUR.0 / 20);
+
+/// The disk's time that was read in vain, by minute.
+#[derive(Debug)]
+pub struct Guard {
+    minutes: [u64; SLOTS],
+    /// Number of the newest minute.
+    newest: u64,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self { minutes: [0; SLOTS], newest: 0 }
+    }
+}
+
+impl Guard {
+    /// Whether more may be fetched. `at_risk`: what was fetched and not used yet, and may turn out
+    /// to be in vain, the next read included.
+    pub fn allows(&mut self, now: SimTime, at_risk: Duration) -> bool {
+        self.forget(now);
+        self.spent().saturating_add(at_risk.0) <= VAIN_MOST.0
+    }
+
+    /// Books what was read in vain.
+    pub fn vain(&mut self, now: SimTime, cost: Duration) {
+        self.forget(now);
+        let slot = &mut self.minutes[(self.newest % SLOTS as u64) as usize];
+        *slot = slot.saturating_add(cost.0);
+    }
+
+    /// What was read in vain in the last hour.
+    pub fn last_hour(&mut self, now: SimTime) -> Duration {
+        self.forget(now);
+        Duration(self.spent())
+    }
+
+    fn spent(&self) -> u64 {
+        self.minutes.iter().fold(0, |a, &b| a.saturating_add(b))
+    }
+
+    fn forget(&mut self, now: SimTime) {
+        let minute = now.0 / SLOT;
+        let steps = minute.saturating_sub(self.newest).min(SLOTS as u64);
+        for step in 1..=steps {
+            self.minutes[((minute - steps + step) % SLOTS as u64) as usize] = 0;
+        }
+        self.newest = self.newest.max(minute);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MINUTE: u64 = SLOT;
+
+    #[test]
+    fn the_allowance_returns_after_an_hour() {
+        let mut guard = Guard::default();
+        assert!(guard.allows(SimTime(0), VAIN_MOST));
+        assert!(!guard.allows(SimTime(0), Duration(VAIN_MOST.0 + 1)));
+        guard.vain(SimTime(5), VAIN_MOST);
+        assert!(guard.allows(SimTime(59 * MINUTE), Duration(0)));
+        assert!(!guard.allows(SimTime(59 * MINUTE), Duration(1)));
+        assert!(guard.allows(SimTime(60 * MINUTE), VAIN_MOST));
+        assert_eq!(guard.last_hour(SimTime(60 * MINUTE)), Duration(0));
+        guard.vain(SimTime(3), Duration(7));
+        assert_eq!(guard.last_hour(SimTime(0)), Duration(7), "a clock that goes back");
+    }
+
+    proptest! {
+        #[test]
+        fn no_hour_has_more_in_vain_than_its_share(
+            steps in prop::collection::vec((0u64..20 * MINUTE, 0u64..VAIN_MOST.0, any::<bool>()), 1..60)
+        ) {
+            let (mut guard, mut now, mut vain) = (Guard::default(), 0u64, Vec::new());
+            for (wait, cost, wasted) in steps {
+                now += wait;
+                if guard.allows(SimTime(now), Duration(cost)) && wasted {
+                    guard.vain(SimTime(now), Duration(cost));
+                    vain.push((now, cost));
+                }
+                // Whole minutes: the guard forgets a minute at once.
+                let hour = |&&(t, _): &&(u64, u64)| t / MINUTE + 60 > now / MINUTE;
+                let sum: u64 = vain.iter().filter(hour).map(|v| v.1).sum();
+                prop_assert!(sum <= VAIN_MOST.0, "{sum}");
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! A job: what was first used in which order, merged over its runs.
+
+use rustc_hash::FxHashMap;
+use seekless_block::{Duration, SimTime};
+use serde::{Deserialize, Serialize};
+
+use crate::piece::{Piece, Place};
+
+/// Age at which a piece that runs passed over is dropped.
+const UNSEEN_MOST: u8 = 12;
+/// What a run that passes over a piece adds to its age: a run in which every use was seen, and one
+/// in which the piece may have been used in memory.
+const UNSEEN_EXACT: u8 = 4;
+const UNSEEN_MAYBE: u8 = 1;
+/// Recognized runs for which a job rests after it lost.
+const REST: u8 = 8;
+/// Losses in a row before a job rests.
+const LOSSES: u8 = 2;
+/// Fewest pages in vain that make a loss.
+const LOSS_LEAST: u64 = 32;
+/// One recognized run of this number is left alone, so that the saving is measured.
+const DUEL: u32 = 20;
+
+/// Means over the last runs of one sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Number of runs.
+    pub runs: u32,
+    /// Mean number of pieces for which a program waited.
+    pub misses: u32,
+    /// Mean time from first to last use, in milliseconds.
+    pub millis: u32,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, misses: u64, took: Duration) {
+        self.runs = self.runs.saturating_add(1);
+        // The mean of the first runs, then one that follows slow changes.
+        let share = u64::from(self.runs.min(8));
+        let mean = |old: u32, new: u64| {
+            let sum = u64::from(old) * (share - 1) + new;
+            u32::try_from(sum / share).unwrap_or(u32::MAX)
+        };
+        self.misses = mean(self.misses, misses);
+        self.millis = mean(self.millis, took.0 / 1_000_000);
+    }
+}
+
+/// A job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Job {
+    /// Its number, for reports.
+    pub id: u32,
+    /// Hash of the program that ran it last; 0: unknown.
+    pub program: u64,
+    /// The program's name, if names are kept.
+    pub name: String,
+    pub(crate) pieces: Vec<Piece>,
+    /// Where each place is in `pieces`.
+    at: FxHashMap<Place, u32>,
+    /// Number of runs.
+    pub runs: u32,
+    /// Number of recognized runs.
+    pub recognized: u32,
+    /// Seconds since 1970 of its last run.
+    pub last_used: u64,
+    /// Whole runs without and with fetching.
+    pub plain: Tally,
+    /// Whole runs with fetching.
+    pub helped: Tally,
+    /// Pages fetched.
+    pub fetched: u64,
+    /// Of these, pages that nobody used.
+    pub vain: u64,
+    /// Misses that a dry run would have saved: surely, and at most.
+    pub would: (u64, u64),
+    /// Losses in a row, and runs to rest: for the job's own program, and for others.
+    pub(crate) losses: [u8; 2],
+    pub(crate) rest: [u8; 2],
+}
+
+/// What to do with a recognized run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Fetch,
+    /// Left alone: a duel, or the job lost twice.
+    Leave,
+}
+
+impl Job {
+    pub(crate) fn new(id: u32, program: u64, pieces: Vec<Piece>) -> Self {
+        let mut job = Self { id, program, pieces, ..Self::default() };
+        job.index();
+        job
+    }
+
+    pub(crate) fn index(&mut self) {
+        self.at = self.pieces.iter().enumerate().map(|(i, p)| (p.place, i as u32)).collect();
+    }
+
+    /// The number of different places.
+    pub(crate) fn distinct(&self) -> usize {
+        self.at.len()
+    }
+
+    /// The pieces, in order of first use.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    pub(crate) fn find(&self, place: Place) -> Option<usize> {
+        self.at.get(&place).map(|&i| i as usize)
+    }
+
+    pub(crate) fn piece_mut(&mut self, place: Place) -> Option<&mut Piece> {
+        let i = self.find(place)?;
+        self.pieces.get_mut(i)
+    }
+
+    /// True while the job rests.
+    pub const fn rests(&self) -> bool {
+        self.rest[0] > 0
+    }
+
+    /// A run of the job was recognized. `own`: by the program that ran it last.
+    pub(crate) fn turn(&mut self, own: bool) -> Turn {
+        self.recognized = self.recognized.saturating_add(1);
+        let rest = &mut self.rest[usize::from(!own)];
+        if *rest > 0 {
+            *rest -= 1;
+            return Turn::Leave;
+        }
+        if self.recognized.is_multiple_of(DUEL) { Turn::Leave } else { Turn::Fetch }
+    }
+
+    /// A run with fetching has ended. Returns true if it lost: most of what was fetched is in vain.
+    pub(crate) fn judge(&mut self, own: bool, fetched: u64, used: u64) -> bool {
+        let vain = fetched.saturating_sub(used);
+        self.fetched = self.fetched.saturating_add(fetched);
+        self.vain = self.vain.saturating_add(vain);
+        let (losses, rest) =
+            (&mut self.losses[usize::from(!own)], &mut self.rest[usize::from(!own)]);
+        if vain <= used {
+            *losses = 0;
+            return false;
+        }
+        if vain < LOSS_LEAST {
+            return false;
+        }
+        *losses += 1;
+        if *losses >= LOSSES {
+            // After the rest, one more loss is enough.
+            *losses = LOSSES - 1;
+            *rest = REST;
+        }
+        true
+    }
+
+    /// Number of pages that both have.
+    pub(crate) fn overlap(&self, seen: &[Piece]) -> u64 {
+        let mine = |p: &Piece| self.find(p.place).map_or(0, |i| self.pieces[i].pages & p.pages);
+        seen.iter().map(|p| u64::from(mine(p).count_ones())).sum()
+    }
+
+    pub(crate) fn pages(&self) -> u64 {
+        pages_of(&self.pieces)
+    }
+
+    /// Takes over the order of a new run. Pieces that the run did not use keep their place behind
+    /// their predecessor. Those that it passed over become old, and are dropped in time. `exact`:
+    /// the run's pages are all the pages that were used, and not only those that were missing.
+    pub(crate) fn merge(&mut self, seen: &[Piece], exact: bool) {
+        let mut matched = vec![false; self.pieces.len()];
+        let found: Vec<_> = seen.iter().map(|p| self.find(p.place)).collect();
+        for &i in found.iter().flatten() {
+            matched[i] = true;
+        }
+        let (first, last) = (matched.iter().position(|&m| m), matched.iter().rposition(|&m| m));
+        let age = if exact { UNSEEN_EXACT } else { UNSEEN_MAYBE };
+        let passed = first.unwrap_or(usize::MAX)..last.unwrap_or(0);
+        let mut out = Vec::with_capacity(self.pieces.len().max(seen.len()));
+        let mut cursor = 0;
+        let old = |range: std::ops::Range<usize>, out: &mut Vec<Piece>| {
+            for i in range.filter(|&i| !matched[i]) {
+                let mut piece = self.pieces[i];
+                piece.unseen =
+                    piece.unseen.saturating_add(if passed.contains(&i) { age } else { 0 });
+                if piece.unseen < UNSEEN_MOST && piece.pages != 0 {
+                    out.push(piece);
+                }
+            }
+        };
+        for (piece, found) in seen.iter().zip(&found) {
+            let mut piece = *piece;
+            if let Some(i) = *found {
+                let before = self.pieces[i];
+                if piece.block == 0 && piece.generation == 0 {
+                    (piece.block, piece.generation) = (before.block, before.generation);
+                }
+                if !exact {
+                    piece.pages |= before.pages;
+                }
+                if i >= cursor {
+                    old(cursor..i, &mut out);
+                    cursor = i + 1;
+                }
+            }
+            out.push(piece);
+        }
+        old(cursor..self.pieces.len(), &mut out);
+        self.pieces = out;
+        self.index();
+    }
+
+    /// A file is gone: nothing of it is fetched again.
+    pub(crate) fn gone(&mut self, file: u64) {
+        self.pieces.iter_mut().filter(|p| p.place.file == file).for_each(|p| p.pages = 0);
+    }
+
+    /// A whole run has ended.
+    pub(crate) fn whole_run(&mut self, helped: bool, misses: u64, took: Duration) {
+        if helped { &mut self.helped } else { &mut self.plain }.add(misses, took);
+    }
+}
+
+/// Number of pages.
+pub(crate) fn pages_of(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|p| u64::from(p.pages.count_ones())).sum()
+}
+
+/// The time between two moments.
+pub(crate) fn between(from: SimTime, to: SimTime) -> Duration {
+    Duration(to.0.saturating_sub(from.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn piece(n: u64) -> Piece {
+        Piece::new(Place { file: n, chunk: 0 }, 1)
+    }
+
+    fn job(files: &[u64]) -> Job {
+        Job::new(1, 0, files.iter().map(|&n| piece(n)).collect())
+    }
+
+    fn files(job: &Job) -> Vec<u64> {
+        job.pieces.iter().map(|p| p.place.file).collect()
+    }
+
+    fn merged(old: &[u64], new: &[u64]) -> Vec<u64> {
+        let mut job = job(old);
+        job.merge(&new.iter().map(|&n| piece(n)).collect::<Vec<_>>(), true);
+        files(&job)
+    }
+
+    #[test]
+    fn a_run_brings_new_pieces_in_place_and_keeps_the_unused_behind_their_predecessor() {
+        assert_eq!(merged(&[1, 2, 3, 4], &[1, 2, 9, 3, 4]), [1, 2, 9, 3, 4]);
+        assert_eq!(merged(&[1, 2, 3, 4], &[1, 3, 4]), [1, 2, 3, 4]);
+        assert_eq!(merged(&[1, 2, 3, 4], &[2, 1, 4]), [2, 1, 3, 4]);
+        assert_eq!(merged(&[1, 2], &[7, 8]), [7, 8, 1, 2]);
+    }
+
+    #[test]
+    fn what_runs_pass_over_is_dropped_in_time_and_what_they_do_not_reach_is_kept() {
+        let mut job = job(&[1, 2, 3, 4, 5]);
+        for _ in 0..UNSEEN_MOST / UNSEEN_EXACT {
+            assert_eq!(files(&job).len(), 5);
+            job.merge(&[piece(1), piece(3)], true);
+        }
+        assert_eq!(files(&job), [1, 3, 4, 5]);
+        job.gone(4);
+        job.merge(&[piece(1)], true);
+        assert_eq!(files(&job), [1, 3, 5]);
+    }
+
+    #[test]
+    fn pages_are_replaced_by_exact_ones_and_added_to_by_misses() {
+        let mut job = Job::new(1, 0, vec![Piece { block: 9, generation: 4, ..piece(1) }]);
+        let seen = [Piece { pages: 0b100, ..piece(1) }];
+        job.merge(&seen, false);
+        assert_eq!(job.pieces[0].pages, 0b101);
+        job.merge(&seen, true);
+        assert_eq!(
+            (job.pieces[0].pages, job.pieces[0].block, job.pieces[0].generation),
+            (0b100, 9, 4)
+        );
+    }
+
+    #[test]
+    fn a_job_that_lost_twice_rests_and_one_run_in_twenty_is_left_alone() {
+        let mut job = job(&[1]);
+        let turns = |job: &mut Job, n: usize| {
+            (0..n).map(|_| job.turn(true) == Turn::Leave).collect::<Vec<_>>()
+        };
+        assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
+        job.judge(true, 1000, 400);
+        job.judge(true, 1000, 500);
+        job.judge(true, 1000, 400);
+        assert!(!job.rests(), "a run that used half is no loss");
+        job.judge(true, 1000, 400);
+        assert!(job.rests());
+        assert_eq!(turns(&mut job, 8), [true; 8]);
+        assert!(!job.rests());
+        job.judge(true, 31, 0);
+        assert!(!job.rests(), "too little to count");
+        job.judge(true, 1000, 0);
+        assert!(job.rests(), "one more loss");
+        assert_eq!(job.turn(false), Turn::Fetch, "other programs rest on their own");
+    }
+
+    proptest! {
+        #[test]
+        fn merging_keeps_the_runs_order_and_has_nothing_twice(
+            old in prop::collection::hash_set(0u64..40, 0..30),
+            new in prop::collection::hash_set(0u64..40, 0..30),
+        ) {
+            let (old, new): (Vec<u64>, Vec<u64>) = (old.into_iter().collect(), new.into_iter().collect());
+            let merged = merged(&old, &new);
+            let of_new: Vec<u64> = merged.iter().copied().filter(|n| new.contains(n)).collect();
+            prop_assert_eq!(&of_new, &new);
+            let mut all = merged.clone();
+            all.sort_unstable();
+            all.dedup();
+            prop_assert_eq!(all.len(), merged.len());
+            let mut union: Vec<u64> = old.iter().chain(&new).copied().collect();
+            union.sort_unstable();
+            union.dedup();
+            prop_assert_eq!(all, union);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A run: what one group of processes uses first, in order, until it is idle or begins again.
+
+use rustc_hash::FxHashMap;
+use seekless_block::SimTime;
+
+use crate::chase::Chase;
+use crate::job::Job;
+use crate::piece::{Piece, Place};
+
+/// Points that recognize a job: three misses in order, or two by the program that ran it last.
+const POINTS: u32 = 3;
+/// Positions between two misses in order, at most.
+const REACH: usize = 512;
+/// Most pieces of a run.
+pub(crate) const PIECES_MOST: usize = 1 << 17;
+/// Pieces of a file in a row that are recorded; the kernel itself reads ahead in a file.
+const ROW: u32 = 8;
+/// Misses in a row of pages that the run has missed already: the cache was emptied, and a new run
+/// begins.
+const REPEATS: u32 = 16;
+
+/// Who uses something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Who {
+    /// The process group.
+    pub group: u32,
+    /// Hash of the program; 0: unknown.
+    pub program: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    last: usize,
+    points: u32,
+}
+
+/// A run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) who: Who,
+    pub(crate) started: SimTime,
+    /// The last use.
+    pub(crate) last: SimTime,
+    pub(crate) seen: Vec<Piece>,
+    /// Where each place is in `seen`, and its pages that were missed.
+    at: FxHashMap<Place, (u32, u32)>,
+    /// Pieces for which a program waited.
+    pub(crate) misses: u64,
+    repeats: u32,
+    /// The last place, and how many places of its file came in a row.
+    row: (Place, u32),
+    candidates: FxHashMap<u32, Candidate>,
+    pub(crate) chase: Option<Chase>,
+    /// The run followed a job to which touches were visible from the start of the chase.
+    pub(crate) exact: bool,
+    /// Most of what was fetched for it was in vain.
+    pub(crate) lost: bool,
+}
+
+impl Run {
+    pub(crate) fn new(who: Who, now: SimTime) -> Self {
+        Self {
+            who,
+            started: now,
+            last: now,
+            seen: Vec::new(),
+            at: FxHashMap::default(),
+            misses: 0,
+            repeats: 0,
+            row: (Place { file: 0, chunk: 0 }, 0),
+            candidates: FxHashMap::default(),
+            chase: None,
+            exact: false,
+            lost: false,
+        }
+    }
+
+    /// Whether these pages, missed now, begin a new run: this one has missed them all already.
+    pub(crate) fn begins_again(&mut self, place: Place, pages: u32) -> bool {
+        let missed = self.at.get_mut(&place).map(|(_, missed)| missed);
+        let again = missed.as_ref().is_some_and(|m| **m & pages == pages);
+        if let Some(missed) = missed {
+            *missed |= pages;
+        }
+        self.repeats = if again { self.repeats + 1 } else { 0 };
+        self.repeats >= REPEATS
+    }
+
+    fn piece(&mut self, place: Place) -> Option<&mut Piece> {
+        let &(i, _) = self.at.get(&place)?;
+        self.seen.get_mut(i as usize)
+    }
+
+    /// Adds a use; `missed`: the program waited for the disk. Returns true if the place is new.
+    pub(crate) fn note(&mut self, place: Place, pages: u32, missed: bool) -> bool {
+        if let Some(piece) = self.piece(place) {
+            piece.pages |= pages;
+            return false;
+        }
+        let (last, count) = self.row;
+        let follows = !place.is_metadata()
+            && last.file == place.file
+            && last.chunk.checked_add(1) == Some(place.chunk);
+        self.row = (place, if follows { count + 1 } else { 1 });
+        if self.row.1 > ROW || self.seen.len() >= PIECES_MOST {
+            return false;
+        }
+        let missed = if missed { pages } else { 0 };
+        self.at.insert(place, (self.seen.len() as u32, missed));
+        self.seen.push(Piece::new(place, pages));
+        true
+    }
+
+    /// The file's generation and the piece's address are known now.
+    pub(crate) fn resolved(&mut self, place: Place, generation: u32, block: u64) {
+        if let Some(piece) = self.piece(place) {
+            (piece.generation, piece.block) = (generation, block);
+        }
+    }
+
+    /// Compares a miss with every job. Returns the job that is recognized, and the position.
+    pub(crate) fn recognize(&mut self, jobs: &[Job], place: Place) -> Option<(u32, usize)> {
+        let mut best: Option<(u32, u32, usize)> = None;
+        for job in jobs {
+            let Some(position) = job.find(place) else { continue };
+            let same = self.who.program != 0 && job.program == self.who.program;
+            let weight = if same { 2 } else { 1 };
+            let candidate =
+                self.candidates.entry(job.id).or_insert(Candidate { last: position, points: 0 });
+            if (candidate.last..=candidate.last.saturating_add(REACH)).contains(&position) {
+                *candidate = Candidate { last: position, points: candidate.points + weight };
+            } else if candidate.last.abs_diff(position) > REACH {
+                *candidate = Candidate { last: position, points: weight };
+            }
+            let points = candidate.points;
+            if points >= POINTS && best.is_none_or(|(p, _, _)| points > p) {
+                best = Some((points, job.id, position));
+            }
+        }
+        best.map(|(_, id, position)| (id, position))
+    }
+
+    /// After a chase has ended: recognition begins from nothing.
+    pub(crate) fn forget_candidates(&mut self) {
+        self.candidates.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(file: u64) -> Place {
+        Place { file, chunk: 0 }
+    }
+
+    fn job(id: u32, program: u64, files: impl IntoIterator<Item = u64>) -> Job {
+        Job::new(id, program, files.into_iter().map(|f| Piece::new(place(f), 1)).collect())
+    }
+
+    fn run(program: u64) -> Run {
+        Run::new(Who { group: 1, program }, SimTime(0))
+    }
+
+    #[test]
+    fn three_misses_in_order_recognize_a_job_and_two_by_its_program() {
+        let jobs = [job(1, 5, 0..100), job(2, 0, 50..60)];
+        let mut by_another = run(6);
+        let found: Vec<_> = [10, 12, 99].map(|f| by_another.recognize(&jobs, place(f))).into();
+        assert_eq!(found, [None, None, Some((1, 99))]);
+        let mut by_its_own = run(5);
+        assert_eq!(by_its_own.recognize(&jobs, place(10)), None);
+        assert_eq!(by_its_own.recognize(&jobs, place(11)), Some((1, 11)));
+        let mut strange = run(5);
+        assert!((200..300).all(|f| strange.recognize(&jobs, place(f)).is_none()));
+    }
+
+    #[test]
+    fn misses_out_of_order_or_far_apart_recognize_nothing() {
+        let jobs = [job(1, 0, 0..10_000)];
+        let mut run = run(0);
+        for file in [5000, 4000, 3000, 2000, 9000, 1000] {
+            assert_eq!(run.recognize(&jobs, place(file)), None, "{file}");
+        }
+        // A neighbour before the last one changes nothing.
+        assert!([999, 1001, 998, 1002].map(|f| run.recognize(&jobs, place(f)).is_some())[3]);
+    }
+
+    #[test]
+    fn long_files_are_left_to_the_kernel() {
+        let mut run = run(0);
+        (0..1000).for_each(|chunk| {
+            run.note(Place { file: 7, chunk }, 1, true);
+        });
+        assert_eq!(run.seen.len(), ROW as usize);
+        assert!(run.note(Place { file: 7, chunk: 5000 }, 1, true), "another place in the file");
+    }
+
+    #[test]
+    fn pages_missed_again_begin_a_new_run() {
+        let mut run = run(0);
+        run.note(place(1), 0b11, true);
+        run.note(place(2), 1, false);
+        for _ in 1..REPEATS {
+            assert!(!run.begins_again(place(1), 1));
+        }
+        assert!(!run.begins_again(place(1), 0b100), "another page");
+        for _ in 1..REPEATS {
+            assert!(!run.begins_again(place(1), 0b110));
+        }
+        assert!(!run.begins_again(place(2), 1), "it was used, and not missed");
+        for _ in 1..REPEATS {
+            assert!(!run.begins_again(place(2), 1));
+        }
+        assert!(run.begins_again(place(1), 0b10));
+    }
+}

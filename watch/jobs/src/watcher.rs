@@ -1,0 +1,482 @@
+//! One file system: its runs, its jobs, and what to fetch next. Events and the time come in; orders
+//! come out. The driver carries them out, and reports what came from the disk.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rustc_hash::FxHashMap;
+use seekless_block::{Duration, SimTime};
+
+use crate::chase::Chase;
+use crate::fills::Pages;
+use crate::guard::Guard;
+use crate::job::{Job, Turn, between, pages_of};
+use crate::piece::{Piece, Place, pieces, spans};
+use crate::report::{JobReport, Totals};
+use crate::run::{Run, Who};
+
+/// A run ends when nothing was used for this long.
+pub const IDLE: Duration = Duration(2_000_000_000);
+/// A shorter run is not worth learning, in pieces.
+const RUN_LEAST: usize = 8;
+/// Most jobs of a file system.
+pub const JOBS_MOST: usize = 64;
+/// Most pieces of all jobs of a file system.
+pub const PIECES_ALL: usize = 1 << 19;
+/// Most runs at once.
+const RUNS_MOST: usize = 64;
+/// Most places that wait for their address.
+const UNRESOLVED_MOST: usize = 1 << 14;
+/// Most pages in one order.
+const ORDER_PAGES: u64 = 256;
+/// Longest hole between two orders for metadata that is read along, in pages.
+const HOLE: u64 = 8;
+/// Orders that may be under way when the guard looks.
+const IN_FLIGHT: u64 = 64;
+/// Price of a read before it was measured.
+const PRICE: Duration = Duration(8_000_000);
+
+/// What the driver allows now.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// False: recognize and count, and fetch nothing.
+    pub act: bool,
+    /// Most pages that were fetched and not used yet.
+    pub pages_ahead: u64,
+    /// Time of the disk for one read, as measured.
+    pub price: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { act: true, pages_ahead: 1 << 14, price: PRICE }
+    }
+}
+
+/// Pages to fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// For which process group: nothing is fetched for processes that have ended.
+    pub group: u32,
+    /// Which pages.
+    pub pages: Pages,
+    /// The inode's generation; 0: not known.
+    pub generation: u32,
+}
+
+/// How a chase ended.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    job: u32,
+    fetched: bool,
+}
+
+/// The key is the order on the disk.
+type Queue = BTreeMap<(bool, u64, u64, u32), (u32, Piece)>;
+
+/// The state of one file system.
+#[derive(Debug, Default)]
+pub struct Watcher {
+    jobs: Vec<Job>,
+    next_job: u32,
+    runs: FxHashMap<u32, Run>,
+    metadata: Queue,
+    files: Queue,
+    /// Where the last orders for files and for metadata were: the next ones are behind them.
+    arm: [(bool, u64); 2],
+    /// Fetched and not used yet, in pages.
+    ahead: u64,
+    unresolved: VecDeque<(u32, Place)>,
+    guard: Guard,
+    limits: Limits,
+    /// What happened since the start.
+    totals: Totals,
+}
+
+impl Watcher {
+    /// A file system with these jobs.
+    pub fn new(jobs: Vec<Job>) -> Self {
+        let next_job = jobs.iter().map(|j| j.id.saturating_add(1)).max().unwrap_or(1);
+        Self { jobs, next_job, ..Self::default() }
+    }
+
+    /// Sets what is allowed from now on.
+    pub const fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The jobs.
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// A program waited for pages. `today`: seconds since 1970.
+    pub fn missed(&mut self, now: SimTime, today: u64, who: Who, pages: Pages) {
+        for (place, mask) in pieces(pages.file, pages.first, pages.count) {
+            self.missed_piece(now, today, who, place, mask);
+        }
+    }
+
+    fn missed_piece(&mut self, now: SimTime, today: u64, who: Who, place: Place, mask: u32) {
+        if self.runs.get_mut(&who.group).is_some_and(|r| r.begins_again(place, mask)) {
+            self.close(who.group, today);
+        }
+        if self.runs.len() >= RUNS_MOST && !self.runs.contains_key(&who.group) {
+            let oldest = self.runs.iter().min_by_key(|(_, r)| (r.last, r.who.group));
+            if let Some(group) = oldest.map(|(&g, _)| g) {
+                self.close(group, today);
+            }
+        }
+        let run = self.runs.entry(who.group).or_insert_with(|| Run::new(who, now));
+        run.last = now;
+        if who.program != 0 {
+            run.who.program = who.program;
+        }
+        if run.note(place, mask, true) {
+            run.misses += 1;
+            self.totals.misses += 1;
+            if !place.is_metadata() && self.unresolved.len() < UNRESOLVED_MOST {
+                self.unresolved.push_back((who.group, place));
+            }
+        }
+        self.use_piece(now, who.group, place, mask);
+        self.recognize(who.group, place);
+    }
+
+    /// A program used pages that were in memory; without a group: a worker of ours did, for a
+    /// program. Only needed while [`Self::wants_touches`].
+    pub fn touched(&mut self, now: SimTime, group: Option<u32>, pages: Pages) {
+        // A long read of a file touches what nobody fetched; nothing is fetched that far at once.
+        let count = pages.count.min(ORDER_PAGES * 8);
+        for (place, mask) in pieces(pages.file, pages.first, count) {
+            let Some((of, ordered)) = self.waits_for(group, place) else { continue };
+            // A read of a file reports all that was asked for, in memory or not.
+            let mask = mask & ordered;
+            let Some(run) = self.runs.get_mut(&of).filter(|_| mask != 0) else { continue };
+            run.note(place, mask, false);
+            if group.is_some() {
+                run.last = now;
+                self.use_piece(now, of, place, mask);
+            } else if let Some(chase) = &mut run.chase {
+                let used = u64::from(chase.served(place, mask).count_ones());
+                self.ahead = self.ahead.saturating_sub(used);
+                self.totals.used += used;
+            }
+        }
+    }
+
+    /// The group whose chase has ordered a place, and the pages: the user itself, or another group of
+    /// the same job.
+    fn waits_for(&self, user: Option<u32>, place: Place) -> Option<(u32, u32)> {
+        let ordered = |r: &Run| r.chase.as_ref().and_then(|c| c.ordered(place));
+        if let Some(user) = user
+            && let Some(pages) = self.runs.get(&user).and_then(ordered)
+        {
+            return Some((user, pages));
+        }
+        self.runs.iter().filter_map(|(&g, r)| Some((g, ordered(r)?))).min()
+    }
+
+    fn use_piece(&mut self, now: SimTime, group: u32, place: Place, mask: u32) {
+        let Some(run) = self.runs.get_mut(&group) else { return };
+        let Some(chase) = &mut run.chase else { return };
+        let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { return };
+        let used = chase.used(job, place, mask);
+        self.ahead = self.ahead.saturating_sub(u64::from(used.count_ones()));
+        self.totals.used += u64::from(used.count_ones());
+        if chase.is_lost() {
+            self.end_chase(now, group);
+        }
+    }
+
+    fn recognize(&mut self, group: u32, place: Place) {
+        let Some(run) = self.runs.get_mut(&group) else { return };
+        if run.chase.is_some() {
+            return;
+        }
+        let Some((id, at)) = run.recognize(&self.jobs, place) else { return };
+        let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
+        let same = run.who.program == job.program;
+        let fetch = job.turn(same) == Turn::Fetch;
+        let same = same && run.who.program != 0;
+        run.chase = Some(Chase::new(id, at, fetch, same, same || !place.is_metadata()));
+        run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
+        self.totals.recognized += 1;
+    }
+
+    /// True while touches are needed: some run is being run ahead of.
+    pub fn wants_touches(&self) -> bool {
+        self.limits.act && self.runs.values().any(|r| r.chase.as_ref().is_some_and(|c| c.fetch))
+    }
+
+    /// True while a run goes on.
+    pub fn is_busy(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// Pages of an order came from the disk; pages that were in memory already are not reported.
+    pub fn fetched(&mut self, pages: Pages) {
+        for (place, mask) in pieces(pages.file, pages.first, pages.count) {
+            self.totals.fetched += u64::from(mask.count_ones());
+            for chase in self.runs.values_mut().filter_map(|r| r.chase.as_mut()) {
+                let new = chase.fetched(place, mask);
+                self.ahead += u64::from(new.count_ones());
+            }
+        }
+    }
+
+    /// The next pages to fetch, in the disk's order, metadata first. `files`: pages of files may be
+    /// fetched now.
+    pub fn next_order(&mut self, now: SimTime, files: bool) -> Option<Order> {
+        self.refill();
+        if !self.limits.act {
+            self.metadata.clear();
+            self.files.clear();
+            return None;
+        }
+        if self.ahead >= self.limits.pages_ahead {
+            return None;
+        }
+        if self.metadata.is_empty() && (self.files.is_empty() || !files) {
+            return None;
+        }
+        if !self.guard_allows(now) {
+            // Nothing more is ordered until the allowance returns.
+            self.metadata.clear();
+            self.files.clear();
+            self.totals.guarded += 1;
+            return None;
+        }
+        let metadata = !self.metadata.is_empty();
+        let queue = if metadata { &mut self.metadata } else { &mut self.files };
+        let arm = &mut self.arm[usize::from(metadata)];
+        let from = (arm.0, arm.1, 0, 0);
+        let key = *queue.range(from..).next().or_else(|| queue.iter().next())?.0;
+        *arm = (key.0, key.1);
+        let (group, piece) = queue.remove(&key)?;
+        let mut order = self.cut(group, piece, metadata);
+        if metadata {
+            self.widen(&mut order);
+        }
+        self.totals.orders += 1;
+        Some(order)
+    }
+
+    fn guard_allows(&mut self, now: SimTime) -> bool {
+        let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT);
+        let at_risk = Duration(self.cost(self.ahead).0.saturating_add(under_way));
+        self.guard.allows(now, at_risk)
+    }
+
+    /// The disk's time for these pages, by what orders took so far.
+    fn cost(&self, pages: u64) -> Duration {
+        let (orders, fetched) = (self.totals.orders.max(1), self.totals.fetched.max(1));
+        let price = u128::from(self.limits.price.0);
+        let each = price * u128::from(orders) / u128::from(fetched);
+        let all = u128::from(pages).saturating_mul(each.min(price));
+        Duration(u64::try_from(all).unwrap_or(u64::MAX))
+    }
+
+    /// The first span of a piece; the rest goes back to the queue.
+    fn cut(&mut self, group: u32, mut piece: Piece, metadata: bool) -> Order {
+        let (first, count) = spans(piece.pages).next().unwrap_or((0, 1));
+        let order = Order {
+            group,
+            pages: Pages {
+                file: piece.place.file,
+                first: piece.place.first_page() + u64::from(first),
+                count: u64::from(count),
+            },
+            generation: piece.generation,
+        };
+        piece.pages &= !(((1u64 << (first + count)) - 1) as u32);
+        if piece.pages != 0 {
+            let queue = if metadata { &mut self.metadata } else { &mut self.files };
+            queue.insert(key(&piece), (group, piece));
+        }
+        order
+    }
+
+    /// Adds the neighbours behind an order for metadata.
+    fn widen(&mut self, order: &mut Order) {
+        loop {
+            let end = order.pages.first + order.pages.count;
+            let next = self.metadata.range((false, end / crate::PIECE_PAGES, 0, 0)..).next();
+            let Some((&key, &(group, piece))) = next else { return };
+            let Some((first, count)) = spans(piece.pages).next() else { return };
+            let start = piece.place.first_page() + u64::from(first);
+            let grown = start + u64::from(count) - order.pages.first;
+            if start < end || start - end > HOLE || grown > ORDER_PAGES {
+                return;
+            }
+            self.metadata.remove(&key);
+            let _ = self.cut(group, piece, true);
+            order.pages.count = grown;
+        }
+    }
+
+    /// Lets every chase order what its windows allow.
+    fn refill(&mut self) {
+        for (&group, run) in &mut self.runs {
+            let Some(chase) = run.chase.as_mut().filter(|c| c.fetch) else { continue };
+            let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { continue };
+            while let Some(piece) = chase.next(job) {
+                let metadata = piece.place.is_metadata();
+                let queue = if metadata { &mut self.metadata } else { &mut self.files };
+                queue.insert(key(&piece), (group, piece));
+            }
+        }
+    }
+
+    /// The next file whose generation and address are not known, and the process group that uses
+    /// it.
+    pub fn next_unresolved(&mut self) -> Option<(u32, Place)> {
+        while let Some((group, place)) = self.unresolved.pop_front() {
+            let known = |j: &Job| j.find(place).is_some_and(|i| j.pieces()[i].block != 0);
+            if !self.jobs.iter().any(known) {
+                return Some((group, place));
+            }
+        }
+        None
+    }
+
+    /// A file's generation, and the address of one of its pieces.
+    pub fn resolved(&mut self, place: Place, generation: u32, block: u64) {
+        self.runs.values_mut().for_each(|r| r.resolved(place, generation, block));
+        for piece in self.jobs.iter_mut().filter_map(|j| j.piece_mut(place)) {
+            (piece.generation, piece.block) = (generation, block);
+        }
+    }
+
+    /// A file is not there any more.
+    pub fn gone(&mut self, file: u64) {
+        self.jobs.iter_mut().for_each(|j| j.gone(file));
+    }
+
+    /// Ends runs that are idle. Returns true if a job has changed.
+    pub fn tick(&mut self, now: SimTime, today: u64) -> bool {
+        let idle = |r: &Run| between(r.last, now) >= IDLE;
+        let mut groups: Vec<u32> =
+            self.runs.iter().filter(|(_, r)| idle(r)).map(|(&g, _)| g).collect();
+        groups.sort_unstable();
+        groups.iter().for_each(|&g| self.close(g, today));
+        !groups.is_empty()
+    }
+
+    /// Ends every run.
+    pub fn finish(&mut self, today: u64) {
+        let mut groups: Vec<u32> = self.runs.keys().copied().collect();
+        groups.sort_unstable();
+        groups.iter().for_each(|&g| self.close(g, today));
+    }
+
+    fn drop_orders(&mut self, group: u32) {
+        self.metadata.retain(|_, (g, _)| *g != group);
+        self.files.retain(|_, (g, _)| *g != group);
+    }
+
+    /// A run has left its job, or has ended: books what was fetched in vain.
+    fn end_chase(&mut self, now: SimTime, group: u32) -> Option<Ended> {
+        self.drop_orders(group);
+        let run = self.runs.get_mut(&group)?;
+        let chase = run.chase.take()?;
+        run.forget_candidates();
+        let job = self.jobs.iter_mut().find(|j| j.id == chase.job)?;
+        let outcome = chase.outcome(job);
+        let fetched = chase.fetch && self.limits.act;
+        if fetched {
+            let vain = outcome.fetched.saturating_sub(outcome.used);
+            self.ahead = self.ahead.saturating_sub(vain);
+            self.totals.vain += vain;
+            run.lost |= job.judge(run.who.program == job.program, outcome.fetched, outcome.used);
+        } else {
+            job.would.0 += outcome.would.0;
+            job.would.1 += outcome.would.1;
+        }
+        let vain = if fetched { outcome.fetched.saturating_sub(outcome.used) } else { 0 };
+        self.guard.vain(now, self.cost(vain));
+        Some(Ended { job: chase.job, fetched })
+    }
+
+    /// A run has ended: learns from it.
+    fn close(&mut self, group: u32, today: u64) {
+        let Some(last) = self.runs.get(&group).map(|r| r.last) else { return };
+        let chased = self.end_chase(last, group);
+        let Some(run) = self.runs.remove(&group) else { return };
+        if run.seen.len() < RUN_LEAST {
+            return;
+        }
+        let took = between(run.started, run.last);
+        let pages = pages_of(&run.seen);
+        let best = self.jobs.iter_mut().map(|j| (j.overlap(&run.seen), j)).max_by_key(|b| b.0);
+        match best {
+            Some((overlap, job)) if 2 * overlap >= pages.max(job.pages()) => {
+                let helped = chased.is_some_and(|c| c.fetched && c.job == job.id);
+                if 10 * overlap >= 7 * job.pages() {
+                    job.whole_run(helped, run.misses, took);
+                }
+                job.merge(&run.seen, run.exact);
+                Self::used_again(job, &run, today);
+            }
+            // A part of a job is nothing new, unless the whole job is too much for it.
+            Some((overlap, job)) if 10 * overlap >= 9 * pages && !run.lost => {
+                job.last_used = job.last_used.max(today);
+            }
+            _ => self.learn(&run, took, today),
+        }
+        self.evict();
+    }
+
+    fn used_again(job: &mut Job, run: &Run, today: u64) {
+        job.runs = job.runs.saturating_add(1);
+        job.last_used = job.last_used.max(today);
+        if run.who.program != 0 {
+            job.program = run.who.program;
+        }
+    }
+
+    fn learn(&mut self, run: &Run, took: Duration, today: u64) {
+        let mut job = Job::new(self.next_job, run.who.program, run.seen.clone());
+        self.next_job = self.next_job.checked_add(1).unwrap_or(1);
+        (job.runs, job.last_used) = (1, today);
+        job.whole_run(false, run.misses, took);
+        self.jobs.push(job);
+    }
+
+    /// Drops jobs until the rest fits: first those that ran once, then those that ran longest ago.
+    fn evict(&mut self) {
+        let pieces = |jobs: &[Job]| jobs.iter().map(|j| j.pieces.len()).sum::<usize>();
+        while self.jobs.len() > JOBS_MOST || pieces(&self.jobs) > PIECES_ALL {
+            let chased =
+                |id| self.runs.values().any(|r| r.chase.as_ref().is_some_and(|c| c.job == id));
+            let free = self.jobs.iter().enumerate().filter(|(_, j)| !chased(j.id));
+            let Some((i, _)) = free.min_by_key(|(_, j)| (j.runs > 1, j.last_used, j.id)) else {
+                return;
+            };
+            self.jobs.remove(i);
+        }
+    }
+
+    /// Names the jobs of a program.
+    pub fn name(&mut self, program: u64, name: &str) {
+        let unnamed = |j: &&mut Job| j.program == program && j.name != name;
+        self.jobs.iter_mut().filter(unnamed).for_each(|j| name.clone_into(&mut j.name));
+    }
+
+    /// What happened since the start, and in the last hour.
+    pub fn totals(&mut self, now: SimTime) -> Totals {
+        Totals { vain_last_hour: self.guard.last_hour(now).0 / 1_000_000, ..self.totals }
+    }
+
+    /// The jobs in numbers.
+    pub fn report(&self) -> Vec<JobReport> {
+        self.jobs.iter().map(JobReport::of).collect()
+    }
+}
+
+fn key(piece: &Piece) -> (bool, u64, u64, u32) {
+    let (unknown, at) = piece.order();
+    (unknown, at, piece.place.file, piece.place.chunk)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! The watcher in a small world: programs use pages, a cache holds what was read, orders fill it.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{DEVICE, VAIN_MOST};
+
+const SECOND: u64 = 1_000_000_000;
+const DU: Who = Who { group: 10, program: 1 };
+const TAR: Who = Who { group: 11, program: 2 };
+
+/// A page of a file, or of the device.
+type Page = (u64, u64);
+
+struct World {
+    watcher: Watcher,
+    now: u64,
+    cache: BTreeSet<Page>,
+    /// Pages for which a program waited in this run.
+    misses: usize,
+    /// Pages fetched in this run.
+    fetched: usize,
+    /// Orders that the disk does for one use of a program.
+    speed: usize,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::of(Watcher::default())
+    }
+
+    fn of(watcher: Watcher) -> Self {
+        Self { watcher, now: 0, cache: BTreeSet::new(), misses: 0, fetched: 0, speed: 4 }
+    }
+
+    fn fetch(&mut self) {
+        for _ in 0..self.speed {
+            let Some(order) = self.watcher.next_order(SimTime(self.now), true) else { return };
+            assert!(order.pages.count > 0 && order.pages.count <= ORDER_PAGES);
+            for page in order.pages.first..order.pages.first + order.pages.count {
+                if self.cache.insert((order.pages.file, page)) {
+                    self.fetched += 1;
+                    let pages = Pages { file: order.pages.file, first: page, count: 1 };
+                    self.watcher.fetched(pages);
+                }
+            }
+        }
+    }
+
+    /// One cold run: uses each page, then is idle.
+    fn run(&mut self, who: Who, pages: &[Page]) -> (usize, usize) {
+        self.cache.clear();
+        (self.misses, self.fetched) = (0, 0);
+        for &(file, first) in pages {
+            self.now += SECOND / 1000;
+            let pages = Pages { file, first, count: 1 };
+            if self.cache.insert((file, first)) {
+                self.misses += 1;
+                self.watcher.missed(SimTime(self.now), self.now / SECOND, who, pages);
+            } else if self.watcher.wants_touches() {
+                self.watcher.touched(SimTime(self.now), Some(who.group), pages);
+            }
+            self.fetch();
+        }
+        self.now += IDLE.0;
+        assert!(self.watcher.tick(SimTime(self.now), self.now / SECOND));
+        assert!(!self.watcher.is_busy());
+        (self.misses, self.fetched)
+    }
+}
+
+/// Metadata scattered over the device.
+fn metadata(n: u64, seed: u64) -> Vec<Page> {
+    (0..n).map(|i| (DEVICE, (i * 7919 + seed * 104_729) % 1_000_003 * 64)).collect()
+}
+
+/// Each file after its metadata.
+fn with_files(metadata: &[Page]) -> Vec<Page> {
+    metadata.iter().enumerate().flat_map(|(i, &m)| [m, (100 + i as u64, 0)]).collect()
+}
+
+#[test]
+fn the_second_run_of_a_job_waits_for_a_few_pages_only() {
+    let mut world = World::new();
+    let job = metadata(2000, 1);
+    assert_eq!(world.run(DU, &job), (2000, 0));
+    let (misses, fetched) = world.run(DU, &job);
+    assert!(misses < 40 && fetched > 1960, "{misses} misses, {fetched} fetched");
+    // By another program, it takes one miss more to recognize it.
+    let (misses, _) = world.run(TAR, &job);
+    assert!(misses < 45, "{misses}");
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.plain.runs, report.helped.runs), (3, 1, 2));
+    assert_eq!((report.plain.misses, report.vain), (2000, 0));
+    assert!(report.helped.misses < 45);
+}
+
+#[test]
+fn files_come_after_metadata_and_only_for_those_who_use_files() {
+    let mut world = World::new();
+    let names = metadata(1000, 2);
+    let all = with_files(&names);
+    world.run(TAR, &all);
+    let (misses, _) = world.run(TAR, &all);
+    assert!(misses < 200, "{misses}");
+    // du uses the metadata of the same job, and no file.
+    let (misses, fetched) = world.run(DU, &names);
+    assert!(misses < 60, "{misses}");
+    assert!(fetched <= 1000, "{fetched}");
+    assert_eq!(world.watcher.totals(SimTime(world.now)).vain, 0);
+}
+
+#[test]
+fn a_changed_tree_is_followed_and_learned() {
+    let mut world = World::new();
+    let mut job = metadata(2000, 3);
+    world.run(DU, &job);
+    for night in 0..10u64 {
+        for k in 0..100 {
+            let at = (night as usize * 100 + k * 19) % job.len();
+            job[at] = (DEVICE, 900_000_000 + (night * 100 + k as u64) * 640);
+        }
+        let (misses, fetched) = world.run(DU, &job);
+        assert!(misses < 220, "night {night}: {misses}");
+        assert!(fetched < 2400, "night {night}: {fetched}");
+    }
+    assert_eq!(world.watcher.jobs().len(), 1);
+    assert!(world.watcher.jobs()[0].pieces().len() < 2600, "what is gone is dropped in time");
+}
+
+#[test]
+fn a_small_part_of_a_job_becomes_a_job_of_its_own_once_the_whole_is_too_much() {
+    let mut world = World::new();
+    // 32 pages of each piece for du, 2 for tar.
+    let all: Vec<Page> =
+        (0..60).flat_map(|p| (0..32).map(move |i| (DEVICE, p * 640 + i))).collect();
+    let part: Vec<Page> = all.iter().copied().filter(|p| p.1 % 32 < 2).collect();
+    world.run(DU, &all);
+    world.run(DU, &all);
+    let fetched: Vec<usize> = (0..4).map(|_| world.run(TAR, &part).1).collect();
+    assert!(fetched[2..].iter().all(|&f| f <= part.len()), "{fetched:?}");
+    let (misses, fetched) = world.run(DU, &all);
+    assert!(misses < 200 && fetched > 1700, "du lost nothing: {misses} misses, {fetched} fetched");
+}
+
+#[test]
+fn a_run_that_leaves_its_job_costs_a_bounded_number_of_reads() {
+    let mut world = World::new();
+    let job = metadata(5000, 4);
+    world.run(DU, &job);
+    let mut other = job[..40].to_vec();
+    other.extend(metadata(2000, 5));
+    let (misses, fetched) = world.run(DU, &other);
+    assert!(misses >= 2000);
+    assert!(fetched < 600, "{fetched} fetched for a run that left after 40 pages");
+    assert_eq!(world.watcher.jobs().len(), 2, "it is a job of its own");
+}
+
+#[test]
+fn a_job_that_lost_twice_is_left_alone() {
+    let mut world = World::new();
+    let job = metadata(3000, 6);
+    world.run(DU, &job);
+    let mut all = Vec::new();
+    for round in 0..6 {
+        let mut other = job[100..112].to_vec();
+        other.extend(metadata(7, 50 + round));
+        all.push(world.run(DU, &other).1);
+    }
+    assert!(all[0] > 12 && all[1] > 12, "{all:?}");
+    assert_eq!(all[2..], [0; 4], "{all:?}");
+    assert!(world.watcher.report()[0].rests);
+}
+
+#[test]
+fn one_run_in_twenty_is_left_alone_and_counted_as_plain() {
+    let mut world = World::new();
+    let job = metadata(500, 7);
+    world.run(DU, &job);
+    let runs: Vec<usize> = (0..40).map(|_| world.run(DU, &job).1).collect();
+    assert_eq!(runs.iter().filter(|&&fetched| fetched == 0).count(), 2, "{runs:?}");
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.plain.runs, report.helped.runs), (3, 38));
+}
+
+#[test]
+fn a_dry_run_fetches_nothing_and_says_what_it_would_have_saved() {
+    let mut world = World::new();
+    world.watcher.limit(Limits { act: false, ..Limits::default() });
+    let job = metadata(1000, 8);
+    world.run(DU, &job);
+    assert_eq!(world.run(DU, &job), (1000, 0));
+    let report = &world.watcher.report()[0];
+    let (sure, most) = report.would;
+    assert!(sure > 900 && sure <= most && most < 1000, "{sure} to {most}");
+    assert_eq!((report.plain.runs, report.helped.runs), (2, 0));
+}
+
+#[test]
+fn nothing_is_fetched_beyond_the_budget_ahead_of_the_reader() {
+    let mut world = World::new();
+    world.speed = 1000;
+    world.watcher.limit(Limits { pages_ahead: 50, ..Limits::default() });
+    let job = metadata(3000, 9);
+    world.run(DU, &job);
+    world.cache.clear();
+    for (i, &(file, first)) in job.iter().enumerate().take(600) {
+        world.now += 1000;
+        let pages = Pages { file, first, count: 1 };
+        if world.cache.insert((file, first)) {
+            world.watcher.missed(SimTime(world.now), 0, DU, pages);
+        } else {
+            world.watcher.touched(SimTime(world.now), Some(DU.group), pages);
+        }
+        world.fetch();
+        let ahead = job[i + 1..].iter().filter(|p| world.cache.contains(p)).count();
+        assert!(ahead <= 50 + ORDER_PAGES as usize, "{ahead}");
+    }
+}
+
+#[test]
+fn the_guard_stops_what_is_in_vain() {
+    let mut world = World::new();
+    let dear = Duration(SECOND);
+    world.watcher.limit(Limits { price: dear, ..Limits::default() });
+    world.speed = 1000;
+    let job = metadata(3000, 10);
+    world.run(DU, &job);
+    for round in 0..30 {
+        // Leaves the job after some uses; each time in another part of it, by other programs.
+        let at = round * 90;
+        let mut other = job[at..at + 20].to_vec();
+        other.extend(metadata(40, 100 + round as u64));
+        world.run(Who { group: 20 + round as u32, program: 0 }, &other);
+        // Keeps the job from resting: here only the guard is tried.
+        world.watcher.jobs.iter_mut().for_each(|j| (j.losses, j.rest) = ([0; 2], [0; 2]));
+        let hour = world.watcher.totals(SimTime(world.now)).vain_last_hour;
+        assert!(hour <= VAIN_MOST.0 / 1_000_000, "{hour}");
+    }
+    assert!(world.watcher.totals(SimTime(world.now)).guarded > 0);
+}
+
+#[test]
+fn metadata_goes_out_in_the_disks_order_with_short_holes() {
+    let mut watcher = Watcher::default();
+    for (chunk, mask) in [(40, 0b1), (3, 0b11), (3 + 9, 0b1), (4, 0b100)] {
+        let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
+        watcher.metadata.insert(key(&piece), (1, piece));
+    }
+    let far = Piece { block: 7, generation: 9, ..Piece::new(Place { file: 8, chunk: 0 }, 0b111) };
+    watcher.files.insert(key(&far), (1, far));
+    let mut out = Vec::new();
+    let mut metadata = 0;
+    while let Some(order) = watcher.next_order(SimTime(0), false) {
+        assert_eq!(order.pages.file, DEVICE);
+        out.push((order.pages.file, order.pages.first, order.pages.count, order.generation));
+        metadata += 1;
+    }
+    assert_eq!(metadata, 4, "files wait");
+    while let Some(order) = watcher.next_order(SimTime(0), true) {
+        out.push((order.pages.file, order.pages.first, order.pages.count, order.generation));
+    }
+    let at = |chunk: u64| chunk * 32;
+    let all = [
+        (0, at(3), 2, 0),
+        (0, at(4) + 2, 1, 0),
+        (0, at(12), 1, 0),
+        (0, at(40), 1, 0),
+        (8, 0, 3, 9),
+    ];
+    assert_eq!(out, all);
+}
+
+#[test]
+fn neighbours_are_read_at_once() {
+    let mut watcher = Watcher::default();
+    for (chunk, mask) in [(1, 1 << 31), (2, 0b1), (3, u32::MAX), (4, 1 << 9 | 1 << 31)] {
+        let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
+        watcher.metadata.insert(key(&piece), (1, piece));
+    }
+    let mut next = || watcher.next_order(SimTime(0), true).map(|o| (o.pages.first, o.pages.count));
+    assert_eq!(next(), Some((63, 2)));
+    assert_eq!(next(), Some((96, 32)));
+    assert_eq!(next(), Some((128 + 9, 1)));
+    assert_eq!(next(), Some((128 + 31, 1)));
+    assert_eq!(next(), None);
+}
+
+#[test]
+fn a_file_that_is_gone_is_not_fetched_again() {
+    let mut world = World::new();
+    let job: Vec<Page> = (100..400).map(|f| (f, 0)).collect();
+    world.run(TAR, &job);
+    (200..300).for_each(|f| world.watcher.gone(f));
+    let rest: Vec<Page> = job.iter().copied().filter(|p| !(200..300).contains(&p.0)).collect();
+    let (misses, fetched) = world.run(TAR, &rest);
+    assert!(misses < 50 && fetched <= 200, "{misses} {fetched}");
+    assert_eq!(world.watcher.jobs()[0].pieces().len(), 200);
+}
+
+#[test]
+fn addresses_are_asked_for_once_and_kept() {
+    let mut world = World::new();
+    let job: Vec<Page> = (100..200).map(|f| (f, 0)).collect();
+    world.run(TAR, &job);
+    let mut asked = Vec::new();
+    while let Some((group, place)) = world.watcher.next_unresolved() {
+        assert_eq!(group, TAR.group);
+        world.watcher.resolved(place, 5, 1000 - place.file);
+        asked.push(place.file);
+    }
+    assert_eq!(asked, (100..200).collect::<Vec<_>>());
+    world.run(TAR, &job);
+    assert_eq!(world.watcher.next_unresolved(), None);
+    assert!(world.watcher.jobs()[0].pieces().iter().all(|p| p.generation == 5));
+}
+
+#[test]
+fn what_is_read_once_is_evicted_before_what_is_read_daily() {
+    let mut world = World::new();
+    let daily = metadata(100, 11);
+    world.run(DU, &daily);
+    world.run(DU, &daily);
+    for seed in 0..200 {
+        let once: Vec<Page> = (0..20).map(|i| (10_000 + seed, i * 64)).collect();
+        world.run(Who { group: 1000 + seed as u32, program: 0 }, &once);
+    }
+    assert!(world.watcher.jobs().len() <= JOBS_MOST);
+    let (misses, _) = world.run(DU, &daily);
+    assert!(misses < 40, "{misses}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever programs do: no panic, bounded tables, and as much is booked as was fetched.
+    #[test]
+    fn any_events_leave_bounded_tables(
+        events in prop::collection::vec(
+            (0u8..4, 0u32..80, 0u64..6, 0u64..400, 1u64..70, 0u64..SECOND * 2), 1..400)
+    ) {
+        let mut watcher = Watcher::default();
+        let mut now = 0;
+        for (what, group, file, first, count, wait) in events {
+            now += wait / 8;
+            let pages = Pages { file, first: first * 8, count };
+            let time = SimTime(now);
+            match what {
+                0 | 1 => watcher.missed(time, 0, Who { group, program: u64::from(group % 3) }, pages),
+                2 => watcher.touched(time, (group > 9).then_some(group), pages),
+                _ => drop(watcher.tick(time, 0)),
+            }
+            for _ in 0..8 {
+                let Some(order) = watcher.next_order(time, true) else { break };
+                prop_assert!(order.pages.count > 0);
+                watcher.fetched(order.pages);
+            }
+            prop_assert!(watcher.runs.len() <= RUNS_MOST && watcher.jobs.len() <= JOBS_MOST);
+        }
+        watcher.finish(0);
+        prop_assert_eq!(watcher.next_order(SimTime(now), true), None);
+        let totals = watcher.totals(SimTime(now));
+        prop_assert!(totals.used + totals.vain <= totals.fetched);
+        prop_assert!(totals.vain_last_hour <= VAIN_MOST.0 / 1_000_000);
+        for job in watcher.jobs() {
+            prop_assert_eq!(job.distinct(), job.pieces().len());
+        }
+        let bytes = crate::state::encode(watcher.jobs());
+        prop_assert_eq!(crate::state::decode(&bytes).unwrap(), watcher.jobs());
+    }
+}
