@@ -1,4 +1,5 @@
-"""What both experiments share: an emulated disk served by seekless, its books, and a machine left as it was found."""
+"""What these experiments and benches/nights share: an emulated disk served by seekless, its books, and a machine left as it
+was found."""
 
 import contextlib
 import datetime
@@ -51,17 +52,15 @@ class Unix(http.client.HTTPConnection):
 
 
 class Server:
-    """`seekless serve` of an image over the emulated disk; told how to learn, or the vanilla system."""
+    """`seekless serve` of an image over an emulated disk, with these arguments."""
 
-    def __init__(self, image, learn_with):
+    def __init__(self, image, arguments):
         self.dir = tempfile.TemporaryDirectory(prefix="seekless-startup-")
         folder = pathlib.Path(self.dir.name)
         self.file, self.nbd, self.page, self.counts = (folder / n for n in ("volume", "nbd", "page", "counts.json"))
-        # It plans when it is told to, and moves without a limit: nobody waits for the disk meanwhile.
-        how = [*learn_with, "--learn-every", "30d", "--background-rate", "0"] if learn_with else ["--policy", "vanilla"]
         self.process = subprocess.Popen(
             [SEEKLESS, "serve", image, "--fuse", self.file, "--nbd", f"unix:{self.nbd}", "--http", f"unix:{self.page}",
-             "--json", self.counts, "--disk", DISK, *SETTINGS, *how], stdout=subprocess.PIPE, text=True)
+             "--json", self.counts, *arguments], stdout=subprocess.PIPE, text=True)
         self.expect("http ")
 
     def expect(self, beginning):
@@ -119,12 +118,19 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(image, learn_with=None):
-    server = Server(image, learn_with)
+def serving_with(image, arguments):
+    server = Server(image, arguments)
     try:
         yield server
     finally:
         server.final = server.stop()
+
+
+def serving(image, learn_with=None):
+    """A server that is told how to learn, or the vanilla system."""
+    # It plans when it is told to, and moves without a limit: nobody waits for the disk meanwhile.
+    how = [*learn_with, "--learn-every", "30d", "--background-rate", "0"] if learn_with else ["--policy", "vanilla"]
+    return serving_with(image, ["--disk", DISK, *SETTINGS, *how])
 
 
 def between(before, after):
@@ -139,15 +145,19 @@ def between(before, after):
             "vanilla_beside_s": beside, "load": os.getloadavg()[0]}
 
 
-def archive(kind, facts, runs):
-    folder = ROOT / "benches/startup/runs"
+def archive_in(folder, kind, facts, runs):
+    folder = ROOT / folder / "runs"
     folder.mkdir(exist_ok=True)
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     machine = {"cpus": os.cpu_count(), "cpu": cpu and cpu[1], "kernel": os.uname().release, "nice": os.nice(0)}
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d-%H%M%S")
-    body = {"machine": machine, "disk": DISK, "settings": SETTINGS, **facts}
+    body = {"machine": machine, **facts}
     text = json.dumps(body, indent=1)[:-2] + ',\n "runs": [\n  ' + ",\n  ".join(json.dumps(r) for r in runs) + "\n ]\n}\n"
     path = folder / f"{kind}-{date}.json"
     path.write_text(text)
     print(f"raw numbers: {path.relative_to(ROOT)}")
+
+
+def archive(kind, facts, runs):
+    archive_in("benches/startup", kind, {"disk": DISK, "settings": SETTINGS, **facts}, runs)
     report.tables(runs)

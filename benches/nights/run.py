@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Nights on a real file system: `seekless serve` with its defaults beside the vanilla system. As root:
+
+    benches/nights/run.py [--files N] [--nights N] [--fs ext4|xfs|btrfs] [--spread SIZE] [--dense] [--jobs A,B] [--quick]
+
+One tree of small files is made, and a copy of its image for each system. Each night does the same jobs, each after a new
+mount, so nothing is in the page cache. The disk is emulated, in real time. What is printed and archived: wall time, and
+the time that the emulated disk was busy, with all background work, by job and night. Both systems must read the same bytes."""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "startup"))
+import tree
+from host import archive_in, between, prefer, run, serving_with
+from programs import loop
+
+SEED = 1
+MAKE = {
+    "ext4": ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
+    "xfs": ["mkfs.xfs", "-q", "-f"],
+    "btrfs": ["mkfs.btrfs", "-q", "-f"],
+}
+MODULES = "argparse,asyncio,csv,decimal,email.mime.text,http.client,json,logging.config,sqlite3,ssl,unittest,xml.dom.minidom,zipfile"
+POSTGRES = pathlib.Path("/usr/lib/postgresql")
+COUNTED = ("wall_s", "busy_s", "moving_s", "ios", "bytes", "total", "ram_reads", "copy_reads", "home_reads", "late_s")
+
+
+def shell(script, **more):
+    """The standard output of a script, which must succeed."""
+    return subprocess.run(["bash", "-o", "pipefail", "-ec", script], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, **more).stdout
+
+
+def programs_of_postgres():
+    found = sorted(POSTGRES.glob("*/bin/initdb"))
+    return found[-1].parent if found else None
+
+
+class Postgres:
+    """A cluster on the volume, run by the user postgres."""
+
+    def __init__(self, root):
+        self.data, self.programs = root / "postgres", programs_of_postgres()
+
+    def by_postgres(self, *command):
+        inside = " ".join(shlex.quote(str(c)) for c in command)
+        return shell(f"cd / && setpriv --reuid=postgres --regid=postgres --clear-groups {inside}")
+
+    def __enter__(self):
+        options = "-c listen_addresses= -c unix_socket_directories=/tmp -c shared_buffers=16MB -c autovacuum=off -c port=54329"
+        log = pathlib.Path(tempfile.gettempdir(), f"nights-postgres-{os.getpid()}.log")
+        self.by_postgres(self.programs / "pg_ctl", "-D", self.data, "-w", "-t", "120", "-o", options, "-l", log, "start")
+        return self
+
+    def __exit__(self, *_):
+        self.by_postgres(self.programs / "pg_ctl", "-D", self.data, "-w", "-t", "120", "-m", "fast", "stop")
+
+    def bench(self, *arguments):
+        self.by_postgres(self.programs / "pgbench", "-h", "/tmp", "-p", "54329", *arguments, "postgres")
+
+    def make(self, scale):
+        self.data.mkdir()
+        shutil.chown(self.data, "postgres", "postgres")
+        self.by_postgres(self.programs / "initdb", "-D", self.data, "-A", "trust", "--no-sync")
+        with self:
+            self.bench("-i", "-q", "-s", scale)
+
+    def night(self, transactions):
+        with self:
+            self.bench("-n", "-S", "-t", transactions, "--random-seed=1")
+            self.bench("-n", "-t", transactions, "--random-seed=2")
+            query = "select md5(string_agg(format('%s %s', aid, delta), ',' order by aid, delta)) from pgbench_history"
+            return self.by_postgres(self.programs / "psql", "-h", "/tmp", "-p", "54329", "-Atc", query, "postgres")
+
+
+def jobs(args):
+    """Each job by name: what it does below a mounted root, returning what it has read."""
+    def queries(root):
+        script = f"""
+import hashlib, random, sqlite3
+rng, base, found = random.Random(7), sqlite3.connect("file:{root}/base.sqlite?mode=ro", uri=True), hashlib.sha256()
+for _ in range({args.queries}):
+    found.update(repr(base.execute("select * from t where k = ?", (rng.randrange({args.rows}),)).fetchall()).encode())
+print(found.hexdigest())"""
+        return run(sys.executable, "-c", script)
+
+    def started(root):
+        script = f"import {MODULES}; print(len(__import__('sys').modules))"
+        return run(root / "python/bin/python3", "-c", script, env=tree.python_environment(root / "python"))
+
+    subset = " ".join(f"t{number:03}" for number in range(args.subset))
+    return {
+        "du": lambda root: shell("du -s tree", cwd=root),
+        "find": lambda root: shell("find tree -size +1k | sort | sha256sum", cwd=root),
+        "rsync": lambda root: shell("rsync -an --stats tree/ /nonexistent-nights/ | grep -E '^(Number of files|Total file size)'", cwd=root),
+        "tar": lambda root: shell(f"tar -C tree -cf - {subset} | sha256sum", cwd=root),
+        "status": lambda root: shell("git -C git status --porcelain | sha256sum", cwd=root),
+        "grep": lambda root: shell("git -C git grep -c -e a5 -e f0 | sha256sum", cwd=root),
+        "python": started,
+        "sqlite": queries,
+        "pgbench": lambda root: Postgres(root).night(args.transactions),
+    }
+
+
+def possible(args):
+    """The jobs that are asked for and whose programs are here."""
+    needs = {"rsync": shutil.which("rsync"), "status": shutil.which("git"), "grep": shutil.which("git"), "pgbench": programs_of_postgres()}
+    for name in args.jobs:
+        if name in needs and not needs[name]:
+            print(f"SKIPPED {name}: a program is missing")
+    return [name for name in args.jobs if needs.get(name, True)]
+
+
+@contextlib.contextmanager
+def mounted(device):
+    root = pathlib.Path(tempfile.mkdtemp(prefix="nights-"))
+    root.chmod(0o755)
+    try:
+        run("mount", "-o", "noatime", device, root)
+        try:
+            yield root
+        finally:
+            run("umount", root)
+    finally:
+        root.rmdir()
+
+
+def make(image, args, names):
+    os.truncate(os.open(image, os.O_CREAT | os.O_RDWR), args.spread << 30)
+    run(*MAKE[args.fs], image)
+    with loop(image) as device, mounted(device) as root:
+        tree.files(root / "tree", args.files, SEED, not args.dense)
+        if {"status", "grep"} & set(names):
+            tree.git(root / "git", args.files // 20, SEED + 1, not args.dense)
+        if "python" in names:
+            tree.python(root / "python")
+        if "sqlite" in names:
+            tree.sqlite(root / "base.sqlite", args.rows, SEED)
+        if "pgbench" in names:
+            Postgres(root).make(args.scale)
+
+
+def digest_of_all(image):
+    """All bytes that no job writes, as they stand at home once the server has ended."""
+    with loop(image) as device, mounted(device) as root:
+        here = [name for name in ("tree", "python", "base.sqlite") if (root / name).exists()]
+        return shell(f"tar --sort=name -cf - {' '.join(here)} | sha256sum", cwd=root)
+
+
+@contextlib.contextmanager
+def recording(device, trace):
+    if not trace:
+        yield
+        return
+    from host import SEEKLESS
+    recorder = subprocess.Popen([SEEKLESS, "record", device, "-o", trace, "--force"], stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        recorder.send_signal(signal.SIGINT)
+        recorder.wait()
+
+
+def job(server, device, work):
+    """One job from nothing in the page cache: what it read, and what the disk did for it."""
+    before = server.settled()
+    began = time.monotonic()
+    with mounted(device) as root:
+        found = work(root)
+        wall = time.monotonic() - began
+    after = server.settled()
+    return found, {"wall_s": wall, "moving_s": after["busy"]["moving_s"] - before["busy"]["moving_s"], **between(before, after)}
+
+
+def system(name, image, args, names):
+    """All nights of a system: what each job read, and the figures."""
+    all_jobs, read, runs = jobs(args), [], []
+    arguments = ["--disk", args.disk, "--policy", args.policy if name == "adaptive" else "vanilla", *args.cache]
+    if name == "adaptive" and args.policy == "default":
+        arguments[2:4] = []
+    trace = f"{args.record}-{name}.parquet" if args.record else None
+    with serving_with(image, arguments) as server, loop(server.file, "--direct-io=on") as device, recording(device, trace):
+        for night in range(1, args.nights + 1):
+            for one in names:
+                found, took = job(server, device, all_jobs[one])
+                read.append((night, one, hashlib.sha256(found.encode()).hexdigest()))
+                runs.append({"system": name, "night": night, "job": one, **took})
+                print(f"{name:8} night {night} {one:8} {took['wall_s']:7.2f} s, disk {took['busy_s']:7.2f} s, {took['ios']:6} I/Os, "
+                      f"{took['bytes'] >> 20} MiB", flush=True)
+        status = server.status()
+    facts = {"adaptive": status["adaptive"], "copies": status["copies"], "serve": arguments, "digest": digest_of_all(image)}
+    return read, runs, facts
+
+
+def table(runs, names, nights):
+    """Disk time by job and night beside that of vanilla, and the sum; wall time in brackets."""
+    def of(system, night, which, key):
+        return sum(r[key] for r in runs if (r["system"], r["night"]) == (system, night) and r["job"] in which)
+    head = ["job"] + [f"{w} {n}" for n in range(1, nights + 1) for w in ("vanilla", "adaptive")]
+    lines = ["| " + " | ".join(head) + " |", "|:--|" + "--:|" * (2 * nights)]
+    for what, which in [(n, [n]) for n in names] + [("**all**", names)]:
+        cells = [what]
+        for night in range(1, nights + 1):
+            base = of("vanilla", night, which, "busy_s")
+            cells.append(f"{base:.2f} s ({of('vanilla', night, which, 'wall_s'):.1f})")
+            now = of("adaptive", night, which, "busy_s")
+            cells.append(f"{now:.2f} s ({of('adaptive', night, which, 'wall_s'):.1f}), {now / max(base, 1e-9):.3f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--nights", type=int, default=4)
+    parser.add_argument("--fs", choices=MAKE, default="ext4")
+    parser.add_argument("--spread", type=int, default=200, help="size of the sparse volume, GiB")
+    parser.add_argument("--dense", action="store_true", help="no ageing: files in the order of their names")
+    parser.add_argument("--subset", type=int, default=1, help="directories of 2,500 files that tar reads")
+    parser.add_argument("--jobs", type=lambda text: text.split(","),
+                        default="du,find,rsync,tar,status,grep,python,sqlite,pgbench".split(","))
+    parser.add_argument("--disk", default="exos-x20", help="NAME[,speed=X]; faster than real is for development")
+    parser.add_argument("--policy", default="default", help="of the system beside vanilla")
+    parser.add_argument("--cache", default=[], type=lambda size: ["--cache", size], help="RAM of both systems; else serve's default")
+    parser.add_argument("--quick", action="store_true", help="5,000 files on 20 GiB")
+    parser.add_argument("--record", help="records both systems' requests to PREFIX-SYSTEM.parquet")
+    parser.add_argument("--dir", type=pathlib.Path, help="where images are made")
+    parser.add_argument("--keep", type=pathlib.Path, help="an image to make once, and to use again")
+    parser.add_argument("--only", choices=["vanilla", "adaptive"])
+    parser.add_argument("--nice", type=int, default=0)
+    args = parser.parse_args()
+    if args.quick:
+        args.files, args.spread = 5_000, 20
+    args.rows, args.queries, args.scale, args.transactions = (20_000, 100, 1, 50) if args.quick else (200_000, 500, 5, 200)
+    return args
+
+
+def main():
+    args = arguments()
+    prefer(args.nice)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    names = possible(args)
+    read, runs, facts = {}, [], {k: str(v) if isinstance(v, pathlib.Path) else v for k, v in vars(args).items() if k not in ("dir", "keep", "record")}
+    with tempfile.TemporaryDirectory(prefix="nights-", dir=args.dir) as folder:
+        image = args.keep or pathlib.Path(folder, "made.img")
+        if not image.exists():
+            began = time.monotonic()
+            make(image, args, names)
+            print(f"made {args.files} files in {time.monotonic() - began:.0f} s, {image.stat().st_blocks >> 11} MiB", flush=True)
+        for name in [args.only] if args.only else ["vanilla", "adaptive"]:
+            copy = pathlib.Path(folder, name)
+            run("cp", "--sparse=always", image, copy)
+            read[name], more, facts[name] = system(name, copy, args, names)
+            runs += more
+            copy.unlink()
+    if not args.only:
+        print("\n" + table(runs, names, args.nights))
+        same = read["vanilla"] == read["adaptive"] and facts["vanilla"]["digest"] == facts["adaptive"]["digest"]
+        facts["same_bytes"] = same
+        archive_in("benches/nights", args.fs, facts, [{k: r[k] for k in ("system", "night", "job", *COUNTED)} for r in runs])
+        if not same:
+            sys.exit("the two systems read different bytes")
+
+
+if __name__ == "__main__":
+    main()
