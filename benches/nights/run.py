@@ -165,7 +165,7 @@ def recording(device, trace):
         yield
         return
     from host import SEEKLESS
-    recorder = subprocess.Popen([SEEKLESS, "record", device, "-o", trace, "--force"], stdout=subprocess.DEVNULL)
+    recorder = subprocess.Popen([SEEKLESS, "record", device, "-o", trace, "--force", "--event", "D"], stdout=subprocess.DEVNULL)
     time.sleep(1)
     try:
         yield
@@ -229,7 +229,7 @@ def arguments():
     parser.add_argument("--fs", choices=MAKE, default="ext4")
     parser.add_argument("--spread", type=int, default=200, help="size of the sparse volume, GiB")
     parser.add_argument("--dense", action="store_true", help="no ageing: files in the order of their names")
-    parser.add_argument("--subset", type=int, default=1, help="directories of 2,500 files that tar reads")
+    parser.add_argument("--subset", type=int, default=4, help="directories of 2,500 files that tar reads")
     parser.add_argument("--jobs", type=lambda text: text.split(","),
                         default="du,find,rsync,tar,status,grep,python,sqlite,pgbench".split(","))
     parser.add_argument("--disk", default="exos-x20", help="NAME[,speed=X]; faster than real is for development")
