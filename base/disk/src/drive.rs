@@ -25,14 +25,16 @@ pub struct Command {
     pub extent: Extent,
     /// The stream that sent the command.
     pub stream: StreamId,
-    /// A background command starts only if no foreground command waits.
+    /// A background command starts only if no foreground command waits, unless it is `in_turn`.
     pub background: bool,
+    /// A background command that takes its turn among foreground commands.
+    pub in_turn: bool,
 }
 
 impl Command {
     /// A foreground command of an unknown stream.
     pub const fn new(tag: u64, op: Op, extent: Extent) -> Self {
-        Self { tag, op, extent, stream: StreamId(0), background: false }
+        Self { tag, op, extent, stream: StreamId(0), background: false, in_turn: false }
     }
 }
 

@@ -79,7 +79,7 @@ impl Queue {
         if let Some(anticipation) = &mut self.anticipation {
             anticipation.came(entry.submitted, &entry.command, &entry.target.key());
         }
-        let background = entry.command.background;
+        let background = entry.command.background && !entry.command.in_turn;
         let class = if background { &mut self.background } else { &mut self.foreground };
         if self.scheduler == Scheduler::Fcfs {
             class.fifo.push_back(entry);

@@ -99,8 +99,18 @@ pub enum Target {
 pub enum Class {
     /// A client waits.
     Foreground,
+    /// Reconfiguration that cannot wait: it takes its turn. Pages of the trail leave RAM meanwhile.
+    InTurn,
     /// Reconfiguration: may wait.
     Background,
+}
+
+impl Class {
+    /// True unless a client waits.
+    #[must_use]
+    pub const fn is_background(self) -> bool {
+        !matches!(self, Self::Foreground)
+    }
 }
 
 /// A device I/O.

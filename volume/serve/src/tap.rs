@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use seekless_block::{Extent, Op, Request, SimTime};
-use seekless_engine::{Class, Io, Target};
+use seekless_engine::{Io, Target};
 
 /// Entries of each ring: a quarter of a second at 250,000 a second.
 const RING: usize = 1 << 16;
@@ -59,7 +59,7 @@ impl Tap {
     #[inline]
     pub(crate) fn io(&mut self, at: SimTime, io: &Io) {
         let Io { target, op, extent, class, .. } = *io;
-        let sample = IoSample { at, target, op, extent, background: class == Class::Background };
+        let sample = IoSample { at, target, op, extent, background: class.is_background() };
         if self.ios.push(sample).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }

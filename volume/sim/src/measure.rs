@@ -61,7 +61,7 @@ pub struct IoCosts([IoCost; 8]);
 
 impl IoCosts {
     const fn index(class: Class, target: Target, writes: bool) -> usize {
-        let background = matches!(class, Class::Background) as usize;
+        let background = class.is_background() as usize;
         let area = matches!(target, Target::Area) as usize;
         4 * background + 2 * area + writes as usize
     }

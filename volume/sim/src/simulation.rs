@@ -401,11 +401,11 @@ impl Simulation {
             Class::Foreground if moved => self.measured.foreground_io(&done),
             // A flush moves no data, but keeps a disk with a cache busy.
             Class::Foreground => self.measured.foreground_flush(&done),
-            Class::Background => self.measured.background_io(&done),
+            Class::InTurn | Class::Background => self.measured.background_io(&done),
         }
         if moved {
             let kind = match (class, op) {
-                (Class::Background, _) => Kind::Background,
+                (Class::InTurn | Class::Background, _) => Kind::Background,
                 (_, Op::Read) => Kind::Read,
                 _ => Kind::Write,
             };
@@ -466,7 +466,8 @@ impl Simulation {
                 op: io.op,
                 extent,
                 stream: io.stream,
-                background: io.class == Class::Background,
+                background: io.class.is_background(),
+                in_turn: io.class == Class::InTurn,
             };
             if let Err(error) = self.drive.submit(self.now, command) {
                 self.refused = Some(SimError::Disk(error));

@@ -41,11 +41,12 @@ fn twin(mut disk: Disk, scheduler: Scheduler, script: &Script) -> Vec<(u64, SimT
         while let Some((i, (at, c))) = script.next_if(|s| s.1.0 <= now) {
             waiting.push((i, at, c));
         }
-        let foreground = waiting.iter().any(|w| !w.2.background);
+        let yields = |c: &Command| c.background && !c.in_turn;
+        let foreground = waiting.iter().any(|w| !yields(&w.2));
         let choice = waiting
             .iter()
             .enumerate()
-            .filter(|(_, w)| !foreground || !w.2.background)
+            .filter(|(_, w)| !foreground || !yields(&w.2))
             .min_by_key(|(_, (i, submitted, c))| {
                 let to = c.extent.start.0 as i64;
                 let cost = disk.clone().access(now, c.op, c.extent).unwrap();
@@ -84,17 +85,18 @@ fn twin(mut disk: Disk, scheduler: Scheduler, script: &Script) -> Vec<(u64, SimT
 }
 
 fn scripts() -> impl Strategy<Value = Script> {
-    let step = (0u64..30_000_000, 0u64..60, 1u64..12, any::<bool>(), proptest::bool::weighted(0.2));
+    let step = (0u64..30_000_000, 0u64..60, 1u64..12, any::<bool>(), 0..10);
     proptest::collection::vec(step, 1..60).prop_map(|steps| {
         let mut at = 0;
         let mut script = Script::new();
-        for (i, (gap, start, len, read, background)) in steps.into_iter().enumerate() {
+        for (i, (gap, start, len, read, class)) in steps.into_iter().enumerate() {
             // Bursts: two thirds arrive with the command before. Odd times, so that no two events
             // coincide.
             at += if gap % 3 == 0 { gap | 1 } else { 0 };
             let op = if read { Op::Read } else { Op::Write };
             let extent = Extent::new(start, len.min(60 - start));
-            let command = Command { background, ..Command::new(i as u64, op, extent) };
+            let (background, in_turn) = (class < 3, class == 0);
+            let command = Command { background, in_turn, ..Command::new(i as u64, op, extent) };
             script.push((SimTime(at), command));
         }
         script

@@ -363,11 +363,12 @@ impl Engine {
         extent: Extent,
         memory: Option<Memory>,
     ) {
-        self.submit_marked(None, target, op, extent, memory);
+        self.submit_marked(Class::Background, None, target, op, extent, memory);
     }
 
     pub(crate) fn submit_marked(
         &mut self,
+        class: Class,
         destage: Option<(u64, Mark)>,
         target: Target,
         op: Op,
@@ -389,7 +390,7 @@ impl Engine {
         if let Some(ns) = (u128::from(extent.bytes().0) * 1_000_000_000).checked_div(rate) {
             b.not_before.0 = b.not_before.max(b.now).0.saturating_add(ns as u64);
         }
-        let (class, flags, stream) = (Class::Background, Flags::NONE, StreamId(0));
+        let (flags, stream) = (Flags::NONE, StreamId(0));
         self.out.push_back(Output::Submit(Io {
             id,
             target,
@@ -400,6 +401,11 @@ impl Engine {
             stream,
             memory,
         }));
+    }
+
+    /// The class of records and flushes that no client waits for. A trail waits for them.
+    pub(crate) fn class_of_records(&self) -> Class {
+        if self.has_trail() { Class::InTurn } else { Class::Background }
     }
 
     pub(crate) fn background_done(&mut self, what: BackgroundIo, ok: bool) {

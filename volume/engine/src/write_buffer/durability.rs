@@ -175,7 +175,7 @@ impl Engine {
         let mut waiters = self.sync.round.iter().flat_map(|r| &r.waiters);
         let client =
             waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..) | Waiter::Open));
-        let class = if client { Class::Foreground } else { Class::Background };
+        let class = if client { Class::Foreground } else { self.class_of_records() };
         self.submit_as(class, io, target, Op::Flush, Extent::default(), Asked::default(), None);
     }
 

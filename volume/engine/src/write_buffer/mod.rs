@@ -287,7 +287,7 @@ impl Engine {
         self.stats.metadata_bytes += seekless_block::PAGE_BYTES;
         self.log.since_checkpoint += 1 + data;
         let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
-        let class = if client { Class::Foreground } else { Class::Background };
+        let class = if client { Class::Foreground } else { self.class_of_records() };
         self.submit_as(class, io, Target::Area, Op::Write, extent, Asked::default(), memory);
     }
 

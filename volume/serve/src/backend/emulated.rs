@@ -122,7 +122,8 @@ impl Emulated {
     pub(crate) fn submit(&mut self, now: SimTime, io: &Io) -> bool {
         let shift = if io.target == Target::Area { self.home } else { Sectors(0) };
         let extent = Extent::new(io.extent.start.0.saturating_add(shift.0), io.extent.len.0);
-        let background = io.class == Class::Background;
+        let background = io.class.is_background();
+        let in_turn = io.class == Class::InTurn;
         let slot = io.id.0 as usize;
         if slot >= self.running.len() {
             self.running.resize(slot + 1, Running::default());
@@ -131,7 +132,7 @@ impl Emulated {
             *entry = Running { extent, background, due: None };
         }
         let (tag, op, stream) = (io.id.0.into(), io.op, io.stream);
-        let command = Command { tag, op, extent, stream, background };
+        let command = Command { tag, op, extent, stream, background, in_turn };
         self.drive.submit_with(now, command, io.flags).is_ok()
     }
 

@@ -1,7 +1,7 @@
 //! A history: the actions of clients and operators, and the power failures. Plain data.
 
 use seekless_block::{Extent, Lba, Op, PAGE_SECTORS};
-use seekless_engine::{Class, Input, Io, Mode, Target};
+use seekless_engine::{Input, Io, Mode, Target};
 use seekless_learn::{Copy, Plan, Replica};
 
 use super::machine::Setup;
@@ -92,7 +92,7 @@ impl Slow {
     pub(crate) fn is(self, io: &Io) -> bool {
         match self {
             Self::Flushes => io.op == Op::Flush,
-            Self::Background => io.class == Class::Background,
+            Self::Background => io.class.is_background(),
             Self::Device(target) => io.target == target,
             Self::Writes(target) => io.target == target && io.op.is_write_like(),
         }
