@@ -352,6 +352,22 @@ fn what_comes_again_every_day_pays() {
     }
 }
 
+/// Four requests wait at any time. RAM is small: most pages leave it before many others are used.
+#[test]
+fn a_busy_volume_writes_its_trail_too() {
+    let device = DeviceSpec::Disk(catalogue::get("wd800jb").unwrap());
+    let mut busy = config(Replay::Closed { depth: 4 }, Scheduler::Fcfs);
+    let home = Sectors(40_000_008);
+    let engine = Config { area: Sectors(64 << 11), adaptive: true, ..Config::new(home) };
+    (busy.engine, busy.area_at) = (Config { cache_bytes: Bytes(1 << 20), ..engine }, Lba(home.0));
+    let mut sim = Simulation::new(Device::new(&device).unwrap(), busy).unwrap();
+    for start in Dice(32).scattered(4000) {
+        sim.offer(&read(0, start, 8)).unwrap();
+    }
+    let pages = sim.stats().moved_bytes / 4096;
+    assert!(pages > 3000, "{pages} of 4000 pages");
+}
+
 #[test]
 fn the_analysis_of_clustered_data_is_what_the_simulation_finds() {
     // Independent accesses of one block at a time, drawn cylinder by cylinder; no RAM, no

@@ -8,7 +8,7 @@ use super::{JobStep, PIECE_PAGES, RETRY, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::Content;
 use crate::write_buffer::durability::Waiter;
-use crate::{Engine, Memory, MemoryMove, Output, Target};
+use crate::{Class, Engine, Memory, MemoryMove, Output, Target};
 
 /// Without a request for this long, clients are idle.
 const IDLE: Duration = Duration(20_000_000);
@@ -73,12 +73,15 @@ impl Append {
 impl Engine {
     /// The time of the next append; `None` without one.
     pub(crate) fn appends_at(&self) -> Option<SimTime> {
-        let pending = self.ahead.as_ref()?.policy.pending();
+        let policy = &self.ahead.as_ref()?.policy;
+        let pending = policy.pending();
+        // A page that has waited for long leaves RAM soon.
+        let late = policy.pending_waits() > self.cache.pages() / 4 * 3;
         let quiet = self.clients_io() == 0;
         let small = self.config.append_pages as usize;
         let at = if pending < small.max(1) {
             return None;
-        } else if pending >= 15 * small || quiet && pending >= self.batch() {
+        } else if pending >= 15 * small || late || quiet && pending >= self.batch() {
             SimTime::ZERO
         } else if quiet {
             self.background.foreground_at + IDLE
@@ -199,7 +202,8 @@ impl Engine {
                 if pages > 0 {
                     job.sent += pages;
                     let extent = self.place_of(job.base + from, pages.into());
-                    self.submit_background(Target::Area, Op::Write, extent, Some(stage(from)));
+                    let (to, memory) = (Target::Area, Some(stage(from)));
+                    self.submit_marked(Class::InTurn, None, to, Op::Write, extent, memory);
                     return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {

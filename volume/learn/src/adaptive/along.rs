@@ -150,6 +150,12 @@ impl Adaptive {
         self.trail.as_ref().map_or(0, Trail::pending)
     }
 
+    /// Insertions and touches of RAM since the first of these pages was used.
+    #[must_use]
+    pub fn pending_waits(&self) -> u32 {
+        self.trail.as_ref().map_or(0, Trail::waits)
+    }
+
     /// The next page to append to the trail.
     pub fn next_to_append(&mut self) -> Option<u64> {
         let trail = self.trail.as_mut()?;

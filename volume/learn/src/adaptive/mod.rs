@@ -302,7 +302,7 @@ impl Adaptive {
         self.recent_at = (self.recent_at + 1) % self.recent.len();
         self.costs.used();
         if let Some(trail) = &mut self.trail {
-            trail.used(page, from_trail);
+            trail.used(page, from_trail, self.touches);
         }
     }
 

@@ -10,7 +10,9 @@ use super::trail_features::{TRAIL_COARSE, TRAIL_FEATURES, TRAIL_FINE, TRAIL_WEIG
 const PENDING: usize = 1024;
 /// A run of so many uses from the trail is not appended again.
 const RUN: usize = 16;
-/// Share of the clients' disk time that trail writes may always take.
+/// Disk time that trail writes may always take, ms: the first copies cannot have paid yet.
+const GRANT: f64 = 500.0;
+/// Share of the clients' disk time that trail writes may take beside it.
 const ALLOWANCE: f64 = 0.03;
 /// Share of the saving that trail writes may take.
 const SHARE: f64 = 0.5;
@@ -33,7 +35,7 @@ impl Ledger {
     fn allows(&self) -> bool {
         let each = self.home_reads / self.home_uses.max(1.0);
         let credit = (self.uses * each - self.reads).max(0.0);
-        self.writes <= ALLOWANCE * self.clients + SHARE * credit
+        self.writes <= GRANT + ALLOWANCE * self.clients + SHARE * credit
     }
 }
 
@@ -43,9 +45,12 @@ pub(super) struct Trail {
     pub(super) predictor: Predictor,
     /// By slot: what became of its copy when it was last prefetched.
     pub(super) outcomes: Vec<u8>,
-    pending: VecDeque<u64>,
+    /// Pages that wait to be appended, and the count of insertions and touches of RAM at their use.
+    pending: VecDeque<(u64, u32)>,
     /// The run under way: pages, and whether each came from the trail.
     run: Vec<(u64, bool)>,
+    /// Insertions and touches of RAM so far.
+    touches: u32,
     run_length: usize,
     ledger: Ledger,
     /// Ends of the last reads, and how many reads each continues.
@@ -61,6 +66,7 @@ impl Trail {
             outcomes: vec![0; slots as usize],
             pending: VecDeque::with_capacity(PENDING),
             run: Vec::with_capacity(RUN),
+            touches: 0,
             run_length: 0,
             ledger: Ledger::default(),
             ends: [(u32::MAX, 0); 8],
@@ -69,11 +75,14 @@ impl Trail {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.predictor.bytes() + self.outcomes.len() as u64 + (PENDING * 8) as u64
+        self.predictor.bytes()
+            + self.outcomes.len() as u64
+            + (PENDING * size_of::<(u64, u32)>()) as u64
     }
 
     /// A page was used for the first time since it came to RAM.
-    pub(super) fn used(&mut self, page: u64, from_trail: bool) {
+    pub(super) fn used(&mut self, page: u64, from_trail: bool, touches: u32) {
+        self.touches = touches;
         if from_trail {
             self.ledger.uses += 1.0;
         } else {
@@ -114,7 +123,7 @@ impl Trail {
         if self.pending.len() == PENDING {
             self.pending.pop_front();
         }
-        self.pending.push_back(page);
+        self.pending.push_back((page, self.touches));
     }
 
     /// Nothing is written.
@@ -129,7 +138,12 @@ impl Trail {
 
     /// The next page to append.
     pub(super) fn next(&mut self) -> Option<u64> {
-        self.pending.pop_front()
+        self.pending.pop_front().map(|(page, _)| page)
+    }
+
+    /// Insertions and touches of RAM since the first of them was used.
+    pub(super) fn waits(&self) -> u32 {
+        self.pending.front().map_or(0, |&(_, at)| self.touches.wrapping_sub(at))
     }
 
     /// Whether another batch may be written. A batch that may not is discarded.
@@ -166,5 +180,19 @@ impl Trail {
             }
             super::Work::Other => l.clients += ms,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_copies_are_written_on_credit() {
+        let spent = |writes, clients| Ledger { writes, clients, ..Ledger::default() };
+        assert!(spent(500.0, 0.0).allows(), "nothing can have paid yet");
+        assert!(!spent(501.0, 0.0).allows());
+        assert!(spent(800.0, 10_000.0).allows(), "and 3% of the clients' time");
+        assert!(!spent(801.0, 10_000.0).allows());
     }
 }
