@@ -232,7 +232,7 @@ impl World {
         }
         let failed = self.fail_area_reads && io.target == Target::Area && io.op == Op::Read
             || self.fail_background
-                && io.class == Class::Background
+                && io.class.is_background()
                 // A log that cannot be written stops for good, and reports that: see area.rs.
                 && matches!(io.memory, Some(Memory::Stage { .. }));
         if failed {
