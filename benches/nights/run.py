@@ -23,7 +23,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "startup"))
 import tree
-from host import archive_in, between, prefer, run, serving_with
+from host import SEEKLESS, archive_in, between, prefer, run, serving_with
 from programs import loop
 
 SEED = 1
@@ -138,7 +138,8 @@ def mounted(device):
 
 
 def make(image, args, names):
-    os.truncate(os.open(image, os.O_CREAT | os.O_RDWR), args.spread << 30)
+    image.touch()
+    os.truncate(image, args.spread << 30)
     run(*MAKE[args.fs], image)
     with loop(image) as device, mounted(device) as root:
         tree.files(root / "tree", args.files, SEED, not args.dense)
@@ -164,7 +165,6 @@ def recording(device, trace):
     if not trace:
         yield
         return
-    from host import SEEKLESS
     recorder = subprocess.Popen([SEEKLESS, "record", device, "-o", trace, "--force", "--event", "D"], stdout=subprocess.DEVNULL)
     time.sleep(1)
     try:
@@ -188,9 +188,8 @@ def job(server, device, work):
 def system(name, image, args, names):
     """All nights of a system: what each job read, and the figures."""
     all_jobs, read, runs = jobs(args), [], []
-    arguments = ["--disk", args.disk, "--policy", args.policy if name == "adaptive" else "vanilla", *args.cache]
-    if name == "adaptive" and args.policy == "default":
-        arguments[2:4] = []
+    policy = "vanilla" if name == "vanilla" else args.policy
+    arguments = ["--disk", args.disk, *args.cache, *(["--policy", policy] if policy else [])]
     trace = f"{args.record}-{name}.parquet" if args.record else None
     with serving_with(image, arguments) as server, loop(server.file, "--direct-io=on") as device, recording(device, trace):
         for night in range(1, args.nights + 1):
@@ -233,7 +232,7 @@ def arguments():
     parser.add_argument("--jobs", type=lambda text: text.split(","),
                         default="du,find,rsync,tar,status,grep,python,sqlite,pgbench".split(","))
     parser.add_argument("--disk", default="exos-x20", help="NAME[,speed=X]; faster than real is for development")
-    parser.add_argument("--policy", default="default", help="of the system beside vanilla")
+    parser.add_argument("--policy", help="of the system beside vanilla; else serve's default")
     parser.add_argument("--cache", default=[], type=lambda size: ["--cache", size], help="RAM of both systems; else serve's default")
     parser.add_argument("--quick", action="store_true", help="5,000 files on 20 GiB")
     parser.add_argument("--record", help="records both systems' requests to PREFIX-SYSTEM.parquet")
