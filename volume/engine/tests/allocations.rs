@@ -1,6 +1,7 @@
 //! The engine with the adaptive policy takes no memory while it serves: hits, misses, windows, writes,
 //! appends to the trail and reads of it. Only the log's rounds take some: one prepares the next 64
 //! segments of the trail. And a miss weighs a bounded number of candidates.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
 

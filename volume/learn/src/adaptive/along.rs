@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::features::Features;
 use super::trail::Trail;
 use super::trail_features::{TrailPlace, TrailTrigger};
-use super::{Adaptive, GIVE_UP, View, Window, WindowId};
+use super::{Adaptive, View, Window, WindowId};
 
 /// Slots of the trail that one read may take.
 pub const TRAIL_WINDOW: u32 = 128;
@@ -73,6 +73,7 @@ impl Adaptive {
         let trigger = self.trail_trigger(demanded, score, continues);
         let (access, transfer) = (self.costs.access, self.costs.transfer);
         let pollution = self.costs.pollution();
+        let give_up = self.give_up();
         let (mut sum, mut best, mut reach) = (0.0f32, f32::MIN, must);
         let mut previous = (1.0, trigger.history.last);
         let (mut gap, mut held_before) = (0, 0);
@@ -112,7 +113,7 @@ impl Adaptive {
             if at + 1 >= must && sum > best {
                 (best, reach) = (sum, at + 1);
             }
-            if sum < best - GIVE_UP {
+            if sum < best - give_up {
                 break;
             }
         }

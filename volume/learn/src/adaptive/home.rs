@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::features::{Around, Features, Place, Trigger, TriggerClasses};
 use super::history::{REGION, Region};
-use super::{Adaptive, GIVE_UP, View, WATCHED, Window, WindowId};
+use super::{Adaptive, View, WATCHED, Window, WindowId};
 
 /// Pages above the first demanded one that may be read along.
 const ABOVE: u64 = 256;
@@ -111,6 +111,7 @@ impl Adaptive {
         let classes = TriggerClasses::from(trigger);
         let (access, transfer) = (self.costs.access, self.costs.transfer);
         let pollution = self.costs.pollution();
+        let give_up = self.give_up();
         let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, 0);
         let mut previous = (1.0, trigger.history.last);
         let mut held_before = true;
@@ -141,7 +142,7 @@ impl Adaptive {
             if sum > best {
                 (best, reach) = (sum, gap + 1);
             }
-            if sum < best - GIVE_UP {
+            if sum < best - give_up {
                 break;
             }
         }

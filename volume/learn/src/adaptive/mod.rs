@@ -31,8 +31,8 @@ use history::{History, Outcome, REGION};
 use predictor::Predictor;
 use trail::Trail;
 
-/// A window ends where the sum of its values is so much below its maximum, ms.
-const GIVE_UP: f32 = 0.8;
+/// A window ends where the sum of its values has lost what so many worthless pages cost.
+const GIVE_UP: f32 = 10.0;
 /// Worth of the use of a page that another prefetched page would have brought.
 const COVERED: f32 = 0.1;
 /// Pages in one direction that a miss looks at and does not read, and that are watched.
@@ -235,6 +235,11 @@ impl Adaptive {
     #[must_use]
     pub const fn transfer_ms(&self) -> f32 {
         self.costs.transfer
+    }
+
+    /// A search ends where its sum is so much below its maximum, ms.
+    fn give_up(&self) -> f32 {
+        GIVE_UP * (self.costs.transfer + self.costs.pollution())
     }
 
     /// The disk worked for so many ms.
