@@ -4,7 +4,6 @@
 mod access;
 mod backing;
 mod disk;
-mod ending;
 mod report;
 pub(crate) mod watching;
 
@@ -22,14 +21,13 @@ use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
 use seekless_serve::{
-    Address, Backing, Builder, Emulation, FuseMount, HostQueue, Learning, MemoryFile, MountPoint,
-    Say, ServeError, ServerHandle, Streams,
+    Address, Backing, Builder, Emulation, Ending, FuseMount, HostQueue, Learning, MemoryFile,
+    MountPoint, Say, ServeError, ServerHandle, StopReply, Streams,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 pub(crate) use access::AccessArgs;
 use disk::Emulated;
-use ending::{Ending, Reply};
 use seekless_cli::args::{duration, size};
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
@@ -260,9 +258,9 @@ impl Args {
 /// An event for the main thread.
 enum Event {
     /// A signal, or a command with its answer.
-    Stop(Option<Reply>),
+    Stop(Option<StopReply>),
     /// Also while the volume is in use.
-    ForceStop(Reply),
+    ForceStop(StopReply),
     Learn,
     Unmounted,
 }
@@ -401,7 +399,8 @@ fn watch(
             Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
         }
-        if ending.attempt(server, mount.as_mut(), &line)? {
+        let say = |text: &str| line.suspend(|| output::say(text));
+        if ending.attempt(server, mount.as_mut(), &say)? {
             line.finish_and_clear();
             return Ok(());
         }

@@ -162,7 +162,7 @@ impl Drop for Server {
     }
 }
 
-/// Asks a process to end, again after five seconds (then a server leaves a mount that is in use),
+/// Asks a process to end, again after five seconds (a server refuses while its mount is in use),
 /// and ends it by force after five more.
 pub(super) fn end_process(pid: Pid, mut gone: impl FnMut() -> bool) {
     for signal in [Signal::TERM, Signal::TERM, Signal::KILL] {

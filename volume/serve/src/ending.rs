@@ -4,19 +4,19 @@
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
-use seekless_cli::output;
 use seekless_host::Users;
-use seekless_serve::{FuseMount, ServerHandle};
+
+use crate::error::ServeError;
+use crate::{FuseMount, ServerHandle};
 
 /// A user that has just gone, such as a loop device, keeps the mount for a moment.
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// The one who asked: the users that were cut off, or why the server does not end.
-pub(super) type Reply = SyncSender<Result<String, String>>;
+pub type StopReply = SyncSender<Result<String, String>>;
 
 /// A request to end, and its answer.
-pub(super) struct Ending {
+pub struct Ending {
     /// A service manager asks once, and kills later: its request stays.
     stays: bool,
     asked: Option<Asked>,
@@ -25,22 +25,24 @@ pub(super) struct Ending {
 struct Asked {
     since: Instant,
     /// `None`: a signal.
-    reply: Option<Reply>,
+    reply: Option<StopReply>,
     /// A request that stays was answered.
     told: bool,
 }
 
 impl Ending {
-    pub(super) const fn new(managed: bool) -> Self {
+    /// For a server that a service manager started, or not.
+    pub const fn new(managed: bool) -> Self {
         Self { stays: managed, asked: None }
     }
 
-    pub(super) const fn is_asked(&self) -> bool {
+    /// True while a request waits for its answer.
+    pub const fn is_asked(&self) -> bool {
         self.asked.is_some()
     }
 
     /// Takes a request; [`Self::attempt`] answers it.
-    pub(super) fn ask(&mut self, reply: Option<Reply>) {
+    pub fn ask(&mut self, reply: Option<StopReply>) {
         match (&self.asked, reply) {
             (Some(_), Some(reply)) => drop(reply.send(Err("the server is ending".to_owned()))),
             (Some(_), None) => {}
@@ -49,12 +51,12 @@ impl Ending {
     }
 
     /// Ends the mount if nobody uses the volume; then true. Otherwise refuses the request.
-    pub(super) fn attempt(
+    pub fn attempt(
         &mut self,
         server: &ServerHandle,
         mut mount: Option<&mut FuseMount>,
-        line: &ProgressBar,
-    ) -> anyhow::Result<bool> {
+        say: &dyn Fn(&str),
+    ) -> Result<bool, ServeError> {
         let Some(asked) = &mut self.asked else { return Ok(false) };
         let volume = server.injector();
         let nbd = volume.users(None);
@@ -79,13 +81,11 @@ impl Ending {
             Some(reply) => drop(reply.send(Err(format!("{why}. The server goes on")))),
             None if self.stays => {
                 let waits = "the server ends when it is free";
-                line.suspend(|| {
-                    output::say(&format!("{why}. It was asked by a service manager: {waits}"))
-                });
+                say(&format!("{why}. It was asked by a service manager: {waits}"));
                 asked.told = true;
                 return Ok(false);
             }
-            None => line.suspend(|| output::say(&format!("{why}. The server goes on"))),
+            None => say(&format!("{why}. The server goes on")),
         }
         self.asked = None;
         Ok(false)
