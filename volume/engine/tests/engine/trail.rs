@@ -168,10 +168,10 @@ fn a_window_ends_where_a_client_waits_if_clients_leave_time() {
         if gap > 0 {
             world.execute(0);
             assert_eq!(waiting(&world), [16], "nobody waits: it goes on");
-            world.issue(Op::Read, home(63, 1));
+            world.issue(Op::Read, home(10, 1));
             assert_eq!(waiting(&world)[0], 16);
             world.execute(0);
-            assert!(world.waiting.iter().all(|io| io.extent.overlaps(home(63, 1))));
+            assert!(world.waiting.iter().all(|io| io.extent.overlaps(home(10, 1))));
         }
         world.settle();
         read(&mut world, &[21, 40, 63]);
