@@ -261,3 +261,69 @@ impl Chase {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DEVICE;
+
+    const PIECES: u32 = 5000;
+
+    fn job() -> Job {
+        let piece = |chunk| Piece::new(Place { file: DEVICE, chunk }, 1);
+        Job::new(1, 0, (0..PIECES).map(piece).collect())
+    }
+
+    /// Uses one piece of `every`, and orders what it may meanwhile; returns the number of orders.
+    fn ordered(every: usize) -> usize {
+        let job = job();
+        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut orders = 0;
+        for chunk in (1..PIECES).step_by(every) {
+            while let Some(piece) = chase.next(&job) {
+                orders += 1;
+                chase.fetched(piece.place, 1);
+            }
+            chase.used(&job, Place { file: DEVICE, chunk }, 1);
+        }
+        orders
+    }
+
+    #[test]
+    fn a_window_closes_when_the_program_passes_over_what_was_fetched() {
+        assert_eq!(ordered(1), PIECES as usize - 1);
+        assert!(ordered(2) > 4000, "half is used: {}", ordered(2));
+        let orders = ordered(10);
+        assert!(orders < 700, "{orders}");
+    }
+
+    #[test]
+    fn a_run_leaves_its_job_after_many_uses_outside() {
+        let job = job();
+        let mut chase = Chase::new(1, 0, true, false, false);
+        for other in 1..u64::from(STRAYS) {
+            chase.used(&job, Place { file: other, chunk: 0 }, 1);
+        }
+        assert!(!chase.is_lost());
+        chase.used(&job, Place { file: DEVICE, chunk: 5 }, 1);
+        for other in 1..=u64::from(STRAYS) {
+            assert!(!chase.is_lost(), "{other}");
+            chase.used(&job, Place { file: other, chunk: 0 }, 1);
+        }
+        assert!(chase.is_lost());
+    }
+
+    #[test]
+    fn a_jump_is_followed_after_three_uses_and_is_not_judged() {
+        let job = job();
+        let mut chase = Chase::new(1, 0, true, false, false);
+        let use_one = |chase: &mut Chase, chunk| {
+            chase.used(&job, Place { file: DEVICE, chunk }, 1);
+            chase.next(&job).map(|p| p.place.chunk)
+        };
+        assert_eq!(use_one(&mut chase, 4000), Some(1));
+        assert_eq!(use_one(&mut chase, 4001), Some(2));
+        assert_eq!(use_one(&mut chase, 4002), Some(4003));
+        assert_eq!((chase.metadata.good, chase.metadata.bad), (0, 0));
+    }
+}

@@ -55,6 +55,8 @@ pub(crate) struct Run {
     pub(crate) exact: bool,
     /// Most of what was fetched for it was in vain.
     pub(crate) lost: bool,
+    /// The jobs for which something was fetched, if any: the last one.
+    pub(crate) helped_by: Option<u32>,
 }
 
 impl Run {
@@ -72,6 +74,7 @@ impl Run {
             chase: None,
             exact: false,
             lost: false,
+            helped_by: None,
         }
     }
 

@@ -63,13 +63,6 @@ pub struct Order {
     pub generation: u32,
 }
 
-/// How a chase ended.
-#[derive(Clone, Copy, Debug)]
-struct Ended {
-    job: u32,
-    fetched: bool,
-}
-
 /// The key is the order on the disk.
 type Queue = BTreeMap<(bool, u64, u64, u32), (u32, Piece)>;
 
@@ -375,44 +368,46 @@ impl Watcher {
     }
 
     /// A run has left its job, or has ended: books what was fetched in vain.
-    fn end_chase(&mut self, now: SimTime, group: u32) -> Option<Ended> {
+    fn end_chase(&mut self, now: SimTime, group: u32) {
         self.drop_orders(group);
-        let run = self.runs.get_mut(&group)?;
-        let chase = run.chase.take()?;
+        let Some(run) = self.runs.get_mut(&group) else { return };
+        let Some(chase) = run.chase.take() else { return };
         run.forget_candidates();
-        let job = self.jobs.iter_mut().find(|j| j.id == chase.job)?;
+        let Some(job) = self.jobs.iter_mut().find(|j| j.id == chase.job) else { return };
         let outcome = chase.outcome(job);
-        let fetched = chase.fetch && self.limits.act;
-        if fetched {
-            let vain = outcome.fetched.saturating_sub(outcome.used);
-            self.ahead = self.ahead.saturating_sub(vain);
-            self.totals.vain += vain;
-            run.lost |= job.judge(run.who.program == job.program, outcome.fetched, outcome.used);
-        } else {
+        if !(chase.fetch && self.limits.act) {
             job.would.0 += outcome.would.0;
             job.would.1 += outcome.would.1;
+            return;
         }
-        let vain = if fetched { outcome.fetched.saturating_sub(outcome.used) } else { 0 };
+        let vain = outcome.fetched.saturating_sub(outcome.used);
+        run.lost |= job.judge(run.who.program == job.program, outcome.fetched, outcome.used);
+        run.helped_by = Some(chase.job);
+        self.ahead = self.ahead.saturating_sub(vain);
+        self.totals.vain += vain;
         self.guard.vain(now, self.cost(vain));
-        Some(Ended { job: chase.job, fetched })
     }
 
     /// A run has ended: learns from it.
     fn close(&mut self, group: u32, today: u64) {
         let Some(last) = self.runs.get(&group).map(|r| r.last) else { return };
-        let chased = self.end_chase(last, group);
+        self.end_chase(last, group);
         let Some(run) = self.runs.remove(&group) else { return };
         if run.seen.len() < RUN_LEAST {
             return;
         }
         let took = between(run.started, run.last);
         let pages = pages_of(&run.seen);
-        let best = self.jobs.iter_mut().map(|j| (j.overlap(&run.seen), j)).max_by_key(|b| b.0);
+        // Each program has its own jobs: two programs on one tree use other parts of it.
+        let program = run.who.program;
+        let own = |j: &&mut Job| program == 0 || j.program == 0 || j.program == program;
+        let own = self.jobs.iter_mut().filter(own);
+        let best = own.map(|j| (j.overlap(&run.seen), j)).max_by_key(|b| b.0);
         match best {
             Some((overlap, job)) if 2 * overlap >= pages.max(job.pages()) => {
-                let helped = chased.is_some_and(|c| c.fetched && c.job == job.id);
-                if 10 * overlap >= 7 * job.pages() {
-                    job.whole_run(helped, run.misses, took);
+                let measured = run.helped_by.is_none_or(|id| id == job.id);
+                if measured && 10 * overlap >= 7 * job.pages() {
+                    job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }
                 job.merge(&run.seen, run.exact);
                 Self::used_again(job, &run, today);
@@ -438,7 +433,9 @@ impl Watcher {
         let mut job = Job::new(self.next_job, run.who.program, run.seen.clone());
         self.next_job = self.next_job.checked_add(1).unwrap_or(1);
         (job.runs, job.last_used) = (1, today);
-        job.whole_run(false, run.misses, took);
+        if run.helped_by.is_none() {
+            job.whole_run(false, run.misses, took);
+        }
         self.jobs.push(job);
     }
 
