@@ -216,7 +216,7 @@ def table(runs, names, nights):
             base = of("vanilla", night, which, "busy_s")
             cells.append(f"{base:.2f} s ({of('vanilla', night, which, 'wall_s'):.1f})")
             now = of("adaptive", night, which, "busy_s")
-            cells.append(f"{now:.2f} s ({of('adaptive', night, which, 'wall_s'):.1f}), {now / max(base, 1e-9):.3f}")
+            cells.append(f"{now:.2f} s ({of('adaptive', night, which, 'wall_s'):.1f}), {f'{now / base:.3f}' if base > 0.01 else 'none'}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -243,6 +243,7 @@ def arguments():
     args = parser.parse_args()
     if args.quick:
         args.files, args.spread = 5_000, 20
+    args.subset = min(args.subset, -(-args.files // (tree.FILES_IN_A_DIRECTORY * tree.DIRECTORIES_IN_ONE)))
     args.rows, args.queries, args.scale, args.transactions = (20_000, 100, 1, 50) if args.quick else (200_000, 500, 5, 200)
     return args
 

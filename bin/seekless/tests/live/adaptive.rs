@@ -307,7 +307,7 @@ fn busy_s(page: &Path) -> [f64; 2] {
 }
 
 #[test]
-fn a_night_of_scans_costs_a_third_when_it_repeats() {
+fn a_night_of_scans_costs_a_tenth_when_it_repeats() {
     need!("nights", host::programs(&["losetup", "mkfs.ext4", "tar", "du", "find", "timeout"]));
     need!("nights", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
     let dir = tempfile::tempdir().unwrap();
@@ -334,5 +334,5 @@ fn a_night_of_scans_costs_a_third_when_it_repeats() {
     assert!(now <= vanilla * 1.02, "the first night: {nights:?}");
     let [now, vanilla] = nights[1];
     eprintln!("two nights, disk time now and vanilla: {nights:.2?} s; ratio {:.3}", now / vanilla);
-    assert!(now <= vanilla / 3.0, "{nights:?}");
+    assert!(now <= vanilla / 10.0, "{nights:?}");
 }
