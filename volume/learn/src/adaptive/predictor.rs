@@ -10,16 +10,16 @@ const STEP_BIAS: f32 = 0.0005;
 const HALVED: (f32, f32) = (4096.0, 8192.0);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Weight {
-    value: f32,
-    seen: f32,
+pub(super) struct Weight {
+    pub(super) value: f32,
+    pub(super) seen: f32,
 }
 
 /// Uses among outcomes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cell {
-    used: f32,
-    all: f32,
+pub(super) struct Cell {
+    pub(super) used: f32,
+    pub(super) all: f32,
 }
 
 impl Cell {
@@ -36,8 +36,8 @@ impl Cell {
 /// Counts of outcomes by cell.
 #[derive(Debug)]
 pub(crate) struct Counts {
-    coarse: Vec<Cell>,
-    fine: Vec<Cell>,
+    pub(super) coarse: Vec<Cell>,
+    pub(super) fine: Vec<Cell>,
 }
 
 impl Counts {
@@ -62,8 +62,8 @@ impl Counts {
 #[derive(Debug)]
 pub(crate) struct Predictor {
     pub(crate) counts: Counts,
-    weights: Vec<Weight>,
-    bias: f32,
+    pub(super) weights: Vec<Weight>,
+    pub(super) bias: f32,
     /// Features that a candidate has.
     features: usize,
 }

@@ -19,14 +19,14 @@ const CONTINUES: u32 = 32;
 
 /// What trail writes cost and what they brought, ms.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ledger {
-    writes: f64,
-    reads: f64,
+pub(super) struct Ledger {
+    pub(super) writes: f64,
+    pub(super) reads: f64,
     /// All I/Os but trail writes.
-    clients: f64,
-    home_reads: f64,
-    uses: f64,
-    home_uses: f64,
+    pub(super) clients: f64,
+    pub(super) home_reads: f64,
+    pub(super) uses: f64,
+    pub(super) home_uses: f64,
 }
 
 impl Ledger {
@@ -47,7 +47,7 @@ pub(super) struct Trail {
     /// The run under way: pages, and whether each came from the trail.
     run: Vec<(u64, bool)>,
     run_length: usize,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     /// Ends of the last reads, and how many reads each continues.
     ends: [(u32, u32); 8],
     ends_at: usize,
