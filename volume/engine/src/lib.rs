@@ -25,7 +25,9 @@ pub use api::{
 pub use area::attach::{
     AttachError, AttachReport, FormatOptions, attach, format_area, resize_area,
 };
-pub use area::examine::{Examined, Finding, Repair, RepairReport, examine, repair};
+pub use area::examine::{
+    Examined, Finding, Repair, RepairReport, examine, repair, restore_superblock,
+};
 pub use area::guarding::{GuardStep, Guarding, in_guard_region};
 pub use area::proof::{HomeGuard, Proof};
 pub use background::Progress;

@@ -332,6 +332,12 @@ fn beside(
     }
     let mut area = part(&opened.fd, &[(0, len * SECTOR_BYTES)])?;
     let geometry = divided(&area, &format).map_err(failed(path))?;
+    if let Ok(former) = read_superblock(&mut all, Lba(0)) {
+        // If the new first superblock were lost, the last ones of the former area must not count.
+        for page in former.superblock.places() {
+            all.write_zeroes(page_extent(page, 1)).map_err(|e| failed(path)(e.into()))?;
+        }
+    }
     make_region(&opened.fd, len, AreaId(uuid), volume).map_err(failed(path))?;
     format_area(&mut area, &format).map_err(failed(path))?;
     if let Some(made) = made {

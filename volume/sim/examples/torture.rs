@@ -135,8 +135,10 @@ fn main() -> ExitCode {
     );
     let [appended, reads, rounds, dropped, in_doubt, proven] = all.trail;
     println!(
-        "{}\n# trail: {appended} appended, {reads} reads, {rounds} rounds, {dropped} dropped by writes, {in_doubt} in doubt at an attach, {proven} proven\n# go on with --seed {seed}",
-        table.join("\n")
+        "{}\n# trail: {appended} appended, {reads} reads, {rounds} rounds, {dropped} dropped by writes, {in_doubt} in doubt at an attach, {proven} proven\n# areas: {} older ones refused, {} with a superblock zeroed\n# go on with --seed {seed}",
+        table.join("\n"),
+        all.older,
+        all.zeroed,
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -99,6 +99,13 @@ fn attached(found: &AttachReport) -> String {
     if found.dirty > 0 {
         let _ = write!(text, ", {} only in the area", bytes(found.dirty));
     }
+    if found.incomplete > 0 {
+        let _ = write!(
+            text,
+            "; the newest bytes of {} are not complete in the area: a crash leaves that of writes that were not flushed, and damage of any (`seekless volume check` before a start names them)",
+            bytes(found.incomplete)
+        );
+    }
     text
 }
 

@@ -10,7 +10,7 @@ use crate::area::recover::{Recovered, recover};
 use crate::core::page_map::{CopyState, slots};
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
-    Page, Position, Superblock, SuperblockError, Which, page_extent,
+    Page, Position, Superblock, SuperblockError, page_extent,
 };
 use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Config, Engine, Mode};
@@ -46,7 +46,7 @@ impl FormatOptions {
     /// If the area is too small or too large.
     pub fn geometry(&self, area: Sectors) -> Result<Geometry, GeometryError> {
         let contents = Contents::new(self.write_buffer_percent, self.replicas);
-        Geometry::fit(area, self.segment_pages, contents)
+        Geometry::lasting(area, self.segment_pages, contents)
     }
 }
 
@@ -98,6 +98,10 @@ pub enum AttachError {
     )]
     NoGuard,
     #[error(
+        "this area is an older copy: its generation is {area}, and the disk was in use with generation {guard}; what was written since stands in the newest copy alone. Nothing was changed: name the newest copy"
+    )]
+    Older { area: u64, guard: u64 },
+    #[error(
         "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless volume resize`"
     )]
     Capacity { expected: Sectors, found: Sectors },
@@ -122,6 +126,11 @@ pub struct AttachReport {
     pub copies: u64,
     /// Copies in doubt.
     pub suspects: u64,
+    /// Pages whose newest bytes stood in the log's last records, and are not complete: lost if a
+    /// flush covered them.
+    pub incomplete: u64,
+    /// The generation of the area from now on. The guard must name it before the first request.
+    pub generation: u64,
     /// The guard must be up before the first request: home alone may not hold all that clients
     /// read.
     pub needs_guard: bool,
@@ -155,6 +164,9 @@ pub(crate) struct Moment {
     pub(crate) tail: Segment,
     /// The plan in force; 0 for none.
     pub(crate) plan: u64,
+    /// At a detach in order: where the trail goes on, and bytes of the learned state.
+    pub(crate) trail_head: u32,
+    pub(crate) learned: u32,
 }
 
 impl Identity {
@@ -212,6 +224,10 @@ impl Identity {
             checkpoint_slot: at.checkpoint_slot,
             stamp: at.stamp.unwrap_or_default(),
             label: Label::new(&self.label),
+            spread: geo.is_spread(),
+            trail_head: at.trail_head,
+            learned_generation: if at.learned == 0 { 0 } else { at.checkpoint_generation },
+            learned_bytes: at.learned,
         }
     }
 
@@ -250,7 +266,7 @@ pub fn format_area(
     area: &mut dyn Device,
     options: &FormatOptions,
 ) -> Result<Geometry, AttachError> {
-    make(area, options, 1)
+    make(area, options, None)
 }
 
 /// Divides all of `area` again, for its size now; `before` is its superblock. The copies are
@@ -274,17 +290,18 @@ pub fn resize_area(
             return Err(AttachError::HasReplicas { stained });
         }
     }
-    // The area keeps its name, and old records still stand in it. None of them may count as one of
-    // the new log.
-    let records = u64::from(before.log_segments) * u64::from(before.segment_pages);
-    make(area, options, before.next_sequence.saturating_add(records))
+    make(area, options, Some(before))
 }
 
 fn make(
     area: &mut dyn Device,
     options: &FormatOptions,
-    sequence: u64,
+    before: Option<&Superblock>,
 ) -> Result<Geometry, AttachError> {
+    // The area keeps its name, and old records still stand in it. None of them may count as one of
+    // the new log, and no old superblock as a newer one.
+    let records = |s: &Superblock| u64::from(s.log_segments) * u64::from(s.segment_pages);
+    let sequence = before.map_or(1, |s| s.next_sequence.saturating_add(records(s)));
     let geometry = options.geometry(area.capacity())?;
     let geo = geometry;
     let identity = Identity {
@@ -292,7 +309,7 @@ fn make(
         inside: options.inside,
         label: options.label.clone(),
         area_size: area.capacity(),
-        generation: 1,
+        generation: before.map_or(1, |s| s.generation + 1),
         ..Identity::default()
     };
     let mut config = Config::new(options.capacity);
@@ -306,18 +323,42 @@ fn make(
         position: (Segment(0), 0, sequence, 0),
         tail: Segment(0),
         plan: 0,
+        trail_head: 0,
+        learned: 0,
     };
+    let superblock = identity.superblock(&config, &geo, &moment);
+    let places = superblock.places();
+    let former = before.map_or([0, 1, 1], Superblock::places);
+    let end = area.capacity().0 / PAGE_SECTORS;
     // No half-made area may count as a whole one, nor as the former one.
-    area.write_zeroes(page_extent(0, 2))?;
-    area.flush()?;
-    for copy in [1, 0] {
-        let superblock = identity.superblock(&config, &geo, &moment);
-        write_page(area, copy, |page| {
-            superblock.encode(page);
-        })?;
+    for page in former.into_iter().chain(places).filter(|page| *page < end) {
+        area.write_zeroes(page_extent(page, 1))?;
     }
     area.flush()?;
+    write_superblock(area, &superblock, places[0], false)?;
     Ok(geometry)
+}
+
+/// Writes all copies of the superblock, the valid one last.
+pub(crate) fn write_superblock(
+    area: &mut dyn Device,
+    superblock: &Superblock,
+    valid: u64,
+    durably: bool,
+) -> Result<(), DeviceError> {
+    let write = |area: &mut dyn Device, page| {
+        write_page(area, page, |bytes| {
+            superblock.encode(bytes);
+        })
+    };
+    for place in superblock.places().into_iter().filter(|place| *place != valid) {
+        write(area, place)?;
+    }
+    if durably {
+        area.flush()?;
+    }
+    write(area, valid)?;
+    area.flush()
 }
 
 /// Attaches an area that [`format_area`] made: recovers its contents, and marks the area as in use.
@@ -340,6 +381,7 @@ pub fn attach(
     if s.home_capacity != config.capacity {
         return Err(AttachError::Capacity { expected: s.home_capacity, found: config.capacity });
     }
+    proof.fits(s)?;
     let needs_guard = needs_guard(s, proof);
     if needs_guard && proof.guard == HomeGuard::Missing && !proof.to_drain {
         return Err(AttachError::NoGuard);
@@ -386,9 +428,12 @@ pub(crate) fn resume(
     {
         engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
     }
+    if clean {
+        engine.go_on_learning(s.trail_head, r.learned.as_deref());
+    }
     // Background work may be due before the first request.
     engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
-    engine.save(area, r.which)?;
+    engine.save(area, r.valid)?;
     let report = AttachReport {
         clean,
         trusted,
@@ -396,6 +441,8 @@ pub(crate) fn resume(
         dirty: engine.copies.count(CopyState::Dirty),
         copies: engine.copies.count(CopyState::Clean),
         suspects: engine.copies.count(CopyState::Suspect),
+        incomplete: r.incomplete.iter().map(|i| i.homes.len() as u64).sum(),
+        generation: engine.identity.generation,
         needs_guard: false,
     };
     Ok((engine, report))
@@ -445,12 +492,14 @@ impl Engine {
             position: self.log.position(),
             tail: self.log.ring.tail_durable,
             plan: self.background.todo.plan(),
+            trail_head: 0,
+            learned: 0,
         }
     }
 
-    /// Writes a checkpoint at once, and a superblock that marks the area as in use. The valid copy
-    /// of the superblock is written last.
-    fn save(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
+    /// Writes a checkpoint at once, and a superblock that marks the area as in use. The copy in page
+    /// `valid` is written last.
+    fn save(&mut self, area: &mut dyn Device, valid: u64) -> Result<(), AttachError> {
         let free = self.free_now(std::iter::empty());
         let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
         let mut pages = CheckpointPages::new(moment, free);
@@ -471,12 +520,7 @@ impl Engine {
         area.flush()?;
         self.identity.generation += 1;
         let superblock = self.identity.superblock(&self.config, &self.geo, &moment);
-        for copy in [1 - which as u64, which as u64] {
-            write_page(area, copy, |page| {
-                superblock.encode(page);
-            })?;
-            area.flush()?;
-        }
+        write_superblock(area, &superblock, valid, true)?;
         self.identity.checkpoint_slot = moment.checkpoint_slot;
         self.identity.checkpoint_generation = moment.checkpoint_generation;
         Ok(())

@@ -5,8 +5,8 @@ use crate::Engine;
 use crate::area::attach::Moment;
 use crate::core::page_map::Slot;
 use crate::format::{
-    CheckpointPage, ENTRIES_PER_PAGE, Entry, FreeMapPage, PLAN_PER_PAGE, Page, PlanHeader,
-    PlanPage, RUNS_PER_PAGE, Run,
+    CheckpointPage, ENTRIES_PER_PAGE, Entry, FreeMapPage, LEARNED_PER_PAGE, LearnedPage,
+    PLAN_PER_PAGE, Page, PlanHeader, PlanPage, RUNS_PER_PAGE, Run,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ enum Next {
     PlanHeader,
     /// Its first slot.
     Plan(u32),
+    /// Number of the first byte.
+    Learned(u32),
     End,
 }
 
@@ -27,18 +29,27 @@ pub(crate) struct CheckpointPages {
     pub(crate) moment: Moment,
     /// The free pages at that moment.
     free: Vec<Run>,
+    /// At a detach in order, what the adaptive policy has learned: it takes the place of a plan.
+    learned: Box<[u8]>,
     next: Next,
 }
 
 impl CheckpointPages {
     /// All pages of a checkpoint of this moment.
     pub(crate) fn new(moment: Moment, free: Vec<Run>) -> Self {
-        Self { moment, free, next: Next::MapHeader }
+        Self { moment, free, learned: Box::default(), next: Next::MapHeader }
+    }
+
+    /// The same with the policy's learned state.
+    pub(crate) fn with_learned(mut self, learned: Vec<u8>) -> Self {
+        self.moment.learned = learned.len() as u32;
+        self.learned = learned.into();
+        self
     }
 
     /// A checkpoint whose pages are all written.
     pub(crate) fn written(moment: Moment) -> Self {
-        Self { moment, free: Vec::new(), next: Next::End }
+        Self { moment, free: Vec::new(), learned: Box::default(), next: Next::End }
     }
 
     /// The page of the area for the next page; `None` after the last.
@@ -53,13 +64,17 @@ impl CheckpointPages {
             }
             Next::PlanHeader => Some(geo.plan_at()),
             Next::Plan(first) => Some(geo.plan_at() + 1 + u64::from(first / PLAN_PER_PAGE)),
+            Next::Learned(first) => Some(geo.plan_at() + u64::from(first / LEARNED_PER_PAGE)),
             Next::End => None,
         }
     }
 
     /// Whether the next page begins a region: one write has pages of one region only.
     pub(crate) const fn begins_region(&self) -> bool {
-        matches!(self.next, Next::MapHeader | Next::FreeMap(0) | Next::PlanHeader | Next::End)
+        matches!(
+            self.next,
+            Next::MapHeader | Next::FreeMap(0) | Next::PlanHeader | Next::Learned(0) | Next::End
+        )
     }
 
     /// Writes the next page into memory, and moves on.
@@ -113,6 +128,14 @@ impl CheckpointPages {
                 let behind = first.saturating_add(PLAN_PER_PAGE);
                 self.next = if behind < slots { Next::Plan(behind) } else { Next::End };
             }
+            Next::Learned(first) => {
+                let held = &self.learned[first as usize..];
+                let bytes = std::array::from_fn(|i| held.get(i).copied().unwrap_or(0));
+                LearnedPage { uuid, generation, first, bytes }.encode(page);
+                let behind = first + LEARNED_PER_PAGE;
+                let more = (behind as usize) < self.learned.len();
+                self.next = if more { Next::Learned(behind) } else { Next::End };
+            }
             Next::End => debug_assert!(false, "behind the last page"),
         }
     }
@@ -125,7 +148,11 @@ impl CheckpointPages {
     /// another one.
     fn plan(&self, engine: &Engine) -> Next {
         let new = self.moment.plan != 0 && self.moment.plan != engine.identity.plan;
-        if new { Next::PlanHeader } else { Next::End }
+        match (new, self.learned.is_empty()) {
+            (true, _) => Next::PlanHeader,
+            (_, false) => Next::Learned(0),
+            _ => Next::End,
+        }
     }
 }
 

@@ -1,14 +1,18 @@
 //! Checking an area without attaching it, and repairing an area that cannot be attached.
 
-use seekless_block::{Device, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
+use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use crate::Config;
-use crate::area::attach::{AttachError, resume, write_page};
+use crate::area::attach::{AttachError, resume, write_superblock};
 use crate::area::proof::Proof;
 use crate::area::recover::{Recovered, recover};
+use crate::area::recover_log::Incomplete;
 use crate::area::salvage::{Salvage, salvage};
 use crate::core::page_map::{CopyState, HomePage, slots};
-use crate::format::{AreaFlags, PageSum, Superblock, page_extent, page_sum};
+use crate::format::{
+    AreaFlags, PageSum, Superblock, SuperblockError, find_superblock, page_extent, page_sum,
+    read_superblock,
+};
 use crate::free_space::extents::Extents;
 
 /// Pages that are read at a time.
@@ -25,13 +29,39 @@ pub struct Examined {
 pub struct Finding {
     /// Whether clients' bytes are lost.
     pub loss: bool,
+    /// They are lost if a flush covered them, which nothing tells.
+    pub perhaps: bool,
     /// Kind and position of the fault.
     pub what: String,
 }
 
+impl Finding {
+    const fn new(loss: bool, what: String) -> Self {
+        Self { loss, perhaps: false, what }
+    }
+
+    /// The log's newest writes are not complete, and no later record tells whether they were.
+    fn incomplete(recovered: &Recovered, record: &Incomplete) -> Self {
+        let Incomplete { sequence, homes } = record;
+        let homes: Vec<String> = homes.iter().map(|&p| recovered.home_of(p).to_string()).collect();
+        let which = match homes.len() {
+            0 => "is not there, though a later one is".to_owned(),
+            _ => format!("lacks the newest bytes of {}", homes.join(", ")),
+        };
+        let what = format!(
+            "record {sequence} of the log {which}: a crash leaves it so if no flush covered it; else the area was damaged"
+        );
+        Self { loss: false, perhaps: true, what }
+    }
+}
+
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.loss { "lost: " } else { "harmless: " })?;
+        f.write_str(match (self.loss, self.perhaps) {
+            (true, _) => "lost: ",
+            (_, true) => "perhaps lost: ",
+            _ => "harmless: ",
+        })?;
         f.write_str(&self.what)
     }
 }
@@ -114,6 +144,12 @@ impl Examined {
         Some((page_extent(place, 1), r.map.sum(slot)))
     }
 
+    /// Extents of home whose newest bytes stood in the log's last records, and are not complete. They
+    /// are lost if a flush covered them.
+    pub fn incomplete(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.recovered.incomplete.iter().flat_map(|i| &i.homes).map(|&page| self.home_of(page))
+    }
+
     /// The sectors of a home page.
     #[must_use]
     pub fn home_of(&self, page: u64) -> Extent {
@@ -153,11 +189,14 @@ impl Examined {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Vec<Finding>, AttachError> {
         let mut findings = Vec::new();
-        if let Some(problem) = &self.recovered.other {
-            let what =
-                format!("the other copy of the superblock {problem}; the next attach repairs it");
-            findings.push(Finding { loss: false, what });
+        for (page, problem) in &self.recovered.others {
+            let what = format!(
+                "the copy of the superblock in page {page} {problem}; the next attach repairs it"
+            );
+            findings.push(Finding::new(false, what));
         }
+        let incomplete = &self.recovered.incomplete;
+        findings.extend(incomplete.iter().map(|i| Finding::incomplete(&self.recovered, i)));
         if !data {
             return Ok(findings);
         }
@@ -193,7 +232,7 @@ impl Examined {
                         _ => (false, "a copy"),
                     };
                     let what = format!("{whose} of {home}, at {here} of the area, {how}");
-                    findings.push(Finding { loss, what });
+                    findings.push(Finding::new(loss, what));
                 }
             }
             at += run;
@@ -210,6 +249,7 @@ impl Examined {
 /// # Errors
 /// If there is no superblock, or the device fails. Nothing was changed then.
 pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
+    restore_superblock(area)?;
     let (mut recovered, salvage) = salvage(area)?;
     let mut report = report_of(&recovered, &salvage);
     give_up_damaged(area, &mut recovered, &mut report);
@@ -221,13 +261,7 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         // An area that is marked as in use would be trusted about free pages, even if somebody else
         // wrote home.
         if report.lost.is_empty() {
-            let which = recovered.which as u64;
-            for copy in [1 - which, which] {
-                write_page(area, copy, |page| {
-                    s.encode(page);
-                })?;
-                area.flush()?;
-            }
+            write_superblock(area, s, recovered.valid, true)?;
             return Ok(Repair::Done(report));
         }
         recovered.free = recovered.stained.clone();
@@ -253,12 +287,26 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     Ok(Repair::Done(report))
 }
 
+/// If no superblock stands where one is expected, searches all pages for a copy, and writes all
+/// copies again. False if nothing was to be done.
+///
+/// # Errors
+/// If there is none, or the device fails.
+pub fn restore_superblock(area: &mut dyn Device) -> Result<bool, AttachError> {
+    if !matches!(read_superblock(area, Lba(0)), Err(SuperblockError::None { .. })) {
+        return Ok(false);
+    }
+    let found = find_superblock(area, Lba(0))?;
+    write_superblock(area, &found.superblock, found.page, true)?;
+    Ok(true)
+}
+
 /// The faults that a salvage has repaired.
 fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
     let mut report = RepairReport::default();
-    let mut repaired = |loss, what| report.mended.push(Finding { loss, what });
-    if let Some(problem) = &recovered.other {
-        repaired(false, format!("one copy of the superblock {problem}"));
+    let mut repaired = |loss, what| report.mended.push(Finding::new(loss, what));
+    for (page, problem) in &recovered.others {
+        repaired(false, format!("the copy of the superblock in page {page} {problem}"));
     }
     if let Some(why) = &salvage.rebuilt {
         repaired(false, format!("the map was rebuilt from the segments, because: {why}"));
@@ -279,6 +327,8 @@ fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
         );
         repaired(true, what);
     }
+    let incomplete = recovered.incomplete.iter().map(|i| Finding::incomplete(recovered, i));
+    report.mended.extend(incomplete);
     report.doubtful = salvage.doubtful.iter().map(|&p| recovered.home_of(p)).collect();
     report
 }
@@ -296,7 +346,7 @@ fn give_up_damaged(area: &mut dyn Device, recovered: &mut Recovered, report: &mu
             let what = format!(
                 "the only copy of {extent}, at {here} of the area, was damaged: home has an older one"
             );
-            report.mended.push(Finding { loss: true, what });
+            report.mended.push(Finding::new(true, what));
             recovered.map.clear(slot);
         }
     }

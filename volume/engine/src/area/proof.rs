@@ -2,6 +2,7 @@
 //! area are in doubt, and whether home needs its guard before the first request.
 
 use crate::Mode;
+use crate::area::attach::AttachError;
 use crate::format::{AreaFlags, Superblock};
 
 /// How home is kept from use without its area.
@@ -14,8 +15,9 @@ pub enum HomeGuard {
     /// The area stands elsewhere and has space for a guard, which is down: home can be mounted
     /// alone.
     Down,
-    /// The guard is up: home cannot be mounted alone.
-    Up,
+    /// The guard is up: home cannot be mounted alone. The generation of the area that the guard
+    /// names; 0 if it names none.
+    Up(u64),
 }
 
 /// What the driver knows about home and its guard.
@@ -34,10 +36,24 @@ impl Proof {
     /// Nothing is known, and anybody may write home.
     pub const NONE: Self = Self { stamp: [0; 32], guard: HomeGuard::Missing, to_drain: false };
 
+    /// Refuses an older copy of the area: an attach first advances the area's generation, then the
+    /// guard's.
+    ///
+    /// # Errors
+    /// If the guard on home names a later generation than the superblock has.
+    pub const fn fits(&self, superblock: &Superblock) -> Result<(), AttachError> {
+        match self.guard {
+            HomeGuard::Up(guard) if guard > superblock.generation => {
+                Err(AttachError::Older { area: superblock.generation, guard })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether nobody else can have written home since the area was last in use.
     #[must_use]
     pub(crate) const fn keeps_home(&self) -> bool {
-        matches!(self.guard, HomeGuard::SameDevice | HomeGuard::Up)
+        matches!(self.guard, HomeGuard::SameDevice | HomeGuard::Up(_))
     }
 }
 

@@ -8,11 +8,12 @@ use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS};
 
 use crate::area::attach::AttachError;
 use crate::area::proof::Proof;
+use crate::area::recover_log::Incomplete;
 use crate::core::page_map::{CopyState, HomePage, PageMap, Slot, slots};
 use crate::format::{
     AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
-    Geometry, Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE,
-    Run, RunKind, Superblock, Which, page_extent, read_superblock,
+    Geometry, Header, LEARNED_PER_PAGE, LearnedPage, PLAN_PER_PAGE, Page, PlanHeader, PlanPage,
+    Position, Problem, RUNS_PER_PAGE, Run, RunKind, Superblock, page_extent, read_superblock,
 };
 use crate::free_space::extents::Extents;
 use crate::write_buffer::ring::{Ring, Segment};
@@ -21,10 +22,10 @@ use crate::write_buffer::ring::{Ring, Segment};
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) superblock: Superblock,
-    /// The valid copy of the superblock.
-    pub(crate) which: Which,
-    /// The fault of the other copy.
-    pub(crate) other: Option<Problem>,
+    /// The page of the newest valid superblock.
+    pub(crate) valid: u64,
+    /// Pages and faults of the other copies.
+    pub(crate) others: Vec<(u64, Problem)>,
     pub(crate) geo: Geometry,
     pub(crate) map: PageMap,
     pub(crate) ring: Ring,
@@ -35,6 +36,8 @@ pub(crate) struct Recovered {
     pub(crate) records: u64,
     /// Runs of the plan in force: `(slot, home page, pages)`; `None` without a readable plan.
     pub(crate) plan: Option<Vec<(Slot, HomePage, u32)>>,
+    /// What the adaptive policy had learned at a stop in order.
+    pub(crate) learned: Option<Vec<u8>>,
     /// Pages that the client has discarded and not written since; of these, pages that may hold
     /// bytes of replicas; and open regions.
     pub(crate) free: Extents,
@@ -42,6 +45,8 @@ pub(crate) struct Recovered {
     open: Extents,
     /// By segment: the first home page of its replicas, and their number.
     pub(crate) places: Vec<(u32, u64, u32)>,
+    /// Records that a crash cut short, or that were damaged before any later record confirmed them.
+    pub(crate) incomplete: Vec<Incomplete>,
     /// Pages of the log that the device could not read.
     pub(super) unreadable: BTreeSet<u64>,
 }
@@ -62,6 +67,9 @@ pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
     if r.superblock.plan_generation > 0 {
         r.plan = r.load_plan(area);
     }
+    if r.is_clean() && r.superblock.learned_generation > 0 {
+        r.learned = r.load_learned(area);
+    }
     Ok(r)
 }
 
@@ -76,7 +84,7 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
     }
     let geometry = superblock.geometry().map_err(|error| AttachError::Damaged {
         what: "the superblock",
-        page: found.which as u64,
+        page: found.page,
         error,
     })?;
     let geo = geometry;
@@ -88,13 +96,15 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         previous: superblock.previous,
         records: 0,
         plan: None,
+        learned: None,
         free: Extents::default(),
         stained: Extents::default(),
         open: Extents::default(),
         places: Vec::new(),
+        incomplete: Vec::new(),
         unreadable: BTreeSet::new(),
-        which: found.which,
-        other: found.other,
+        valid: found.page,
+        others: found.others,
         geo,
         superblock,
     };
@@ -317,6 +327,25 @@ impl Recovered {
             first = first.saturating_add(PLAN_PER_PAGE);
         }
         Some(wants)
+    }
+
+    /// The learned state. If any of it is damaged, the policy begins anew.
+    fn load_learned(&self, area: &mut dyn Device) -> Option<Vec<u8>> {
+        let (uuid, generation) = (self.superblock.uuid, self.superblock.learned_generation);
+        let length = self.superblock.learned_bytes;
+        let mut learned = Vec::with_capacity(length as usize);
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        for (first, at) in (0..length).step_by(LEARNED_PER_PAGE as usize).zip(self.geo.plan_at()..)
+        {
+            area.read(page_extent(at, 1), &mut page).ok()?;
+            let read = LearnedPage::decode(&page).ok()?;
+            if (read.uuid, read.generation, read.first) != (uuid, generation, first) {
+                return None;
+            }
+            learned.extend(read.bytes);
+        }
+        learned.truncate(length as usize);
+        Some(learned)
     }
 
     /// Takes an entry into the map. False if no such home page exists.

@@ -20,9 +20,17 @@ const LOST_PAGES: u32 = 64 << 10;
 pub(super) struct Found {
     pub(super) slot: Slot,
     pub(super) header: Header,
-    /// Its data match their checksums.
-    whole: bool,
+    /// The pages of data that do not match their checksums, counted from 0.
+    bad: Vec<usize>,
     checksum: u32,
+}
+
+/// Pages of a record that no crash may have completed, and that are not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Incomplete {
+    pub(crate) sequence: u64,
+    /// Home pages whose newest bytes are not there.
+    pub(crate) homes: Vec<u64>,
 }
 
 /// The log from its beginning to its end.
@@ -76,21 +84,22 @@ impl Recovered {
         }
         let durable = records.iter().map(|r| r.header.durable).max().unwrap_or(0);
         let known = self.evidence(area, sequence, [before, segment]);
-        // A torn record is the end, unless a later record knows that this one was durable: then its
-        // pages are damaged, and reads of them report that.
-        let end = records
-            .iter()
-            .position(|r| !r.whole && r.header.sequence > durable.max(known.map_or(0, |(d, _)| d)))
-            .unwrap_or(records.len());
-        if let Some(torn) = records.get(end) {
+        // Of a torn record, the whole pages count. If a later record knows that it was durable, its
+        // other pages are damaged, and reads of them report that.
+        let known_durable = durable.max(known.map_or(0, |(d, _)| d));
+        for torn in records.iter_mut().filter(|r| r.header.sequence > known_durable) {
             let first = self.page_of(torn.slot);
-            looked = (first..=first + u64::from(data_pages(&torn.header))).collect();
+            looked.extend(torn.bad.iter().map(|at| first + 1 + *at as u64));
+            self.incomplete.extend(torn.give_up_bad());
         }
         looked.retain(|page| self.unreadable.contains(page));
-        records.truncate(end);
         if let Some(last) = records.last() {
             self.sequence = last.header.sequence + 1;
             self.previous = last.checksum;
+        }
+        if known.is_some() {
+            // The next record is missing, and a later one is there.
+            self.incomplete.push(Incomplete { sequence: self.sequence, homes: Vec::new() });
         }
         LogFound { records, known, unreadable: looked }
     }
@@ -117,11 +126,11 @@ impl Recovered {
             self.read_segment(area, segment, &mut buffer);
             for page in 0..if segment == head { self.page } else { per } {
                 let at = page as usize * PAGE_BYTES as usize;
-                let header = Header::decode(&buffer[at..at + PAGE_BYTES as usize]).ok();
+                let headers = Header::all_in(&buffer[at..at + PAGE_BYTES as usize]).into_iter();
                 // Bytes of a client may look like a record, but no record has their checksum.
                 all.extend(
-                    header
-                        .and_then(|h| {
+                    headers
+                        .filter_map(|(h, _)| {
                             self.record_in(&buffer, segment, page, h.sequence, h.previous)
                         })
                         .filter(|f| f.header.sequence < self.sequence)
@@ -155,27 +164,26 @@ impl Recovered {
             let at = page as usize * PAGE_BYTES as usize;
             segment_bytes.get(at..at + PAGE_BYTES as usize)
         };
-        let header = Header::decode(bytes(page)?).ok()?;
         let slot = self.geo.first_of(segment) + page;
-        if header.uuid != self.superblock.uuid
-            || header.position != self.geo.position_of(slot)
-            || header.sequence != sequence
-            || header.previous != previous
-            || matches!(header.content, Content::ReadMap(_))
-            || !self.geo.log_segment_numbers().contains(&header.tail)
-            || page + 1 + data_pages(&header) > per
-        {
-            return None;
-        }
-        let sum = |page: u32| bytes(page).map(page_sum);
-        let whole = match &header.content {
-            Content::Data(entries) => {
-                entries.iter().zip(page + 1..).all(|(e, page)| sum(page) == Some(e.sum))
-            }
-            _ => true,
+        let is_next = |(header, _): &(Header, u32)| {
+            header.uuid == self.superblock.uuid
+                && header.position == self.geo.position_of(slot)
+                && header.sequence == sequence
+                && header.previous == previous
+                && !matches!(header.content, Content::ReadMap(_))
+                && self.geo.log_segment_numbers().contains(&header.tail)
+                && page + 1 + data_pages(header) <= per
         };
-        let checksum = crate::format::checksum(bytes(page)?.try_into().ok()?);
-        Some(Found { slot, header, whole, checksum })
+        let (header, checksum) = Header::all_in(bytes(page)?).into_iter().find(is_next)?;
+        let sum = |page: u32| bytes(page).map(page_sum);
+        let bad = match &header.content {
+            Content::Data(entries) => {
+                let pages = entries.iter().zip(page + 1..).enumerate();
+                pages.filter(|(_, (e, page))| sum(*page) != Some(e.sum)).map(|(at, _)| at).collect()
+            }
+            _ => Vec::new(),
+        };
+        Some(Found { slot, header, bad, checksum })
     }
 
     /// A record of this area that stands behind the log's end, comes after `sequence`, and proves
@@ -203,7 +211,7 @@ impl Recovered {
             let mut first = [0; PAGE_BYTES as usize];
             // In a segment with records of this turn, every page may hold one.
             let newer = area.read(page_extent(at, 1), &mut first).is_err()
-                || Header::decode(&first).is_ok_and(|h| {
+                || Header::all_in(&first).iter().any(|(h, _)| {
                     h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence
                 });
             // In the segments where the missing record should be, the first page may be damaged.
@@ -215,13 +223,15 @@ impl Recovered {
                 let pages = buffer.chunks_exact(PAGE_BYTES as usize);
                 for (bytes, slot) in pages.zip(self.geo.slots_of(segment)) {
                     // A client may have written bytes like a header, but not with this position.
-                    let later = Header::decode(bytes).ok().filter(|h| {
+                    let is_later = |h: &Header| {
                         h.uuid == self.superblock.uuid
                             && h.position == self.geo.position_of(slot)
                             && !matches!(h.content, Content::ReadMap(_))
                             && h.sequence >= sequence
-                    });
-                    best = best.max(later.map(|h| (h.durable, h.sequence)));
+                    };
+                    let headers = Header::all_in(bytes).into_iter().map(|(h, _)| h);
+                    let later = headers.filter(is_later).map(|h| (h.durable, h.sequence));
+                    best = best.max(later.max());
                 }
             }
             before = here;
@@ -281,7 +291,8 @@ impl Recovered {
     ) -> Result<(), AttachError> {
         match content {
             Content::Data(entries) => {
-                for (place, entry) in slots(slot.0 + 1..u32::MAX).zip(entries) {
+                let pages = slots(slot.0 + 1..u32::MAX).zip(entries);
+                for (place, entry) in pages.filter(|(_, e)| e.state != CopyState::Free) {
                     self.take_run(Run { first: entry.home, pages: 1, kind: RunKind::Used });
                     if !self.take(place, Entry { state: CopyState::Dirty, ..entry }) {
                         let page = self.page_of(slot);
@@ -328,6 +339,22 @@ impl Recovered {
             Content::ReadMap(_) => {}
         }
         Ok(())
+    }
+}
+
+impl Found {
+    /// Pages without their bytes: their entries become those of no page.
+    fn give_up_bad(&mut self) -> Option<Incomplete> {
+        let Content::Data(entries) = &mut self.header.content else { return None };
+        let mut homes = Vec::new();
+        for at in std::mem::take(&mut self.bad) {
+            if let Some(entry) = entries.get_mut(at) {
+                homes.push(entry.home);
+                *entry = Entry::FREE;
+            }
+        }
+        let sequence = self.header.sequence;
+        (!homes.is_empty()).then_some(Incomplete { sequence, homes })
     }
 }
 

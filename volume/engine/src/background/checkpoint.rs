@@ -1,6 +1,6 @@
 //! Checkpoints: the whole map, saved in one piece, so that recovery need not read the whole log.
 //! There are two places for a checkpoint; a new one goes to the place that the superblock does not
-//! name. Then the two copies of the superblock are written, one after the other. The log behind the
+//! name. Then the copies of the superblock are written, the first one before the others. The log behind the
 //! checkpoint's position has all changes made meanwhile.
 
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
@@ -84,9 +84,10 @@ impl Engine {
         }
         let under_way = self.pages_under_way();
         let free = self.free_now(under_way.into_iter());
-        let moment = self.moment(self.state.wanted_mode(), self.state.stamp());
+        let mut moment = self.moment(self.state.wanted_mode(), self.state.stamp());
+        let learned = self.learned(&mut moment);
         Checkpoint {
-            pages: CheckpointPages::new(moment, free),
+            pages: CheckpointPages::new(moment, free).with_learned(learned),
             phase: CheckpointPhase::Pages,
             restarts,
             buffers: Vec::new(),
@@ -130,8 +131,14 @@ impl Engine {
                 if step == 0 {
                     self.identity.generation += 1;
                 }
-                if step % 2 == 0 {
-                    self.put_superblock(job, u64::from(step) / 2);
+                let [first, middle, last] = self.geo.superblocks(self.identity.area_size);
+                if step == 0 {
+                    self.put_superblock(job, first);
+                } else if step == 2 {
+                    self.put_superblock(job, middle);
+                    if last != middle {
+                        self.put_superblock(job, last);
+                    }
                 } else {
                     self.flush_for_checkpoint(Target::Area);
                 }
@@ -237,7 +244,7 @@ impl Engine {
         self.out.push_back(Output::Put { page, to });
     }
 
-    fn put_superblock(&mut self, job: &mut Checkpoint, copy: u64) {
+    fn put_superblock(&mut self, job: &mut Checkpoint, page_at: u64) {
         let moment = &mut job.pages.moment;
         moment.dirty = moment.mode == Mode::WriteBack || self.copies.count(CopyState::Dirty) > 0;
         let superblock = self.identity.superblock(&self.config, &self.geo, moment);
@@ -246,7 +253,7 @@ impl Engine {
         let index = self.take_buffer();
         job.buffers.push(index);
         self.put_page(job, page, index, 0);
-        self.write_meta(index, copy, 1);
+        self.write_meta(index, page_at, 1);
     }
 }
 

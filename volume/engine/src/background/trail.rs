@@ -51,6 +51,11 @@ impl Ring {
         self.idle = Duration(next.clamp(IDLE.0, IDLE_MOST.0));
     }
 
+    /// Goes on behind this slot, at the next segment: the copies before it in its segment stay.
+    pub(crate) const fn resume(&mut self, head: u32, segment_pages: u32) {
+        self.head = head.next_multiple_of(segment_pages);
+    }
+
     /// The next slot to be written.
     pub(crate) const fn head(&self) -> u32 {
         self.head

@@ -12,6 +12,7 @@ use super::pace::Pace;
 use super::page_map::{CopyState, HomePage, Slot};
 use super::ram_cache::{Inserted, RamCache};
 use super::read::{Found, Read};
+use crate::area::attach::Moment;
 use crate::background::Job;
 use crate::format::Geometry;
 use crate::{Engine, Pending, Target};
@@ -169,6 +170,29 @@ impl Engine {
     /// Whether the area's read segments are the trail's alone: no plan is installed there.
     pub(crate) fn has_trail(&self) -> bool {
         self.ahead.is_some() && self.free.takes_plans()
+    }
+
+    /// At a detach in order, the moment gets the trail's head; returns what the policy has learned.
+    pub(crate) fn learned(&self, moment: &mut Moment) -> Vec<u8> {
+        let Some(ahead) = self.ahead.as_ref().filter(|_| self.has_trail()) else {
+            return Vec::new();
+        };
+        if moment.stamp.is_none() || moment.plan != 0 {
+            return Vec::new();
+        }
+        moment.trail_head = self.background.trail.head();
+        ahead.policy.learned(self.geo.learned_most() as usize)
+    }
+
+    /// After a detach in order: the trail goes on, and the policy knows what it has learned, or
+    /// begins anew.
+    pub(crate) fn go_on_learning(&mut self, head: u32, learned: Option<&[u8]>) {
+        if self.has_trail() {
+            self.background.trail.resume(head, self.geo.segment_pages);
+            if let (Some(ahead), Some(bytes)) = (&mut self.ahead, learned) {
+                ahead.policy.learn_again(bytes);
+            }
+        }
     }
 
     /// Empties RAM. The adaptive policy learns nothing from the pages that stood there.

@@ -9,11 +9,11 @@ use super::field::{Layout, Part};
 use super::{
     CHECKSUM_AT, CheckpointHeader, CheckpointPage, Content, Contents, CopyState, ENTRIES_PER_PAGE,
     FIELDS_AT, FreeMapPage, GUARD_PAGES, GUARD_REGION_PAGES, Geometry, GuardHeader, GuardPage,
-    Header, KIND_AT, LOG_SEGMENTS_MIN, PLAN_PER_PAGE, PlanHeader, PlanPage, RUNS_PER_PAGE,
-    SEGMENT_PAGES_DEFAULT, Superblock, VERSION, VERSION_AT, value::AreaFlags,
+    Header, KIND_AT, LOG_SEGMENTS_MIN, LearnedPage, OLDEST, PLAN_PER_PAGE, PlanHeader, PlanPage,
+    RUNS_PER_PAGE, SEGMENT_PAGES_DEFAULT, Superblock, VERSION, VERSION_AT, value::AreaFlags,
 };
 
-const PAGES: [Layout; 9] = [
+const PAGES: [Layout; 10] = [
     Superblock::LAYOUT,
     CheckpointHeader::LAYOUT,
     CheckpointPage::LAYOUT,
@@ -23,6 +23,7 @@ const PAGES: [Layout; 9] = [
     GuardHeader::LAYOUT,
     GuardPage::LAYOUT,
     FreeMapPage::LAYOUT,
+    LearnedPage::LAYOUT,
 ];
 
 const INTRODUCTION: &str = "\
@@ -48,11 +49,17 @@ changed.
 | the map of a read segment is damaged | its copies |
 | a page of the log is damaged, and home has the page | nothing |
 | a page of the log is damaged, and home does not have the page | that page: a read of it fails, and never returns other bytes |
+| the same in a record that no later record confirms | that page: home or an older record has an older one, and the attach names the page |
+| one sector of a record's header is damaged | nothing: the other half of the page has the header too |
 | a header in the middle of the log is damaged | nothing yet: a later header knows of it, and the area is not attached |
 | a page at which the log may go on is unreadable | nothing yet: the area is not attached, and `repair` says what may be lost |
-| one superblock is damaged | nothing: the other one is used, and the damaged one is written first |
-| both superblocks are damaged, or a page of the checkpoint in use | nothing if nothing was dirty: a new area learns from the start; else the area is not attached, and the log's headers find the dirty data |
+| one superblock is damaged | nothing: the newest of the others is used, and the damaged one is written first |
+| the first superblock is damaged, and another one | nothing: `repair` searches all pages for the last one |
+| an older copy of the area is put back | nothing: home's guard names a later generation, and the copy is not attached |
+| all superblocks are damaged, or a page of the checkpoint in use | nothing if nothing was dirty: a new area learns from the start; else the area is not attached, and the log's headers find the dirty data |
 | the plan is damaged | the plan |
+| the learned state is damaged | what the adaptive policy had learned |
+| a page of the guard region is damaged | that page: its checksum tells, the area is not attached, and a read fails; a page that was written since the attach has no checksum |
 | the header of the guard region is damaged | nothing: home's ends tell the state, and `repair` writes the header again |
 | the area is lost | in write-through nothing; in write-back all data that was not destaged, and the two ends of home that the guard replaced |
 
@@ -60,10 +67,13 @@ changed.
 
 A bar is a flush: all writes before it are on stable storage before any write behind it begins.
 
-- **A change of the superblock**: copy A | copy B |. One copy is always valid. If one copy is
-  damaged or older than the other, that copy is written first.
-- **A new area**: zeroes over both superblocks | both copies |. Former contents cannot count as a
-  part of the new area: every page names its area.
+- **A change of the superblock**: the first copy | the other copies |. One copy is always valid. At
+  an attach, all copies but the newest valid one | that one |.
+- **An attach**: a checkpoint | the superblock, with a higher generation | that generation in the
+  first sector of home's guard, if the guard is up | only then the first request. A guard with a
+  later generation than the superblock belongs to a newer copy of the area.
+- **A new area**: zeroes over all superblocks | all copies |. Former contents cannot count as a part
+  of the new area: every page names its area.
 - **A checkpoint**: its header and pages, in the place that is not in use; all pages written home |
   the superblock. A checkpoint need not be of one moment: recovery applies the log from the
   checkpoint's position on.
@@ -84,6 +94,10 @@ A bar is a flush: all writes before it are on stable storage before any write be
   answered.
 - **A plan**: a superblock without a plan | header and pages of the plan | the superblock that names
   the plan.
+- **A stop in order**: with a trail, the learned state, in place of a plan, is among the pages of the
+  last checkpoint. The superblock before it names neither a plan nor learned state.
+- **A write into the guard region**: the header without the checksums of these pages | the pages. The
+  next attach, and a stop in order: the pages | the header with all checksums |.
 - **The guard goes up**, before anything is absorbed: all pages written home | home's ends into the
   guard region, and its header, `between` | guard pages over home's ends | its header, `up` | only
   then the superblock that says write-back.
@@ -99,8 +113,9 @@ From the checkpoint's position on, a header is the next record's if the page is 
 position are right, the sequence number is the expected one, and `previous` is the checksum of the
 header before. Without one there, the start of the next segment is tried; without one there either,
 the log ends. No record crosses the end of a segment, and each written segment begins with a header.
-A record of data with a sequence number above the highest `durable` found may be torn: if its data
-does not match its checksums, the log ends before it. The log is damaged in its middle if a header
+A header is in a page if it is in one of its halves. A record of data with a sequence number above
+the highest `durable` found may be torn: its pages that do not match their checksums do not count,
+and are named; its other pages and later records do. The log is damaged in its middle if a header
 of this area with a higher sequence number says that more was durable than the last record.
 
 **The sum of a page's bytes** is the upper 48 bits of their XXH3-64 (no seed). The sum tells that a
@@ -111,6 +126,14 @@ have the same CRC-32C.
 
 An entry of the log counts as dirty unless the `tail` has passed its segment. A later record of the
 same home page, or a tombstone, replaces it.
+
+## Versions
+
+An attach of an area of version 2 reads it by these same rules, clean or not, and writes a
+checkpoint and superblocks of version 3; its log's records may be of both versions. Such an area
+keeps its division, with two superblocks in the first two pages: `spread` is 0. A resize divides it
+with three. The guard pages on home become those of version 3 with the guard's next move; the first
+sector does so at the attach. Version 2 does not read version 3. Areas of later versions are refused.
 ";
 
 /// The document, as Markdown.
@@ -127,8 +150,8 @@ fn write(out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n## How every page begins\n")?;
     writeln!(
         out,
-        "These {FIELDS_AT} bytes keep their meaning in all later versions. This is version {VERSION}; a page of another\n\
-         version is refused.\n"
+        "These {FIELDS_AT} bytes keep their meaning in all later versions. This is version {VERSION}; pages of version\n\
+         {OLDEST} are read too, and a page of another version is refused.\n"
     )?;
     table_head(out, &["byte", "bytes", "field", "type", "meaning"])?;
     let about = [
@@ -191,7 +214,7 @@ fn regions(out: &mut String) -> std::fmt::Result {
     )?;
     table_head(out, &["region", "pages", "example: from page"])?;
     if let Ok(g) =
-        Geometry::fit(Sectors(1 << 21), SEGMENT_PAGES_DEFAULT, Contents::new(10, Sectors(0)))
+        Geometry::lasting(Sectors(1 << 21), SEGMENT_PAGES_DEFAULT, Contents::new(10, Sectors(0)))
     {
         example(out, &g)?;
     }
@@ -207,16 +230,18 @@ fn example(out: &mut String, g: &Geometry) -> std::fmt::Result {
     let checkpoint = format!("`C` = 1 + slots / {ENTRIES_PER_PAGE}, rounded up");
     let plan = format!("1 + slots of the read segments / {PLAN_PER_PAGE}, rounded up");
     let guard = format!("{GUARD_REGION_PAGES} = 1 + 2 * {GUARD_PAGES}");
-    let log_at = g.data_at() + u64::from(g.read_slots());
+    let [first, middle, last] = g.superblocks(Sectors(1 << 21));
     for (name, pages, at) in [
-        ("superblock A", "1", 0),
-        ("superblock B", "1", 1),
+        ("superblock", "1", first),
+        ("not used; superblock in an area of version 2", "1", 1),
         ("checkpoint, place 0", &checkpoint, g.checkpoint_at(0)),
         ("checkpoint, place 1", "`C`", g.checkpoint_at(1)),
-        ("plan", &plan, g.plan_at()),
+        ("plan, or learned state from its first page on", &plan, g.plan_at()),
         ("read segments", "`R` segments", g.data_at()),
-        ("log", "`L` segments", log_at),
-        ("not used", "too few for one segment more", g.pages()),
+        ("superblock; not in an area of version 2", "1", middle),
+        ("log", "`L` segments", middle + 1),
+        ("not used", "too few for one segment more", g.pages() - 1),
+        ("superblock; not in an area of version 2", "1", last),
         ("guard region, behind an area that is not inside", &guard, (1 << 30) / PAGE_BYTES),
     ] {
         writeln!(out, "| {name} | {pages} | {at} |")?;
@@ -224,9 +249,9 @@ fn example(out: &mut String, g: &Geometry) -> std::fmt::Result {
     writeln!(
         out,
         "\nIf `free_map_pages` is not 0, copies (replicas) stand in discarded pages of home. Then the regions\n\
-         are: two superblocks, two checkpoints, two free maps of `free_map_pages` pages ({RUNS_PER_PAGE} runs each),\n\
-         one for the checkpoint of the same number, a map page for each read segment, the log. There is no\n\
-         plan. The other pages of a read segment stand at home, in a row from the page that its map names.\n\n\
+         are: superblock and a page that is not used, two checkpoints, two free maps of `free_map_pages` pages ({RUNS_PER_PAGE} runs each),\n\
+         one for the checkpoint of the same number, a map page for each read segment, superblock, log, superblock.\n\
+         There is no plan. The other pages of a read segment stand at home, in a row from the page that its map names.\n\n\
          In the example there are {} read segments and {} of log; {} of {} hold data or headers.",
         g.read_segments(),
         g.log_segments(),

@@ -5,7 +5,7 @@ use seekless_block::PAGE_BYTES;
 
 use super::{
     CheckpointHeader, CheckpointPage, FormatError, FreeMapPage, GuardHeader, GuardPage, Header,
-    Page, PlanHeader, PlanPage, Superblock, seal,
+    LearnedPage, Page, PlanHeader, PlanPage, Superblock, VERSION, VERSION_AT, seal, seal_as,
 };
 
 /// Reads bytes as a superblock: as they are, and with what every page begins with set right.
@@ -22,6 +22,11 @@ pub fn superblock(data: &[u8]) {
 /// As [`superblock`].
 pub fn header(data: &[u8]) {
     page(data, Header::LAYOUT.kind, Header::decode, Header::encode);
+    let mut again = [0; PAGE_BYTES as usize];
+    for (header, sum) in Header::all_in(data) {
+        header.put(&mut again);
+        assert!(Header::all_in(&again).iter().any(|(found, _)| *found == header), "{sum:#x}");
+    }
 }
 
 /// Reads bytes as a checkpoint's header and as one of its pages.
@@ -41,13 +46,14 @@ pub fn free_map(data: &[u8]) {
     page(data, FreeMapPage::LAYOUT.kind, FreeMapPage::decode, FreeMapPage::encode);
 }
 
-/// Reads bytes as a plan's header and as one of its pages.
+/// Reads bytes as a plan's header, as one of its pages, and as a part of learned state.
 ///
 /// # Panics
 /// As [`superblock`].
 pub fn plan(data: &[u8]) {
     page(data, PlanHeader::LAYOUT.kind, PlanHeader::decode, PlanHeader::encode);
     page(data, PlanPage::LAYOUT.kind, PlanPage::decode, PlanPage::encode);
+    page(data, LearnedPage::LAYOUT.kind, LearnedPage::decode, LearnedPage::encode);
 }
 
 /// Reads bytes as the header of a guard region and as a guard page.
@@ -69,6 +75,9 @@ fn page<T>(
         let Ok(read) = decode(bytes) else { return };
         let mut again = [0; PAGE_BYTES as usize];
         encode(&read, &mut again);
+        // Older versions are read, and not written.
+        let version = bytes.get(VERSION_AT).map_or(VERSION, |low| u16::from(*low));
+        seal_as(version, &mut again, kind);
         assert!(again == bytes, "what was read is written otherwise");
     };
     check(data);

@@ -11,7 +11,7 @@ pub const SEGMENT_PAGES_DEFAULT: u32 = 256;
 /// A circular log has one segment to write and the one before.
 pub(crate) const LOG_SEGMENTS_MIN: u32 = 2;
 const SEGMENT_PAGES: Range<u32> = 8..257;
-/// Pages of the two superblocks.
+/// Pages of the superblocks at the beginning. With three superblocks, the second page is not used.
 const SUPERBLOCKS: u64 = 2;
 
 /// The default size of the log, which is also the write buffer, of an area with replicas.
@@ -65,7 +65,7 @@ pub enum GeometryError {
     TooSmall { area: Sectors, segment_pages: u32, needed: Sectors },
 }
 
-/// The division of an area: two superblocks, two places for a checkpoint, the plan, the read
+/// The division of an area: superblocks, two places for a checkpoint, the plan, the read
 /// segments, the segments of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -75,12 +75,22 @@ pub struct Geometry {
     pub(crate) log_segments: u32,
     /// Pages of a free map; 0 if copies stand in the area.
     free_map_pages: u32,
+    /// Three superblocks far apart; else two at the beginning.
+    spread: bool,
 }
+
+/// Pages that the second and the third of three superblocks take.
+const SPREAD: u64 = 2;
 
 impl Geometry {
     /// No area.
-    pub(crate) const NONE: Self =
-        Self { segment_pages: 8, read_segments: 0, log_segments: 0, free_map_pages: 0 };
+    pub(crate) const NONE: Self = Self {
+        segment_pages: 8,
+        read_segments: 0,
+        log_segments: 0,
+        free_map_pages: 0,
+        spread: false,
+    };
 
     /// The division that the superblock names.
     ///
@@ -97,7 +107,8 @@ impl Geometry {
         if pages > u64::from(u32::MAX) {
             return Err(GeometryError::TooLarge { pages });
         }
-        Ok(Self { segment_pages, read_segments: read, log_segments: log, free_map_pages: 0 })
+        let (read_segments, log_segments) = (read, log);
+        Ok(Self { segment_pages, read_segments, log_segments, free_map_pages: 0, spread: false })
     }
 
     /// The same with copies in free pages of home, and free maps of this many pages each in the
@@ -105,6 +116,57 @@ impl Geometry {
     #[must_use]
     pub(crate) const fn with_free_map(self, free_map_pages: u32) -> Self {
         Self { free_map_pages, ..self }
+    }
+
+    /// The same with three superblocks far apart, or with two at the beginning.
+    #[must_use]
+    pub(crate) const fn with_spread(self, spread: bool) -> Self {
+        Self { spread, ..self }
+    }
+
+    /// Whether the area has three superblocks.
+    pub(crate) const fn is_spread(&self) -> bool {
+        self.spread
+    }
+
+    /// The division of an area that outlives its engine: with three superblocks.
+    ///
+    /// # Errors
+    /// As [`Self::fit`].
+    pub fn lasting(
+        area: Sectors,
+        segment_pages: u32,
+        contents: Contents,
+    ) -> Result<Self, GeometryError> {
+        let more = Sectors(SPREAD * PAGE_SECTORS);
+        let rest = Sectors(area.0.saturating_sub(more.0));
+        match Self::fit(rest, segment_pages, contents) {
+            Ok(geometry) => Ok(geometry.with_spread(true)),
+            Err(GeometryError::TooSmall { needed, .. }) => {
+                Err(GeometryError::TooSmall { area, segment_pages, needed: needed + more })
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// The pages of the superblocks in an area of this size. Two of three are the same if there are
+    /// only two.
+    #[must_use]
+    pub(crate) const fn superblocks(&self, area: Sectors) -> [u64; 3] {
+        if self.spread { [0, self.log_at() - 1, area.0 / PAGE_SECTORS - 1] } else { [0, 1, 1] }
+    }
+
+    /// The page of the log's first slot.
+    const fn log_at(&self) -> u64 {
+        let read = if self.free_map_pages == 0 { self.read_slots() } else { self.read_segments };
+        self.data_at() + read as u64 + self.spread as u64
+    }
+
+    /// Most bytes of learned state, which takes the place of a plan.
+    #[must_use]
+    pub(crate) const fn learned_most(&self) -> u32 {
+        let bytes = self.plan_pages() * super::LEARNED_PER_PAGE as u64;
+        if bytes > u32::MAX as u64 { u32::MAX } else { bytes as u32 }
     }
 
     /// The division of an area of `area` sectors for `contents`: all sizes follow from here.
@@ -142,7 +204,7 @@ impl Geometry {
     #[must_use]
     pub fn area_beside(replicas: Sectors) -> Sectors {
         let contents = Contents::Replicas { most: replicas };
-        let needed = match Self::fit(Sectors(0), SEGMENT_PAGES_DEFAULT, contents) {
+        let needed = match Self::lasting(Sectors(0), SEGMENT_PAGES_DEFAULT, contents) {
             Err(GeometryError::TooSmall { needed, .. }) => needed,
             _ => Sectors(0),
         };
@@ -158,7 +220,8 @@ impl Geometry {
             return Contents::Replicas { most: self.capacity() };
         }
         let share = |percent| Contents::Copies { write_buffer_percent: percent };
-        let alike = |&p: &u8| Self::fit(area, self.segment_pages, share(p)).as_ref() == Ok(self);
+        let fit = if self.spread { Self::lasting } else { Self::fit };
+        let alike = |&p: &u8| fit(area, self.segment_pages, share(p)).as_ref() == Ok(self);
         share((0..=100).find(alike).unwrap_or(0))
     }
 
@@ -302,10 +365,10 @@ impl Geometry {
     #[must_use]
     pub const fn page_of(&self, slot: u32) -> Option<u64> {
         let read = self.read_slots();
-        if self.free_map_pages == 0 {
+        if slot >= read {
+            Some(self.log_at() + (slot - read) as u64)
+        } else if self.free_map_pages == 0 {
             Some(self.data_at() + slot as u64)
-        } else if slot >= read {
-            Some(self.data_at() + self.read_segments as u64 + (slot - read) as u64)
         } else if slot.is_multiple_of(self.segment_pages) {
             Some(self.data_at() + (slot / self.segment_pages) as u64)
         } else {
@@ -337,12 +400,7 @@ impl Geometry {
     /// Pages of the area that are in use.
     #[must_use]
     pub const fn pages(&self) -> u64 {
-        let segments = if self.free_map_pages > 0 {
-            self.read_segments as u64 + (self.slots() - self.read_slots()) as u64
-        } else {
-            self.slots() as u64
-        };
-        self.data_at() + segments
+        self.log_at() + (self.slots() - self.read_slots()) as u64 + self.spread as u64
     }
 }
 

@@ -65,6 +65,11 @@ page! {
     52 state: GuardState,
     /// The area's name at the time when the guard was put up, as in the guard pages.
     56 place: Label,
+    /// Of the 64 pages behind this one, those whose checksum stands here, in state `up`: bit `i` is
+    /// page `i`. Before such a page is written, its bit is durably cleared.
+    120 summed: u64,
+    /// CRC-32C of each page; 0 without its bit.
+    128 sums: [u32; 2 * GUARD_PAGES as usize],
 }
 
 page! {
@@ -79,6 +84,10 @@ page! {
     40 number: u32 where 0..=2 * GUARD_PAGES - 1,
     /// The area's name, as its driver gave it.
     48 place: Label,
+    /// In the first page: the generation of the area's superblock when the area was attached last,
+    /// or when the guard was put up. An area with a lower generation is an older copy. 0 in the
+    /// other pages, and in version 2.
+    112 area_generation: u64 where 0..=COUNT_MAX,
     /// Instructions for people. Every sector has a part of them, so that no sector is zero.
     128 words: [u8; WORDS],
 }
@@ -87,6 +96,7 @@ impl GuardPage {
     /// The guard page with this number.
     #[must_use]
     pub fn new(uuid: AreaId, generation: u64, number: u32, place: Label) -> Self {
+        let area_generation = 0;
         let text = format!(
             "THIS DISK BELONGS TO A SEEKLESS AREA, {uuid}, which holds its newest data and what stood here. Do not \
              format, check or repair it by itself. Name the area to see it whole: seekless serve (or rescue, or \
@@ -97,19 +107,38 @@ impl GuardPage {
         for (to, from) in words.iter_mut().zip(text.bytes().cycle()) {
             *to = from;
         }
-        Self { uuid, generation, number, place, words }
+        Self { uuid, generation, number, place, area_generation, words }
     }
 
-    /// All guard pages in order, as they stand on home.
+    /// The generation that stands in the first sector of a guard page, if the sector is one's.
     #[must_use]
-    pub fn all(uuid: AreaId, generation: u64, place: Label) -> Vec<u8> {
+    pub fn area_generation_in(sector: &[u8]) -> u64 {
+        let field = sector.get(const { Self::LAYOUT.part(112).range() });
+        field.and_then(|bytes| u64::get(bytes).ok()).unwrap_or(0)
+    }
+
+    /// All guard pages in order, as they stand on home, for an area of this generation.
+    #[must_use]
+    pub fn all(uuid: AreaId, generation: u64, place: Label, area_generation: u64) -> Vec<u8> {
+        Self::all_of(super::VERSION, &Self::new(uuid, generation, 0, place), area_generation)
+    }
+
+    /// The same as version 2 wrote them.
+    #[must_use]
+    pub fn all_of_version_2(uuid: AreaId, generation: u64, place: Label) -> Vec<u8> {
+        Self::all_of(2, &Self::new(uuid, generation, 0, place), 0)
+    }
+
+    fn all_of(version: u16, first: &Self, area_generation: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity((2 * GUARD_PAGES * PAGE_BYTES) as usize);
         let mut page: Page = [0; PAGE_BYTES as usize];
-        Self::new(uuid, generation, 0, place).encode(&mut page);
+        first.encode(&mut page);
         for number in 0..2 * GUARD_PAGES as u32 {
-            // The pages differ only in their numbers.
+            // The pages differ only in their numbers and in the area's generation.
+            let of_area = if number == 0 { area_generation } else { 0 };
             number.put(&mut page[const { Self::LAYOUT.part(40).range() }]);
-            super::seal(&mut page, Self::LAYOUT.kind);
+            of_area.put(&mut page[const { Self::LAYOUT.part(112).range() }]);
+            super::seal_as(version, &mut page, Self::LAYOUT.kind);
             bytes.extend_from_slice(&page);
         }
         bytes

@@ -10,9 +10,13 @@ use crate::core::page_map::{CopyState, HOME_PAGES_MAX};
 page! {
     /// The first page of a read segment, its map; or the first page of a record in the log.
     ///
+    /// A record's header ends in the first half of its page. The second half repeats the first, so
+    /// that one damaged sector loses no record; for the checksum, the second half counts as zeroes.
+    /// Version 2 wrote a header once.
+    ///
     /// A record is the next of the log if it stands at its own position, carries the next sequence
     /// number, and repeats the checksum of the header before it.
-    Header "header of a segment or record" = 6, writable;
+    Header "header of a segment or record" = 6, readable;
     /// The area's id.
     16 uuid: AreaId,
     /// Number of the record: one more than that of the record before. 0 in the map of a read
@@ -72,6 +76,9 @@ pub(super) struct Kind {
 /// them.
 const CONTENT_BYTES: usize = seekless_block::PAGE_BYTES as usize - 72;
 const ITEM_BYTES: usize = CONTENT_BYTES - 4;
+/// Half a page, in which the header of a record ends.
+const HALF: usize = seekless_block::PAGE_BYTES as usize / 2;
+const HALF_ITEM_BYTES: usize = HALF - 76;
 
 macro_rules! contents {
     ($($(#[doc = $about:literal])+ $code:literal $name:ident($item:ty),)+) => {
@@ -87,14 +94,21 @@ macro_rules! contents {
                     code: $code,
                     name: stringify!($name),
                     item: <$item as Field>::FORMAT,
-                    most: ITEM_BYTES / <$item as Field>::BYTES,
+                    most: Self::most($code, <$item as Field>::BYTES),
                     about: &[$($about),+],
                 },
             )+];
 
-            /// How many items of this kind fit into a header.
+            /// How many items of this kind a header may have.
             #[must_use]
             pub(crate) const fn items_max(&self) -> usize {
+                match self {
+                    $(Self::$name(_) => Self::most($code, <$item as Field>::BYTES),)+
+                }
+            }
+
+            /// How many of them a page has room for. Version 2 used all of it.
+            const fn room(&self) -> usize {
                 match self {
                     $(Self::$name(_) => ITEM_BYTES / <$item as Field>::BYTES,)+
                 }
@@ -152,7 +166,52 @@ contents! {
     6 FreeMap(Run),
 }
 
+impl Header {
+    /// Writes the header of a record: twice, once in each half of the page. Returns the checksum.
+    ///
+    /// # Panics
+    /// As [`Self::encode`].
+    pub fn put(&self, page: &mut super::Page) -> u32 {
+        let sum = self.encode(page);
+        let (first, second) = page.split_at_mut(HALF);
+        let is_map = matches!(self.content, Content::ReadMap(_));
+        if !is_map && second.iter().all(|&byte| byte == 0) {
+            second.copy_from_slice(first);
+        }
+        sum
+    }
+
+    /// The headers that a page holds, each with its checksum: one if the page is whole. Of a damaged
+    /// page, those in its halves.
+    #[must_use]
+    pub fn all_in(bytes: &[u8]) -> Vec<(Self, u32)> {
+        let one = |bytes: &[u8]| {
+            let header = Self::decode(bytes).ok()?;
+            Some((header, super::checksum(bytes.try_into().ok()?)))
+        };
+        if let Some(whole) = one(bytes) {
+            return vec![whole];
+        }
+        let in_half = |half: &[u8]| {
+            if !half.starts_with(&super::MAGIC) {
+                return None;
+            }
+            let mut page = [0; seekless_block::PAGE_BYTES as usize];
+            page.get_mut(..half.len())?.copy_from_slice(half);
+            one(&page).filter(|(header, _)| !matches!(header.content, Content::ReadMap(_)))
+        };
+        let mut found: Vec<_> = bytes.chunks_exact(HALF).filter_map(in_half).collect();
+        found.dedup();
+        found
+    }
+}
+
 impl Content {
+    /// Of a map, as many as a page has room for; of a record, as half a page has room for.
+    const fn most(code: u16, bytes: usize) -> usize {
+        (if code == 1 { ITEM_BYTES } else { HALF_ITEM_BYTES }) / bytes
+    }
+
     /// Whether there is no item.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -181,8 +240,8 @@ fn items<T: Field>(bytes: &[u8], count: u16) -> Result<Vec<T>, &'static str> {
     bytes.chunks_exact(T::BYTES).take(count).map(T::get).collect()
 }
 
-/// Refuses to write a header that could not be read.
-fn writable(header: &Header) -> Result<(), FormatError> {
+/// Refuses a header that could not be read.
+fn readable(header: &Header) -> Result<(), FormatError> {
     let content = &header.content;
     let wrong = |expected: String| FormatError::Field {
         page: Header::LAYOUT.name,
@@ -190,8 +249,8 @@ fn writable(header: &Header) -> Result<(), FormatError> {
         found: format!("{} items", content.len()),
         expected,
     };
-    if content.len() > content.items_max() {
-        return Err(wrong(format!("{} at most", content.items_max())));
+    if content.len() > content.room() {
+        return Err(wrong(format!("{} at most", content.room())));
     }
     content.check().map_err(|expected| wrong(expected.to_owned()))
 }

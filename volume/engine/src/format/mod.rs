@@ -25,9 +25,12 @@ pub(crate) use geometry::LOG_SEGMENTS_MIN;
 pub use geometry::{Contents, Geometry, GeometryError, SEGMENT_PAGES_DEFAULT, page_extent};
 pub use guard::{GUARD_PAGES, GUARD_REGION_PAGES, GUARD_WORDS, GuardHeader, GuardPage, GuardState};
 pub use header::{Content, Header, Tombstone};
-pub use pages::{CheckpointHeader, CheckpointPage, FreeMapPage, PlanHeader, PlanPage, Superblock};
+pub(crate) use pages::LEARNED_PER_PAGE;
+pub use pages::{
+    CheckpointHeader, CheckpointPage, FreeMapPage, LearnedPage, PlanHeader, PlanPage, Superblock,
+};
 pub(crate) use pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE, RUNS_PER_PAGE};
-pub use read::{Problem, SuperblockError, Superblocks, Which, read_superblock};
+pub use read::{Problem, SuperblockError, Superblocks, find_superblock, read_superblock};
 pub use value::{AreaFlags, AreaId, Entry, Label, Position, Run, RunKind};
 
 /// The bytes of one page.
@@ -35,8 +38,10 @@ pub type Page = [u8; PAGE_BYTES as usize];
 
 /// The first bytes of every page that is not data.
 const MAGIC: [u8; 8] = *b"SEEKLESS";
-/// The version that this code writes, and the only version that it reads.
-pub const VERSION: u16 = 2;
+/// The version that this code writes.
+pub const VERSION: u16 = 3;
+/// The oldest version that it reads. An attach writes what it found as [`VERSION`].
+pub const OLDEST: u16 = 2;
 /// The magic ends and the version begins here; then the kind, the checksum, the fields.
 const VERSION_AT: usize = 8;
 const KIND_AT: usize = 10;
@@ -56,7 +61,7 @@ pub enum FormatError {
     )]
     Checksum { found: u32, computed: u32 },
     #[error(
-        "a page of version {found} of the format; this seekless reads only version {VERSION}: use the seekless that wrote it"
+        "a page of version {found} of the format; this seekless reads versions {OLDEST} to {VERSION}: use the seekless that wrote it"
     )]
     Version { found: u16 },
     #[error("a page of kind {found} where one of kind {expected} ({page}) belongs")]
@@ -69,8 +74,13 @@ pub enum FormatError {
 
 /// Writes the frame of a page once its fields are written. Returns the checksum.
 fn seal(page: &mut Page, kind: u16) -> u32 {
+    seal_as(VERSION, page, kind)
+}
+
+/// The same in a version that this code does not write any more, but compares with.
+fn seal_as(version: u16, page: &mut Page, kind: u16) -> u32 {
     page[..VERSION_AT].copy_from_slice(&MAGIC);
-    page[VERSION_AT..KIND_AT].copy_from_slice(&VERSION.to_le_bytes());
+    page[VERSION_AT..KIND_AT].copy_from_slice(&version.to_le_bytes());
     page[KIND_AT..CHECKSUM_AT].copy_from_slice(&kind.to_le_bytes());
     let sum = computed(page);
     page[CHECKSUM_AT..FIELDS_AT].copy_from_slice(&sum.to_le_bytes());
@@ -90,7 +100,7 @@ fn open<'a>(bytes: &'a [u8], name: &'static str, kind: u16) -> Result<&'a Page, 
         return Err(FormatError::Checksum { found, computed });
     }
     let version = u16::from_le_bytes(take(page, VERSION_AT));
-    if version != VERSION {
+    if !(OLDEST..=VERSION).contains(&version) {
         return Err(FormatError::Version { found: version });
     }
     let found = u16::from_le_bytes(take(page, KIND_AT));

@@ -14,13 +14,15 @@ pub(crate) const ENTRIES_PER_PAGE: u32 = 337;
 pub(crate) const PLAN_PER_PAGE: u32 = 675;
 /// Runs in one page of a free map.
 pub(crate) const RUNS_PER_PAGE: u32 = 337;
+/// Bytes of learned state in one page.
+pub(crate) const LEARNED_PER_PAGE: u32 = 4052;
 /// The last generation and sequence number. No area lives long enough to reach it, so adding one
 /// never overflows.
 pub(super) const COUNT_MAX: u64 = u64::MAX >> 1;
 
 page! {
-    /// Describes the area, and where recovery begins. There are two copies, in the area's first two
-    /// pages.
+    /// Describes the area, and where recovery begins. There are three copies, far apart; see
+    /// "Regions".
     Superblock "superblock" = 1, Superblock::check;
     /// A random id, drawn when the area was made.
     16 uuid: AreaId,
@@ -72,6 +74,16 @@ page! {
     144 stamp: [u8; 32],
     /// The driver's name for home, for people.
     176 label: Label,
+    /// 1: the copies stand in the area's first page, before the log, and in the area's last page. 0
+    /// in an area that version 2 made: there are two copies, in the first two pages.
+    240 spread: bool,
+    /// After a stop in order: the slot at which the trail goes on. Else 0.
+    244 trail_head: u32,
+    /// After a stop in order with a trail: generation of the learned state, which stands in place of
+    /// the plan; 0 for none.
+    248 learned_generation: u64 where 0..=COUNT_MAX,
+    /// Bytes of the learned state.
+    256 learned_bytes: u32,
 }
 
 page! {
@@ -133,6 +145,19 @@ page! {
 }
 
 page! {
+    /// A part of what the adaptive policy has learned. A damaged or missing part costs speed alone.
+    LearnedPage "learned page" = 10, |_| Ok(());
+    /// The area's id.
+    16 uuid: AreaId,
+    /// The generation of the learned state.
+    32 generation: u64 where 1..=COUNT_MAX,
+    /// The number of the first byte.
+    40 first: u32,
+    /// Bytes of the learned state; zeroes behind its end.
+    44 bytes: [u8; LEARNED_PER_PAGE as usize],
+}
+
+page! {
     /// A part of the discarded pages that the client has not written since, at the moment of a
     /// checkpoint. Behind the last run stands a run of no pages, and nothing else.
     FreeMapPage "free map page" = 9, FreeMapPage::check;
@@ -164,6 +189,12 @@ impl FreeMapPage {
 }
 
 impl Superblock {
+    /// The pages of its copies. An area of version 2 has two.
+    #[must_use]
+    pub fn places(&self) -> [u64; 3] {
+        self.geometry().map_or([0, 1, 1], |geometry| geometry.superblocks(self.area_size))
+    }
+
     /// The division of the area.
     ///
     /// # Errors
@@ -178,7 +209,8 @@ impl Superblock {
         };
         let geometry = Geometry::new(self.segment_pages, self.read_segments, self.log_segments)
             .map_err(|e| wrong(e.to_string()))?
-            .with_free_map(self.free_map_pages);
+            .with_free_map(self.free_map_pages)
+            .with_spread(self.spread);
         if geometry.pages() > self.area_size.0 / PAGE_SECTORS {
             return Err(wrong(format!("what fits into the area's {}", self.area_size)));
         }
@@ -194,12 +226,25 @@ impl Superblock {
         let place = self.position;
         let none_or =
             |generation: u64, found: u64, all: u64| found == if generation == 0 { 0 } else { all };
-        let checks: [(&'static str, bool, String, String); 7] = [
+        let checks: [(&'static str, bool, String, String); 9] = [
             (
                 "plan_generation",
                 self.plan_generation == 0 || self.free_map_pages == 0,
                 self.plan_generation.to_string(),
                 "0 where copies stand in home".to_owned(),
+            ),
+            (
+                "trail_head",
+                u64::from(self.trail_head) <= reading,
+                self.trail_head.to_string(),
+                format!("{reading} at most"),
+            ),
+            (
+                "learned_bytes",
+                self.learned_generation == 0 && self.learned_bytes == 0
+                    || self.plan_generation == 0 && self.learned_bytes <= geometry.learned_most(),
+                self.learned_bytes.to_string(),
+                format!("{} at most, and 0 with a plan", geometry.learned_most()),
             ),
             (
                 "checkpoint_entries",

@@ -36,6 +36,10 @@ pub(super) fn superblock() -> Superblock {
         checkpoint_slot: 1,
         stamp: [0xA5; 32],
         label: Label::new("the disk of Ångström"),
+        spread: false,
+        trail_head: 0,
+        learned_generation: 0,
+        learned_bytes: 0,
     }
 }
 
@@ -59,8 +63,10 @@ prop_compose! {
          uuid in any::<[u8; 16]>(), stamp in any::<[u8; 32]>(), label in ".{0,80}",
          numbers in any::<[u64; 4]>(), has in any::<[bool; 4]>(), previous in any::<u32>(),
          free_map_pages in prop_oneof![Just(0u32), 1u32..5000], home in 1..=HOME_PAGES_MAX * 8, spare in 0u64..4096, grid in 0u8..8, flags in 0u8..4,
-         segment in read..read + log, tail in read..read + log, page in 0..=1u32 << power) -> Superblock {
-        let geometry = Geometry::new(pages, read, log).unwrap().with_free_map(free_map_pages);
+         segment in read..read + log, tail in read..read + log, page in 0..=1u32 << power,
+         spread in any::<bool>(), trail_head in 0..=read << power, learned in 0u32..100) -> Superblock {
+        let geometry = Geometry::new(pages, read, log).unwrap().with_free_map(free_map_pages).with_spread(spread);
+        let learned = if has[2] { 0 } else { learned.min(geometry.learned_most()) };
         let all = [AreaFlags::DIRTY, AreaFlags::CLEAN];
         Superblock {
             uuid: AreaId(uuid),
@@ -88,6 +94,10 @@ prop_compose! {
             checkpoint_slot: u8::from(has[2]),
             stamp,
             label: Label::new(&label),
+            spread,
+            trail_head,
+            learned_generation: learned.into(),
+            learned_bytes: learned,
         }
     }
 }
@@ -148,6 +158,13 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn learned_pages()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, first in any::<u32>(),
+                       bytes in prop::collection::vec(any::<u8>(), 4052)) -> LearnedPage {
+        LearnedPage { uuid: AreaId(uuid), generation, first, bytes: bytes.try_into().unwrap() }
+    }
+}
+
+prop_compose! {
     fn checkpoint_headers()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, numbers in any::<[u64; 2]>(),
                             position in position(), last in any::<[u32; 2]>()) -> CheckpointHeader {
         CheckpointHeader { uuid: AreaId(uuid), generation, entries: numbers[0], next_sequence: numbers[1] & COUNT_MAX,
@@ -172,11 +189,14 @@ macro_rules! any_page {
 
 prop_compose! {
     fn guards()(uuid in any::<[u8; 16]>(), generation in 0..=COUNT_MAX, number in 0u32..64, place in ".{0,80}",
-                home in 1..=HOME_PAGES_MAX * 8, sum in any::<u32>(), state in 0usize..3) -> (GuardHeader, GuardPage) {
+                home in 1..=HOME_PAGES_MAX * 8, sum in any::<u32>(), state in 0usize..3,
+                summed in any::<u64>(), of_page in any::<u32>(), area in 0..=COUNT_MAX) -> (GuardHeader, GuardPage) {
         let (uuid, place) = (AreaId(uuid), Label::new(&place));
         let state = [GuardState::Down, GuardState::Between, GuardState::Up][state];
-        (GuardHeader { uuid, generation, home_capacity: Sectors(home), sum, state, place },
-         GuardPage::new(uuid, generation, number, place))
+        let sums = std::array::from_fn(|i| of_page.wrapping_mul(i as u32));
+        let guard = GuardPage::new(uuid, generation, number, place);
+        (GuardHeader { uuid, generation, home_capacity: Sectors(home), sum, state, place, summed, sums },
+         GuardPage { area_generation: area, ..guard })
     }
 }
 
@@ -189,7 +209,8 @@ any_page!(
     Header,
     GuardHeader,
     GuardPage,
-    FreeMapPage
+    FreeMapPage,
+    LearnedPage
 );
 
 fn comes_back<T: AnyPage>(written: &T) -> Result<Page, TestCaseError> {
@@ -218,18 +239,19 @@ proptest! {
     fn pages_come_back_as_they_were_written(
         superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(),
         head in checkpoint_headers(), plan in plan_pages(), slots in any::<u64>(),
-        free in free_maps(), (guard, guarded) in guards(), bit in 0usize..32_768,
+        free in free_maps(), (guard, guarded) in guards(), learned in learned_pages(), bit in 0usize..32_768,
     ) {
         let plan_head = PlanHeader { uuid: plan.uuid, generation: plan.generation, slots };
         for mut page in [comes_back(&superblock)?, comes_back(&header)?, comes_back(&checkpoint)?,
                          comes_back(&head)?, comes_back(&plan)?, comes_back(&plan_head)?,
-                         comes_back(&guard)?, comes_back(&guarded)?, comes_back(&free)?] {
+                         comes_back(&guard)?, comes_back(&guarded)?, comes_back(&free)?,
+                         comes_back(&learned)?] {
             page[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Superblock::decode(&page).is_err() && Header::decode(&page).is_err());
             prop_assert!(CheckpointPage::decode(&page).is_err() && PlanPage::decode(&page).is_err());
             prop_assert!(CheckpointHeader::decode(&page).is_err() && PlanHeader::decode(&page).is_err());
             prop_assert!(GuardHeader::decode(&page).is_err() && GuardPage::decode(&page).is_err());
-            prop_assert!(FreeMapPage::decode(&page).is_err());
+            prop_assert!(FreeMapPage::decode(&page).is_err() && LearnedPage::decode(&page).is_err());
         }
     }
 
@@ -299,7 +321,7 @@ fn what_is_wrong_is_said() {
     };
     assert_eq!(
         with(VERSION_AT, &[1, 0]),
-        "a page of version 1 of the format; this seekless reads only version 2: use the seekless that wrote it"
+        "a page of version 1 of the format; this seekless reads versions 2 to 3: use the seekless that wrote it"
     );
     for (at, bytes, expected) in [
         (39, &[0x80][..], "generation = 9223372036854775885; expected 0 to 9223372036854775807"),
@@ -350,7 +372,7 @@ fn what_is_wrong_is_said() {
     );
     assert_eq!(
         with(137, &[1]),
-        "the superblock has a non-zero byte 137, where version 2 writes zero"
+        "the superblock has a non-zero byte 137, where version 3 writes zero"
     );
 }
 
@@ -420,18 +442,55 @@ fn a_page_holds_as_many_entries_as_it_can() {
         let end = layout.parts.last().unwrap().range().end;
         assert!(end <= 4096 && end + bytes > 4096, "{}: {end}", layout.name);
     }
-    // A record never needs more items than a segment has pages.
-    assert!(Content::Data(vec![]).items_max() >= 256);
+    // A map never needs more items than a segment has pages.
+    assert!(Content::ReadMap(vec![]).items_max() >= 256);
+}
+
+/// Damage of one sector loses no header of a record.
+#[test]
+fn a_record_has_its_header_twice() {
+    let entry = |home| Entry { home, state: CopyState::Dirty, sum: 8 };
+    let most = Content::Data(vec![]).items_max();
+    for count in [0, 1, most] {
+        let written = header(Content::Data((0..count as u64).map(entry).collect()));
+        let mut page = [0xEE; 4096];
+        let sum = written.put(&mut page);
+        for sector in 0..8 {
+            let mut damaged = page;
+            damaged[sector * 512..][..512].fill(0);
+            assert_eq!(Header::all_in(&damaged), [(written.clone(), sum)], "sector {sector}");
+        }
+        assert_eq!(Header::all_in(&page), [(written, sum)]);
+    }
+    // One more, as version 2 wrote it, stands once. A map, too.
+    let entries: Vec<Entry> = (0..=most as u64).map(entry).collect();
+    let clean = |e: &Entry| Entry { state: CopyState::Clean, ..*e };
+    for content in [Content::ReadMap(entries.iter().map(clean).collect()), Content::Data(entries)] {
+        let written = header(content);
+        let mut page = [0; 4096];
+        let sum = written.put(&mut page);
+        assert_eq!(Header::all_in(&page), [(written, sum)]);
+        page[0] ^= 1;
+        assert_eq!(Header::all_in(&page), []);
+    }
+    // A crash tore the page: each half has the header of another record.
+    let (one, other) = (header(Content::Invalid(vec![1])), header(Content::Invalid(vec![2])));
+    let (mut page, mut later) = ([0; 4096], [0; 4096]);
+    let sums = [one.put(&mut page), other.put(&mut later)];
+    page[2048..].copy_from_slice(&later[2048..]);
+    assert_eq!(Header::all_in(&page), [(one, sums[0]), (other, sums[1])]);
 }
 
 /// No program takes a guarded disk for anything else, and no sector of the guard is empty.
 #[test]
 fn a_guard_page_tells_people_what_to_do_and_programs_nothing() {
     let place = Label::new("/var/lib/seekless/sda.area");
-    let pages = GuardPage::all(superblock().uuid, 7, place);
+    let pages = GuardPage::all(superblock().uuid, 7, place, 12);
     assert_eq!(pages.len() as u64, 2 * GUARD_PAGES * 4096);
     for (page, number) in pages.chunks(4096).zip(0..) {
+        let area_generation = if number == 0 { 12 } else { 0 };
         let expected = GuardPage::new(superblock().uuid, 7, number, place);
+        let expected = GuardPage { area_generation, ..expected };
         assert_eq!(GuardPage::decode(page), Ok(expected));
     }
     assert!(pages.chunks(512).all(|s| s.iter().filter(|b| b.is_ascii_graphic()).count() > 300));
@@ -469,13 +528,25 @@ fn header(content: Content) -> Header {
     }
 }
 
-/// One page of each kind, as files of the corpus that version 1 wrote.
-fn samples() -> Vec<(&'static str, Page)> {
-    fn page<T: AnyPage>(written: &T) -> Page {
+/// One page of each kind, as files of the corpus have them. The fields that version 3 added are
+/// zero in version 2.
+fn samples(version: u16) -> Vec<(&'static str, Page)> {
+    let seal = |mut page: Page| {
+        let kind = u16::from_le_bytes(take(&page, KIND_AT));
+        if version != VERSION {
+            seal_as(version, &mut page, kind);
+        }
+        page
+    };
+    fn page<T: AnyPage>(written: &T, seal: impl Fn(Page) -> Page) -> Page {
         let mut page = [0; 4096];
         written.write(&mut page);
+        let page = seal(page);
+        assert_eq!(T::read(&page).as_ref(), Ok(written));
         page
     }
+    let is_new = version > 2;
+    let new = |n: u64| if is_new { n } else { 0 };
     let uuid = superblock().uuid;
     let entry = |home: u64, state| Entry { home, state, sum: home << 8 ^ 0xFACE_0000_5EED };
     let clean: Vec<Entry> = (0..7).map(|i| entry(1000 + i, CopyState::Clean)).collect();
@@ -488,56 +559,100 @@ fn samples() -> Vec<(&'static str, Page)> {
     wanted[1] = Some(0);
     wanted[674] = Some(HOME_PAGES_MAX - 1);
     let gone = vec![Tombstone { first: 5, pages: 6 }, Tombstone { first: 1 << 30, pages: 1 << 31 }];
+    let guard = GuardPage::new(uuid, 3, 63, Label::new("/var/lib/seekless/sda.area"));
+    let area =
+        Superblock { area_size: Sectors(superblock().area_size.0 + 16 * new(1)), ..superblock() };
+    let area = Superblock { spread: is_new, ..area };
+    let record = |header: &Header| {
+        let mut page = [0; 4096];
+        if is_new {
+            header.put(&mut page)
+        } else {
+            header.encode(&mut page)
+        };
+        let page = if is_new { page } else { seal(page) };
+        assert_eq!(Header::all_in(&page), [(header.clone(), checksum(&page))]);
+        page
+    };
     vec![
-        ("superblock/version2", page(&superblock())),
-        ("header/read_map", page(&header(Content::ReadMap(clean)))),
-        ("header/data", page(&header(Content::Data(dirty)))),
-        ("header/tombstones", page(&header(Content::Tombstones(gone)))),
-        ("header/invalid", page(&header(Content::Invalid(vec![0, 3, 1])))),
-        ("header/committed", page(&header(Content::Committed(vec![0, 3])))),
+        ("superblock/area", page(&area, seal)),
+        ("header/read_map", page(&header(Content::ReadMap(clean)), seal)),
+        ("header/data", record(&header(Content::Data(dirty)))),
+        ("header/tombstones", record(&header(Content::Tombstones(gone)))),
+        ("header/invalid", record(&header(Content::Invalid(vec![0, 3, 1])))),
+        ("header/committed", record(&header(Content::Committed(vec![0, 3])))),
         (
             "checkpoint/header",
-            page(&CheckpointHeader {
-                uuid,
-                generation: 9,
-                entries: 56,
-                next_sequence: 1 << 40,
-                position: Position { segment: 5, page: 3 },
-                previous: 0xDEAD_BEEF,
-                tail: 4,
-            }),
+            page(
+                &CheckpointHeader {
+                    uuid,
+                    generation: 9,
+                    entries: 56,
+                    next_sequence: 1 << 40,
+                    position: Position { segment: 5, page: 3 },
+                    previous: 0xDEAD_BEEF,
+                    tail: 4,
+                },
+                seal,
+            ),
         ),
-        ("checkpoint/page", page(&CheckpointPage { uuid, generation: 9, first: 337, entries })),
-        ("plan/header", page(&PlanHeader { uuid, generation: 4, slots: 32 })),
-        ("plan/page", page(&PlanPage { uuid, generation: 4, first: 675, wanted })),
+        (
+            "checkpoint/page",
+            page(&CheckpointPage { uuid, generation: 9, first: 337, entries }, seal),
+        ),
+        ("plan/header", page(&PlanHeader { uuid, generation: 4, slots: 32 }, seal)),
+        ("plan/page", page(&PlanPage { uuid, generation: 4, first: 675, wanted }, seal)),
         (
             "guard/header",
-            page(&GuardHeader {
-                uuid,
-                generation: 3,
-                home_capacity: Sectors(1_000_003),
-                sum: 0xC0FF_EE11,
-                state: GuardState::Between,
-                place: Label::new("/var/lib/seekless/sda.area"),
-            }),
+            page(
+                &GuardHeader {
+                    uuid,
+                    generation: 3,
+                    home_capacity: Sectors(1_000_003),
+                    sum: 0xC0FF_EE11,
+                    state: GuardState::Between,
+                    place: Label::new("/var/lib/seekless/sda.area"),
+                    summed: new(1 << 63 | 5),
+                    sums: std::array::from_fn(|i| new(i as u64 * 7) as u32),
+                },
+                seal,
+            ),
         ),
-        (
-            "guard/page",
-            page(&GuardPage::new(uuid, 3, 63, Label::new("/var/lib/seekless/sda.area"))),
-        ),
+        ("guard/page", page(&GuardPage { area_generation: new(77), ..guard }, seal)),
     ]
 }
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
 
+#[allow(clippy::disallowed_methods, reason = "tests read the corpus from disk")]
+fn is_in_corpus(name: &str, page: &Page) {
+    let held = std::fs::read(format!("{CORPUS}/{name}")).unwrap();
+    let differs = page.iter().zip(&held).position(|(a, b)| a != b);
+    assert_eq!((held.len(), differs), (4096, None), "{name}: the first byte that differs");
+}
+
 /// A changed format without a new version breaks this test.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "tests read the corpus from disk")]
-fn version_2_is_written_as_it_always_was() {
-    for (name, page) in samples() {
-        let held = std::fs::read(format!("{CORPUS}/{name}")).unwrap();
-        let differs = page.iter().zip(&held).position(|(a, b)| a != b);
-        assert_eq!((held.len(), differs), (4096, None), "{name}: the first byte that differs");
+fn version_3_is_written_as_it_always_was() {
+    for (name, page) in samples(3) {
+        is_in_corpus(&format!("{name}.3"), &page);
+    }
+    let learned = LearnedPage {
+        uuid: superblock().uuid,
+        generation: 4,
+        first: 4052,
+        bytes: std::array::from_fn(|i| i as u8),
+    };
+    let mut page = [0; 4096];
+    learned.encode(&mut page);
+    is_in_corpus("plan/learned.3", &page);
+}
+
+/// And it reads what version 2 wrote.
+#[test]
+fn version_2_is_read_as_it_always_was() {
+    for (name, page) in samples(2) {
+        is_in_corpus(name, &page);
     }
 }
 

@@ -23,6 +23,12 @@ use ring::Segment;
 /// How often a failed record is written again.
 const TRIES: u8 = 3;
 
+/// Pages of data that fit into so many pages of the log, with a header for each record.
+fn data_room(pages: u64) -> u64 {
+    let record = 1 + Content::Data(Vec::new()).items_max() as u64;
+    pages - pages.div_ceil(record)
+}
+
 impl Engine {
     /// Whether the log may hold data that home lacks, now or soon.
     pub(crate) fn log_in_use(&self) -> bool {
@@ -47,18 +53,21 @@ impl Engine {
         if log.failed {
             return false;
         }
-        let left = u64::from(log.geo.segment_pages - log.head_page);
-        let here = if self.open_record() { left } else { left.saturating_sub(1) };
-        let more = pages.saturating_sub(here).div_ceil(u64::from(log.geo.segment_pages) - 1);
+        let per = u64::from(log.geo.segment_pages);
+        let open = self.open_room();
+        let here = open + data_room(per - u64::from(log.head_page) - open);
+        let more = pages.saturating_sub(here).div_ceil(data_room(per));
         // One segment for records without data in a tiny log, else two.
         let reserve = if log.ring.segments > 8 { 2 } else { 1 };
         more + reserve <= u64::from(log.ring.free())
             && (1..=more as u32).all(|i| !self.is_read(log.ring.ahead(i)))
     }
 
-    fn open_record(&self) -> bool {
-        self.log.records.back().is_some_and(|r| !r.sealed)
-            && self.log.head_page < self.geo.segment_pages
+    /// How many pages the open record still takes; 0 without one.
+    fn open_room(&self) -> u64 {
+        let open = self.log.records.back().filter(|r| !r.sealed);
+        let items = open.map_or(0, |r| r.content.items_max() - r.content.len()) as u64;
+        items.min(u64::from(self.geo.segment_pages - self.log.head_page))
     }
 
     /// Where the tail may go once everything that has ended is on stable storage: past all segments
@@ -134,13 +143,15 @@ impl Engine {
     /// Adds pages of a write to the open record, or to a new one; returns their number. The log has
     /// space.
     pub(crate) fn log_append(&mut self, write: u32, page: u64, pages: u64, from: Memory) -> u64 {
-        if !self.open_record() {
+        let mut room = self.open_room();
+        if room == 0 {
             self.seal();
             let begun = self.begin_record(2);
             debug_assert!(begun, "there was room");
+            room = self.open_room();
         }
         let log = &mut self.log;
-        let taken = pages.min(u64::from(log.geo.segment_pages - log.head_page));
+        let taken = pages.min(room);
         log.head_page += taken as u32;
         let Some(record) = log.records.back_mut() else { unreachable!("one was just begun") };
         let Content::Data(entries) = &mut record.content else {
@@ -202,7 +213,7 @@ impl Engine {
         }
         let goes = self.config.gather == Duration::ZERO
             || self.log.hurry
-            || !self.open_record()
+            || self.open_room() == 0
             || self.state.mode() == Mode::WriteThrough
             || self.state.is_leaving()
             || self.gathers_until().is_none_or(|until| self.now >= until);
@@ -263,7 +274,7 @@ impl Engine {
                 content: std::mem::replace(&mut record.content, Content::Data(Vec::new())),
             };
             log.told = log.durable;
-            log.previous = header.encode(&mut self.pages[page as usize]);
+            log.previous = header.put(&mut self.pages[page as usize]);
             record.checksum = log.previous;
             record.content = header.content;
             log.sequence += 1;

@@ -117,7 +117,8 @@ fn damage_is_noticed_and_never_served() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 2));
     world.settle();
-    damage(&mut world, 4 * 8 + 1);
+    // A superblock stands before the log.
+    damage(&mut world, 1 + 4 * 8 + 1);
     world.failed_at = NEVER / 2;
     world.issue(Op::Read, home(4, 1));
     world.settle();
@@ -261,8 +262,29 @@ pub(super) fn in_use(copies: bool) -> World {
     world
 }
 
+/// Damages a page in both halves: a record's header stands in each.
 pub(super) fn spoil(world: &mut World, page: u64) {
-    world.area.write(Extent::new(page * 8 + 1, 1), &[0x55; SECTOR]).unwrap();
+    for sector in [1, 5] {
+        world.area.write(Extent::new(page * 8 + sector, 1), &[0x55; SECTOR]).unwrap();
+    }
+}
+
+/// Home's guard names the generation of the area that was attached last.
+#[test]
+fn an_area_older_than_the_guard_is_refused() {
+    let mut world = World::new(writeback());
+    let older = world.area.clone();
+    world.restart([1; 32]);
+    let config = *world.engine.config();
+    let (_, report) = attach(&mut world.area, config, &kept([1; 32])).unwrap();
+    let named = Proof { guard: HomeGuard::Up(report.generation), ..kept([1; 32]) };
+    let mut put_back = older.clone();
+    let refused = attach(&mut put_back, config, &named).unwrap_err();
+    assert!(matches!(refused, AttachError::Older { .. }), "{refused}");
+    (0..AREA).for_each(|s| assert_eq!(put_back.sector(Lba(s)), older.sector(Lba(s))));
+    // The newest, and one whose guard was not told yet.
+    assert!(attach(&mut world.area.clone(), config, &named).is_ok());
+    assert!(attach(&mut world.area, config, &kept([1; 32])).is_ok());
 }
 
 #[test]
@@ -290,7 +312,7 @@ fn a_broken_log_is_cut_only_where_that_is_allowed_and_said() {
     let mut world = in_use(false);
     // The first record of data: later records know that it is durable.
     let slot = examine(&mut world.area).unwrap().copies().find(|c| c.1 == 3).unwrap().0;
-    spoil(&mut world, u64::from(8 + slot) - 1);
+    spoil(&mut world, u64::from(9 + slot) - 1);
     let refused = examine(&mut world.area).unwrap_err();
     assert!(refused.to_string().contains("ends at page"), "{refused}");
     let before = world.area.clone();
@@ -311,7 +333,7 @@ fn check_finds_what_is_damaged_and_repair_gives_it_up() {
     let copies: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
     let at = |page| u64::from(copies.iter().find(|c| c.1 == page).unwrap().0 + 8);
     spoil(&mut world, at(31));
-    spoil(&mut world, at(9));
+    spoil(&mut world, at(9) + 1);
     let found =
         examine(&mut world.area).unwrap().check(&mut world.area, true, &mut |_| ()).unwrap();
     let mut loss: Vec<bool> = found.iter().map(|f| f.loss).collect();

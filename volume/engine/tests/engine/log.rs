@@ -10,8 +10,8 @@ pub(super) fn log_of(world: &mut World) -> Vec<(u64, Header)> {
     for page in 0..AREA / 8 {
         let mut bytes = [0; 4096];
         world.area.read(page_extent(page, 1), &mut bytes).unwrap();
-        let header = Header::decode(&bytes).ok();
-        found.extend(header.filter(|h| h.sequence > 0).map(|h| (page, h)));
+        let headers = Header::all_in(&bytes).into_iter().map(|(h, _)| h);
+        found.extend(headers.filter(|h| h.sequence > 0).take(1).map(|h| (page, h)));
     }
     found.sort_unstable_by_key(|(_, h)| h.sequence);
     found
@@ -442,4 +442,61 @@ fn nothing_is_absorbed_before_the_superblock_says_so() {
     assert_eq!(examine(&mut world.area).unwrap().superblock().mode, Mode::WriteBack);
     world.settle();
     world.read_all();
+}
+
+/// Nothing written later tells that these records were flushed. The damage of one sector is healed,
+/// or said.
+#[test]
+fn one_damaged_sector_behind_a_flush_is_healed_or_said() {
+    let flushed = || {
+        let mut world = World::new(writeback());
+        for page in [3, 9, 14] {
+            world.issue(Op::Write, home(page, 2));
+            execute_all(&mut world);
+        }
+        world.issue(Op::Flush, Extent::default());
+        execute_all(&mut world);
+        assert!(world.clients.is_empty());
+        world
+    };
+    let mut log = log_of(&mut flushed());
+    log.retain(|(_, h)| !h.content.is_empty());
+    assert_eq!(log.len(), 4, "the last write is in two segments");
+    for (at, header) in log {
+        for sector in 0..8 * (1 + header.content.len() as u64) {
+            let mut world = flushed();
+            world.area.write(Extent::new(at * 8 + sector, 1), &[0; SECTOR]).unwrap();
+            let found = examine(&mut world.area).unwrap();
+            let said: Vec<Extent> = found.incomplete().collect();
+            let Content::Data(entries) = &header.content else { panic!("{header:?}") };
+            let lost = (sector / 8).checked_sub(1).map(|i| home(entries[i as usize].home, 1));
+            let findings = found.check(&mut world.area, true, &mut |_| ()).unwrap();
+            // A later record tells of some that they were flushed: then the loss is certain.
+            let is_certain = findings.iter().any(|f| f.loss);
+            let which = lost.filter(|_| !is_certain);
+            assert_eq!(said, which.into_iter().collect::<Vec<_>>(), "page {at}, sector {sector}");
+            assert_eq!(findings.len(), usize::from(lost.is_some()), "{findings:?}");
+            assert!(findings.iter().all(|f| f.perhaps != f.loss), "{findings:?}");
+            for page in [3, 4, 9, 10, 14, 15] {
+                let is_there = found.newest(page).is_some();
+                assert!(is_there || said == [home(page, 1)], "page {page} is lost, said: {said:?}");
+            }
+        }
+    }
+}
+
+/// The server says it too, and a repair.
+#[test]
+fn an_attach_says_what_is_not_complete() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    execute_all(&mut world);
+    let (at, _) = log_of(&mut world)[0];
+    world.area.write(Extent::new((at + 2) * 8, 1), &[0; SECTOR]).unwrap();
+    let mut area = world.area.clone();
+    let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("not a loss") };
+    assert!(report.mended.iter().any(|f| f.perhaps), "{report:?}");
+    let config = *world.engine.config();
+    let (engine, report) = attach(&mut world.area, config, &kept([0; 32])).unwrap();
+    assert_eq!((report.incomplete, engine.dirty()), (1, Sectors(8)));
 }

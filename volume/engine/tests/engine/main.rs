@@ -34,7 +34,7 @@ mod trail;
 const CAPACITY: u64 = 3 + 64 * 8 + 5;
 const GRID: u64 = 3;
 /// Enough for the metadata, 4 segments to read from and some of log, of 8 pages each.
-const AREA: u64 = 8 * (2 + 2 * 2 + 2 + 8 * 8);
+const AREA: u64 = 8 * (4 + 2 * 2 + 2 + 8 * 8);
 const SECTOR: usize = 512;
 
 /// A driver with real memory, whose device I/Os take effect one at a time in an order chosen by the
@@ -389,7 +389,7 @@ impl World {
 
 /// Home is guarded, and nobody else can have written there.
 const fn kept(stamp: [u8; 32]) -> Proof {
-    Proof { stamp, guard: HomeGuard::Up, to_drain: false }
+    Proof { stamp, guard: HomeGuard::Up(0), to_drain: false }
 }
 
 /// Somebody else may have written home, unless the stamp proves otherwise.

@@ -5,6 +5,7 @@ use seekless_engine::format::Header;
 use seekless_engine::ram_pages;
 use seekless_learn::Foreseen;
 
+use super::area::spoil;
 use super::rules::{hold, none, until};
 use super::*;
 
@@ -505,4 +506,65 @@ fn a_plan_gives_way_to_the_trail() {
     assert!(map(&mut world, 1), "nothing was written there yet");
     read(&mut world, &[0, 12, 30, 40]);
     is_sound(&mut world);
+}
+
+/// The next life appends behind the newest copies, and not over them.
+#[test]
+fn after_a_stop_in_order_the_ring_goes_on_where_it_was() {
+    let appended = |crash: bool| {
+        let mut world = world(8);
+        append(&mut world, &[40, 41, 42, 43, 44, 45, 46]);
+        append(&mut world, &[10, 20]);
+        let before = world.engine.trail().unwrap().0;
+        world.restart([1; 32]);
+        if crash {
+            world.crash([1; 32]);
+        }
+        foreseeing(&mut world);
+        let head = world.engine.trail().unwrap().0;
+        append(&mut world, &[30]);
+        (before, head, world)
+    };
+    let (before, head, world) = appended(false);
+    assert!(head >= before && head.0 - before.0 < 8 * 4096, "{before} then {head}");
+    assert_eq!(head.0 % (8 * 4096), 0, "a whole segment is made void");
+    assert!(slots_of(&world, 30)[0] * 4096 >= before.0);
+    assert!([40, 46, 10, 20].iter().all(|&page| !slots_of(&world, page).is_empty()));
+    let (_, head, _) = appended(true);
+    assert_eq!(head, Bytes(0), "after an unclean stop it begins anew");
+}
+
+/// What the policy learned outlives a stop in order. Damage of it costs only what was learned.
+#[test]
+fn after_a_stop_in_order_the_policy_knows_what_it_learned() {
+    let taught = || {
+        let area = Sectors(AREA + 3000 * 8 * 8);
+        let mut world = World::new(Config { area, write_buffer_percent: 1, ..options(32) });
+        world.home_nanos = 3_000_000;
+        for round in 0..40 {
+            (0..60).for_each(|i| read(&mut world, &[(i * 7 + round % 2) % 60]));
+        }
+        world.settle();
+        world.handle(Input::Detach { stamp: [1; 32] });
+        world.settle();
+        world
+    };
+    let mut world = taught();
+    let superblock = examine(&mut world.area).unwrap().superblock().clone();
+    let most = superblock.learned_bytes as usize;
+    assert!(most > 1000, "{superblock:?}");
+    let knows = |world: &mut World| world.engine.adaptive().unwrap().learned(most);
+    let before = knows(&mut world);
+    world.crash([1; 32]);
+    assert!(knows(&mut world) == before);
+    // An unclean stop, or damage: it begins anew.
+    world.crash([1; 32]);
+    let anew = knows(&mut world);
+    assert!(anew != before);
+    let mut world = taught();
+    let geometry = superblock.geometry().unwrap();
+    let first = geometry.checkpoint_at(2) + u64::from(superblock.learned_bytes) / 4052;
+    spoil(&mut world, first);
+    world.crash([1; 32]);
+    assert!(knows(&mut world) == anew);
 }

@@ -15,10 +15,10 @@ pub(crate) struct Costs {
     busy: f64,
     uses: u32,
     /// Hits on pages close to eviction, and insertions into full RAM.
-    close_hits: f32,
-    insertions: f32,
+    pub(super) close_hits: f32,
+    pub(super) insertions: f32,
     /// Access times by where the read before went and where this one goes: home or trail, ms.
-    access_by: [[f32; 2]; 2],
+    pub(super) access_by: [[f32; 2]; 2],
     last_on_trail: bool,
 }
 

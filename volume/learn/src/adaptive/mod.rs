@@ -14,6 +14,7 @@ mod ghosts;
 mod guard;
 mod history;
 mod home;
+mod memory;
 mod predictor;
 mod trail;
 mod trail_features;

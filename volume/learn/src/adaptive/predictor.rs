@@ -5,7 +5,7 @@ use super::features::Features;
 /// Least step of a weight.
 const STEP_MIN: f32 = 0.004;
 /// The step of a weight is [`STEP_MIN`] after it was learned so often.
-const STEPS: u16 = 2499;
+pub(super) const STEPS: u16 = 2499;
 /// The same, rounded up to a power of two.
 const STEPS_MOST: usize = 1 << 12;
 /// Step of the bias.
@@ -15,9 +15,9 @@ const HALVED: (f32, f32) = (4096.0, 8192.0);
 
 /// Uses among outcomes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cell {
-    used: f32,
-    all: f32,
+pub(super) struct Cell {
+    pub(super) used: f32,
+    pub(super) all: f32,
 }
 
 impl Cell {
@@ -34,8 +34,8 @@ impl Cell {
 /// Counts of outcomes by cell.
 #[derive(Debug)]
 pub(crate) struct Counts {
-    coarse: Vec<Cell>,
-    fine: Vec<Cell>,
+    pub(super) coarse: Vec<Cell>,
+    pub(super) fine: Vec<Cell>,
 }
 
 impl Counts {
@@ -63,12 +63,12 @@ pub(crate) const WEIGHTS_MOST: usize = 1 << 13;
 #[derive(Debug)]
 pub(crate) struct Predictor<const N: usize> {
     pub(crate) counts: Counts,
-    weights: Box<[f32; WEIGHTS_MOST]>,
+    pub(super) weights: Box<[f32; WEIGHTS_MOST]>,
     /// By weight: how often it was learned, as far as [`Self::steps`] goes.
-    seen: Box<[u16; WEIGHTS_MOST]>,
+    pub(super) seen: Box<[u16; WEIGHTS_MOST]>,
     /// Step of a weight that was learned so often.
     steps: Box<[f32; STEPS_MOST]>,
-    bias: f32,
+    pub(super) bias: f32,
 }
 
 impl<const N: usize> Predictor<N> {

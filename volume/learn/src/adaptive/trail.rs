@@ -24,14 +24,14 @@ const CONTINUES: u32 = 32;
 
 /// What trail writes cost and what they brought, ms.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ledger {
-    writes: f64,
-    reads: f64,
+pub(super) struct Ledger {
+    pub(super) writes: f64,
+    pub(super) reads: f64,
     /// All I/Os but trail writes.
-    clients: f64,
-    home_reads: f64,
-    uses: f64,
-    home_uses: f64,
+    pub(super) clients: f64,
+    pub(super) home_reads: f64,
+    pub(super) uses: f64,
+    pub(super) home_uses: f64,
 }
 
 impl Ledger {
@@ -47,7 +47,7 @@ impl Ledger {
 pub(super) struct Trail {
     pub(super) predictor: Predictor<TRAIL_FEATURES>,
     /// By slot: what became of its copy when it was last prefetched, and [`COVERED`].
-    outcomes: Vec<u8>,
+    pub(super) outcomes: Vec<u8>,
     /// Pages that wait to be appended, and the count of insertions and touches of RAM at their use.
     pending: VecDeque<(u64, u32)>,
     /// The run under way: pages, and whether each came from the trail.
@@ -55,7 +55,7 @@ pub(super) struct Trail {
     /// Insertions and touches of RAM so far.
     touches: u32,
     run_length: usize,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     /// Ends of the last reads, and how many reads each continues.
     ends: [(u32, u32); 8],
     ends_at: usize,

@@ -7,6 +7,7 @@ use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, attach, examine,
+    restore_superblock,
 };
 
 use seekless_host::{Opened, private};
@@ -29,6 +30,9 @@ pub(crate) enum Store {
 
 /// Opens and locks a volume and its area without attaching it; `write` for repairs.
 pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
+    if write {
+        restore(backing, area)?;
+    }
     let opened = Opened::path(backing, !write)?;
     match Store::open(opened, backing, area, !write)? {
         Store::Lasting(lasting) => Ok(*lasting),
@@ -37,6 +41,34 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
             "no area lies within it: name the one that was made for it with --area, or make one with `seekless volume format`",
         )),
     }
+}
+
+/// Searches the superblock of an area that has none where one is expected. Other errors are for the
+/// one who opens the area next.
+fn restore(backing: &Path, area: Option<&Path>) -> Result<(), ServeError> {
+    let path = area.unwrap_or(backing);
+    let opened = Opened::path(path, false)?;
+    let mut all = whole(&opened)?;
+    let first = first_page(&mut all, path)?;
+    if let Ok(Superblock { area_at, area_size, .. }) = Superblock::decode(&first) {
+        all = part(&opened.fd, &[(area_at.0 * SECTOR_BYTES, area_size.bytes().0)])?;
+    } else if foreign(&mut all, path)?.is_some() {
+        return Ok(());
+    }
+    let _ = restore_superblock(&mut all);
+    Ok(())
+}
+
+/// What stands at the beginning of a device where a superblock should be, if that is no damage.
+fn foreign(all: &mut Disk, path: &Path) -> Result<Option<&'static str>, ServeError> {
+    let first = first_page(all, path)?;
+    if first.starts_with(MAGIC) {
+        return Ok(None);
+    }
+    let look = Sectors(all.capacity().0.min(HEAD.0));
+    let mut bytes = vec![0; look.bytes().0 as usize];
+    all.read(Extent::new(0, look.0), &mut bytes).map_err(|e| failed(path)(e.into()))?;
+    Ok(seekless_host::signature::marks(&bytes))
 }
 
 /// A volume and its area, locked.
@@ -50,8 +82,9 @@ pub struct Lasting {
     pub(crate) place: PathBuf,
     /// Current size of home.
     pub(super) found: Sectors,
-    /// State of the guard at opening.
+    /// State of the guard at opening, and the generation of the area that the guard names.
     pub(super) guard: Result<Standing, GuardError>,
+    pub(super) named_generation: u64,
     /// Rights of other users to the area, in words.
     pub(crate) note: Option<String>,
 }
@@ -82,7 +115,7 @@ impl Lasting {
         first: &Page,
         backing: &Path,
     ) -> Result<Store, ServeError> {
-        let superblock = superblock_inside(&mut all, first, backing)?;
+        let superblock = superblock_inside(opened, &mut all, first, backing)?;
         let (at, len) = (superblock.area_at.0, superblock.area_size.0);
         let head = if at == 0 { 0 } else { HEAD.0 };
         let volume = superblock.home_capacity.0;
@@ -100,9 +133,18 @@ impl Lasting {
         let (backing, place) = (backing.to_owned(), backing.to_owned());
         let found = superblock.home_capacity;
         let guard = Ok(Standing::Nowhere);
-        let note = None;
-        let all = Self { home, area, superblock, backing, place, found, guard, note };
-        Ok(Store::Lasting(Box::new(all)))
+        let named_generation = 0;
+        Ok(Store::Lasting(Box::new(Self {
+            home,
+            area,
+            superblock,
+            backing,
+            place,
+            found,
+            guard,
+            named_generation,
+            note: None,
+        })))
     }
 
     fn beside(
@@ -124,8 +166,14 @@ impl Lasting {
         let place = Opened::path(path, read_only)?;
         let note = private::keep_private(path, &place, !read_only, private::owner_of(opened))?;
         let mut all = whole(&place)?;
-        let superblock =
-            read_superblock(&mut all, Lba(0)).map_err(|e| failed(path)(e.into()))?.superblock;
+        let found = read_superblock(&mut all, Lba(0)).map_err(|e| failed(path)(e.into()))?;
+        if let Some(what) = foreign(&mut all, path)? {
+            return Err(refused(
+                path,
+                format!("was an area once, and holds {what}; nothing was changed"),
+            ));
+        }
+        let superblock = found.superblock;
         if superblock.inside {
             return Err(refused(path, "holds an area and the disk it serves: serve it by itself"));
         }
@@ -136,18 +184,28 @@ impl Lasting {
         let area = part(&place.fd, &[(0, expected.bytes().0)])?;
         let found = Sectors(opened.bytes / SECTOR_BYTES);
         let keys = (superblock.uuid, superblock.home_capacity);
-        let (mut home, mut standing) = (home, Ok(Standing::Nowhere));
+        let (mut home, mut standing, mut named_generation) = (home, Ok(Standing::Nowhere), 0);
         if keys.1.0 >= guard::HOME_MIN {
             let name = tail(&path.canonicalize().unwrap_or_else(|_| path.to_owned()));
             let region = Region::new(place.fd, expected.bytes().0, keys, name);
             standing = region.look(&home);
+            named_generation = region.named_generation(&home).unwrap_or(0);
             if !matches!(standing, Ok(Standing::Nowhere)) {
                 home = home.with_guard(region);
             }
         }
         let (backing, place, guard) = (backing.to_owned(), path.to_owned(), standing);
-        let all = Self { home, area, superblock, backing, place, found, guard, note };
-        Ok(Store::Lasting(Box::new(all)))
+        Ok(Store::Lasting(Box::new(Self {
+            home,
+            area,
+            superblock,
+            backing,
+            place,
+            found,
+            guard,
+            named_generation,
+            note,
+        })))
     }
 
     /// What the area is for.
@@ -165,6 +223,7 @@ impl Lasting {
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
         let proof = self.proof(false);
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
+        proof.fits(examined.superblock()).map_err(failed(&self.place))?;
         let examined = examined.doubting(&proof);
         let (expected, found) = (examined.superblock().home_capacity, self.found);
         if expected != found {
@@ -208,7 +267,7 @@ impl Lasting {
     fn proof(&self, to_drain: bool) -> Proof {
         let guard = match &self.guard {
             _ if self.superblock.inside => HomeGuard::SameDevice,
-            Ok(standing) if standing.is_in_region() => HomeGuard::Up,
+            Ok(standing) if standing.is_in_region() => HomeGuard::Up(self.named_generation),
             Ok(_) if self.home.guard().is_some() => HomeGuard::Down,
             Ok(_) => HomeGuard::Missing,
             Err(_) => HomeGuard::Down,
@@ -297,7 +356,11 @@ impl Lasting {
             error => failed(&self.place)(error),
         })?;
         if let Some(region) = self.home.guard() {
-            let moved = region.settle(&self.home).and_then(|standing| match standing {
+            // The area's generation is durable: now the guard may name it.
+            let named = region.settle(&self.home).and_then(|standing| {
+                region.name_generation(&self.home, report.generation).map(|()| standing)
+            });
+            let moved = named.and_then(|standing| match standing {
                 Standing::Down if report.needs_guard => region.put_up(&self.home),
                 _ => Ok(()),
             });
@@ -319,6 +382,7 @@ fn tail(path: &Path) -> Label {
 
 /// The superblock of an area inside its device; `first` is its copy or the locator.
 fn superblock_inside(
+    opened: &Opened,
     all: &mut Disk,
     first: &Page,
     backing: &Path,
@@ -338,7 +402,8 @@ fn superblock_inside(
                 let expected = Sectors(expected);
                 return Err(failed(backing)(AttachError::Shrunken { expected, found }));
             }
-            let s = read_superblock(all, locator.area_at)
+            let place = (locator.area_at.0 * SECTOR_BYTES, locator.area_size.bytes().0);
+            let s = read_superblock(&mut part(&opened.fd, &[place])?, Lba(0))
                 .map_err(|e| failed(backing)(e.into()))?
                 .superblock;
             if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {

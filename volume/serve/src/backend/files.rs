@@ -131,6 +131,11 @@ impl Files {
         self.home.guard()
     }
 
+    #[cfg(test)]
+    pub(crate) const fn home(&self) -> &Disk {
+        &self.home
+    }
+
     /// Puts the guard up or takes it down; see [`Region`].
     pub(crate) fn move_guard(&self, up: bool) -> Result<(), Errno> {
         let region = self.home.guard().ok_or(Errno::NXIO)?;
@@ -176,7 +181,11 @@ impl Files {
                 disk.read_now(edge / 512 * 512 - if edge == end { 512 } else { 0 }, &mut [0; 512])?;
             }
         }
-        disk.runs().one(at, buf.len() as u64)?;
+        let (side, place) = disk.runs().one(at, buf.len() as u64)?;
+        let waits = |region: &Region| region.loses_sums(place, buf.len() as u64);
+        if side == Side::Region && disk.guard().is_some_and(waits) {
+            return None;
+        }
         Some(disk.write(at, buf, ReadWriteFlags::empty()))
     }
 
@@ -370,14 +379,20 @@ impl Disk {
         self.check_end(at, buf.len() as u64)?;
         for p in self.runs().pieces(at, buf.len() as u64) {
             let part = buf.get_mut(p.from as usize..(p.from + p.len) as usize).unwrap_or_default();
-            self.handle(p.side)?.read(p.at, part)?;
+            match (p.side, self.guard()) {
+                (Side::Region, Some(region)) => region.read(p.at, part)?,
+                _ => self.own.read(p.at, part)?,
+            }
         }
         Ok(())
     }
 
     fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
         let (side, at) = self.runs().one(at, buf.len() as u64)?;
-        self.handle(side).ok()?.read_now(at, buf)
+        match (side, self.guard()) {
+            (Side::Region, Some(region)) => region.read_now(at, buf),
+            _ => self.own.read_now(at, buf),
+        }
     }
 
     fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {

@@ -18,6 +18,8 @@ pub(crate) const REGION: u64 = GUARD_REGION_PAGES * PAGE_BYTES / SECTOR_BYTES;
 /// The least home with two ends.
 pub(crate) const HOME_MIN: u64 = 2 * EDGE;
 const SECTOR: usize = SECTOR_BYTES as usize;
+/// Pages of the region behind its header.
+pub(crate) const PAGES: usize = 2 * GUARD_PAGES as usize;
 const BOTH_DAMAGED: &str = "both the guard region's header and the guard on the disk are damaged";
 const EDGE_BYTES: usize = EDGE as usize * SECTOR;
 
@@ -66,6 +68,8 @@ pub(crate) struct Guard<'a> {
     pub(crate) uuid: AreaId,
     /// Sectors of home, as the area knows them.
     pub(crate) capacity: Sectors,
+    /// The generation of the area, which the guard names when it goes up.
+    pub(crate) area_generation: u64,
 }
 
 /// A failed raise of the guard.
@@ -93,6 +97,17 @@ fn overwritten<T>(why: impl Into<String>) -> Result<T, GuardError> {
     Err(GuardError::Wrong { why: why.into(), loses: true, here: true })
 }
 
+/// The guard on home is later than the area.
+fn older<T>(page: &GuardPage) -> Result<T, GuardError> {
+    wrong(
+        true,
+        format!(
+            "the disk carries guard {} of this area, of which the area knows nothing: it is an older copy of it; name the newest one, which has the disk's newest data",
+            page.generation
+        ),
+    )
+}
+
 /// Home's two ends in memory.
 const fn ends() -> [Range<usize>; 2] {
     [0..EDGE_BYTES, EDGE_BYTES..2 * EDGE_BYTES]
@@ -114,7 +129,53 @@ pub(crate) fn make(
 
 fn header_down(uuid: AreaId, home_capacity: Sectors) -> GuardHeader {
     let (state, place) = (GuardState::Down, Label::new(""));
-    GuardHeader { uuid, generation: 0, home_capacity, sum: 0, state, place }
+    let sums = [0; PAGES];
+    GuardHeader { uuid, generation: 0, home_capacity, sum: 0, state, place, summed: 0, sums }
+}
+
+/// The checksum of a page of the region.
+pub(crate) fn sum_of(page: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(page)
+}
+
+fn header_of(region: &mut dyn Device) -> Result<Result<GuardHeader, FormatError>, DeviceError> {
+    let mut page: Page = [0; PAGE_BYTES as usize];
+    region.read(page_extent(0, 1), &mut page)?;
+    Ok(GuardHeader::decode(&page))
+}
+
+/// Some pages are about to be written: durably, their checksums hold no longer.
+pub(crate) fn open_pages(region: &mut dyn Device, pages: u64) -> Result<(), GuardError> {
+    let Ok(mut header) = header_of(region)? else {
+        return wrong(false, "its guard region's header is damaged; run `seekless volume repair`");
+    };
+    header.summed &= !pages;
+    for (i, sum) in header.sums.iter_mut().enumerate() {
+        *sum = if header.summed >> i & 1 == 1 { *sum } else { 0 };
+    }
+    Ok(write_header(region, &header)?)
+}
+
+/// Nobody writes: each page gets its checksum. All writes before become durable. No effect unless
+/// the guard is up.
+pub(crate) fn sum_pages(region: &mut dyn Device) -> Result<(), GuardError> {
+    let Ok(header) = header_of(region)? else { return Ok(()) };
+    if header.state == GuardState::Up && header.summed != u64::MAX {
+        region.flush()?;
+        let mut bytes = vec![0; 2 * EDGE_BYTES];
+        region.read(page_extent(1, 2 * GUARD_PAGES), &mut bytes)?;
+        write_header(region, &summed(header, &bytes))?;
+    }
+    Ok(())
+}
+
+/// The same header with the checksums of these pages.
+fn summed(header: GuardHeader, region: &[u8]) -> GuardHeader {
+    let mut sums = [0; PAGES];
+    for (sum, page) in sums.iter_mut().zip(region.chunks_exact(PAGE_BYTES as usize)) {
+        *sum = sum_of(page);
+    }
+    GuardHeader { summed: u64::MAX, sums, ..header }
 }
 
 fn write_header(region: &mut dyn Device, header: &GuardHeader) -> Result<(), DeviceError> {
@@ -177,18 +238,61 @@ impl Guard<'_> {
         Ok(of_page(&page))
     }
 
+    /// The generation of the area that the guard on home names; 0 for none.
+    pub(crate) fn named_generation(&mut self) -> Result<u64, DeviceError> {
+        let uuid = self.uuid;
+        let page = self.first()?.filter(|page| page.uuid == uuid);
+        Ok(page.map_or(0, |page| page.area_generation))
+    }
+
+    /// The guard names the area's generation from now on. Only the first sector changes.
+    pub(crate) fn name_generation(&mut self) -> Result<(), GuardError> {
+        let header = self.good_header()?;
+        if header.state == GuardState::Up && self.named_generation()? != self.area_generation {
+            let pages = self.guard_pages(&header);
+            let sector = pages.get(..SECTOR).unwrap_or_default();
+            self.home.write(Extent::new(0, 1), sector)?;
+            self.home.flush()?;
+        }
+        Ok(())
+    }
+
+    fn guard_pages(&self, header: &GuardHeader) -> Vec<u8> {
+        GuardPage::all(header.uuid, header.generation, header.place, self.area_generation)
+    }
+
+    /// Compares the pages of the region with their checksums.
+    fn check_region(&mut self, header: &GuardHeader) -> Result<(), GuardError> {
+        let bytes = self.read_region()?;
+        let mut pages = bytes.chunks_exact(PAGE_BYTES as usize).zip(header.sums).enumerate();
+        let is_bad = |(i, (page, sum)): &(usize, (&[u8], u32))| {
+            header.summed >> i & 1 == 1 && sum_of(page) != *sum
+        };
+        match pages.find(is_bad) {
+            None => Ok(()),
+            Some((i, _)) => overwritten(format!(
+                "page {} of the guard region, which alone holds a part of the disk's first and last 128 KiB, does not match its checksum; nothing was changed. `seekless volume repair --lose-data` takes it as it is",
+                i + 1
+            )),
+        }
+    }
+
     fn compare(
         &mut self,
         header: &GuardHeader,
         region: Option<&[u8]>,
     ) -> Result<Ends, DeviceError> {
         let home = self.read_home()?;
-        let guard = GuardPage::all(header.uuid, header.generation, header.place);
+        // The rest of the first page may be another's already: only its first sector is read.
+        let named = GuardPage::area_generation_in(&home);
+        let keys = (header.uuid, header.generation, header.place);
+        let guard = GuardPage::all(keys.0, keys.1, keys.2, named);
+        let older = GuardPage::all_of_version_2(keys.0, keys.1, keys.2);
         let mut found = Ends::default();
         for (i, sector) in home.chunks_exact(SECTOR).enumerate() {
             let range = i * SECTOR..(i + 1) * SECTOR;
             let is = |bytes: &[u8]| bytes.get(range.clone()) == Some(sector);
-            if is(&guard) {
+            if is(&guard) || is(&older) {
                 found.guard += 1;
             } else if region.is_some_and(is) {
                 found.region += 1;
@@ -231,13 +335,7 @@ impl Guard<'_> {
         }
         match header.state {
             GuardState::Down => match self.first()? {
-                Some(page) if page.uuid == self.uuid => wrong(
-                    true,
-                    format!(
-                        "the disk carries guard {} of this area, of which the area knows nothing: it is an older copy of it; name the newest one, which has the disk's newest data",
-                        page.generation
-                    ),
-                ),
+                Some(page) if page.uuid == self.uuid => older(&page),
                 Some(page) => self.of_another(&page),
                 None => Ok(Standing::Down),
             },
@@ -249,7 +347,12 @@ impl Guard<'_> {
     fn standing_up(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
         let found = self.compare(header, None)?;
         if found.other == 0 {
-            return Ok(Standing::Up);
+            return self.check_region(header).map(|()| Standing::Up);
+        }
+        let uuid = self.uuid;
+        let later = |p: &GuardPage| p.uuid == uuid && p.generation > header.generation;
+        if let Some(page) = self.first()?.filter(later) {
+            return older(&page);
         }
         if let Some(page) = self.first()?.filter(|p| p.uuid != self.uuid) {
             return self.of_another(&page);
@@ -311,10 +414,19 @@ impl Guard<'_> {
             Standing::Up => {
                 // The header, and writes of clients to the region, may be only in a cache.
                 self.region.flush()?;
+                sum_pages(self.region)?;
                 Ok(Standing::Up)
             }
             other => Ok(other),
         }
+    }
+
+    /// Which pages of the region have a checksum that holds, and the checksums.
+    pub(crate) fn sums(&mut self) -> Result<(u64, [u32; PAGES]), GuardError> {
+        Ok(match self.header()? {
+            Some(Ok(header)) => (header.summed, header.sums),
+            _ => (0, [0; PAGES]),
+        })
     }
 
     fn good_header(&mut self) -> Result<GuardHeader, GuardError> {
@@ -326,15 +438,18 @@ impl Guard<'_> {
 
     fn mark(&mut self, state: GuardState, sum: u32) -> Result<(), GuardError> {
         let header = self.good_header()?;
-        Ok(self.put_header(&GuardHeader { state, sum, ..header })?)
+        let sums = [0; PAGES];
+        Ok(self.put_header(&GuardHeader { state, sum, summed: 0, sums, ..header })?)
     }
 
     /// Puts the guard up if it is down. From then on the region holds home's ends.
     pub(crate) fn put_up(&mut self, place: Label) -> Result<(), HalfUp> {
         let before = self.prepare(place).map_err(|error| HalfUp { error, touched: false })?;
         let mut after = || -> Result<(), GuardError> {
-            self.write_home(&GuardPage::all(before.uuid, before.generation, before.place))?;
-            Ok(self.put_header(&GuardHeader { state: GuardState::Up, sum: 0, ..before })?)
+            self.write_home(&self.guard_pages(&before))?;
+            let bytes = self.read_region()?;
+            let up = GuardHeader { state: GuardState::Up, sum: 0, ..before };
+            Ok(self.put_header(&summed(up, &bytes))?)
         };
         after().map_err(|error| HalfUp { error, touched: true })
     }
@@ -395,7 +510,9 @@ impl Guard<'_> {
                     && first.as_ref().is_none_or(|p| p.uuid == self.uuid) =>
             {
                 if h.state == GuardState::Up {
-                    self.write_home(&GuardPage::all(h.uuid, h.generation, h.place))?;
+                    self.write_home(&self.guard_pages(&h))?;
+                    open_pages(self.region, u64::MAX)?;
+                    sum_pages(self.region)?;
                 } else {
                     self.restore()?;
                 }

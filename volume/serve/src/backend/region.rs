@@ -7,15 +7,18 @@
 )]
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use rustix::io::{Errno, ReadWriteFlags};
-use seekless_block::{Extent, SECTOR_BYTES, Sectors};
+use seekless_block::{Extent, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaId, Label};
 use seekless_host::{OpenFile, sys};
 
 use super::files::Disk;
-use super::guard::{EDGE, Guard, GuardError, REGION, Standing};
+use super::guard::{
+    EDGE, Guard, GuardError, PAGES, REGION, Standing, open_pages, sum_of, sum_pages,
+};
 use super::runs::Runs;
 
 /// Home's ends are at home.
@@ -39,6 +42,13 @@ pub(crate) struct Region {
     /// Number of finished writes, and number of durable writes.
     written: AtomicU64,
     durable: AtomicU64,
+    /// The area's generation, for the guard.
+    area_generation: AtomicU64,
+    /// Of each page: its checksum, and whether the checksum holds. A page that is written loses it.
+    sums: [AtomicU32; PAGES],
+    summed: AtomicU64,
+    /// Held while pages lose their checksums on the device: once for each page in a server's life.
+    opening: Mutex<()>,
 }
 
 impl Region {
@@ -51,7 +61,7 @@ impl Region {
     ) -> Self {
         let edge = EDGE * SECTOR_BYTES;
         // Behind the header.
-        let runs = Runs::guarded(capacity.bytes().0, edge, at + seekless_block::PAGE_BYTES);
+        let runs = Runs::guarded(capacity.bytes().0, edge, at + PAGE_BYTES);
         Self {
             handle: OpenFile::new(fd),
             at,
@@ -62,6 +72,10 @@ impl Region {
             // Writes before this server may not be durable.
             written: AtomicU64::new(1),
             durable: AtomicU64::new(0),
+            area_generation: AtomicU64::new(0),
+            sums: [const { AtomicU32::new(0) }; PAGES],
+            summed: AtomicU64::new(0),
+            opening: Mutex::new(()),
         }
     }
 
@@ -91,8 +105,76 @@ impl Region {
         if self.switch.load(SeqCst) == HALFWAY {
             return Err(Errno::IO);
         }
+        if self.loses_sums(at, buf.len() as u64) {
+            self.open_pages(self.pages(at, buf.len() as u64)).map_err(|_| Errno::IO)?;
+        }
         self.handle.write(at, buf, how)?;
         self.written.fetch_add(1, SeqCst);
+        Ok(())
+    }
+
+    /// The pages of a range of the file, one bit each.
+    fn pages(&self, at: u64, len: u64) -> u64 {
+        let from = at.saturating_sub(self.at + PAGE_BYTES);
+        let pages = from / PAGE_BYTES..(from + len).div_ceil(PAGE_BYTES).min(PAGES as u64);
+        pages.fold(0, |mask, page| mask | 1 << page)
+    }
+
+    /// Whether a write there first takes checksums away, which needs a flush.
+    pub(crate) fn loses_sums(&self, at: u64, len: u64) -> bool {
+        self.summed.load(SeqCst) & self.pages(at, len) != 0
+    }
+
+    fn open_pages(&self, pages: u64) -> Result<(), GuardError> {
+        let _one = self.opening.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if self.summed.load(SeqCst) & pages != 0 {
+            open_pages(&mut self.device()?, pages)?;
+            self.summed.fetch_and(!pages, SeqCst);
+        }
+        Ok(())
+    }
+
+    /// No more writes come: all pages get their checksums.
+    pub(crate) fn close(&self) -> Result<(), GuardError> {
+        if self.is_in_region() { sum_pages(&mut self.device()?) } else { Ok(()) }
+    }
+
+    /// Reads a range of the file. A page that does not match its checksum is an error.
+    pub(crate) fn read(&self, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        self.read_by(at, buf, |at, page| self.handle.read(at, page))
+    }
+
+    /// The same without waiting; `None` too if a page does not match.
+    pub(crate) fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
+        let now = |at, page: &mut [u8]| self.handle.read_now(at, page).ok_or(Errno::AGAIN);
+        self.read_by(at, buf, now).ok()
+    }
+
+    fn read_by(
+        &self,
+        mut at: u64,
+        buf: &mut [u8],
+        read: impl Fn(u64, &mut [u8]) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut page = [0; PAGE_BYTES as usize];
+        let mut rest = buf;
+        while !rest.is_empty() {
+            let from = at - self.at - PAGE_BYTES;
+            let (number, within) = (from / PAGE_BYTES, from % PAGE_BYTES);
+            let len = (PAGE_BYTES - within).min(rest.len() as u64);
+            read(at - within, &mut page)?;
+            let holds = || self.summed.load(SeqCst) >> number & 1 == 1;
+            let sum = self.sums.get(number as usize).map_or(0, |sum| sum.load(SeqCst));
+            // A write may have changed the page meanwhile: then its checksum holds no longer.
+            if holds() && sum_of(&page) != sum && holds() {
+                return Err(Errno::IO);
+            }
+            let (to, behind) = rest.split_at_mut(len as usize);
+            to.copy_from_slice(
+                page.get(within as usize..(within + len) as usize).unwrap_or_default(),
+            );
+            (rest, at) = (behind, at + len);
+        }
         Ok(())
     }
 
@@ -114,11 +196,40 @@ impl Region {
     ) -> Result<T, GuardError> {
         let (uuid, capacity) = self.keys;
         let mut home = home.bare().map_err(io("opening"))?;
+        let area_generation = self.area_generation.load(SeqCst);
+        let mut region = self.device()?;
+        let mut guard =
+            Guard { home: &mut home, region: &mut region, uuid, capacity, area_generation };
+        let result = f(&mut guard);
+        self.learn_sums(&mut guard)?;
+        result
+    }
+
+    fn device(&self) -> Result<Disk, GuardError> {
         let fd = self.handle.as_fd().try_clone_to_owned().map_err(|e| io("opening")(from(&e)))?;
         let end = rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0)).map_err(io("measuring"))?;
         let room = end.saturating_sub(self.at).min(REGION * SECTOR_BYTES);
-        let mut region = Disk::new(fd, Runs::new(&[(self.at, room)]));
-        f(&mut Guard { home: &mut home, region: &mut region, uuid, capacity })
+        Ok(Disk::new(fd, Runs::new(&[(self.at, room)])))
+    }
+
+    /// Nobody reads or writes home's ends meanwhile.
+    fn learn_sums(&self, guard: &mut Guard<'_>) -> Result<(), GuardError> {
+        let (summed, sums) = guard.sums()?;
+        self.summed.store(0, SeqCst);
+        self.sums.iter().zip(sums).for_each(|(to, sum)| to.store(sum, SeqCst));
+        self.summed.store(summed, SeqCst);
+        Ok(())
+    }
+
+    /// The generation of the area that the guard on home names.
+    pub(crate) fn named_generation(&self, home: &Disk) -> Result<u64, GuardError> {
+        self.with(home, |g| Ok(g.named_generation()?))
+    }
+
+    /// The area was attached: a guard that is up names its generation from now on.
+    pub(crate) fn name_generation(&self, home: &Disk, generation: u64) -> Result<(), GuardError> {
+        self.area_generation.store(generation, SeqCst);
+        self.with(home, |g| g.name_generation())
     }
 
     /// The state of the guard on the devices; writes nothing. Later reads of clients follow this
@@ -206,6 +317,15 @@ impl Region {
     }
 }
 
+/// The last I/O has ended. Without the checksums, the next server has none: after a kill, too.
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.written.load(SeqCst) > 1 {
+            let _ = self.close();
+        }
+    }
+}
+
 fn from(e: &std::io::Error) -> Errno {
     Errno::from_io_error(e).unwrap_or(Errno::IO)
 }
@@ -266,5 +386,34 @@ mod tests {
         let mut beside = [0; 512];
         files.read(Target::Home, 8192 - 512, &mut beside).unwrap();
         assert_eq!(beside, [0xA5; 512]);
+    }
+
+    /// Checksums hold from the stop in order of one server to the first write of the next.
+    #[test]
+    fn a_flipped_bit_in_the_region_is_not_read() {
+        let (files, area) = guarded();
+        let write = |at: u64, with: u8| {
+            files.change(Target::Home, Op::Write, Flags::NONE, at, 512, &[with; 512]).unwrap();
+        };
+        let read = |at: u64| {
+            let mut found = [0; 512];
+            files.read(Target::Home, at, &mut found).map(|()| found[0])
+        };
+        write(8192 + 512, 7);
+        assert!(!files.guard().unwrap().loses_sums(AREA + 4096 + 8192, 4096));
+        assert_eq!(read(8192 + 512), Ok(7));
+        files.guard().unwrap().close().unwrap();
+        files.guard().unwrap().settle(files.home()).unwrap();
+        for at in [8192, HOME - 4096] {
+            let place = AREA + 4096 + if at < HOME / 2 { at } else { EDGE * 512 * 2 - 4096 };
+            rustix::io::pwrite(&area, &[0x99], place + 600).unwrap();
+            assert_eq!(read(at), Err(Errno::IO), "any sector of the page");
+            assert_eq!(files.read_now(Target::Home, at + 512, &mut [0; 512]), None);
+        }
+        assert!(read(0).is_ok());
+        // A write does not need the other bytes of the page to be right.
+        assert!(files.write_now(Target::Home, 8192, &[3; 512]).is_none(), "a flush comes first");
+        write(8192, 3);
+        assert_eq!(read(8192), Ok(3));
     }
 }

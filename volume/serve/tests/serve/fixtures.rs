@@ -272,4 +272,10 @@ fixtures! {
     writeback_inside_killed "writeback-inside-killed"
     replicas_clean "replicas-clean"
     replicas_killed "replicas-killed"
+    writethrough_killed_3 "3-writethrough-killed"
+    writeback_clean_3 "3-writeback-clean"
+    writeback_killed_3 "3-writeback-killed"
+    trail_killed_3 "3-trail-killed"
+    replicas_clean_3 "3-replicas-clean"
+    replicas_killed_3 "3-replicas-killed"
 }

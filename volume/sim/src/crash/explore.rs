@@ -36,6 +36,10 @@ pub struct Tally {
     pub resized: u64,
     /// Of these, states in which somebody else wrote home before the engine was back.
     pub strangers: u64,
+    /// Of these, states in which an older copy of the area was put back and refused.
+    pub older: u64,
+    /// Of these, states in which zeroes stood over a superblock.
+    pub zeroed: u64,
     /// Device I/Os that failed, in histories.
     pub failed: u64,
     /// In the histories: pages moved by a plan, writes absorbed, pages destaged, reads of copies,
@@ -63,6 +67,8 @@ impl Tally {
         self.killed += other.killed;
         self.resized += other.resized;
         self.strangers += other.strangers;
+        self.older += other.older;
+        self.zeroed += other.zeroed;
         self.failed += other.failed;
         self.count(&other.done, &other.trail);
     }

@@ -49,18 +49,18 @@ impl<M: Machine> World<M> {
     }
 
     pub(super) fn is_guarded(&self) -> bool {
-        self.medium.borrow().current().guard_up
+        self.medium.borrow().current().guard.is_some()
     }
 
     /// Moves home's guard if that is due, and checks that nobody can mount home while its data is
     /// incomplete.
     pub(super) fn move_guard(&mut self) -> Result<(), String> {
         while let Some(guarding) = &mut self.guarding {
-            let up = self.medium.borrow().current().guard_up;
+            let up = self.medium.borrow().current().guard.is_some();
             match self.machine.guard_step(guarding, up) {
                 GuardStep::Rest => break,
                 GuardStep::Move(to) => {
-                    self.medium.borrow_mut().move_guard(to);
+                    self.medium.borrow_mut().move_guard(to.then_some(self.generation));
                     guarding.moved(true);
                 }
                 GuardStep::Obey(mode) => {

@@ -12,7 +12,7 @@ use seekless_engine::{HomeGuard, Target};
 
 use super::explore::{DAMAGED, Look, Tally};
 use super::history::{History, replicate};
-use super::live::recover;
+use super::live::{attach, recover};
 use super::machine::{Machine, Refused, Setup, Stamp};
 use super::medium::{Disk, Image, Medium, UNREADABLE};
 use super::mend::mend;
@@ -37,14 +37,22 @@ pub(super) fn inspect<M: Machine>(
     };
     let (mut image, mut past) = left;
     bare_home_is_complete(history, setup, &image, &past.model)?;
+    if let Some(before) = world.before.as_ref().filter(|_| rng.random_ratio(1, 16)) {
+        tally.older += u64::from(older_is_refused::<M>(setup, &image, before, stamp)?);
+    }
     let was = stamp;
     let stamp = strangers_write(setup, &mut image, &mut past, stamp, &mut rng)?;
     tally.strangers += u64::from(stamp != was);
     let damage = if !look.killed && rng.random_ratio(1, 4) {
-        rot(&mut image, &world.medium.borrow(), &M::log(setup), &mut rng)
+        rot(&mut image, &world.medium.borrow(), &M::log(setup), M::HEALS, &mut rng)
     } else {
         None
     };
+    let zeroed = damage.is_none() && rng.random_ratio(1, 12) && M::HEALS;
+    if zeroed {
+        tally.zeroed += 1;
+        zero_superblock(&mut image, &M::superblocks(setup), &mut rng);
+    }
     let cuts = if rng.random_ratio(1, 3) { rng.random_range(1..3) } else { 0 };
     let again: Vec<u64> = (0..cuts).map(|_| rng.random_range(1..16)).collect();
     tally.damaged += u64::from(damage.is_some());
@@ -75,6 +83,12 @@ pub(super) fn go_on<M: Machine>(
     if !damage && !found.is_empty() {
         return Err(format!("check finds: {}", found.join("; ")));
     }
+    if damage {
+        // What is told before the attach is not told again behind it.
+        let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
+        let told = M::perhaps_lost(&mut Disk::new(medium, Target::Area));
+        past.expect_less(setup.home, Some(told));
+    }
     let mut repaired = false;
     if rng.random_ratio(1, if damage { 3 } else { 16 }) {
         tally.mended += 1;
@@ -87,7 +101,7 @@ pub(super) fn go_on<M: Machine>(
             }
         }
     }
-    let (machine, medium) = match recover::<M>(setup, image, again, stamp, rng) {
+    let (machine, medium, generation) = match recover::<M>(setup, image, again, stamp, rng) {
         Err(Refused::Damaged(_)) if damage => {
             tally.told += 1;
             return Ok(());
@@ -98,7 +112,7 @@ pub(super) fn go_on<M: Machine>(
         }
         Ok(found) => found,
     };
-    let mut world = World::new(machine, medium, past, setup.clone())?;
+    let mut world = World::new((machine, generation), medium, past, setup.clone())?;
     world.damaged = damage;
     tally.told += u64::from(live_on(world, setup, damage, &found, rng)?);
     Ok(())
@@ -166,6 +180,27 @@ fn serve<M: Machine>(
     Ok(())
 }
 
+/// Somebody puts back the copy of the area from before the last attach. If home's guard is up, the
+/// copy must be refused; false if the guard is down.
+fn older_is_refused<M: Machine>(
+    setup: &Setup,
+    image: &Image,
+    before: &Image,
+    stamp: Stamp,
+) -> Result<bool, String> {
+    if image.guard.is_none() {
+        return Ok(false);
+    }
+    let mut mixed = image.clone();
+    mixed.sectors_mut(Target::Area).clone_from_slice(before.sectors(Target::Area));
+    let medium = Rc::new(RefCell::new(Medium::new(mixed, setup.shared)));
+    match attach::<M>(setup, &medium, stamp) {
+        Err(_) if medium.borrow().clock() == 0 => Ok(true),
+        Err(_) => Err("an older copy of the area was changed".to_owned()),
+        Ok(_) => Err("an older copy of the area was attached".to_owned()),
+    }
+}
+
 /// If nothing keeps others from home, somebody may write there before the engine is back. Returns
 /// the stamp that then proves home's state.
 fn strangers_write(
@@ -176,7 +211,7 @@ fn strangers_write(
     rng: &mut Pcg64Mcg,
 ) -> Result<Stamp, String> {
     let kept =
-        matches!(setup.placement.guard(image.guard_up), HomeGuard::SameDevice | HomeGuard::Up);
+        matches!(setup.placement.guard(image.guard), HomeGuard::SameDevice | HomeGuard::Up(_));
     if !kept && rng.random_ratio(1, 3) {
         let start = rng.random_range(0..setup.home);
         let len = rng.random_range(1..30).min(setup.home - start);
@@ -208,21 +243,37 @@ fn bare_home_is_complete(
     Ok(())
 }
 
-/// Damages one sector of the area: one bit, all bits, or unreadable. Returns which. In the log only
-/// if the loss can be known.
-fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg) -> Option<usize> {
+/// Zeroes stand over one of the superblocks: nothing is lost.
+fn zero_superblock(image: &mut Image, places: &[u64], rng: &mut Pcg64Mcg) {
+    let sectors = image.sectors_mut(Target::Area);
+    let at = places[rng.random_range(0..places.len())] * PAGE_SECTORS;
+    // The second page is not used.
+    let len = if at == 0 { 2 * PAGE_SECTORS } else { PAGE_SECTORS };
+    sectors[at as usize..(at + len) as usize].fill(Rc::new([0; SECTOR_BYTES as usize]));
+}
+
+/// Damages one sector of the area: one bit, all bits, zeroes, or unreadable. Returns which. In the
+/// log of a machine that does not heal itself, only if the loss can be known.
+fn rot(
+    image: &mut Image,
+    medium: &Medium,
+    log: &Range<u64>,
+    heals: bool,
+    rng: &mut Pcg64Mcg,
+) -> Option<usize> {
     let sectors = image.sectors_mut(Target::Area);
     // The metadata is at the front.
     let most = if rng.random_ratio(2, 3) { sectors.len() } else { sectors.len() / 8 };
     let at = rng.random_range(0..most);
-    if log.contains(&(at as u64)) && !medium.is_vouched(log, at) {
+    if !heals && log.contains(&(at as u64)) && !medium.is_vouched(log, at) {
         return None;
     }
     let sector = &mut sectors[at];
     let mut bytes = **sector;
-    match rng.random_range(0..3u8) {
+    match rng.random_range(0..4u8) {
         0 => bytes[rng.random_range(0..SECTOR_BYTES as usize)] ^= 1 << rng.random_range(0..8),
         1 => rng.fill(&mut bytes[..]),
+        2 => bytes.fill(0),
         _ => bytes = UNREADABLE,
     }
     *sector = Rc::new(bytes);

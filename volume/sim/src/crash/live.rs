@@ -58,9 +58,10 @@ impl<M: Machine> Live<M> {
         let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
         M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area), 1)?;
         let stamp = [1; 32];
-        let machine =
+        let (machine, generation) =
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
-        let world = World::new(machine, medium, Past::new(setup.home), setup.clone())?;
+        let past = Past::new(setup.home);
+        let world = World::new((machine, generation), medium, past, setup.clone())?;
         Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], trail: [0; 6], failed: 0 })
     }
 
@@ -265,9 +266,9 @@ impl<M: Machine> Live<M> {
             if !done? {
                 return Err("a resize finds no area".to_owned());
             }
-            let machine = attach::<M>(&self.setup, &medium, self.stamp)
+            let attached = attach::<M>(&self.setup, &medium, self.stamp)
                 .map_err(|r| format!("after a resize: {r:?}"))?;
-            self.world = World::new(machine, medium, past, self.setup.clone())?;
+            self.world = World::new(attached, medium, past, self.setup.clone())?;
             break;
         }
         if self.setup.write_back {
@@ -290,12 +291,15 @@ impl<M: Machine> Live<M> {
     ) -> Result<(), String> {
         self.end_life();
         self.setup.adaptive ^= self.setup.toggles;
-        let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
-            .map_err(|r| format!("the next life: {r:?}"))?;
+        let before = Some(image.clone());
+        let (machine, medium, generation) =
+            recover::<M>(&self.setup, image, again, self.stamp, rng)
+                .map_err(|r| format!("the next life: {r:?}"))?;
         if self.setup.has_trail() {
             self.trail[4] += machine.in_doubt() / PAGE_SECTORS;
         }
-        self.world = World::new(machine, medium, past, self.setup.clone())?;
+        self.world = World::new((machine, generation), medium, past, self.setup.clone())?;
+        self.world.before = before;
         Ok(())
     }
 
@@ -320,20 +324,22 @@ impl<M: Machine> Live<M> {
     }
 }
 
+/// Attaches as a server does: the area's generation advances first, then that in home's guard.
 pub(crate) fn attach<M: Machine>(
     setup: &Setup,
     medium: &Shared,
     stamp: Stamp,
-) -> Result<M, Refused> {
+) -> Result<(M, u64), Refused> {
     let mut area = Disk::new(Rc::clone(medium), Target::Area);
     let mut home = Disk::new(Rc::clone(medium), Target::Home);
-    let guard = setup.placement.guard(medium.borrow().current().guard_up);
+    let guard = setup.placement.guard(medium.borrow().current().guard);
     let proof = Proof { stamp, guard, to_drain: false };
-    let (machine, needs_guard) = M::attach(setup, &mut area, &mut home, &proof)?;
-    if needs_guard && guard == HomeGuard::Down && !medium.borrow().is_off() {
-        medium.borrow_mut().move_guard(true);
+    let (machine, generation, needs_guard) = M::attach(setup, &mut area, &mut home, &proof)?;
+    let is_up = matches!(guard, HomeGuard::Up(_));
+    if (is_up || needs_guard && guard == HomeGuard::Down) && !medium.borrow().is_off() {
+        medium.borrow_mut().sync_guard(Some(generation));
     }
-    Ok(machine)
+    Ok((machine, generation))
 }
 
 /// Attaches; the power fails again at these operations of the recovery.
@@ -343,14 +349,14 @@ pub(super) fn recover<M: Machine>(
     again: &[u64],
     stamp: Stamp,
     rng: &mut Pcg64Mcg,
-) -> Result<(M, Shared), Refused> {
+) -> Result<(M, Shared, u64), Refused> {
     for operations in again.iter().map(Some).chain([None]) {
         let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
         medium.borrow_mut().set_power(operations.copied());
         let attached = attach::<M>(setup, &medium, stamp);
         if !medium.borrow().is_off() {
             medium.borrow_mut().set_power(None);
-            return attached.map(|machine| (machine, medium));
+            return attached.map(|(machine, generation)| (machine, medium, generation));
         }
         image = medium.borrow().crash(rng);
     }

@@ -89,12 +89,14 @@ pub enum Placement {
 impl Placement {
     /// The guard's state for a driver that finds home like this.
     #[must_use]
-    pub(crate) const fn guard(self, up: bool) -> HomeGuard {
+    pub(crate) const fn guard(self, up: Option<u64>) -> HomeGuard {
         match self {
             Self::SameDevice => HomeGuard::SameDevice,
             Self::ElsewhereUnguarded => HomeGuard::Missing,
-            Self::Elsewhere if up => HomeGuard::Up,
-            Self::Elsewhere => HomeGuard::Down,
+            Self::Elsewhere => match up {
+                Some(generation) => HomeGuard::Up(generation),
+                None => HomeGuard::Down,
+            },
         }
     }
 }
@@ -119,6 +121,9 @@ pub enum Refused {
 
 /// An engine under test. An error is the reason of a failure.
 pub trait Machine: Sized {
+    /// Damage of one sector of its log is healed or told, even if nothing written later confirms
+    /// that the sector was flushed.
+    const HEALS: bool = false;
     /// Makes a new area. Its name differs from the names of former areas there.
     fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String>;
     /// Divides the area again, for its size and home's size now. False if there is no area.
@@ -126,15 +131,20 @@ pub trait Machine: Sized {
     /// Repairs an area; `lose` allows losses.
     fn repair(area: &mut Disk, lose: bool) -> Result<Mended, String>;
     /// Attaches the devices, with the knowledge about home: the stamp changes when somebody else
-    /// writes there. True if the guard must be up before the first request.
+    /// writes there. Returns the area's generation, and whether the guard must be up before the
+    /// first request.
     fn attach(
         setup: &Setup,
         area: &mut Disk,
         home: &mut Disk,
         proof: &Proof,
-    ) -> Result<(Self, bool), Refused>;
+    ) -> Result<(Self, u64, bool), Refused>;
     /// The mover of home's guard, for a machine that was just attached; none if it needs no guard.
     fn guarding(&self) -> Option<Guarding> {
+        None
+    }
+    /// The generation of the area, if it has one.
+    fn generation(_area: &mut Disk) -> Option<u64> {
         None
     }
     /// See [`Guarding::resumes_drain`].
@@ -152,8 +162,16 @@ pub trait Machine: Sized {
     }
     /// The log's sectors in the area.
     fn log(setup: &Setup) -> Range<u64>;
+    /// The pages of the superblocks in the area.
+    fn superblocks(_: &Setup) -> [u64; 3] {
+        [0; 3]
+    }
     /// The losses that a check of the area finds; the check writes nothing.
     fn check(area: &mut Disk) -> Vec<String>;
+    /// Extents of home whose newest bytes a check calls perhaps lost.
+    fn perhaps_lost(_area: &mut Disk) -> Vec<Extent> {
+        Vec::new()
+    }
     /// See [`seekless_engine::Engine::stats`].
     fn stats(&self) -> Stats;
     /// Capacity for a plan, in sectors.
@@ -194,6 +212,8 @@ pub trait Machine: Sized {
 pub type Stamp = [u8; 32];
 
 impl Machine for Engine {
+    const HEALS: bool = true;
+
     fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String> {
         let options = FormatOptions {
             uuid: [name; 16],
@@ -242,7 +262,7 @@ impl Machine for Engine {
         area: &mut Disk,
         _home: &mut Disk,
         proof: &Proof,
-    ) -> Result<(Self, bool), Refused> {
+    ) -> Result<(Self, u64, bool), Refused> {
         // All options of a server.
         let config = Config {
             cache_bytes: Bytes(setup.cache_pages * seekless_block::PAGE_BYTES),
@@ -267,7 +287,12 @@ impl Machine for Engine {
             | AttachError::Capacity { .. } => Refused::Other(format!("{error:?}")),
             damaged => Refused::Damaged(format!("{damaged:?}")),
         })?;
-        Ok((attached.0, attached.1.needs_guard))
+        let (engine, report) = attached;
+        Ok((engine, report.generation, report.needs_guard))
+    }
+
+    fn generation(area: &mut Disk) -> Option<u64> {
+        read_superblock(area, Lba(0)).ok().map(|found| found.superblock.generation)
     }
 
     fn guarding(&self) -> Option<Guarding> {
@@ -289,10 +314,15 @@ impl Machine for Engine {
             || self.is_replicating()
     }
 
+    fn superblocks(setup: &Setup) -> [u64; 3] {
+        let log = Self::log(setup).start / PAGE_SECTORS;
+        [0, log - 1, setup.area / PAGE_SECTORS - 1]
+    }
+
     fn log(setup: &Setup) -> Range<u64> {
         let pages = setup.segment_pages;
         let contents = Contents::new(setup.write_buffer_percent, Sectors(setup.replicas));
-        let geometry = Geometry::fit(Sectors(setup.area), pages, contents);
+        let geometry = Geometry::lasting(Sectors(setup.area), pages, contents);
         let Ok(geometry) = geometry else { return 0..0 };
         let first = geometry.page_of(geometry.read_slots()).unwrap_or_default();
         let log = u64::from(geometry.log_segments()) * u64::from(pages);
@@ -305,6 +335,10 @@ impl Machine for Engine {
             Ok(found) => found.into_iter().filter(|f| f.loss).map(|f| f.what).collect(),
             Err(error) => vec![format!("{error:?}")],
         }
+    }
+
+    fn perhaps_lost(area: &mut Disk) -> Vec<Extent> {
+        examine(area).map_or_else(|_| Vec::new(), |found| found.incomplete().collect())
     }
 
     fn stats(&self) -> Stats {

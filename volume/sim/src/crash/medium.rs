@@ -25,8 +25,8 @@ pub(crate) const UNREADABLE: [u8; SECTOR_BYTES as usize] = [0xBD; SECTOR_BYTES a
 pub(crate) struct Image {
     sectors: Vec<Sector>,
     home: usize,
-    /// The guard of home is up: nobody mounts home alone.
-    pub(crate) guard_up: bool,
+    /// The guard of home is up, and names this generation of the area: nobody mounts home alone.
+    pub(crate) guard: Option<u64>,
 }
 
 impl Image {
@@ -35,7 +35,7 @@ impl Image {
     pub(crate) fn zeroed(home: Sectors, area: Sectors) -> Self {
         let zero = Rc::new([0; SECTOR_BYTES as usize]);
         let sectors = vec![zero; (home.0 + area.0) as usize];
-        Self { sectors, home: home.0 as usize, guard_up: false }
+        Self { sectors, home: home.0 as usize, guard: None }
     }
 
     /// The same on devices of other sizes; `home` and `area` make new sectors.
@@ -50,7 +50,7 @@ impl Image {
         sectors.extend((sectors.len() as u64..sizes.0).map(home));
         let old = self.sectors(Target::Area).iter().chain(std::iter::repeat(area));
         sectors.extend(old.take(sizes.1 as usize).cloned());
-        Self { sectors, home: sizes.0 as usize, guard_up: self.guard_up }
+        Self { sectors, home: sizes.0 as usize, guard: self.guard }
     }
 
     /// The sectors of one device.
@@ -324,10 +324,20 @@ impl Medium {
             || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
     }
 
-    /// Moves the guard of home, durably.
-    pub(crate) const fn move_guard(&mut self, up: bool) {
-        self.flushed.guard_up = up;
-        self.current.guard_up = up;
+    /// Moves the guard of home, durably; up with the area's generation.
+    pub(crate) const fn move_guard(&mut self, to: Option<u64>) {
+        self.clock += 1;
+        (self.flushed.guard, self.current.guard) = (to, to);
+    }
+
+    /// The same as one more operation at which the power may fail.
+    pub(crate) const fn sync_guard(&mut self, to: Option<u64>) {
+        if let Some(left) = &mut self.power {
+            *left = left.saturating_sub(1);
+        }
+        if !self.is_off() {
+            self.move_guard(to);
+        }
     }
 
     /// The state that the engine's death leaves while the devices live on: all ended writes, and

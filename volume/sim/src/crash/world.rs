@@ -100,6 +100,8 @@ impl Past {
 /// An engine at work. Errors are findings, in words.
 pub(crate) struct World<M> {
     pub(super) machine: M,
+    /// The area's generation since its attach.
+    pub(super) generation: u64,
     pub(super) medium: Rc<RefCell<Medium>>,
     past: Past,
     pub(super) setup: Setup,
@@ -125,6 +127,8 @@ pub(crate) struct World<M> {
     pub(super) guarding: Option<Guarding>,
     /// The mode that was last wanted.
     pub(super) wants: Mode,
+    /// The devices before the attach: a copy of the area that somebody may have kept.
+    pub(super) before: Option<Image>,
 }
 
 impl<M: Machine> World<M> {
@@ -133,7 +137,7 @@ impl<M: Machine> World<M> {
     /// # Errors
     /// If it breaks a promise before the first request.
     pub(crate) fn new(
-        machine: M,
+        (machine, generation): (M, u64),
         medium: Rc<RefCell<Medium>>,
         past: Past,
         setup: Setup,
@@ -143,6 +147,7 @@ impl<M: Machine> World<M> {
             guarding: machine.guarding().filter(|_| guarded),
             wants: if setup.write_back { Mode::WriteBack } else { Mode::WriteThrough },
             machine,
+            generation,
             medium,
             past,
             setup,
@@ -159,6 +164,7 @@ impl<M: Machine> World<M> {
             faulty: false,
             faults_met: 0,
             dropped: 0,
+            before: None,
         };
         world.is_kept()?;
         if world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded()) {
@@ -258,7 +264,7 @@ impl<M: Machine> World<M> {
                     self.medium.borrow_mut().start_write(io.target, io.extent, Some(&sent.bytes));
             }
             Op::Discard | Op::WriteZeroes => {
-                let (ends, up) = (self.setup.ends, medium.current().guard_up);
+                let (ends, up) = (self.setup.ends, medium.current().guard.is_some());
                 let behind = medium.current().sectors(io.target).len() as u64 - ends;
                 // A region keeps its space: there a discard alone changes no byte.
                 let zeroed = |lba: u64| {

@@ -106,7 +106,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
         area: &mut Disk,
         home: &mut Disk,
         _: &Proof,
-    ) -> Result<(Self, bool), Refused> {
+    ) -> Result<(Self, u64, bool), Refused> {
         let mut page = vec![0; COPIED.bytes().0 as usize];
         let mut work = || {
             let sum_at = Extent::new(0, 1);
@@ -141,7 +141,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
             next: 0,
             out: VecDeque::new(),
         };
-        Ok((toy, false))
+        Ok((toy, 0, false))
     }
 
     fn room(&self) -> u64 {
