@@ -20,8 +20,10 @@ use crate::store::Store;
 const DEPTH: u64 = 32;
 /// Most tasks of workers that are not done.
 const TASKS: usize = 32;
-/// Longest wait for metadata before files are fetched all the same.
+/// Wait for metadata after which it never comes, if the disk does nothing; and in any case. A page
+/// that a program has made, and not read, stays as it is.
 const PATIENCE_NS: u64 = 100_000_000;
+const PATIENCE_MOST_NS: u64 = 2_000_000_000;
 /// Most pages of a folio that an event may claim: 2^this.
 const ORDER_MOST: u64 = 20;
 
@@ -192,7 +194,10 @@ impl Filesystem {
     fn metadata_is_there(&mut self, now: u64) -> bool {
         let Some(device) = &self.device else { return true };
         while let Some((sent, order)) = self.waiting.front() {
-            if now.saturating_sub(*sent) < PATIENCE_NS && !is_there(device, order) {
+            let age = now.saturating_sub(*sent);
+            let may_come =
+                age < PATIENCE_NS || (age < PATIENCE_MOST_NS && self.disk.reads_under_way() > 0);
+            if may_come && !is_there(device, order) {
                 return false;
             }
             self.waiting.pop_front();

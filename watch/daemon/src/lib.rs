@@ -18,6 +18,7 @@ mod mounts;
 mod pressure;
 mod processes;
 mod report;
+pub mod show;
 mod store;
 mod switch;
 mod tracer;

@@ -3,7 +3,6 @@
 use std::fs;
 
 use rustc_hash::FxHashMap;
-use rustix::process::{Pid, test_kill_process};
 use seekless_jobs::Who;
 use twox_hash::XxHash3_64;
 
@@ -76,10 +75,16 @@ fn parse(stat: &str) -> Option<(u32, &str)> {
     Some((rest.split_whitespace().nth(2)?.parse().ok()?, name))
 }
 
-/// Whether a thread is still there.
+/// Whether a thread is still at work. One that has ended, and that its parent has not asked about
+/// yet, keeps no mount busy any more.
 pub(crate) fn is_alive(thread: u32) -> bool {
-    let pid = i32::try_from(thread).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| test_kill_process(pid).is_ok())
+    fs::read(format!("/proc/{thread}/stat")).is_ok_and(|t| works(&String::from_utf8_lossy(&t)))
+}
+
+/// Field 3 is the state: Z and X have ended.
+fn works(stat: &str) -> bool {
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    state.is_some_and(|s| !["Z", "X", "x"].contains(&s))
 }
 
 #[cfg(test)]
@@ -96,6 +101,7 @@ mod tests {
         assert_eq!(who.group, rustix::process::getpgrp().as_raw_pid().cast_unsigned());
         assert!(who.program != 0 && processes.names().any(|(p, _)| p == who.program));
         assert_eq!(processes.who(u32::MAX, 0), Who { group: u32::MAX, program: 0 });
+        assert!(works("7 (a) b) S 1 42") && !works("7 (a) Z 1 42") && !works("7 (a"));
         assert!(is_alive(me) && !is_alive(u32::MAX) && !is_alive(0));
     }
 }

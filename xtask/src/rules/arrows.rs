@@ -57,7 +57,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("files", "store", true, "block"),
     room("files", "mount", false, "block disk host store"),
     room("watch", "jobs", true, "block"),
-    room("watch", "daemon", false, "block host jobs"),
+    room("watch", "daemon", false, "block report host jobs"),
     room("volume", "learn", true, "block"),
     room("volume", "engine", true, "block learn"),
     room("volume", "sim", true, "block disk learn engine"),
