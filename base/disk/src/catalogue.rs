@@ -1,7 +1,7 @@
 //! The device descriptions that come with seekless, embedded in the program. A caller that reads
 //! description files passes their text to [`DeviceSpec::parse`].
 
-use seekless_block::Bytes;
+use seekless_block::{Bytes, Sectors};
 
 use crate::device::{DeviceSpec, Kind};
 use crate::spec::DiskSpec;
@@ -29,6 +29,9 @@ const ENTRIES: [(&str, &str); 20] = [
     ("cloud-ssd", include_str!("../catalogue/cloud-ssd.toml")),
     ("object-store", include_str!("../catalogue/object-store.toml")),
 ];
+
+/// Minimum size of a modern disk, 80 GB. Smaller disks are in the catalogue for the papers.
+const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
 
 /// The catalogue has no such entry, or the entry cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,9 +74,20 @@ pub fn get(name: &str) -> Result<DiskSpec, CatalogueError> {
     }
 }
 
+/// A disk of the catalogue for a device of this size: the smallest that is large enough, otherwise
+/// the largest.
+pub fn stand_in(size: Bytes) -> Result<DeviceSpec, CatalogueError> {
+    let mut modern: Vec<DiskSpec> = disks().map(get).collect::<Result<_, _>>()?;
+    modern.retain(|d| d.capacity_sectors >= OLDEST.0);
+    modern.sort_by_key(|d| d.capacity_sectors);
+    let last = modern.len() - 1;
+    let at = modern.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
+    Ok(modern.swap_remove(at.unwrap_or(last)).into())
+}
+
 /// A nearline disk of today, for a rotating disk of which only the size is known. Beyond the size of
 /// the catalogue's disk it has more heads: the same seeks over more sectors.
-pub fn stand_in(size: Bytes) -> Result<DiskSpec, CatalogueError> {
+pub fn nearline(size: Bytes) -> Result<DiskSpec, CatalogueError> {
     let mut disk = get("exos-x20")?;
     let (has, heads) = (disk.capacity_sectors, disk.geometry.heads);
     let more = size.sectors_ceil().0.div_ceil(has / u64::from(heads));

@@ -117,10 +117,11 @@ fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
     };
     let disk = catalogue::stand_in(size)?;
     output::say(&format!(
-        "note: computed for {} ({}), a stand-in; --disk chooses another",
-        disk.name, disk.title
+        "note: computed for {} ({}); --disk chooses another",
+        disk.name(),
+        disk.title()
     ));
-    Ok(disk.into())
+    Ok(disk)
 }
 
 fn print(advice: &Advice) -> anyhow::Result<()> {

@@ -106,7 +106,7 @@ impl StandIn {
         Box::new(move |engine| {
             let held = engine.capacity + engine.area;
             let spec = match self {
-                Self::Rotating => catalogue::stand_in(held.bytes()).map(DeviceSpec::from),
+                Self::Rotating => catalogue::nearline(held.bytes()).map(DeviceSpec::from),
                 Self::Flash => catalogue::device(self.name()),
             };
             let mut spec = spec.map_err(|e| e.to_string())?;
