@@ -5,7 +5,7 @@ use crate::support::Place;
 #[test]
 fn the_demo_saves_time_and_its_parts_add_up() {
     let place = Place::new();
-    let ran = place.run(&["demo", "--speed", "50", "--report", "d.html", "--json", "-"]);
+    let ran = place.run(&["demo", "--speed", "10", "--report", "d.html", "--json", "-"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let v: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&v["schema"], &v["disk"]), (&"seekless.demo/1".into(), &"wd800jb".into()));
