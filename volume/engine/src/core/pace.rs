@@ -6,10 +6,10 @@ use seekless_block::{Duration, SimTime};
 /// Longest gap that counts.
 const GAP_MOST: Duration = Duration(40_000_000);
 /// Clients press while the mean gap is shorter than this.
-const PRESSED: Duration = Duration(500_000);
-/// One gap is this part of the mean: clients that think are noticed within some requests, clients
-/// that press within some hundreds.
-const WEIGHT: f32 = 1.0 / 256.0;
+const PRESSED: Duration = Duration(5_000_000);
+/// One gap is this part of the mean: clients that think are noticed within some ten requests, clients
+/// that press within some hundred.
+const WEIGHT: f32 = 1.0 / 32.0;
 /// Share of the gaps that are shorter than the short gap.
 const SHORT: f32 = 0.05;
 /// The short gap grows and shrinks by parts of this, in nanoseconds.
@@ -91,7 +91,7 @@ mod tests {
         assert!(pace.presses(), "nothing is known");
         ask(&mut pace, &mut at, 0, 100);
         assert!(pace.presses());
-        ask(&mut pace, &mut at, 20_000_000, 10);
+        ask(&mut pace, &mut at, 20_000_000, 40);
         assert!(!pace.presses());
         ask(&mut pace, &mut at, 0, 20);
         assert!(!pace.presses(), "a burst");

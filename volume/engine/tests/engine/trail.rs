@@ -155,7 +155,7 @@ fn waiting(world: &World) -> Vec<u64> {
 
 #[test]
 fn a_window_ends_where_a_client_waits_if_clients_leave_time() {
-    for (gap, first) in [(20_000_000, 16), (0, 43)] {
+    for (gap, first) in [(40_000_000, 16), (0, 43)] {
         let (append_pages, buffer_bytes) = (0, Bytes(64 * 4096));
         let mut world = World::new(Config { append_pages, buffer_bytes, ..options(64) });
         foreseeing(&mut world);
@@ -196,7 +196,7 @@ fn a_batch_is_short_if_clients_leave_time() {
         longest
     };
     // A batch may begin with the map page of its segment.
-    assert!((2..=3).contains(&longest(15_000_000)));
+    assert!((2..=3).contains(&longest(40_000_000)));
     assert!(longest(0) > 6);
 }
 
