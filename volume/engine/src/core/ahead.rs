@@ -404,7 +404,7 @@ impl Engine {
     /// A client asks.
     pub(super) fn note_asked(&mut self) {
         if let Some(ahead) = &mut self.ahead {
-            ahead.pace.asked();
+            ahead.pace.asked(self.now);
         }
     }
 

@@ -15,42 +15,41 @@ const SHORT: f32 = 0.05;
 /// The short gap grows and shrinks by parts of this, in nanoseconds.
 const STEP: f32 = 1_000_000.0;
 
-/// The gaps between I/Os that clients wait for.
+/// The gaps that clients leave before they ask, and before they wait for an I/O.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     /// Since when no client waits for an I/O; `None` while one waits.
     quiet_since: Option<SimTime>,
-    /// Mean gap, in nanoseconds.
+    /// The last request.
+    asked_at: SimTime,
+    /// Mean gap before a request, in nanoseconds. Pages that RAM holds are asked for too: a job
+    /// whose pages were all read ahead seldom waits, but leaves no time.
     gap: f32,
-    /// Most gaps are longer, in nanoseconds.
+    /// Most gaps before an I/O are longer, in nanoseconds.
     short: f32,
 }
 
 impl Pace {
-    /// A client asks. If another one waits, there is no gap.
-    pub(crate) fn asked(&mut self) {
-        if self.quiet_since.is_none() {
-            self.count(Duration::ZERO);
-        }
+    /// A client asks. If another one waits for an I/O, there is no gap.
+    pub(crate) fn asked(&mut self, now: SimTime) {
+        let answered = self.quiet_since.map_or(now, |quiet| quiet.max(self.asked_at));
+        let gap = now.since(answered).min(GAP_MOST);
+        self.gap += WEIGHT * (gap.0 as f32 - self.gap);
+        self.asked_at = now;
     }
 
     /// Whether a client waits for an I/O now.
     pub(crate) fn look(&mut self, now: SimTime, waits: bool) {
         match self.quiet_since {
             Some(since) if waits => {
-                self.count(now.since(since).min(GAP_MOST));
+                let gap = now.since(since).min(GAP_MOST).0 as f32;
+                self.short += STEP * if gap < self.short { SHORT - 1.0 } else { SHORT };
+                self.short = self.short.max(0.0);
                 self.quiet_since = None;
             }
             None if !waits => self.quiet_since = Some(now),
             _ => {}
         }
-    }
-
-    fn count(&mut self, gap: Duration) {
-        let gap = gap.0 as f32;
-        self.gap += WEIGHT * (gap - self.gap);
-        self.short += STEP * if gap < self.short { SHORT - 1.0 } else { SHORT };
-        self.short = self.short.max(0.0);
     }
 
     /// Since when no client waits; `None` while one waits.
@@ -77,7 +76,7 @@ mod tests {
     fn ask(pace: &mut Pace, at: &mut u64, gap: u64, requests: u32) {
         for _ in 0..requests {
             *at += gap;
-            pace.asked();
+            pace.asked(SimTime(*at));
             pace.look(SimTime(*at), true);
             *at += 8_000_000;
             pace.look(SimTime(*at), false);
@@ -98,5 +97,20 @@ mod tests {
         ask(&mut pace, &mut at, 0, 1000);
         assert!(pace.presses());
         assert_eq!(pace.quiet_since(), Some(SimTime(at)));
+    }
+
+    #[test]
+    fn a_client_whose_pages_are_in_ram_presses_as_well() {
+        let (mut pace, mut at) = (Pace::default(), 0);
+        for _ in 0..1000 {
+            ask(&mut pace, &mut at, 1_000_000, 1);
+            for _ in 0..20 {
+                at += 1_000_000;
+                pace.asked(SimTime(at));
+                pace.look(SimTime(at), false);
+            }
+        }
+        assert!(pace.presses());
+        assert!(pace.short_gap() > Duration(15_000_000), "20 ms before each I/O");
     }
 }
