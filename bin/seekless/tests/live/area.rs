@@ -428,22 +428,26 @@ fn what_does_not_belong_together_is_not_attached() {
     place.refused(&with("disk.area", "disk.img"), &["is an area itself"]);
     place.refused(&["serve", "disk.area", "--nbd", "unix:x.sock"], &["is an area", "disk.img"]);
     place.refused(&with("disk.img", "disk.img"), &["disk.img"]);
-    let mut page = vec![0; 4096];
-    for version in [1, 3] {
-        for copy in 0..2 {
-            area.read_exact_at(&mut page, copy * 4096).unwrap();
+    let bytes = fs::read(place.path("disk.area")).unwrap();
+    let pages = bytes.chunks(4096).enumerate();
+    // Magic, version and kind of a superblock.
+    let copies = pages.filter(|(_, page)| page.starts_with(b"SEEKLESS\x03\x00\x01\x00"));
+    let copies: Vec<_> = copies.map(|(i, page)| (i as u64 * 4096, page.to_vec())).collect();
+    assert_eq!((copies[0].0, copies.len()), (0, 2), "the last copy was cut off");
+    for version in [1, 4] {
+        for (at, mut page) in copies.clone() {
             page[8] = version;
             page[12..16].fill(0);
             let sum = crc_fast::crc32_iscsi(&page);
             page[12..16].copy_from_slice(&sum.to_le_bytes());
-            area.write_all_at(&page, copy * 4096).unwrap();
+            area.write_all_at(&page, at).unwrap();
         }
         let said = format!("version {version}");
         place.refused(&with("disk.img", "disk.area"), &[&said, "use the seekless that wrote it"]);
     }
-    page.fill(0);
-    area.write_all_at(&page, 0).unwrap();
-    area.write_all_at(&page, 4096).unwrap();
+    for (at, page) in copies {
+        area.write_all_at(&vec![0; page.len()], at).unwrap();
+    }
     place.refused(&with("disk.img", "disk.area"), &["no area of seekless"]);
 }
 
