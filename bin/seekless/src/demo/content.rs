@@ -1,6 +1,7 @@
 //! The content of the demo's disk. Every sector of the trace holds bytes that name the sector and
 //! its version, so that every wrong byte is noticed.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
@@ -8,38 +9,41 @@ use seekless_block::{Extent, SECTOR_BYTES};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
+/// Sectors of a page.
+const SECTORS: u64 = 8;
+
 /// The expected content of a disk. Version 0 of a sector of the trace is a pattern; other sectors
 /// are zero.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Content {
-    /// By sector of the disk: one more than the number of writes; 0 for sectors outside the trace.
-    versions: Vec<u32>,
+    /// By page, for each sector: one more than the number of writes; 0 outside the trace.
+    versions: BTreeMap<u64, [u32; SECTORS as usize]>,
 }
 
 impl Content {
-    pub(crate) fn new(sectors: u64) -> Self {
-        Self { versions: vec![0; sectors as usize] }
-    }
-
-    fn of(&mut self, extent: Extent) -> &mut [u32] {
-        &mut self.versions[extent.start.0 as usize..extent.end().0 as usize]
+    fn change(&mut self, extent: Extent, change: impl Fn(&mut u32)) {
+        for lba in extent.start.0..extent.end().0 {
+            let page = self.versions.entry(lba / SECTORS).or_default();
+            change(&mut page[(lba % SECTORS) as usize]);
+        }
     }
 
     /// The trace uses this extent: the extent gets its first content.
     pub(crate) fn touch(&mut self, extent: Extent) {
-        self.of(extent).iter_mut().for_each(|v| *v = (*v).max(1));
+        self.change(extent, |v| *v = (*v).max(1));
     }
 
     /// The extent is written: it gets its next version.
     pub(crate) fn write(&mut self, extent: Extent) {
-        self.of(extent).iter_mut().for_each(|v| *v += 1);
+        self.change(extent, |v| *v += 1);
     }
 
     /// The bytes the extent must hold now.
     pub(crate) fn bytes(&self, extent: Extent, buffer: &mut Vec<u8>) {
         buffer.clear();
         for lba in extent.start.0..extent.end().0 {
-            let version = self.versions[lba as usize];
+            let page = self.versions.get(&(lba / SECTORS));
+            let version = page.map_or(0, |page| page[(lba % SECTORS) as usize]);
             let start = buffer.len();
             buffer.resize(start + SECTOR, 0);
             if version > 0 {
@@ -51,13 +55,9 @@ impl Content {
     /// Writes the first content to the disk.
     pub(crate) fn store(&self, file: &File) -> std::io::Result<()> {
         let mut buffer = Vec::new();
-        let mut at = 0;
-        while let Some(start) = self.versions[at..].iter().position(|&v| v > 0).map(|n| at + n) {
-            let run = self.versions[start..].iter().take(2048).take_while(|&&v| v > 0).count();
-            let extent = Extent::new(start as u64, run as u64);
-            self.bytes(extent, &mut buffer);
-            file.write_all_at(&buffer, extent.start.0 * SECTOR_BYTES)?;
-            at = start + run;
+        for &page in self.versions.keys() {
+            self.bytes(Extent::new(page * SECTORS, SECTORS), &mut buffer);
+            file.write_all_at(&buffer, page * SECTORS * SECTOR_BYTES)?;
         }
         Ok(())
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn content_names_its_sector_and_its_version() {
-        let mut content = Content::new(100);
+        let mut content = Content::default();
         let mut a = Vec::new();
         let mut b = Vec::new();
         content.touch(Extent::new(10, 4));

@@ -1,5 +1,5 @@
-//! `seekless demo`: a first true result in a minute, with built-in data. An emulated disk serves a
-//! recorded desktop over NBD, vanilla and adaptive, and every byte is checked.
+//! `seekless demo`: a first true result in a minute, with built-in data. An emulated disk serves
+//! recorded requests over NBD, vanilla and adaptive, and every byte is checked.
 
 mod content;
 mod replay;
@@ -20,21 +20,78 @@ use content::Content;
 use replay::{Replayed, replay};
 use seekless_cli::output;
 
-/// Six days at a computer, recorded for this purpose; see `sample/README.md`.
-const SAMPLE: &[u8] = include_bytes!("../../../../sample/desktop.trace.zst");
-/// The volume is as large as the disk the sample was recorded on.
-const VOLUME: Bytes = Bytes(8 << 30);
-/// For the trail.
-const AREA: Bytes = Bytes(512 << 20);
 const CACHE: Bytes = Bytes(16 << 20);
 const AHEAD: Bytes = Bytes(64 << 10);
 /// Head positions kept for the report.
 const PATH: usize = 1 << 18;
 
-/// A first true result in a minute: a recorded desktop served from an emulated disk, without and
+/// A recording with the disk that serves it.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    which: Which,
+    /// The recorded time, in words.
+    pub(crate) span: &'static str,
+    /// The client and its requests, in words.
+    source: &'static str,
+    /// How the requests were recorded: a file of the repository.
+    pub(crate) told_in: &'static str,
+    recording: &'static [u8],
+    disk: &'static str,
+    /// Times faster than real. A faster disk makes the host's delays look like clients that think.
+    speed: f64,
+    /// As large as the recorded disk.
+    pub(crate) volume: Bytes,
+    /// For the trail.
+    pub(crate) area: Bytes,
+    /// Most requests in flight.
+    depth: usize,
+    /// Mounts of the file system that make up one of the parts, if it has parts.
+    mounts: Option<usize>,
+}
+
+/// Six days at a computer: programs and kernel also send requests ahead.
+const DESKTOP: Scene = Scene {
+    which: Which::Desktop,
+    span: "six days",
+    source: "Six recorded days at a computer: real programs starting cold.",
+    told_in: "sample/README.md",
+    recording: include_bytes!("../../../../sample/desktop.trace.zst"),
+    disk: "wd800jb",
+    speed: 15.0,
+    volume: Bytes(8 << 30),
+    area: Bytes(512 << 20),
+    depth: 4,
+    mounts: None,
+};
+
+/// Four nights: du, find and tar of a tree of 100,000 files.
+const NIGHTS: Scene = Scene {
+    which: Which::Nights,
+    span: "four nights",
+    source: "Four recorded nights on a file system of 100,000 small files: du, find, tar of a tenth.",
+    told_in: "sample/README.md",
+    recording: include_bytes!("../../../../sample/nights.parquet"),
+    disk: "exos-x20",
+    speed: 10.0,
+    volume: Bytes(200 << 30),
+    area: Bytes(2 << 30),
+    depth: 1,
+    mounts: Some(3),
+};
+
+/// A part of the demo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    /// Six days at a computer
+    Desktop,
+    /// Four nights of du, find and tar over 100,000 files
+    Nights,
+}
+
+/// A first true result in a minute: recorded requests served from an emulated disk, without and
 /// with seekless
 ///
-/// The demo needs no setup and no rights. An emulated disk serves six recorded days over NBD, once
+/// The demo needs no setup and no rights. An emulated disk serves recorded requests over NBD, once
 /// by a vanilla server, and once by a server with the adaptive policy. This policy starts without
 /// knowledge. It learns how far to read ahead, and keeps a trail of copies in the order of use.
 /// Every read byte is checked.
@@ -42,24 +99,29 @@ const PATH: usize = 1 << 18;
 #[command(after_help = "\
 Examples:
   seekless demo
-  seekless demo --disk exos-x20 --speed 5 --report /tmp/demo.html
+  seekless demo nights
+  seekless demo desktop --disk exos-x20 --speed 5 --report /tmp/demo.html
   seekless demo --json - | jq '.runs[] | {policy, busy_s}'
 
 The JSON: disk, speed, cache_bytes, read_ahead_bytes, area_bytes, and runs[], vanilla and adaptive: requests,
 bytes_checked, busy_s and its parts seek_s, rotation_s, transfer_s, energy_busy_j, disk_ios, copy_reads (of the trail) and
 home_reads; background_s is the part of busy_s for writing the trail, and moved_bytes its bytes; prefetched_pages and
-prefetch_used_pages count pages of 4 KiB that were read before a client asked for them.")]
+prefetch_used_pages count pages of 4 KiB that were read before a client asked for them; parts[] is busy_s of each night.
+If both recordings are served, these fields are those of the desktop, and the field nights holds the same for the nights.")]
 pub(crate) struct Args {
-    /// The disk to emulate: a name from `seekless disk list`, or the path of a TOML file
-    #[arg(long, default_value = "wd800jb")]
-    disk: String,
-    /// Times faster than the real disk
-    #[arg(long, default_value_t = 15.0, value_parser = speed)]
-    speed: f64,
+    /// The recording to serve [default: both]
+    which: Option<Which>,
+    /// The disk to emulate: a name from `seekless disk list`, or the path of a TOML file [default:
+    /// wd800jb for the desktop, exos-x20 for the nights]
+    #[arg(long)]
+    disk: Option<String>,
+    /// Times faster than the real disk [default: 15 for the desktop, 10 for the nights]
+    #[arg(long, value_parser = speed)]
+    speed: Option<f64>,
     /// Path of the report
     #[arg(long, value_name = "FILE.html", default_value = "seekless-demo.html")]
     report: PathBuf,
-    /// Write the numbers as JSON (schema seekless.demo/1) to FILE, or, in place of the table, to
+    /// Write the numbers as JSON (schema seekless.demo/1) to FILE, or, in place of the tables, to
     /// standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -79,104 +141,154 @@ pub(crate) struct Run {
     disk: DiskStats,
     served: seekless_engine::Stats,
     path: Vec<HeadSample>,
+    /// Seconds of disk time, by part.
+    parts: Vec<f64>,
+}
+
+/// A recording, served twice.
+pub(crate) struct Played {
+    scene: &'static Scene,
+    spec: DeviceSpec,
+    speed: f64,
+    vanilla: Run,
+    adaptive: Run,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let spec = seekless_cli::disk::named(&args.disk)?;
-    let requests = sample()?;
-    let mut content = Content::new(VOLUME.0 / 512);
-    requests.iter().for_each(|r| content.touch(r.extent));
-    let file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-    file.as_file().set_len(VOLUME.0).context("cannot size the temporary file")?;
-    content.store(file.as_file()).context("cannot fill the temporary file")?;
-
-    output::say(&format!(
-        "Six recorded days at a computer: {} disk requests of real programs starting cold.\n\
-         Served over NBD from an emulated {}, {} times faster than real.\n",
-        requests.len(),
-        spec.title(),
-        args.speed
-    ));
-    let vanilla = serve(args, &spec, &file, PolicyName::Vanilla, &requests, &mut content)?;
-    let adaptive = serve(args, &spec, &file, PolicyName::Adaptive, &requests, &mut content)?;
-    let (vanilla, adaptive) = (&vanilla, &adaptive);
-    let json = args.json.as_deref();
-    if !output::is_stdout(json) {
-        output::print(&show::table(vanilla, adaptive).terminal(output::width(), output::colour()))?;
-        output::print(&show::finding(vanilla, adaptive))?;
+    let to_stdout = output::is_stdout(args.json.as_deref());
+    let mut played = Vec::new();
+    for scene in [&DESKTOP, &NIGHTS] {
+        if args.which.is_none_or(|which| which == scene.which) {
+            let one = play(args, scene)?;
+            if !to_stdout {
+                output::print(&show::table(&one).terminal(output::width(), output::colour()))?;
+                if let Some(table) = show::parts(&one) {
+                    output::print(&table.terminal(output::width(), output::colour()))?;
+                }
+                output::print(&format!("{}\n", show::finding(&one)))?;
+            }
+            played.push(one);
+        }
     }
-    let report = show::report(vanilla, adaptive, &spec, args.speed);
-    output::write(&args.report, &report.html())?;
-    if let Some(path) = json {
-        output::json(path, &show::document(vanilla, adaptive, &spec, args.speed))?;
+    output::write(&args.report, &show::report(&played).html())?;
+    if let Some(path) = &args.json {
+        output::json(path, &show::documents(&played))?;
     }
+    let bytes = played.iter().flat_map(Played::runs).map(|run| run.replayed.bytes_checked).sum();
     let told = format!(
         "Every byte was checked: {} read back right. The head's path, without and with seekless: {}\nThat took {:.0} s.",
-        Bytes(vanilla.replayed.bytes_checked + adaptive.replayed.bytes_checked),
+        Bytes(bytes),
         args.report.display(),
         started.elapsed().as_secs_f64()
     );
-    if output::is_stdout(json) {
+    if to_stdout {
         output::say(&told);
         return Ok(());
     }
     output::print(&told)
 }
 
-/// The sample's requests as they reached the disk.
-fn sample() -> anyhow::Result<Vec<Request>> {
-    let mut file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-    file.write_all(SAMPLE).context("cannot write the temporary file")?;
-    let options = OpenOptions { event: Event::Issue, lenient: false };
-    let reader = Source::from_path(file.path(), None).open(&options)?;
-    let fits = |r: &Request| r.op == Op::Flush || r.extent.end().0 <= VOLUME.0 / 512;
-    let mut requests = Vec::new();
-    for record in reader {
-        requests.push(record?.request);
-    }
-    requests.retain(fits);
-    Ok(requests)
+fn play(args: &Args, scene: &'static Scene) -> anyhow::Result<Played> {
+    let spec = seekless_cli::disk::named(args.disk.as_deref().unwrap_or(scene.disk))?;
+    let speed = args.speed.unwrap_or(scene.speed);
+    let requests = scene.requests()?;
+    let mut content = Content::default();
+    requests.iter().for_each(|r| content.touch(r.extent));
+    let file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+    file.as_file().set_len(scene.volume.0).context("cannot size the temporary file")?;
+    content.store(file.as_file()).context("cannot fill the temporary file")?;
+    output::say(&format!(
+        "{} {} disk requests.\nServed over NBD from an emulated {}, {} times faster than real.\n",
+        scene.source,
+        requests.len(),
+        spec.title(),
+        speed
+    ));
+    let mut serve = |policy| scene.serve(speed, &spec, &file, policy, &requests, &mut content);
+    let (vanilla, adaptive) = (serve(PolicyName::Vanilla)?, serve(PolicyName::Adaptive)?);
+    Ok(Played { scene, spec, speed, vanilla, adaptive })
 }
 
-/// Serves all requests by a policy, from cold.
-fn serve(
-    args: &Args,
-    spec: &DeviceSpec,
-    file: &tempfile::NamedTempFile,
-    policy: PolicyName,
-    requests: &[Request],
-    content: &mut Content,
-) -> anyhow::Result<Run> {
-    let adapts = policy == PolicyName::Adaptive;
-    let mut builder = Builder::new(Backing::Path(file.path().to_owned()))
-        .area(AREA)
-        .engine(|config| {
-            config.cache_bytes = CACHE;
-            config.read_ahead = AHEAD;
-            config.cluster = AHEAD;
-        })
-        .emulate(Emulation {
-            disk: Device::new(spec)?,
-            scheduler: Scheduler::Fcfs,
-            spin_down: SpinDown::None,
-            speed: args.speed,
-            host: None,
-            path_max: PATH,
-        });
-    if adapts {
-        builder = builder.learning(Learning::default().policy(Policy::new(policy)));
+impl Played {
+    fn runs(&self) -> [&Run; 2] {
+        [&self.vanilla, &self.adaptive]
     }
-    let server = builder.spawn()?;
-    let name = policy.text();
-    let bar = output::bar();
-    bar.set_length(requests.len() as u64);
-    bar.set_message(name);
-    let replayed = replay(&server, requests, content, || bar.inc(1))?;
-    bar.finish_and_clear();
-    let served = server.stats()?;
-    let path = server.head_path()?;
-    server.stop()?;
-    let disk = served.disk.unwrap_or_default();
-    Ok(Run { name, replayed, disk, served: served.engine, path })
+}
+
+impl Scene {
+    /// The recorded requests as they reached the disk.
+    fn requests(&self) -> anyhow::Result<Vec<Request>> {
+        let mut file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+        file.write_all(self.recording).context("cannot write the temporary file")?;
+        let options = OpenOptions { event: Event::Issue, lenient: false };
+        let reader = Source::from_path(file.path(), None).open(&options)?;
+        let fits = |r: &Request| r.op == Op::Flush || r.extent.end().0 <= self.volume.0 / 512;
+        let mut requests = Vec::new();
+        for record in reader {
+            requests.push(record?.request);
+        }
+        requests.retain(fits);
+        Ok(requests)
+    }
+
+    /// The first request of each part but the first.
+    fn marks(&self, requests: &[Request]) -> Vec<usize> {
+        let Some(mounts) = self.mounts else { return Vec::new() };
+        // A mount of ext4 reads the superblock: 1 KiB at 1 KiB.
+        let mount = |r: &&Request| r.op == Op::Read && (r.extent.start.0, r.extent.len.0) == (2, 2);
+        let indices = requests.iter().enumerate().filter(|(_, r)| mount(r)).map(|(i, _)| i);
+        indices.step_by(mounts).skip(1).collect()
+    }
+
+    /// Serves all requests by a policy, from cold.
+    fn serve(
+        &self,
+        speed: f64,
+        spec: &DeviceSpec,
+        file: &tempfile::NamedTempFile,
+        policy: PolicyName,
+        requests: &[Request],
+        content: &mut Content,
+    ) -> anyhow::Result<Run> {
+        let adapts = policy == PolicyName::Adaptive;
+        let mut builder = Builder::new(Backing::Path(file.path().to_owned()))
+            .area(self.area)
+            .engine(|config| {
+                config.cache_bytes = CACHE;
+                config.read_ahead = AHEAD;
+                config.cluster = AHEAD;
+            })
+            .emulate(Emulation {
+                disk: Device::new(spec)?,
+                scheduler: Scheduler::Fcfs,
+                spin_down: SpinDown::None,
+                speed,
+                host: None,
+                path_max: PATH,
+            });
+        if adapts {
+            builder = builder.learning(Learning::default().policy(Policy::new(policy)));
+        }
+        let server = builder.spawn()?;
+        let name = policy.text();
+        let bar = output::bar();
+        bar.set_length(requests.len() as u64);
+        bar.set_message(name);
+        let (mut replayed, mut parts, mut from) = (Replayed::default(), Vec::new(), 0);
+        let busy = || anyhow::Ok(server.stats()?.disk.unwrap_or_default().busy.as_secs_f64());
+        for to in self.marks(requests).into_iter().chain([requests.len()]) {
+            let before = busy()?;
+            let part = &requests[from..to];
+            replayed += replay(&server, part, self.depth, content, || bar.inc(1))?;
+            parts.push(busy()? - before);
+            from = to;
+        }
+        bar.finish_and_clear();
+        let served = server.stats()?;
+        let path = server.head_path()?;
+        server.stop()?;
+        let disk = served.disk.unwrap_or_default();
+        Ok(Run { name, replayed, disk, served: served.engine, path, parts })
+    }
 }

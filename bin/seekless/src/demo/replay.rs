@@ -15,9 +15,12 @@ pub(crate) struct Replayed {
     pub(crate) bytes_checked: u64,
 }
 
-/// Requests in flight: real programs and kernels also send requests ahead. A disk with a queue
-/// never waits for this client.
-const DEPTH: usize = 4;
+impl std::ops::AddAssign for Replayed {
+    fn add_assign(&mut self, more: Self) {
+        self.requests += more.requests;
+        self.bytes_checked += more.bytes_checked;
+    }
+}
 
 struct InFlight {
     cookie: u64,
@@ -26,17 +29,18 @@ struct InFlight {
     expected: Vec<u8>,
 }
 
-/// Replays the requests in their order. Up to [`DEPTH`] requests are in flight, if they share no
+/// Replays the requests in their order. Up to `depth` requests are in flight, if they share no
 /// sectors. `tick` is called after each.
 pub(crate) fn replay(
     server: &ServerHandle,
     requests: &[Request],
+    depth: usize,
     content: &mut Content,
     mut tick: impl FnMut(),
 ) -> anyhow::Result<Replayed> {
     let mut client = Client::new(Box::new(server.connect()?), Options::default())
         .context("the demo's client cannot connect")?;
-    let mut flying: Vec<InFlight> = Vec::with_capacity(DEPTH);
+    let mut flying: Vec<InFlight> = Vec::with_capacity(depth);
     let mut payload = Vec::new();
     let mut done = Replayed::default();
     for &request in requests {
@@ -44,7 +48,7 @@ pub(crate) fn replay(
             let writes = f.request.op.is_write_like() || request.op.is_write_like();
             writes && f.request.extent.overlaps(request.extent)
         };
-        while flying.len() >= DEPTH || flying.iter().any(touches) {
+        while flying.len() >= depth || flying.iter().any(touches) {
             end_one(&mut client, &mut flying, &mut done)?;
             tick();
         }

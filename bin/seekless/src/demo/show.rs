@@ -1,19 +1,23 @@
 //! The demo's results: a table, sentences and a report.
 
 use seekless_block::{Extent, Sectors, SimTime};
-use seekless_disk::DeviceSpec;
 use seekless_report::{
     Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Provenance,
     Report, Section, StackedBars, Table, Tile, Unit, Values,
 };
 use serde_json::json;
 
-use super::{AHEAD, AREA, CACHE, Run, VOLUME};
+use super::{AHEAD, CACHE, Played, Run};
 
-pub(crate) fn table(vanilla: &Run, adaptive: &Run) -> Table {
+/// The words with a capital at the beginning.
+fn capital(words: &str) -> String {
+    words[..1].to_uppercase() + &words[1..]
+}
+
+pub(crate) fn table(played: &Played) -> Table {
     let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
     let mut table = Table::new(
-        "Six days on the emulated disk, from cold",
+        capital(&format!("{} on the emulated disk, from cold", played.scene.span)),
         vec![
             Column::text(""),
             seconds("busy"),
@@ -22,7 +26,6 @@ pub(crate) fn table(vanilla: &Run, adaptive: &Run) -> Table {
             seconds("transfer"),
             seconds("of it background"),
             Column::number("energy", Unit::Joules).better(Better::Lower),
-            Column::number("energy, an I/O", Unit::Joules).better(Better::Lower),
             Column::number("disk I/Os", Unit::Count).better(Better::Lower),
         ],
     )
@@ -30,7 +33,7 @@ pub(crate) fn table(vanilla: &Run, adaptive: &Run) -> Table {
     .note(format!(
         "Time and energy of the emulated disk while busy. RAM {CACHE} for both; read-ahead {AHEAD} for vanilla."
     ));
-    for run in [vanilla, adaptive] {
+    for run in played.runs() {
         let d = &run.disk;
         table = table.row([
             Cell::from(run.name),
@@ -40,20 +43,44 @@ pub(crate) fn table(vanilla: &Run, adaptive: &Run) -> Table {
             Cell::from(d.transfer.as_secs_f64()),
             Cell::from(d.background_busy.as_secs_f64()),
             Cell::from(joules(run)),
-            Cell::from(joules(run) / d.ios.max(1) as f64),
             Cell::from(d.ios),
         ]);
     }
     table
 }
 
-/// The numbers for programs.
-pub(crate) fn document(
-    vanilla: &Run,
-    adaptive: &Run,
-    spec: &DeviceSpec,
-    speed: f64,
-) -> serde_json::Value {
+/// Disk time by part of the recording, if it has parts.
+pub(crate) fn parts(played: &Played) -> Option<Table> {
+    let [vanilla, adaptive] = played.runs().map(|run| &run.parts);
+    if vanilla.len() < 2 {
+        return None;
+    }
+    let seconds = |name: &str| Column::number(name, Unit::Seconds);
+    let columns = vec![
+        Column::text(""),
+        seconds("vanilla"),
+        seconds("adaptive"),
+        Column::number("of vanilla", Unit::Share),
+    ];
+    let mut table = Table::new("Disk time of each night", columns);
+    for (i, (&old, &new)) in vanilla.iter().zip(adaptive).enumerate() {
+        let name = Cell::from(format!("night {}", i + 1));
+        table = table.row([name, Cell::from(old), Cell::from(new), Cell::from(new / old)]);
+    }
+    Some(table)
+}
+
+/// The numbers for programs. With two recordings, those of the second stand in the field `nights`.
+pub(crate) fn documents(played: &[Played]) -> serde_json::Value {
+    let mut all = played.iter().map(document);
+    let mut first = all.next().unwrap_or_default();
+    if let Some(nights) = all.next() {
+        first["nights"] = nights;
+    }
+    first
+}
+
+fn document(played: &Played) -> serde_json::Value {
     let run = |h: &Run| {
         let d = &h.disk;
         json!({
@@ -72,16 +99,17 @@ pub(crate) fn document(
             "moved_bytes": h.served.moved_bytes,
             "prefetched_pages": h.served.prefetched,
             "prefetch_used_pages": h.served.prefetch_used,
+            "parts": h.parts,
         })
     };
     json!({
         "schema": "seekless.demo/1",
-        "disk": spec.name(),
-        "speed": speed,
+        "disk": played.spec.name(),
+        "speed": played.speed,
         "cache_bytes": CACHE.0,
         "read_ahead_bytes": AHEAD.0,
-        "area_bytes": AREA.0,
-        "runs": [run(vanilla), run(adaptive)],
+        "area_bytes": played.scene.area.0,
+        "runs": played.runs().map(run),
     })
 }
 
@@ -96,15 +124,17 @@ fn change(new: f64, old: f64) -> String {
     format!("{sign}{}", Unit::Share.format(x.abs(), 3))
 }
 
-pub(crate) fn finding(vanilla: &Run, adaptive: &Run) -> String {
+pub(crate) fn finding(played: &Played) -> String {
+    let [vanilla, adaptive] = played.runs();
     let busy = |run: &Run| run.disk.busy.as_secs_f64();
     let served = &adaptive.served;
     let count = |n: u64| Unit::Count.format(n as f64, 3);
     let share = served.prefetch_used as f64 / served.prefetched.max(1) as f64;
     format!(
-        "From cold, over six days, the adaptive policy changes the disk's busy time by {}, and its energy while busy \
+        "From cold, over {}, the adaptive policy changes the disk's busy time by {}, and its energy while busy \
          by {}; background work ({} of disk time) is counted. Clients used {} of the data that was read ahead. {} of \
          {} disk reads went to the trail.",
+        played.scene.span,
         change(busy(adaptive), busy(vanilla)),
         change(joules(adaptive), joules(vanilla)),
         Unit::Seconds.format(adaptive.disk.background_busy.as_secs_f64(), 3),
@@ -131,12 +161,14 @@ fn time_bars(runs: [&Run; 2]) -> StackedBars {
     }
 }
 
-fn head_paths(runs: [&Run; 2]) -> HeadPath {
+fn head_paths(played: &Played) -> HeadPath {
     let start = |h: &Run| h.path.first().map_or(SimTime::ZERO, |s| s.time);
-    let area = Extent::new(VOLUME.0 / 512, AREA.0 / 512);
+    let (volume, area) = (played.scene.volume.0, played.scene.area.0);
+    let trail = Extent::new(volume / 512, area / 512);
     HeadPath {
-        capacity: Sectors((VOLUME.0 + AREA.0) / 512),
-        runs: runs
+        capacity: Sectors((volume + area) / 512),
+        runs: played
+            .runs()
             .map(|h| HeadRun {
                 name: h.name.to_owned(),
                 moves: h
@@ -148,64 +180,70 @@ fn head_paths(runs: [&Run; 2]) -> HeadPath {
                         kind: if s.background { HeadKind::Background } else { HeadKind::Read },
                     })
                     .collect(),
-                area: Some(area),
+                area: Some(trail),
             })
             .to_vec(),
     }
 }
 
 /// The measured and the modelled numbers.
-fn provenance(vanilla: &Run, adaptive: &Run, spec: &DeviceSpec, speed: f64) -> Provenance {
+fn provenance(played: &[Played]) -> Provenance {
+    let mut facts = vec![
+        ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("RAM".to_owned(), CACHE.to_string()),
+        ("read-ahead of vanilla".to_owned(), AHEAD.to_string()),
+    ];
+    let mut measured = Vec::new();
+    for one in played {
+        let (span, scene) = (one.scene.span, one.scene);
+        let words = format!("{}, {} times faster than real", one.spec.title(), one.speed);
+        facts.push((format!("disk, {span}"), words));
+        facts.push((format!("space for the trail, {span}"), scene.area.to_string()));
+        let bytes = one.runs().iter().map(|run| run.replayed.bytes_checked).sum();
+        measured.push(format!(
+            "{span}: block requests of real programs, as {} tells; {} read over NBD, and each byte compared with the written one",
+            scene.told_in,
+            seekless_block::format_size(bytes)
+        ));
+    }
     Provenance {
-            command: std::env::args().collect::<Vec<_>>().join(" "),
-            facts: vec![
-                ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-                ("disk".to_owned(), spec.title().to_owned()),
-                ("speed".to_owned(), format!("{speed} times real")),
-                ("RAM".to_owned(), CACHE.to_string()),
-                ("read-ahead of vanilla".to_owned(), AHEAD.to_string()),
-                ("room for the trail".to_owned(), AREA.to_string()),
-            ],
-            measured: vec![
-                "the requests: block events of real programs, as sample/README.md tells".to_owned(),
-                format!(
-                    "the bytes: {} read over NBD, each compared with what was written",
-                    seekless_block::format_size(
-                        vanilla.replayed.bytes_checked + adaptive.replayed.bytes_checked
-                    )
-                ),
-            ],
-            modelled: vec![
-                "every time and every joule: an emulated disk that answers as late as the model says; the client's and the server's own time, times the speed, is part of when requests reach it".to_owned(),
-            ],
-        }
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        facts,
+        measured,
+        modelled: vec![
+            "every time and every joule: an emulated disk that answers as late as the model says; the client's and the server's own time, times the speed, is part of when requests reach it".to_owned(),
+        ],
+    }
 }
 
-pub(crate) fn report(vanilla: &Run, adaptive: &Run, spec: &DeviceSpec, speed: f64) -> Report {
-    let busy = |h: &Run| h.disk.busy.as_secs_f64();
-    let tile = |label: &str, f: &dyn Fn(&Run) -> f64, unit: Unit| {
-        let (old, new) = (f(vanilla), f(adaptive));
-        let note = format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3));
-        Tile::new(label, change(new, old), note)
-    };
-    let (bars, head) = (time_bars([vanilla, adaptive]), head_paths([vanilla, adaptive]));
-    Report::new("seekless demo: six days at a computer", finding(vanilla, adaptive))
-        .tile(tile("Disk busy time", &busy, Unit::Seconds))
-        .tile(tile("Seek time", &|h| h.disk.seek.as_secs_f64(), Unit::Seconds))
-        .tile(tile("Rotational delay", &|h| h.disk.rotation.as_secs_f64(), Unit::Seconds))
-        .tile(tile("Energy while busy", &joules, Unit::Joules))
-        .section(
-            Section::new("Six days, without and with seekless")
-                .table(table(vanilla, adaptive))
-                .figure(
-                    Figure::new("Where the head goes", Basis::Modelled, head).caption(
-                        "Every command of the emulated disk at its first sector. The shaded band at the top is the trail: copies of data in the order of use.",
-                    ),
-                )
-                .figure(
-                    Figure::new("Where the disk's time goes", Basis::Modelled, bars)
-                        .caption("Time of the emulated disk over the six days; writing the trail is counted."),
-                ),
-        )
-        .provenance(provenance(vanilla, adaptive, spec, speed))
+pub(crate) fn report(all: &[Played]) -> Report {
+    let findings: Vec<_> = all.iter().map(finding).collect();
+    let mut report = Report::new("seekless demo", findings.join(" "));
+    for played in all {
+        let busy = |h: &Run| h.disk.busy.as_secs_f64();
+        let tile = |what: &str, f: &dyn Fn(&Run) -> f64, unit: Unit| {
+            let [old, new] = played.runs().map(f);
+            let note = format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3));
+            Tile::new(format!("{what}, {}", played.scene.span), change(new, old), note)
+        };
+        let caption = format!(
+            "Time of the emulated disk over {}; writing the trail is counted.",
+            played.scene.span
+        );
+        let title = format!("{}, without and with seekless", played.scene.span);
+        let mut section = Section::new(capital(&title)).table(table(played));
+        if let Some(parts) = parts(played) {
+            section = section.table(parts);
+        }
+        let head = Figure::new("Where the head goes", Basis::Modelled, head_paths(played)).caption(
+            "Every command of the emulated disk at its first sector. The shaded band at the top is the trail: copies of data in the order of use.",
+        );
+        let bars =
+            Figure::new("Where the disk's time goes", Basis::Modelled, time_bars(played.runs()));
+        report = report
+            .tile(tile("Disk busy time", &busy, Unit::Seconds))
+            .tile(tile("Energy while busy", &joules, Unit::Joules))
+            .section(section.figure(head).figure(bars.caption(caption)));
+    }
+    report.provenance(provenance(all))
 }
