@@ -31,8 +31,9 @@ FIO_SECONDS = float(os.environ.get("FIO_SECONDS", "1"))
 TOOLS = {"nbdkit": "nbdkit", "qemu-nbd": "qemu-nbd", "nbd-server": "nbd-server"}
 SERVERS = [s for s, tool in TOOLS.items() if shutil.which(tool)] + ["seekless", "seekless-learn"]
 AREAS = ["seekless-area", "seekless-free", "seekless-replicas"]
+POLICIES = ["seekless-vanilla", "seekless-adaptive"]
 CEILINGS = ["ceiling", "ceiling-static"]
-SERVERS = [s for s in SERVERS + AREAS + CEILINGS if s in os.environ.get("SERVERS", " ".join(SERVERS)).split()]
+SERVERS = [s for s in SERVERS + AREAS + POLICIES + CEILINGS if s in os.environ.get("SERVERS", " ".join(SERVERS)).split()]
 # Ratios are to the first.
 BASE = SERVERS[0]
 # What is asked, requests in flight on each connection, how replies are waited for, connections.

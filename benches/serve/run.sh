@@ -4,6 +4,7 @@
 # seekless as a pass-through and with a full map while it learns. Server on one core, client on the other;
 # servers take turns in every round.
 #   benches/serve/run.sh [ROUNDS]
+# SERVERS="seekless-vanilla seekless-adaptive" compares two policies with the defaults of `seekless serve`.
 # SERVERS names some of them, the first being what ratios are to. With SPAN_MIB=192 there are also seekless-area (an area with
 # nothing in it), seekless-free and seekless-replicas (replicas in free space: none, and as many as there may be);
 # `ceiling` is the least that any server of files can do, `ceiling-static` touches no file either: volume/serve/examples/ceiling.rs.

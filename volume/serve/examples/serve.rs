@@ -1,5 +1,6 @@
 //! Serves a file over a unix socket until its standard input ends, for measurements: `serve FILE
-//! SOCKET [learn|area|free|replicas]`. `learn`: every request is observed, and every other 64 KiB
+//! SOCKET [vanilla|adaptive|learn|area|free|replicas]`. `vanilla` and `adaptive`: 16 MiB of RAM and
+//! read-ahead of 64 KiB, as `seekless serve` has them; the second has an area too. `learn`: every request is observed, and every other 64 KiB
 //! of the device has a copy, up to the size of such a map, before it reports ready. `area`: there
 //! is an empty area beside the file. `free`: serves a copy of the file whose last quarter is
 //! discarded and may have replicas. `replicas`: it is full of them. At the end it prints the reads
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Extent, Flags, Lba, Op, Sectors};
 use seekless_engine::Mode;
-use seekless_learn::{Copy, Plan, Replica};
+use seekless_learn::{Copy, Plan, Policy, PolicyName, Replica};
 use seekless_serve::area::{At, MakeOptions, Share, make};
 use seekless_serve::{Address, Backing, Builder, Learning, ServerHandle};
 
@@ -89,7 +90,7 @@ fn spread(server: &ServerHandle, fill: bool) -> Result<(), Error> {
 fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().collect();
     let [_, file, socket, rest @ ..] = args.as_slice() else {
-        return Err("usage: serve FILE SOCKET [learn|area|free|replicas]".into());
+        return Err("usage: serve FILE SOCKET [vanilla|adaptive|learn|area|free|replicas]".into());
     };
     let how = rest.first().map_or("", String::as_str);
     let (learn, replicas) = (how == "learn", how == "free" || how == "replicas");
@@ -97,7 +98,18 @@ fn main() -> Result<(), Error> {
     let size = std::fs::metadata(&file)?.len();
     let mut builder =
         Builder::new(Backing::Path(file.clone())).listen(Address::Unix(socket.into()));
-    if learn {
+    if how == "vanilla" || how == "adaptive" {
+        builder = builder.engine(|config| {
+            config.cache_bytes = Bytes(16 << 20);
+            config.read_ahead = Bytes(64 << 10);
+            config.cluster = Bytes(64 << 10);
+        });
+        if how == "adaptive" {
+            let policy = Policy::new(PolicyName::Adaptive);
+            let area = Bytes(size / 8);
+            builder = builder.area(area).learning(Learning::default().policy(policy));
+        }
+    } else if learn {
         // Half the device, and its metadata.
         let area = Sectors(size / 1024 * 5 / 4);
         // The learner of the server; nobody asks it to plan.
