@@ -28,7 +28,12 @@ fn the_demo_saves_time_and_its_parts_add_up() {
     let nights = &v["nights"];
     assert_eq!((&nights["schema"], &nights["disk"]), (&v["schema"], &"exos-x20".into()));
     let parts = |run: usize| -> Vec<f64> {
-        nights["runs"][run]["parts"].as_array().unwrap().iter().flat_map(|s| s.as_f64()).collect()
+        nights["runs"][run]["parts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(serde_json::Value::as_f64)
+            .collect()
     };
     let (vanilla, adaptive) = (parts(0), parts(1));
     eprintln!("four nights, disk time: {vanilla:.1?} s, adaptive {adaptive:.1?} s");
