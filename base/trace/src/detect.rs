@@ -25,6 +25,7 @@ const LINE_FORMATS: &[Format] = &[
     Format::Etw,
     Format::Biosnoop,
     Format::BioTracer,
+    Format::Mobile,
     Format::Csv,
     Format::Strace,
     Format::Procmon,

@@ -76,6 +76,10 @@ pub enum TraceError {
         "synth:{name}: a synthetic trace is not a file; write one with `seekless-lab synth {name} -o FILE`, then name that file"
     )]
     NotGenerated { name: String },
+    #[error(
+        "{}: the format `columns` needs --columns, which says what each column holds", path.display()
+    )]
+    NoColumns { path: PathBuf },
     #[error("{}: the file is empty", path.display())]
     Empty { path: PathBuf },
     #[error("{0}")]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use seekless_block::Op;
 
-use crate::{Event, FileOp, Format, OpenOptions, Reader, Source, StoreWriter, TraceError};
+use crate::{Columns, Event, FileOp, Format, OpenOptions, Reader, Source, StoreWriter, TraceError};
 
 /// Reads `data` as `format` (detected if `None`), for every event, strictly and leniently.
 ///
@@ -18,7 +18,7 @@ pub fn read(format: Option<Format>, data: &[u8]) {
     let events = [Event::Queue, Event::Issue, Event::Complete];
     for event in events.into_iter().take(if has_events { 3 } else { 1 }) {
         for lenient in [false, true] {
-            let options = OpenOptions { event, lenient };
+            let options = OpenOptions { event, lenient, columns: None };
             let from = io::Cursor::new(data.to_vec());
             match Reader::from_read(from, Path::new("fuzz"), format, &options) {
                 Ok(reader) => drain(reader, lenient),
@@ -27,6 +27,25 @@ pub fn read(format: Option<Format>, data: &[u8]) {
             if format.is_some_and(Format::is_of_files) {
                 read_files(format, data, &options);
             }
+        }
+    }
+}
+
+/// Reads `data` behind its first line as a table with the columns of that line, strictly and
+/// leniently.
+///
+/// # Panics
+/// Panics if the reader breaks a guarantee.
+pub fn table(data: &[u8]) {
+    let end = memchr::memchr(b'\n', data).unwrap_or(data.len());
+    let (columns, data) = (&data[..end], data.get(end + 1..).unwrap_or_default());
+    let Ok(columns) = String::from_utf8_lossy(columns).parse::<Columns>() else { return };
+    for lenient in [false, true] {
+        let columns = Some(columns.with_header(lenient));
+        let options = OpenOptions { lenient, columns, ..OpenOptions::default() };
+        match Reader::from_read(io::Cursor::new(data.to_vec()), Path::new("fuzz"), None, &options) {
+            Ok(reader) => drain(reader, lenient),
+            Err(e) => sound(&e, lenient),
         }
     }
 }

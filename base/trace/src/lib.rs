@@ -40,6 +40,7 @@ pub use collector::{Collector, Sighting};
 pub use convert::{Converted, Packing, Target, convert};
 pub use error::{Malformed, TraceError, TracePosition};
 pub use files::{File, FileEvent, FileOp, FileReader};
+pub use formats::Columns;
 pub use generated::Generated;
 pub use native::StoreWriter;
 pub use reader::{Info, Progress, Reader};

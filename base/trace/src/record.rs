@@ -4,6 +4,8 @@ use std::fmt;
 
 use seekless_block::{Duration, Request};
 
+use crate::Columns;
+
 /// One request of a trace. The reader's tables have the names of streams and devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -50,6 +52,8 @@ pub struct OpenOptions {
     pub event: Event,
     /// Count and skip malformed records, instead of stopping at the first.
     pub lenient: bool,
+    /// The columns of a table whose format has no name.
+    pub columns: Option<Columns>,
 }
 
 macro_rules! formats {
@@ -99,7 +103,9 @@ formats! {
     Etw = "etw", "ETW disk events";
     Biosnoop = "biosnoop", "biosnoop";
     BioTracer = "biotracer", "BIOTracer";
+    Mobile = "mobile", "mobile block traces";
     Csv = "csv", "seekless CSV";
+    Columns = "columns", "table with named columns";
     Strace = "strace", "strace";
     Procmon = "procmon", "Procmon CSV";
     Synthetic = "synth", "made up";
@@ -118,6 +124,8 @@ impl Format {
             self,
             Self::Tencent
                 | Self::Systor
+                | Self::Mobile
+                | Self::Columns
                 | Self::BioTracer
                 | Self::Biosnoop
                 | Self::Etw

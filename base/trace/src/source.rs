@@ -230,7 +230,11 @@ impl Opening<'_> {
         let format = match self.format {
             // Only blktrace has several files.
             _ if several => Format::Blktrace,
+            Some(Format::Columns) if self.options.columns.is_none() => {
+                return Err(TraceError::NoColumns { path: path.clone() });
+            }
             Some(format) => format,
+            None if self.options.columns.is_some() => Format::Columns,
             None => match detect::detect(head)[..] {
                 [format] => format,
                 [] => {
@@ -267,7 +271,7 @@ impl Opening<'_> {
             let (path, input) = inputs.into_iter().next().ok_or_else(empty)?;
             laid(format, file, input, &read, &cx).map_err(|e| begin_error(&path, e))?
         } else {
-            formats::open(format, inputs).ok_or_else(empty)?
+            formats::open(format, inputs, options).ok_or_else(empty)?
         };
         if format.is_unsorted() {
             parse = Box::new(Reorder::new(parse, &cx));

@@ -8,7 +8,7 @@ use seekless_compare::{AssumedFree, Cutting, Host, RollingOptions};
 use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
 use seekless_report::Report;
 use seekless_sim::Replay;
-use seekless_trace::{Event, OpenOptions};
+use seekless_trace::{Columns, Event, OpenOptions};
 
 use crate::output;
 
@@ -35,6 +35,14 @@ pub struct ReadArgs {
     /// Skip and count malformed records, instead of stopping at the first
     #[arg(long, help_heading = "Reading the trace")]
     pub lenient: bool,
+    /// The columns of a table that has no format's name: FIELD=COLUMN[:UNIT], with commas between.
+    /// Fields: time (s, ms, us, ns), op (words, read0, read1), offset and size (bytes, sectors, KiB,
+    /// pages), process, device, service. Example: time=1:ms,op=2,offset=3,size=4
+    #[arg(long, value_name = "FIELD=COLUMN,...", help_heading = "Reading the trace")]
+    pub columns: Option<Columns>,
+    /// With --columns: the first line holds titles
+    #[arg(long, requires = "columns", help_heading = "Reading the trace")]
+    pub header: bool,
 }
 
 impl ReadArgs {
@@ -46,7 +54,11 @@ impl ReadArgs {
             EventArg::Issue => Event::Issue,
             EventArg::Complete => Event::Complete,
         };
-        OpenOptions { event, lenient: self.lenient }
+        let columns = match self.columns {
+            Some(columns) => Some(columns.with_header(self.header)),
+            None => None,
+        };
+        OpenOptions { event, lenient: self.lenient, columns }
     }
 }
 

@@ -70,7 +70,7 @@ fn requests(
     most: usize,
     event: Event,
 ) -> Result<Vec<Request>, Box<dyn std::error::Error>> {
-    let mut reader = Source::new(path).open(&OpenOptions { event, lenient: false })?;
+    let mut reader = Source::new(path).open(&OpenOptions { event, ..OpenOptions::default() })?;
     let mut requests = Vec::new();
     while let Some(record) = reader.next_record()? {
         let Request { op, extent, .. } = record.request;

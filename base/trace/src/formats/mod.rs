@@ -16,11 +16,13 @@ mod biosnoop;
 mod biotracer;
 mod blkparse;
 mod blktrace;
+mod columns;
 mod disksim;
 mod etw;
 mod fio;
 mod fiu;
 mod lis;
+mod mobile;
 mod msr;
 mod oracle;
 mod procmon;
@@ -35,6 +37,7 @@ mod tracefs;
 mod vscsi;
 
 pub(crate) use blktrace::is_blktrace;
+pub use columns::Columns;
 pub(crate) use disksim::{Scale, scale_of};
 pub(crate) use oracle::{Access, is_oracle};
 pub(crate) use seekless_csv::HEADER as CSV_HEADER;
@@ -69,6 +72,7 @@ macro_rules! with_line_format {
             Format::Etw => with!(etw::Etw::default()),
             Format::Biosnoop => with!(Stateless(biosnoop::parse, biosnoop::EXPECTED)),
             Format::BioTracer => with!(Stateless(biotracer::parse, biotracer::EXPECTED)),
+            Format::Mobile => with!(Stateless(mobile::parse, mobile::EXPECTED)),
             Format::Csv => with!(seekless_csv::Table::default()),
             Format::Native
             | Format::Blktrace
@@ -77,6 +81,7 @@ macro_rules! with_line_format {
             | Format::Oracle
             | Format::Strace
             | Format::Procmon
+            | Format::Columns
             | Format::Synthetic => $other,
         }
     }};
@@ -101,10 +106,15 @@ pub(crate) fn file_format(format: Format) -> Option<Box<dyn FileFormat>> {
 pub(crate) fn info(format: Format, head: &[u8], options: &OpenOptions) -> Info {
     use Format as F;
     let table = if format == F::Csv { seekless_csv::filled(head) } else { [false; 9] };
+    let [times, processes, service] = match &options.columns {
+        Some(columns) if format == F::Columns => columns.knows(),
+        _ => [false; 3],
+    };
     Info {
         format,
         has_times: match format {
             F::Lis => false,
+            F::Columns => times,
             F::Fio => fio::has_times(head),
             F::Csv => table[0],
             F::Strace => strace::has_times(head),
@@ -113,20 +123,25 @@ pub(crate) fn info(format: Format, head: &[u8], options: &OpenOptions) -> Info {
         has_days: format == F::Lis || table[7],
         has_processes: match format {
             F::Blktrace | F::Blkparse | F::Tracefs => options.event != Event::Complete,
-            F::Fiu | F::Etw | F::Biosnoop | F::Procmon => true,
+            F::Fiu | F::Etw | F::Biosnoop | F::Procmon | F::Mobile => true,
             F::Strace => strace::has_processes(head),
-            _ => table[5] || table[6],
+            _ => processes || table[5] || table[6],
         },
         has_service: matches!(
             format,
             F::Msr | F::Srt | F::Systor | F::Etw | F::Biosnoop | F::BioTracer
-        ) || table[8],
+        ) || service
+            || table[8],
     }
 }
 
 /// The reader of a format over its files; only blktrace has more than one. `None` if there is no
 /// file, for formats of files, and for the native store, which has its own reader.
-pub(crate) fn open(format: Format, inputs: Vec<(PathBuf, Input)>) -> Option<Box<dyn Parse>> {
+pub(crate) fn open(
+    format: Format,
+    inputs: Vec<(PathBuf, Input)>,
+    options: &OpenOptions,
+) -> Option<Box<dyn Parse>> {
     if format == Format::Blktrace {
         return Some(Box::new(blktrace::Blktrace::new(inputs)));
     }
@@ -140,6 +155,10 @@ pub(crate) fn open(format: Format, inputs: Vec<(PathBuf, Input)>) -> Option<Box<
         Format::Oracle => {
             let oracle = oracle::Oracle::new(&head(&mut input));
             Some(Box::new(binary_records::Records::new(input, oracle)))
+        }
+        Format::Columns => {
+            let table = columns::Table::new(options.columns?);
+            Some(Box::new(Lines::new(input, table)))
         }
         Format::Srt => Some(Box::new(binary_records::Records::new(input, srt::Srt::default()))),
         _ => None,

@@ -46,6 +46,22 @@ fn tencent_is_sorted_by_its_whole_seconds() {
 }
 
 #[test]
+fn mobile_commands_may_hold_commas() {
+    let (reader, records) = read("mobile.csv");
+    assert_eq!(
+        records,
+        [
+            rec(0, Write, 128, 8).stream(1),
+            rec(99_999_999, Read, 8, 1).stream(2).device(1),
+            rec(150_000_001, Read, 136, 16).stream(3),
+        ]
+    );
+    assert_eq!(devices(&reader), ["8,0", "8,16"]);
+    let processes = [(0, ""), (1204, "binder:a,b"), (9, "kworker/u16:1-H"), (77, "com.pubg")];
+    assert_eq!(names(&reader), processes);
+}
+
+#[test]
 fn systor_17() {
     let (reader, records) = read("systor.csv");
     assert_eq!(

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are not tests to the lint")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+mod columns;
 mod damage;
 mod files;
 mod fixtures;

@@ -47,7 +47,7 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// Every fixture, and the format that must be detected.
-pub(crate) const FIXTURES: [(&str, Format); 28] = [
+pub(crate) const FIXTURES: [(&str, Format); 29] = [
     ("blkparse.txt", Format::Blkparse),
     ("tracefs.txt", Format::Tracefs),
     ("blk-tracer.txt", Format::Tracefs),
@@ -71,6 +71,7 @@ pub(crate) const FIXTURES: [(&str, Format); 28] = [
     ("biosnoop-q.txt", Format::Biosnoop),
     ("etw.csv", Format::Etw),
     ("etw-cpu.csv", Format::Etw),
+    ("mobile.csv", Format::Mobile),
     ("table.csv", Format::Csv),
     ("oracle.hex", Format::Oracle),
     ("strace.txt", Format::Strace),

@@ -221,7 +221,7 @@ impl Scene {
     fn requests(&self) -> anyhow::Result<Vec<Request>> {
         let mut file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
         file.write_all(self.recording).context("cannot write the temporary file")?;
-        let options = OpenOptions { event: Event::Issue, lenient: false };
+        let options = OpenOptions { event: Event::Issue, ..OpenOptions::default() };
         let reader = Source::from_path(file.path(), None).open(&options)?;
         let fits = |r: &Request| r.op == Op::Flush || r.extent.end().0 <= self.volume.0 / 512;
         let mut requests = Vec::new();
