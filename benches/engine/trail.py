@@ -4,8 +4,9 @@
     benches/engine/trail.py [GiB...]
 
 Each round makes a sparse volume of 19 TB and an area of so many GiB, and serves it with the defaults of `seekless serve` over an
-emulated exos-x20 whose clock runs a million times faster. A client reads random pages, each once, until the trail has gone
-around the area; then other random pages, whose cost is counted; then the server is killed and started again. Needs python3-libnbd.
+emulated exos-x20 whose clock runs a million times faster. A client reads 20,000 random pages, and the same pages again in the same
+order: so the trail pays. That goes on with other pages until the trail has gone around the area. Then the cost of another such
+round is counted, and the server is killed and started again. Needs python3-libnbd.
 """
 
 import json
@@ -21,7 +22,8 @@ import nbd
 
 PAGE = 4096
 SIZE = 19 * 10**12
-DEPTH = 64
+DEPTH = int(os.environ.get("DEPTH", "1"))
+ROUND = 20_000
 TARGET = os.environ.get("CARGO_TARGET_DIR", "target")
 SEEKLESS = os.environ.get("SEEKLESS", os.path.join(TARGET, "dist", "seekless"))
 
@@ -37,16 +39,22 @@ def start(folder):
     raise SystemExit(f"the server ended with {server.wait()}")
 
 
-def read(client, count, numbers):
-    """Reads random pages, several at a time."""
+def read(client, seed, times=2):
+    """Reads random pages, the same ones so many times."""
+    for _ in range(times):
+        numbers = random.Random(seed)
+        some(client, [numbers.randrange(SIZE // PAGE) for _ in range(ROUND)])
+
+
+def some(client, pages):
     buffers = [nbd.Buffer(PAGE) for _ in range(DEPTH)]
     cookies = {}
-    for i in range(count):
+    for i, page in enumerate(pages):
         slot = i % DEPTH
         if slot in cookies:
             while not client.aio_command_completed(cookies[slot]):
                 client.poll(-1)
-        cookies[slot] = client.aio_pread(buffers[slot], numbers.randrange(SIZE // PAGE) * PAGE)
+        cookies[slot] = client.aio_pread(buffers[slot], page * PAGE)
     for cookie in cookies.values():
         while not client.aio_command_completed(cookie):
             client.poll(-1)
@@ -77,13 +85,13 @@ def measure(folder, memory, gib):
     server, _ = start(folder)
     client = nbd.NBD()
     client.connect_unix(os.path.join(folder, "socket"))
-    numbers = random.Random(7)
-    begun = time.monotonic()
+    rounds, begun = 0, time.monotonic()
     while status(folder)["moved_bytes"] < gib << 30 and time.monotonic() - begun < 1800:
-        read(client, 20_000, numbers)
+        read(client, rounds)
+        rounds += 1
     before = seconds(server)
-    read(client, 50_000, numbers)
-    cost = (seconds(server) - before) / 50_000 * 1e6
+    read(client, rounds)
+    cost = (seconds(server) - before) / (2 * ROUND) * 1e6
     found = status(folder)
     row = {"area_gib": gib, "trail_gib": found["copied_bytes"] / 2**30, "written_gib": found["moved_bytes"] / 2**30}
     row |= {"peak_mib": of(server, "VmHWM"), "anonymous_mib": of(server, "RssAnon"), "us_a_request": cost}
