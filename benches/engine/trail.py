@@ -4,7 +4,7 @@
     benches/engine/trail.py [GiB...]
 
 Each round makes a sparse volume of 19 TB and an area of so many GiB, and serves it with the defaults of `seekless serve` over an
-emulated exos-x20 whose clock runs a million times faster. A client reads 20,000 random pages, and the same pages again in the same
+emulated exos-x20 whose clock runs a thousand times faster. A client reads 20,000 random pages, and the same pages again in the same
 order: so the trail pays. That goes on with other pages until the trail has gone around the area. Then the cost of another such
 round is counted, and the server is killed and started again. Needs python3-libnbd.
 """
@@ -31,7 +31,7 @@ SEEKLESS = os.environ.get("SEEKLESS", os.path.join(TARGET, "dist", "seekless"))
 def start(folder):
     """A server that is ready, and how long it took to get there."""
     begun = time.monotonic()
-    command = [SEEKLESS, "serve", "disk", "--area", "area", "--disk", "exos-x20,speed=1000000", "--nbd", "unix:socket"]
+    command = [SEEKLESS, "serve", "disk", "--area", "area", "--disk", "exos-x20,speed=1000", "--nbd", "unix:socket"]
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     for line in server.stdout:
         if line.startswith("serving "):
