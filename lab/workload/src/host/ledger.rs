@@ -74,7 +74,15 @@ fn locked(path: &Path, lock: &File) -> std::io::Result<bool> {
 pub struct Ledger {
     dir: PathBuf,
     entries: Vec<(LedgerEntry, PathBuf)>,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Ledger {
+    /// Names no owner any more. A program that this process was just starting may share the lock a
+    /// moment longer: the next one waits for the lock, instead of taking this process for at work.
+    fn drop(&mut self) {
+        let _ = self.lock.set_len(0);
+    }
 }
 
 impl Ledger {
@@ -98,7 +106,7 @@ impl Ledger {
             let why = format!("another study is running in {}", dir.display());
             return Err(HostError::Refused(why));
         }
-        let mut ledger = Self { dir, entries: Vec::new(), _lock: lock };
+        let mut ledger = Self { dir, entries: Vec::new(), lock };
         ledger.read()?;
         let done = ledger.undo_all()?;
         Ok((ledger, done))
