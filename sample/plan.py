@@ -1,8 +1,11 @@
-"""Plans one day: `plan.py SEED DAY DAYS` prints activities, one a line; an empty line ends a session.
+"""Plans one day: `plan.py SEED DAY DAYS [HABITS]` prints activities, one a line; an empty line ends a session.
 
 Every day holds nearly all of the daily habits and a few things done now and then, in another order, split
 into sessions in another way, and with other arguments: some constant (the project at hand), some drawn
 again each day. In the second half of the days come activities that no earlier day had.
+
+HABITS is `regular` (the default) or `loose`: a day then holds half of the daily habits and nine other things,
+and most of the files, modules and words that they work on are drawn again.
 """
 
 import random
@@ -21,6 +24,10 @@ FILES = ["/usr/bin/git", "/usr/bin/perl", "/lib/x86_64-linux-gnu/libm.so.6", "/u
 WIDE = ["python/asyncio/base_events.py", "python/argparse.py", "include/stdio.h", "perl/CPAN.pm", "python/inspect.py"]
 
 seed, day, days = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+habits_are = sys.argv[4] if len(sys.argv) > 4 else "regular"
+if habits_are not in ("regular", "loose"):
+    sys.exit(f"plan.py: habits are regular or loose, not {habits_are}")
+loose = habits_are == "loose"
 rng = random.Random(f"{seed} day {day}")
 late = day > days // 2
 
@@ -31,7 +38,8 @@ def manual(n):
 
 def mine(n):
     """Of the project's files the first few are the ones at hand; any may come up."""
-    return " ".join(f"m{min(int(rng.expovariate(0.25)), 23):02}" for _ in range(n))
+    files = [rng.randrange(24) if loose else min(int(rng.expovariate(0.25)), 23) for _ in range(n)]
+    return " ".join(f"m{m:02}" for m in files)
 
 
 def pictures(n):
@@ -40,13 +48,13 @@ def pictures(n):
 
 daily = [
     "status",
-    "script argparse json re datetime pathlib subprocess logging",
+    "script " + (" ".join(rng.sample(MODULES, 7)) if loose else "argparse json re datetime pathlib subprocess logging"),
     f"compile {mine(2)}",
-    f"edit /home/dev/proj/m{rng.randrange(4):02}.c",
+    f"edit /home/dev/proj/m{rng.randrange(24 if loose else 4):02}.c",
     f"database {rng.choice('cdefghjlmnopqrstw')} {rng.randrange(1, 90000)}",
     f"mail {rng.randint(3, 12)}",
-    f"man ls {manual(1)}",
-    f"commit {rng.choice(FOLDERS[:6])} {rng.randint(3, 9)} {day * 3}",
+    f"man {manual(2)}" if loose else f"man ls {manual(1)}",
+    f"commit {rng.choice(FOLDERS if loose else FOLDERS[:6])} {rng.randint(3, 9)} {day * 3}",
 ]
 sometimes = [
     f"log {rng.randint(20, 60)}",
@@ -75,7 +83,8 @@ sometimes = [
     f"rst {rng.randrange(30):02} {rng.randrange(30):02}",
 ]
 first = ["login"]
-habits = [h for h in daily if rng.random() < 0.92] + rng.sample(sometimes, 2)
+habits = [h for h in daily if rng.random() < (0.5 if loose else 0.92)]
+habits += rng.sample(sometimes, 9 if loose else 2)
 if late:
     new = ["cxx cc" + str(day), "php", "tcl", f"highlight m{rng.randrange(24):02}",
            "blame " + " ".join(rng.sample(WIDE, 2)), f"web {rng.randrange(30):02}",

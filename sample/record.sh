@@ -2,7 +2,7 @@
 # Records sample/desktop.trace.zst: the block requests of real Debian programs that start cold, day after
 # day, on an aged ext4. See README.md in this folder.
 #
-#   sudo sample/record.sh [--work DIR] [--out FILE] [--rounds N] [--gap SECONDS] [--seed N]
+#   sudo sample/record.sh [--work DIR] [--out FILE] [--rounds N] [--gap SECONDS] [--seed N] [--habits regular|loose]
 #
 # Needs root on Debian, the packages debootstrap, e2fsprogs, util-linux, python3 and zstd, the network (to
 # install packages into the image, through debootstrap's and apt's ordinary configuration) and 12 GB of
@@ -11,10 +11,11 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-work=/var/tmp/seekless-sample out=$here/desktop.trace.zst rounds=6 gap=30 seed=2007
+work=/var/tmp/seekless-sample out=$here/desktop.trace.zst rounds=6 gap=30 seed=2007 habits=regular
 while [ $# -gt 0 ]; do
     case $1 in
         --work) work=$2 ;; --out) out=$2 ;; --rounds) rounds=$2 ;; --gap) gap=$2 ;; --seed) seed=$2 ;;
+        --habits) habits=$2 ;;
         *) echo "record.sh: unknown option $1; see the head of this script" >&2; exit 2 ;;
     esac
     shift 2
@@ -173,7 +174,7 @@ record() {
         [ "$round" = 1 ] || sleep "$gap"
         echo "$round start $(clock)" >>"$work/rounds.txt"
         say "round $round of $rounds"
-        python3 "$here/plan.py" "$seed" "$round" "$rounds" >"$work/plan.$round"
+        python3 "$here/plan.py" "$seed" "$round" "$rounds" "$habits" >"$work/plan.$round"
         session_lines=()
         while IFS= read -r line; do
             if [ -n "$line" ]; then session_lines+=("$line"); continue; fi
