@@ -59,10 +59,14 @@ Examples:
   seekless serve disk.img --nbd unix:/tmp/disk.sock --http 9713 --model wd800jb
   seekless top 9713
 
+  # A disk on another server (Ceph, S3 or iSCSI behind nbdkit or qemu-nbd), and a trail here
+  seekless serve nbd://storage:10809/vm1 --area-dir /var/tmp --nbd unix:/tmp/disk.sock
+
   # An old disk at its own speed
   seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809")]
 pub(crate) struct Args {
-    /// The file or block device to serve
+    /// The file or block device to serve, or another server's disk: nbd://HOST[:PORT]/[EXPORT] or
+    /// nbd+unix:///[EXPORT]?socket=PATH
     backing: PathBuf,
     /// Make the backing as a sparse file of this size, if it does not exist
     #[arg(long, value_parser = size)]
@@ -472,7 +476,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         (args.cache, args.read_ahead, args.cluster, args.background_rate);
     let degree = args.policy.map_or(1, |p| p.degree);
     let gather = args.gather.map_or(0, |g| u64::try_from(g.as_nanos()).unwrap_or(u64::MAX));
-    let mut builder = Builder::new(Backing::Path(args.backing.clone()))
+    let mut builder = Builder::new(Backing::named(&args.backing)?)
         .read_only(args.read_only)
         .name(&args.name)
         .moved(args.moved)

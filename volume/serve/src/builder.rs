@@ -16,7 +16,9 @@ use seekless_nbd::{Export, TransmissionFlags};
 
 use crate::area::Store;
 use crate::backend::emulated::Emulated;
-use crate::backend::files::{Files, opened_memory};
+use crate::backend::files::{Disk, Files, HomeMedium, opened_memory};
+use crate::backend::remote::{NbdUri, Remote};
+use crate::backend::runs::Runs;
 use crate::error::ServeError;
 use crate::handle::{Injector, ServerHandle};
 use crate::learner::{self, AreaHolds, Learning};
@@ -39,8 +41,20 @@ const WORKERS: usize = 8;
 pub enum Backing {
     /// A regular file or a block device.
     Path(PathBuf),
+    /// An export of another NBD server. It must be nobody else's.
+    Nbd(NbdUri),
     /// Zeroed memory of this size, which ends with the server.
     Memory(Bytes),
+}
+
+impl Backing {
+    /// What a path of the command line names: an export of an NBD server, or a file or device.
+    ///
+    /// # Errors
+    /// See [`NbdUri::in_path`].
+    pub fn named(path: &Path) -> Result<Self, ServeError> {
+        NbdUri::in_path(path).map_or_else(|| Ok(Self::Path(path.to_owned())), |uri| uri.map(Self::Nbd))
+    }
 }
 
 /// A modelled device to put under the volume, in real time.
@@ -321,7 +335,7 @@ impl Builder {
         let config = *engine.config();
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
         let (emulated, speed) = self.emulated(&config)?;
-        let rotational = emulated.is_some();
+        let rotational = emulated.is_some() || files.is_rotational();
         if self.mounted && emulated.is_none() {
             files.go_direct();
         }
@@ -400,7 +414,7 @@ impl Builder {
     fn path(&self) -> Option<&Path> {
         match &self.backing {
             Backing::Path(path) => Some(path),
-            Backing::Memory(_) => None,
+            Backing::Nbd(_) | Backing::Memory(_) => None,
         }
     }
 
@@ -412,33 +426,28 @@ impl Builder {
                 self.notes.extend(private::open_to_all(path, &opened));
                 Store::open(opened, path, self.area_path.as_deref(), self.read_only)?
             }
+            Backing::Nbd(uri) => {
+                if self.area_path.is_some() {
+                    let why =
+                        "is on another server, where no area outlasts this one: leave out --area";
+                    return Err(ServeError::Uri { uri: uri.to_string(), why: why.to_owned() });
+                }
+                let remote = Remote::connect(uri.clone(), self.read_only)?;
+                return self.plain(remote.bytes(), None, HomeMedium::Remote(Box::new(remote)));
+            }
             Backing::Memory(bytes) => {
                 Store::Plain(opened_memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?)
             }
         };
-        let policy = self.policy(&store)?;
-        let tune = std::mem::replace(&mut self.tune, Box::new(|_| {}));
-        let stage = if self.mounted { MOUNTED_STAGE } else { Config::new(Sectors(0)).stage_bytes };
-        let config = |capacity, area| {
-            let config = Config { area, stage_bytes: stage, ..Config::new(capacity) };
-            configured(config, tune, policy)
-        };
         match store {
             Store::Plain(opened) => {
-                let area = match policy.name() {
-                    PolicyName::Vanilla if self.learning.is_some() => Bytes(0),
-                    PolicyName::Adaptive if self.read_only || !policy.trail => Bytes(0),
-                    _ => self.area.of(&policy, Bytes(opened.bytes)),
-                };
-                let dir = self.area_dir.take().or_else(|| opened.dir.clone());
-                if area.0 > 0 && dir.is_none() && self.path().is_some() {
-                    return Err(ServeError::NoAreaDir);
-                }
-                let config = config(Sectors(opened.bytes / SECTOR_BYTES), area.sectors_ceil())?;
-                let files = Files::new(opened, area.0, dir.as_deref())?;
-                Ok(Ground::unattached(files, config, policy, PathBuf::new()))
+                let home = Disk::new(opened.fd, Runs::all());
+                self.plain(opened.bytes, opened.dir, HomeMedium::Disk(home))
             }
             Store::Lasting(mut lasting) => {
+                let policy =
+                    self.policy(if self.read_only { AreaHolds::NoPlan } else { lasting.holds() })?;
+                let config = self.config(policy);
                 self.notes.extend(lasting.note.take());
                 let config = config(lasting.superblock.home_capacity, Sectors(0))?;
                 if self.read_only {
@@ -466,13 +475,44 @@ impl Builder {
         }
     }
 
-    /// The policy: the given one, or the usual one for what the area holds.
-    fn policy(&self, store: &Store) -> Result<Policy, ServeError> {
-        let Some(learning) = &self.learning else { return Ok(Policy::new(PolicyName::Vanilla)) };
-        let held = match store {
-            Store::Lasting(lasting) if !self.read_only => lasting.holds(),
-            _ => AreaHolds::NoPlan,
+    /// A volume without a lasting area: its area is a file in `dir`, unless another one was named.
+    fn plain(
+        &mut self,
+        bytes: u64,
+        dir: Option<PathBuf>,
+        home: HomeMedium,
+    ) -> Result<Ground, ServeError> {
+        let policy = self.policy(AreaHolds::NoPlan)?;
+        let area = match policy.name() {
+            PolicyName::Vanilla if self.learning.is_some() => Bytes(0),
+            PolicyName::Adaptive if self.read_only || !policy.trail => Bytes(0),
+            _ => self.area.of(&policy, Bytes(bytes)),
         };
+        let dir = self.area_dir.take().or(dir);
+        if area.0 > 0 && dir.is_none() && !matches!(self.backing, Backing::Memory(_)) {
+            return Err(ServeError::NoAreaDir);
+        }
+        let config = self.config(policy)(Sectors(bytes / SECTOR_BYTES), area.sectors_ceil())?;
+        let files = Files::new(home, area.0, dir.as_deref())?;
+        Ok(Ground::unattached(files, config, policy, PathBuf::new()))
+    }
+
+    /// The engine's settings, once capacity and area are known.
+    fn config(
+        &mut self,
+        policy: Policy,
+    ) -> impl FnOnce(Sectors, Sectors) -> Result<Config, ServeError> + use<> {
+        let tune = std::mem::replace(&mut self.tune, Box::new(|_| {}));
+        let stage = if self.mounted { MOUNTED_STAGE } else { Config::new(Sectors(0)).stage_bytes };
+        move |capacity, area| {
+            let config = Config { area, stage_bytes: stage, ..Config::new(capacity) };
+            configured(config, tune, policy)
+        }
+    }
+
+    /// The policy: the given one, or the usual one for what the area holds.
+    fn policy(&self, held: AreaHolds) -> Result<Policy, ServeError> {
+        let Some(learning) = &self.learning else { return Ok(Policy::new(PolicyName::Vanilla)) };
         let policy = learning.policy_for(held).map_err(ServeError::Learning)?;
         if policy.name() == PolicyName::Adaptive && self.observe.is_some() {
             let why = "the policy adaptive observes no device: leave out --observe, or give another policy";

@@ -1,13 +1,15 @@
-//! A small NBD client with blocking calls, and with several requests in flight on demand. For
-//! tests, the demo and measurements.
+//! A small NBD client with blocking calls, and with several requests in flight on demand. For homes
+//! on other servers, tests, the demo and measurements.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use seekless_nbd::{
-    ClientEvent, ClientSession, Command, CommandFlags, Errno, Options, TransmissionFlags, Violation,
+    BlockSizes, ClientEvent, ClientSession, Command, CommandFlags, Errno, Options,
+    TransmissionFlags, Violation,
 };
 
 use crate::listen::Address;
@@ -30,6 +32,9 @@ pub enum ClientError {
     /// The server hung up.
     #[error("the server closed the connection")]
     Closed,
+    /// Another export than before has the name.
+    #[error("the export has changed its size or its features")]
+    Changed,
 }
 
 /// A byte stream to a server.
@@ -71,15 +76,42 @@ pub struct Client {
 impl Client {
     /// Connects to a server and its default export.
     pub fn connect(address: &Address) -> Result<Self, ClientError> {
+        Self::connect_to(address, Options::default(), Duration::from_secs(3600))
+    }
+
+    /// Connects to an export. A server that is silent for longer than `silence` counts as dead.
+    pub fn connect_to(
+        address: &Address,
+        options: Options,
+        silence: Duration,
+    ) -> Result<Self, ClientError> {
         let stream: Box<dyn Stream> = match address {
-            Address::Unix(path) => Box::new(UnixStream::connect(path)?),
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(silence))?;
+                stream.set_write_timeout(Some(silence))?;
+                Box::new(stream)
+            }
             Address::Tcp(host) => {
-                let stream = TcpStream::connect(host.as_str())?;
+                let mut last = io::Error::from(io::ErrorKind::NotFound);
+                let mut connected = None;
+                for address in host.to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, silence) {
+                        Ok(stream) => {
+                            connected = Some(stream);
+                            break;
+                        }
+                        Err(e) => last = e,
+                    }
+                }
+                let stream = connected.ok_or(last)?;
                 stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(silence))?;
+                stream.set_write_timeout(Some(silence))?;
                 Box::new(stream)
             }
         };
-        Self::new(stream, Options::default())
+        Self::new(stream, options)
     }
 
     /// Starts a session over a stream.
@@ -106,6 +138,11 @@ impl Client {
     /// Size of the export in bytes.
     pub const fn size(&self) -> u64 {
         self.session.size()
+    }
+
+    /// The lengths of requests that the server takes.
+    pub const fn block_sizes(&self) -> BlockSizes {
+        self.session.block_sizes()
     }
 
     /// The server's flags.

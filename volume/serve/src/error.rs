@@ -94,7 +94,9 @@ pub enum ServeError {
     #[error("{0} is no speed for an emulated disk: give a factor above 0; 1 is real time")]
     Speed(f64),
     /// No directory for the optimized area.
-    #[error("a block device has no directory beside it; name one for the optimized area's file")]
+    #[error(
+        "no directory stands beside a block device, or beside a disk on another server; name one for the optimized area's file"
+    )]
     NoAreaDir,
     /// The kernel's trace of a device is not available.
     #[error("cannot take streams from {}", device.display())]
@@ -114,6 +116,23 @@ pub enum ServeError {
     /// There is no room for a guard.
     #[error("the area {}", crate::area::NO_ROOM)]
     NoGuard,
+    /// The address of a home on another server is of no use.
+    #[error("{uri}: {why}")]
+    Uri {
+        /// The address.
+        uri: String,
+        /// Cause.
+        why: String,
+    },
+    /// A home on another server cannot be reached.
+    #[error("cannot connect to {uri}")]
+    Remote {
+        /// The address.
+        uri: String,
+        /// Cause.
+        #[source]
+        source: crate::client::ClientError,
+    },
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, SECTOR_BYTES};
 use seekless_host::private::create_private;
+use seekless_serve::NbdUri;
 
 /// A new file; removed when dropped, unless it was kept.
 #[derive(Debug, Default)]
@@ -28,6 +29,10 @@ impl Drop for Made {
 /// Makes the backing if it does not exist and its size is known.
 pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> {
     let name = path.display();
+    if NbdUri::in_path(path).is_some() {
+        ensure!(size.is_none(), "{name}: its server knows its size: leave out --size");
+        return Ok(Made::default());
+    }
     let Some(size) = size else {
         match path.metadata() {
             Ok(meta) => {

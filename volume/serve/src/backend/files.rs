@@ -15,6 +15,7 @@ use super::FAST_ZERO;
 use super::guard::GuardError;
 use super::identity;
 use super::region::Region;
+use super::remote::Remote;
 use super::runs::{Runs, Side};
 
 /// Longest write that is done at once: it goes into the page cache, which does not wait.
@@ -24,10 +25,18 @@ const PAGE: u64 = 4096;
 /// Most runs of one block status reply.
 const RUNS_MAX: usize = 512;
 
+/// Where the clients' data stands.
+#[derive(Debug)]
+pub(crate) enum HomeMedium {
+    Disk(Disk),
+    /// On another server. It has no guard, and no lasting area.
+    Remote(Box<Remote>),
+}
+
 /// The two files of a volume.
 #[derive(Debug)]
 pub(crate) struct Files {
-    home: Disk,
+    home: HomeMedium,
     area: Option<Disk>,
     /// Proof that nobody wrote home, if home is on a device that only seekless uses.
     own: Option<[u8; 32]>,
@@ -57,7 +66,7 @@ pub(crate) fn opened_memory(bytes: u64) -> Result<Opened, HostError> {
 impl Files {
     /// A backing with an optimized area of `area` bytes: an anonymous file in `dir`, or memory
     /// without `dir`.
-    pub(crate) fn new(home: Opened, area: u64, dir: Option<&Path>) -> Result<Self, HostError> {
+    pub(crate) fn new(home: HomeMedium, area: u64, dir: Option<&Path>) -> Result<Self, HostError> {
         let area = match (area, dir) {
             (0, _) => None,
             (bytes, Some(dir)) => Some(anonymous_file(dir, bytes)?),
@@ -66,7 +75,7 @@ impl Files {
         let area = area.map(|fd| Disk::new(fd, Runs::all()));
         Ok(Self {
             own: None,
-            home: Disk::new(home.fd, Runs::all()),
+            home,
             area,
             may_be_newer: false,
             is_area_temporary: true,
@@ -80,7 +89,7 @@ impl Files {
         let area = Some(area);
         Self {
             own,
-            home,
+            home: HomeMedium::Disk(home),
             area,
             may_be_newer: true,
             is_area_temporary: false,
@@ -93,7 +102,7 @@ impl Files {
     pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
         Self {
             own: None,
-            home,
+            home: HomeMedium::Disk(home),
             area: Some(area),
             may_be_newer: true,
             is_area_temporary: false,
@@ -102,14 +111,21 @@ impl Files {
         }
     }
 
+    /// True if home is on another server, which says that its disk rotates.
+    pub(crate) fn is_rotational(&self) -> bool {
+        self.remote(Target::Home).is_some_and(Remote::is_rotational)
+    }
+
     /// Moves bytes past the host's page cache, where that is possible.
     pub(crate) fn go_direct(&mut self) {
-        self.home.go_direct();
-        if let Some(area) = &mut self.area {
-            area.go_direct();
-        }
-        let direct = |disk: &Disk| disk.own.is_direct();
-        self.direct = direct(&self.home) && self.area.as_ref().is_none_or(direct);
+        let home = match &mut self.home {
+            HomeMedium::Disk(disk) => Some(disk),
+            HomeMedium::Remote(_) => None,
+        };
+        self.direct = home.into_iter().chain(&mut self.area).fold(true, |direct, disk| {
+            disk.go_direct();
+            direct && disk.own.is_direct()
+        });
     }
 
     /// True if nothing goes through the host's page cache.
@@ -119,27 +135,27 @@ impl Files {
 
     /// The stamp of a home that gets no more writes.
     pub(crate) fn stamp_home(&self) -> [u8; 32] {
-        // Without a successful sync there is no proof.
-        if let Some(own) = self.own {
-            return self.home.sync().map_or([0; 32], |()| own);
-        }
-        self.home.sync().map_or([0; 32], |()| identity::stamp(self.home.as_fd()))
+        // Without a successful sync there is no proof, and none of a home on another server.
+        let Ok(home) = self.disk(Target::Home) else { return [0; 32] };
+        let stamp = || self.own.unwrap_or_else(|| identity::stamp(home.as_fd()));
+        home.sync().map_or([0; 32], |()| stamp())
     }
 
     /// The guard of home, if there is room for one.
     pub(crate) fn guard(&self) -> Option<&Region> {
-        self.home.guard()
+        self.disk(Target::Home).ok()?.guard()
     }
 
     #[cfg(test)]
-    pub(crate) const fn home(&self) -> &Disk {
-        &self.home
+    pub(crate) fn home(&self) -> &Disk {
+        self.disk(Target::Home).unwrap()
     }
 
     /// Puts the guard up or takes it down; see [`Region`].
     pub(crate) fn move_guard(&self, up: bool) -> Result<(), Errno> {
-        let region = self.home.guard().ok_or(Errno::NXIO)?;
-        let moved = if up { region.put_up(&self.home) } else { region.take_down(&self.home) };
+        let home = self.disk(Target::Home)?;
+        let region = home.guard().ok_or(Errno::NXIO)?;
+        let moved = if up { region.put_up(home) } else { region.take_down(home) };
         moved.map_err(|e| match e {
             GuardError::Device(DeviceError::Io { source, .. }) => {
                 Errno::from_io_error(&source).unwrap_or(Errno::IO)
@@ -149,9 +165,18 @@ impl Files {
     }
 
     fn disk(&self, target: Target) -> Result<&Disk, Errno> {
-        match target {
-            Target::Home => Ok(&self.home),
-            Target::Area => self.area.as_ref().ok_or(Errno::NXIO),
+        match (target, &self.home) {
+            (Target::Home, HomeMedium::Disk(disk)) => Ok(disk),
+            (Target::Home, HomeMedium::Remote(_)) => Err(Errno::NXIO),
+            (Target::Area, _) => self.area.as_ref().ok_or(Errno::NXIO),
+        }
+    }
+
+    /// The other server that this target is on.
+    fn remote(&self, target: Target) -> Option<&Remote> {
+        match (target, &self.home) {
+            (Target::Home, HomeMedium::Remote(remote)) => Some(remote),
+            _ => None,
         }
     }
 
@@ -191,6 +216,9 @@ impl Files {
 
     /// Reads, and may wait.
     pub(crate) fn read(&self, target: Target, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        if let Some(remote) = self.remote(target) {
+            return remote.read(at, buf);
+        }
         self.disk(target)?.read(at, buf)?;
         match (&self.newest, target) {
             (Some(newest), Target::Home) => self.lay_over(newest, at, buf),
@@ -238,6 +266,9 @@ impl Files {
         len: u64,
         buf: &[u8],
     ) -> Result<(), Errno> {
+        if let Some(remote) = self.remote(target) {
+            return remote.change(op, flags, at, len, buf);
+        }
         let disk = self.disk(target)?;
         let is_temporary = target == Target::Area && self.is_area_temporary;
         let fua = flags.contains(Flags::FUA) && !is_temporary;
@@ -276,22 +307,26 @@ impl Files {
     /// Holes of the backing from `at` on, as (bytes, state): for `len` bytes, or the first
     /// [`RUNS_MAX`] runs.
     pub(crate) fn status(&self, at: u64, len: u32) -> Vec<(u32, u32)> {
+        let HomeMedium::Disk(home) = &self.home else { return vec![(len, 0)] };
         if self.may_be_newer {
             return vec![(len, 0)];
         }
         let mut runs = Vec::new();
         // Only a lasting area can have a guard, and then this line is not reached.
-        for p in self.home.runs.pieces(at, len.into()) {
-            self.status_of_piece(p.at, p.len, &mut runs);
+        for p in home.runs.pieces(at, len.into()) {
+            home.status_of_piece(p.at, p.len, &mut runs);
         }
         runs
     }
+}
 
+impl Disk {
+    /// Holes of one piece of the file, as (bytes, state).
     fn status_of_piece(&self, at: u64, len: u64, runs: &mut Vec<(u32, u32)>) {
         let end = at + len;
         let mut from = at;
         while from < end && runs.len() < RUNS_MAX {
-            let data = match rustix::fs::seek(&self.home.own, SeekFrom::Data(from)) {
+            let data = match rustix::fs::seek(&self.own, SeekFrom::Data(from)) {
                 Ok(data) => data.min(end),
                 // No data up to the end of the file.
                 Err(Errno::NXIO) => end,
@@ -301,7 +336,7 @@ impl Files {
             let hole = if data > from {
                 data
             } else {
-                match rustix::fs::seek(&self.home.own, SeekFrom::Hole(from)) {
+                match rustix::fs::seek(&self.own, SeekFrom::Hole(from)) {
                     Ok(hole) if hole > from => hole.min(end),
                     _ => end,
                 }
@@ -311,9 +346,7 @@ impl Files {
             from = hole;
         }
     }
-}
 
-impl Disk {
     /// These runs of a file.
     pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
         Self { own: OpenFile::new(fd), runs, guard: None }

@@ -9,6 +9,7 @@ pub(crate) mod lateness;
 pub(crate) mod loop_device;
 pub(crate) mod partition_grid;
 pub(crate) mod region;
+pub(crate) mod remote;
 pub(crate) mod runs;
 pub(crate) mod workers;
 

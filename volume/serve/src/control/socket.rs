@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_host::HostError;
 
-use crate::{Address, ServeError};
+use crate::{Address, NbdUri, ServeError};
 
 /// The unix socket of the server of `backing`, in a directory of this user alone. The server may
 /// not run.
@@ -22,7 +22,10 @@ pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
             None => std::env::temp_dir().join(format!("seekless-{}", uid.as_raw())),
         }
     };
-    let path = backing.canonicalize().map_err(fail(backing, "open it"))?;
+    let path = match NbdUri::in_path(backing) {
+        Some(uri) => PathBuf::from(uri?.to_string()),
+        None => backing.canonicalize().map_err(fail(backing, "open it"))?,
+    };
     // The hash of the path distinguishes backings; the file name is for people. A socket path is
     // short.
     let name: String =

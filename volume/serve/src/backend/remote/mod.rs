@@ -1,0 +1,391 @@
+//! A home on another server, over NBD. Connections that break are made anew, for a limited time.
+//!
+//! A server that died may have lost what it had acknowledged and not flushed. So these changes are
+//! kept here until a flush has covered them, and are sent again, in their order, on the first new
+//! connection. Then the requests without an answer are sent again: reads, and changes of which no
+//! client knows yet that they happened. While connections are made anew, nothing else is sent.
+//!
+//! One case is beyond this: a server that lost a connection, goes on with a request of that
+//! connection, and carries the request out after later ones. The protocol has no remedy.
+
+mod unflushed;
+mod uri;
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use seekless_block::{Flags, Op};
+use seekless_nbd::{CommandFlags, Errno as NbdErrno, Options, TransmissionFlags};
+
+use super::FAST_ZERO;
+use crate::client::{Client, ClientError};
+use crate::error::ServeError;
+use unflushed::{Change, Unflushed};
+pub use uri::NbdUri;
+
+/// Connections, if a flush on one of them covers all.
+const CONNECTIONS: usize = 8;
+/// A server that is silent for so long counts as dead.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Requests wait so long for a new connection.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pauses between attempts to connect.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// Changes are flushed before they take more memory than this.
+const UNFLUSHED_MOST: u64 = 32 << 20;
+/// Longest discard, and longest write of zeroes, of one request.
+const RANGE_MOST: u64 = 1 << 30;
+
+/// What the server said of the export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Offer {
+    size: u64,
+    flags: TransmissionFlags,
+    /// Longest read or write.
+    most: u32,
+}
+
+/// The state that all connections share.
+#[derive(Debug, Default)]
+struct Line {
+    /// How often connections were made anew.
+    mended: u64,
+    /// The last attempt failed: the next ones do not wait.
+    is_dead: bool,
+}
+
+/// Connections, which are all made together. A server that died and came again is noticed because
+/// none of them works any more; a single new one would not show it.
+#[derive(Default)]
+struct Pool {
+    /// Without a request in flight.
+    idle: Vec<Client>,
+    /// One of them broke: no more requests are sent.
+    is_broken: bool,
+}
+
+/// See the module.
+pub(crate) struct Remote {
+    uri: NbdUri,
+    offer: Offer,
+    patience: Duration,
+    /// Shared by requests in flight; held alone while connections are made anew.
+    line: RwLock<Line>,
+    pool: Mutex<Pool>,
+    returned: Condvar,
+    unflushed: Mutex<Unflushed>,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Remote({})", self.uri)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The host's error for an error of the server.
+const fn errno(e: NbdErrno) -> Errno {
+    match e {
+        NbdErrno::Perm => Errno::PERM,
+        NbdErrno::NoMem => Errno::NOMEM,
+        NbdErrno::NoSpc => Errno::NOSPC,
+        NbdErrno::NotSup => Errno::OPNOTSUPP,
+        _ => Errno::IO,
+    }
+}
+
+fn dial(uri: &NbdUri) -> Result<(Client, Offer), ClientError> {
+    let options = Options { export: uri.export.clone(), ..Options::default() };
+    let client = Client::connect_to(&uri.address, options, SILENCE)?;
+    let offer =
+        Offer { size: client.size(), flags: client.flags(), most: client.block_sizes().maximum };
+    Ok((client, offer))
+}
+
+impl Remote {
+    /// Connects to an export.
+    ///
+    /// # Errors
+    /// No server answers; the export is no disk of whole sectors, allows no writes or no flush, or
+    /// takes no single sector.
+    pub(crate) fn connect(uri: NbdUri, read_only: bool) -> Result<Self, ServeError> {
+        let refused = |why: String| ServeError::Uri { uri: uri.to_string(), why };
+        let (client, offer) =
+            dial(&uri).map_err(|source| ServeError::Remote { uri: uri.to_string(), source })?;
+        let has = |flag| offer.flags.contains(flag);
+        if !offer.size.is_multiple_of(512) || offer.size == 0 {
+            return Err(refused(format!(
+                "has {} bytes, which is no disk of 512-byte sectors",
+                offer.size
+            )));
+        }
+        if client.block_sizes().minimum > 512 {
+            let least = client.block_sizes().minimum;
+            return Err(refused(format!(
+                "takes requests of {least} bytes at least; seekless needs 512"
+            )));
+        }
+        if !read_only && has(TransmissionFlags::READ_ONLY) {
+            return Err(refused("allows no writes: add --read-only".to_owned()));
+        }
+        if !read_only && !has(TransmissionFlags::SEND_FLUSH) {
+            return Err(refused(
+                "has no flush, so no write would ever be durable: add --read-only, or choose another server".to_owned(),
+            ));
+        }
+        drop(client);
+        let remote = Self {
+            uri,
+            offer,
+            patience: PATIENCE,
+            line: RwLock::default(),
+            pool: Mutex::default(),
+            returned: Condvar::new(),
+            unflushed: Mutex::default(),
+        };
+        let failed = |source| ServeError::Remote { uri: remote.uri.to_string(), source };
+        let idle = remote.redial().map_err(failed)?;
+        *locked(&remote.pool) = Pool { idle, is_broken: false };
+        Ok(remote)
+    }
+
+    /// Size in bytes.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.offer.size
+    }
+
+    /// True if the server says that its disk rotates.
+    pub(crate) const fn is_rotational(&self) -> bool {
+        self.has(TransmissionFlags::ROTATIONAL)
+    }
+
+    const fn has(&self, flag: TransmissionFlags) -> bool {
+        self.offer.flags.contains(flag)
+    }
+
+    /// A connection of this request alone; `None` if connections must be made anew.
+    fn take(&self) -> Option<Client> {
+        let mut pool = locked(&self.pool);
+        loop {
+            if pool.is_broken {
+                return None;
+            }
+            if let Some(client) = pool.idle.pop() {
+                return Some(client);
+            }
+            pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn give(&self, client: Client) {
+        locked(&self.pool).idle.push(client);
+        self.returned.notify_one();
+    }
+
+    /// A connection broke.
+    fn lost(&self) {
+        locked(&self.pool).is_broken = true;
+        self.returned.notify_all();
+    }
+
+    /// Connections to the same export.
+    fn redial(&self) -> Result<Vec<Client>, ClientError> {
+        // A flush covers the writes of its own connection, unless the server promises more.
+        let most = if self.has(TransmissionFlags::CAN_MULTI_CONN) { CONNECTIONS } else { 1 };
+        let mut clients = Vec::new();
+        while clients.len() < most {
+            match dial(&self.uri) {
+                Ok((client, offer)) if offer == self.offer => clients.push(client),
+                Ok(_) => return Err(ClientError::Changed),
+                // The server takes fewer.
+                Err(_) if !clients.is_empty() => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(clients)
+    }
+
+    /// Sends a request until the server has answered it. As long as the caller holds the line, no
+    /// connection is made anew.
+    fn ask<T>(
+        &self,
+        mut call: impl FnMut(&mut Client) -> Result<T, ClientError>,
+    ) -> Result<(T, RwLockReadGuard<'_, Line>), Errno> {
+        let begun = Instant::now();
+        loop {
+            let line = self.line.read().unwrap_or_else(PoisonError::into_inner);
+            let seen = line.mended;
+            if let Some(mut client) = self.take() {
+                match call(&mut client) {
+                    Ok(answer) => {
+                        self.give(client);
+                        return Ok((answer, line));
+                    }
+                    Err(ClientError::Errno(e)) if e != NbdErrno::Shutdown => {
+                        self.give(client);
+                        return Err(errno(e));
+                    }
+                    Err(_) => self.lost(),
+                }
+            }
+            drop(line);
+            if begun.elapsed() > self.patience {
+                return Err(Errno::IO);
+            }
+            self.mend(seen)?;
+        }
+    }
+
+    /// Makes the connections anew, unless that has happened since, and sends again what was not
+    /// flushed.
+    fn mend(&self, seen: u64) -> Result<(), Errno> {
+        // All requests in flight have ended, or failed.
+        let mut line = self.line.write().unwrap_or_else(PoisonError::into_inner);
+        if line.mended != seen {
+            return Ok(());
+        }
+        locked(&self.pool).idle.clear();
+        let (begun, mut pause) = (Instant::now(), PAUSES.0);
+        loop {
+            if let Ok(mut clients) = self.redial()
+                && clients.first_mut().is_some_and(|first| self.send_again(first).is_ok())
+            {
+                *locked(&self.pool) = Pool { idle: clients, is_broken: false };
+                *line = Line { mended: line.mended + 1, is_dead: false };
+                return Ok(());
+            }
+            if line.is_dead || begun.elapsed() > self.patience {
+                line.is_dead = true;
+                return Err(Errno::IO);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    /// On the first of the new connections. The read shows that the server has not died since that
+    /// one was made, before the others.
+    fn send_again(&self, first: &mut Client) -> Result<(), ClientError> {
+        first.read(0, 512)?;
+        locked(&self.unflushed).iter().try_for_each(|change| self.send(first, change))
+    }
+
+    /// One change that fits into one request.
+    fn send(&self, client: &mut Client, change: &Change) -> Result<(), ClientError> {
+        let Change { op, flags, at, bytes, .. } = change;
+        let (at, len) = (*at, u32::try_from(change.len).unwrap_or(u32::MAX));
+        match op {
+            Op::Write if flags.contains(Flags::FUA) => client.write_fua(at, bytes),
+            Op::Write => client.write(at, bytes),
+            Op::Discard => client.trim(at, len),
+            Op::WriteZeroes => {
+                let mut how = CommandFlags::NONE;
+                if flags.contains(Flags::NO_HOLE) {
+                    how = how.union(CommandFlags::NO_HOLE);
+                }
+                if flags.contains(FAST_ZERO) {
+                    how = how.union(CommandFlags::FAST_ZERO);
+                }
+                client.write_zeroes(at, len, how)
+            }
+            Op::Read | Op::Flush => Ok(()),
+        }
+    }
+
+    /// Reads.
+    pub(crate) fn read(&self, mut at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        for part in buf.chunks_mut(self.offer.most as usize) {
+            let len = part.len() as u32;
+            let bytes = self.ask(|client| client.read(at, len))?.0;
+            part.copy_from_slice(&bytes);
+            at += u64::from(len);
+        }
+        Ok(())
+    }
+
+    /// Writes, discards, zeroes or flushes.
+    pub(crate) fn change(
+        &self,
+        op: Op,
+        flags: Flags,
+        at: u64,
+        len: u64,
+        buf: &[u8],
+    ) -> Result<(), Errno> {
+        match op {
+            Op::Read => return Ok(()),
+            Op::Flush => return self.flush(),
+            // The client no longer needs the bytes; nothing promises that they go.
+            Op::Discard if !self.has(TransmissionFlags::SEND_TRIM) => return Ok(()),
+            Op::WriteZeroes if !self.has(TransmissionFlags::SEND_WRITE_ZEROES) => {
+                if flags.contains(FAST_ZERO) {
+                    return Err(Errno::OPNOTSUPP);
+                }
+                self.write_zeroes(at, len)?;
+            }
+            Op::WriteZeroes
+                if flags.contains(FAST_ZERO) && !self.has(TransmissionFlags::SEND_FAST_ZERO) =>
+            {
+                return Err(Errno::OPNOTSUPP);
+            }
+            Op::Write | Op::Discard | Op::WriteZeroes => self.in_parts(op, flags, at, len, buf)?,
+        }
+        let durable = op == Op::Write && self.has(TransmissionFlags::SEND_FUA);
+        if flags.contains(Flags::FUA) && !durable { self.flush() } else { Ok(()) }
+    }
+
+    fn write_zeroes(&self, at: u64, len: u64) -> Result<(), Errno> {
+        let write =
+            |at, part: &[u8]| self.in_parts(Op::Write, Flags::NONE, at, part.len() as u64, part);
+        seekless_host::OpenFile::write_zeroes(at, len, write)
+    }
+
+    fn in_parts(&self, op: Op, flags: Flags, at: u64, len: u64, buf: &[u8]) -> Result<(), Errno> {
+        let most = if op == Op::Write { u64::from(self.offer.most) } else { RANGE_MOST };
+        let mut kept = Flags::NONE;
+        for flag in [Flags::NO_HOLE, FAST_ZERO] {
+            kept = Flags(kept.0 | (flags.0 & flag.0));
+        }
+        if op == Op::Write && self.has(TransmissionFlags::SEND_FUA) {
+            kept = Flags(kept.0 | (flags.0 & Flags::FUA.0));
+        }
+        let mut done = 0;
+        while done < len {
+            let part = (len - done).min(most);
+            let bytes = match op {
+                Op::Write => buf.get(done as usize..(done + part) as usize).ok_or(Errno::FAULT)?,
+                _ => &[],
+            };
+            self.part(Change { op, flags: kept, at: at + done, len: part, bytes: bytes.to_vec() })?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    fn part(&self, change: Change) -> Result<(), Errno> {
+        if locked(&self.unflushed).bytes() >= UNFLUSHED_MOST {
+            self.flush()?;
+        }
+        let ((), line) = self.ask(|client| self.send(client, &change))?;
+        // A durable change too: an older one that is sent again must not win.
+        locked(&self.unflushed).push(change);
+        drop(line);
+        Ok(())
+    }
+
+    /// Makes all acknowledged changes durable.
+    fn flush(&self) -> Result<(), Errno> {
+        if !self.has(TransmissionFlags::SEND_FLUSH) {
+            return Ok(());
+        }
+        let covered = locked(&self.unflushed).next();
+        let ((), line) = self.ask(Client::flush)?;
+        locked(&self.unflushed).flushed(covered);
+        drop(line);
+        Ok(())
+    }
+}

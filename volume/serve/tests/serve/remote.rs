@@ -1,0 +1,247 @@
+//! A home on another server. The other server is made here: it loses on purpose what it may lose.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use seekless_block::Bytes;
+use seekless_nbd::{
+    Command, CommandFlags, Export, Request, ServerEvent, ServerSession, TransmissionFlags,
+};
+use seekless_serve::client::Client;
+use seekless_serve::{Backing, Builder, ServerHandle};
+
+use crate::{Dir, Random, client};
+
+const SIZE: usize = 1 << 20;
+
+/// An NBD server whose disk has a volatile cache.
+struct Faulty {
+    disk: Mutex<Disk>,
+    /// Requests until the next crash; none comes at 0.
+    until: AtomicU64,
+    crashes: AtomicU64,
+    export: Export,
+}
+
+#[derive(Default)]
+struct Disk {
+    cached: Vec<u8>,
+    durable: Vec<u8>,
+    clients: Vec<UnixStream>,
+}
+
+impl Faulty {
+    fn start(dir: &Dir, flags: TransmissionFlags) -> (Arc<Self>, PathBuf) {
+        let mut export = Export::new("", SIZE as u64);
+        export.flags = flags;
+        let disk = Disk { cached: vec![0; SIZE], durable: vec![0; SIZE], clients: Vec::new() };
+        let (until, crashes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let server = Arc::new(Self { disk: Mutex::new(disk), until, crashes, export });
+        let path = dir.path("home");
+        let listener = UnixListener::bind(&path).unwrap();
+        let shared = Arc::clone(&server);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, server) = (stream.unwrap(), Arc::clone(&shared));
+                server.disk.lock().unwrap().clients.push(stream.try_clone().unwrap());
+                // A crash ends it.
+                std::thread::spawn(move || drop(server.serve(stream)));
+            }
+        });
+        (server, path)
+    }
+
+    fn serve(&self, mut stream: UnixStream) -> std::io::Result<()> {
+        let (mut out, mut held, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+        let mut session = ServerSession::new([self.export.clone()].into(), &mut out);
+        let mut write = None;
+        loop {
+            let (taken, event) = session.step(&held, &mut out).unwrap();
+            match event {
+                ServerEvent::More(need) => {
+                    stream.write_all(&out)?;
+                    out.clear();
+                    let had = held.len();
+                    held.resize(need.max(had), 0);
+                    stream.read_exact(&mut held[had..])?;
+                    continue;
+                }
+                ServerEvent::Request(r) if r.command == Command::Write => write = Some(r),
+                ServerEvent::Request(r) => self.carry_out(&session, &r, &[], &mut out)?,
+                ServerEvent::Payload { last } => {
+                    payload.extend_from_slice(&held[..taken]);
+                    if last {
+                        let r = write.take().unwrap();
+                        self.carry_out(&session, &r, &std::mem::take(&mut payload), &mut out)?;
+                    }
+                }
+                ServerEvent::Close => return Ok(()),
+                _ => {}
+            }
+            held.drain(..taken);
+        }
+    }
+
+    fn carry_out(
+        &self,
+        session: &ServerSession,
+        r: &Request,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> std::io::Result<()> {
+        let mut disk = self.disk.lock().unwrap();
+        let Disk { cached, durable, clients } = &mut *disk;
+        let range = r.offset as usize..r.offset as usize + r.len as usize;
+        match r.command {
+            Command::Write => cached[range.clone()].copy_from_slice(payload),
+            Command::WriteZeroes | Command::Trim => cached[range.clone()].fill(0),
+            Command::Flush => durable.copy_from_slice(cached),
+            _ => {}
+        }
+        if r.flags.contains(CommandFlags::FUA) {
+            durable[range.clone()].copy_from_slice(&cached[range.clone()]);
+        }
+        // Before the answer: the client does not know whether the request was carried out.
+        if self.until.load(SeqCst) > 0 && self.until.fetch_sub(1, SeqCst) == 1 {
+            cached.copy_from_slice(durable);
+            for client in clients.drain(..) {
+                let _ = client.shutdown(std::net::Shutdown::Both);
+            }
+            self.crashes.fetch_add(1, SeqCst);
+            return Err(std::io::ErrorKind::ConnectionReset.into());
+        }
+        if r.command == Command::Read {
+            out.extend_from_slice(session.read_header(r).as_bytes());
+            out.extend_from_slice(&cached[range]);
+        } else {
+            session.done(r.cookie, out);
+        }
+        Ok(())
+    }
+}
+
+fn all() -> TransmissionFlags {
+    let most = [
+        TransmissionFlags::SEND_FUA,
+        TransmissionFlags::SEND_TRIM,
+        TransmissionFlags::SEND_WRITE_ZEROES,
+        TransmissionFlags::CAN_MULTI_CONN,
+    ];
+    most.into_iter().fold(least(), TransmissionFlags::union)
+}
+
+fn least() -> TransmissionFlags {
+    TransmissionFlags::HAS_FLAGS.union(TransmissionFlags::SEND_FLUSH)
+}
+
+fn volume(path: &std::path::Path) -> Builder {
+    let uri = format!("nbd+unix:///?socket={}", path.display());
+    Builder::new(Backing::Nbd(uri.parse().unwrap()))
+}
+
+/// One random request of a client, and the same on the model.
+fn step(client: &mut Client, random: &mut Random, model: &mut [u8]) {
+    let at = random.below(SIZE as u64 / 512) * 512;
+    let len = ((1 + random.below(32)) * 512).min(SIZE as u64 - at);
+    let range = at as usize..(at + len) as usize;
+    let bytes = vec![random.below(256) as u8; len as usize];
+    match random.below(10) {
+        0..=3 => {
+            client.write(at, &bytes).unwrap();
+            model[range].copy_from_slice(&bytes);
+        }
+        4 => {
+            client.write_fua(at, &bytes).unwrap();
+            model[range].copy_from_slice(&bytes);
+        }
+        5 => {
+            client.write_zeroes(at, len as u32, CommandFlags::NONE).unwrap();
+            model[range].fill(0);
+        }
+        6 => client.flush().unwrap(),
+        _ => assert!(client.read(at, len as u32).unwrap() == model[range], "{len} at {at}"),
+    }
+}
+
+/// The other server crashes 30 times (100 with SEEKLESS_LONG=1), and loses all that was not flushed.
+/// Clients notice nothing.
+fn outlives_crashes(name: &str, flags: TransmissionFlags, seed: u64) {
+    println!("seed {seed}");
+    let dir = Dir::new(name);
+    let (faulty, path) = Faulty::start(&dir, flags);
+    let server = volume(&path).engine(|c| c.cache_bytes = Bytes(64 << 10)).spawn().unwrap();
+    let (mut front, mut random, mut model) = (client(&server), Random(seed), vec![0; SIZE]);
+    let crashes = if std::env::var_os("SEEKLESS_LONG").is_some() { 100 } else { 30 };
+    while faulty.crashes.load(SeqCst) < crashes {
+        if faulty.until.load(SeqCst) == 0 {
+            faulty.until.store(1 + random.below(40), SeqCst);
+        }
+        step(&mut front, &mut random, &mut model);
+    }
+    faulty.until.store(0, SeqCst);
+    assert!(front.read(0, SIZE as u32).unwrap() == model);
+    front.flush().unwrap();
+    assert!(faulty.disk.lock().unwrap().durable == model, "a flush promises all");
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_home_elsewhere_outlives_crashes_of_its_server() {
+    outlives_crashes("remote-all", all(), 5);
+    outlives_crashes("remote-least", least(), 6);
+}
+
+/// Many clients at once, each in its own part: requests of all connections meet each crash.
+#[test]
+fn several_clients_outlive_crashes_too() {
+    let dir = Dir::new("remote-many");
+    let (faulty, path) = Faulty::start(&dir, all());
+    let server: ServerHandle = volume(&path).spawn().unwrap();
+    std::thread::scope(|scope| {
+        for part in 0..4u64 {
+            let (server, faulty) = (&server, &faulty);
+            scope.spawn(move || {
+                let (mut front, mut random) = (client(server), Random(part));
+                let (from, len) = (part * (SIZE as u64 / 4), SIZE as u64 / 4);
+                let mut model = vec![0; len as usize];
+                for turn in 0..300u64 {
+                    if part == 0 && faulty.until.load(SeqCst) == 0 {
+                        faulty.until.store(1 + random.below(60), SeqCst);
+                    }
+                    let at = random.below(len / 4096) * 4096;
+                    let range = at as usize..at as usize + 4096;
+                    if random.below(2) == 0 {
+                        let bytes = [turn as u8; 4096];
+                        front.write(from + at, &bytes).unwrap();
+                        model[range].copy_from_slice(&bytes);
+                    } else {
+                        assert!(
+                            front.read(from + at, 4096).unwrap() == model[range],
+                            "turn {turn}"
+                        );
+                    }
+                }
+            });
+        }
+    });
+    assert!(faulty.crashes.load(SeqCst) > 5, "{}", faulty.crashes.load(SeqCst));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_home_that_cannot_be_served_is_refused() {
+    let dir = Dir::new("remote-refused");
+    let none = volume(&dir.path("none")).spawn().err().unwrap().to_string();
+    assert!(none.contains("cannot connect to nbd+unix"), "{none}");
+    let no_flush = TransmissionFlags::HAS_FLAGS;
+    let (_faulty, path) = Faulty::start(&dir, no_flush);
+    let error = volume(&path).spawn().err().unwrap().to_string();
+    assert!(error.contains("has no flush") && error.contains("--read-only"), "{error}");
+    let server = volume(&path).read_only(true).spawn().unwrap();
+    assert_eq!(client(&server).read(0, 512).unwrap(), [0; 512]);
+    let error = volume(&path).read_only(true).area_path(dir.path("area")).spawn().err().unwrap();
+    assert!(error.to_string().contains("leave out --area"), "{error}");
+}
