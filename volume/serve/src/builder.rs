@@ -53,7 +53,8 @@ impl Backing {
     /// # Errors
     /// See [`NbdUri::in_path`].
     pub fn named(path: &Path) -> Result<Self, ServeError> {
-        NbdUri::in_path(path).map_or_else(|| Ok(Self::Path(path.to_owned())), |uri| uri.map(Self::Nbd))
+        NbdUri::in_path(path)
+            .map_or_else(|| Ok(Self::Path(path.to_owned())), |uri| uri.map(Self::Nbd))
     }
 }
 

@@ -11,6 +11,7 @@ mod bad_input;
 mod browser;
 mod browsing;
 mod devices;
+mod elsewhere;
 mod emulated;
 mod files;
 mod filesystems;
