@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod borg;
+mod claims;
 pub mod clustering;
 pub mod eefs;
 mod error;
