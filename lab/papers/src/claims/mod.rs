@@ -275,11 +275,11 @@ impl Judged {
             json!({ "holds": holds, "of": of })
         };
         document["results"] = self.results.iter().map(result).collect();
-        document["counts"] =
-            json!({ "ours": count(Paper), "beyond": count(Beyond), "unanswered": self.unanswered.len() });
-        let unanswered = self.unanswered.iter().map(
-            |u| json!({ "what": u.what, "where": u.place, "paper": u.printed, "why": u.why }),
-        );
+        document["counts"] = json!({ "ours": count(Paper), "beyond": count(Beyond), "unanswered": self.unanswered.len() });
+        let unanswered = self
+            .unanswered
+            .iter()
+            .map(|u| json!({ "what": u.what, "where": u.place, "paper": u.printed, "why": u.why }));
         document["unanswered"] = unanswered.collect();
     }
 }

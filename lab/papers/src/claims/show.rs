@@ -1,8 +1,8 @@
 //! Judged claims as tables and as a sentence.
 
-use seekless_report::{Column, Table};
+use seekless_report::{Column, Table, Tile};
 
-use super::{Answer, Answerer, BOTH, Beyond, Better, Claim, Judged, Kind, Paper};
+use super::{Answer, Answerer, BOTH, Better, Beyond, Claim, Judged, Kind, Paper};
 
 pub(super) const fn kind(kind: Kind) -> &'static str {
     match kind {
@@ -95,8 +95,7 @@ impl Judged {
             let [by_rule, by_ours] = BOTH.map(|who| mark(r.holds(who)));
             let holds = format!("{by_rule}, {by_ours}");
             let words = [c.what.clone(), c.place.clone(), printed(c), rule, beyond];
-            claims =
-                claims.row(words.into_iter().chain([tolerance(c), holds]).map(Into::into));
+            claims = claims.row(words.into_iter().chain([tolerance(c), holds]).map(Into::into));
         }
         let columns = ["statement", "where", "printed", "why no model answers it"];
         let title = "Printed, and not answered here";
@@ -107,6 +106,13 @@ impl Judged {
         [claims.note(
             "Tolerances were set before the results. The paper's rule has both limits; ours beyond it may be better by any amount where the line says so.",
         ), open]
+    }
+
+    /// A tile of a report: our number by the paper's rule, beside the printed one.
+    pub(crate) fn tile(&self, label: &str, id: &str) -> Option<Tile> {
+        let r = self.results.iter().find(|r| r.claim.id == id)?;
+        let value = ours(&r.claim, r.ours[Paper as usize].as_ref());
+        Some(Tile::new(label, value, format!("the paper: {}", printed(&r.claim))))
     }
 
     /// The two counts.

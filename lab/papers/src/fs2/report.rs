@@ -11,6 +11,7 @@ use super::printed::{PRINTED, PrintedRow};
 use super::replay::Fs2Run;
 use super::tables::{by_run, costs, table};
 use crate::claims::Judged;
+use crate::reproduction::SCHEMA;
 use crate::{HeadMoves, PaperError, Reproduction};
 
 /// How to read all numbers: the first text of every output.
@@ -147,7 +148,7 @@ impl<'a> Shown<'a> {
             })
         };
         let mut document = json!({
-            "schema": "seekless.reproduce/2",
+            "schema": SCHEMA,
             "what": "fs2",
             "disk": DISK,
             "scale": self.results.scale,
