@@ -171,3 +171,80 @@ fn a_claim_without_an_answer_and_an_answer_without_a_claim_are_refused() {
         assert!(Judged::new(&FILE.replacen(from, to, 1), &answers()).is_err(), "{to}");
     }
 }
+
+/// The committed results of a run, by paper, and the file of its claims.
+macro_rules! committed {
+    ($paper:literal, $file:literal) => {
+        (
+            include_str!(concat!("../../claims/", $paper, ".toml")),
+            $file,
+            include_str!(concat!("../../claims/results/", $file, ".json")),
+        )
+    };
+}
+
+const COMMITTED: [(&str, &str, &str); 9] = [
+    committed!("borg", "borg-full"),
+    committed!("borg", "borg-small"),
+    committed!("clustering", "clustering-full"),
+    committed!("clustering", "clustering-small"),
+    committed!("eefs", "eefs-full"),
+    committed!("eefs", "eefs-small"),
+    committed!("fast10", "fast10"),
+    committed!("fs2", "fs2-full"),
+    committed!("fs2", "fs2-small"),
+];
+
+/// An answer as a document has it.
+fn answer(value: &Value) -> Answer {
+    let number = |v: &Value| v.as_f64().unwrap_or(f64::NAN);
+    match value.as_array() {
+        None => Answer::Number(number(value)),
+        Some(named) => {
+            let name = |n: &Value| (n[0].as_str().unwrap().to_owned(), number(&n[1]));
+            Answer::Ranked(named.iter().map(name).collect())
+        }
+    }
+}
+
+/// The marks of a document that its own numbers contradict.
+fn contradicted(claims: &str, marked: &Value) -> Vec<String> {
+    let mut answers = Answers::default();
+    for r in marked["results"].as_array().unwrap() {
+        for (who, column) in [(Paper, "ours"), (Beyond, "beyond")] {
+            if !r["holds"][column].is_null() {
+                answers.add(who, r["id"].as_str().unwrap(), answer(&r[column]));
+            }
+        }
+    }
+    let mut document = json!({});
+    Judged::new(claims, &answers).unwrap().document(&mut document);
+    let results = |d: &Value| d["results"].as_array().unwrap().clone();
+    let mut wrong: Vec<String> = results(marked)
+        .iter()
+        .zip(results(&document))
+        .filter(|(m, now)| m["id"] != now["id"] || m["holds"] != now["holds"])
+        .map(|(m, now)| format!("{m}: {}", now["holds"]))
+        .collect();
+    if marked["counts"] != document["counts"] {
+        wrong.push(format!("{}: {}", marked["counts"], document["counts"]));
+    }
+    wrong
+}
+
+#[test]
+fn no_committed_claim_is_marked_against_its_own_number() {
+    for (claims, file, results) in COMMITTED {
+        let mut marked: Value = serde_json::from_str(results).unwrap();
+        let wrong = contradicted(claims, &marked);
+        assert!(wrong.is_empty(), "{file}:\n{}", wrong.join("\n"));
+        // Each mark turned, once.
+        for i in 0..marked["results"].as_array().unwrap().len() {
+            let mark = &mut marked["results"][i]["holds"]["ours"];
+            let Some(holds) = mark.as_bool() else { continue };
+            *mark = (!holds).into();
+            assert_eq!(contradicted(claims, &marked).len(), 1, "{file}, {i}");
+            marked["results"][i]["holds"]["ours"] = holds.into();
+        }
+    }
+}
