@@ -4,6 +4,7 @@
 mod borg;
 mod clustering;
 mod eefs;
+mod fast10;
 mod fs2;
 
 pub(crate) use clustering::Account;
@@ -18,6 +19,7 @@ pub(crate) enum Args {
     Borg(borg::Args),
     Clustering(clustering::Args),
     Eefs(eefs::Args),
+    Fast10(fast10::Args),
     Fs2(fs2::Args),
     /// FS2 (SOSP 2005): the parts of a disk access (Figure 2), access time over seek distance
     /// (Figure 8)
@@ -29,6 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Borg(args) => borg::run(args),
         Args::Clustering(args) => clustering::run(args),
         Args::Eefs(args) => eefs::run(args),
+        Args::Fast10(args) => fast10::run(args),
         Args::Fs2(args) => fs2::run(args),
         Args::Fs2Disk(out) => {
             let disk = seekless_papers::fs2::disk::reproduce(&command(), figures::access_figure)?;

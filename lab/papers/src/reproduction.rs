@@ -5,6 +5,9 @@ use seekless_report::{Basis, Figure, HeadMove, Report, Table};
 use seekless_sim::HeadPath;
 use serde_json::Value;
 
+/// The schema of a document.
+pub(crate) const SCHEMA: &str = "seekless.reproduce/2";
+
 /// Reports progress: the work at hand, the parts done, and all parts.
 pub type Progress<'a> = dyn Fn(&str, u64, u64) + Sync + 'a;
 
@@ -23,7 +26,7 @@ pub struct Reproduction {
     pub tables: Vec<Table>,
     /// Text after the tables; empty where there is none.
     pub closing: String,
-    /// The numbers, as schema `seekless.reproduce/1`.
+    /// The numbers, as schema `seekless.reproduce/2`.
     pub document: Value,
     /// The report with figures.
     pub report: Report,

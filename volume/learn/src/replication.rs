@@ -1,6 +1,6 @@
 //! Which blocks get a replica, and where (FS2, SOSP'05, 2.2 and 3.1). The disk is divided into
-//! regions, and references to each are counted. The head is mostly in the region with most
-//! references. A block outside of this region that is read together with blocks of the region gets
+//! regions, and the blocks that are read or written in each are counted. The head is mostly in the
+//! region with most of them. A block outside of this region that is read together with blocks of the region gets
 //! a replica in free space near the region. Replicas stand side by side in the order of reading. A
 //! block that is often read alone gains nothing and gets no replica.
 //!
@@ -129,7 +129,7 @@ impl ReplicationConfig {
 pub struct Replication {
     config: ReplicationConfig,
     pages: Pages,
-    /// References by region, halved at each plan.
+    /// Pages read or written by region, halved at each plan.
     references: Vec<u64>,
     recent: VecDeque<Extent>,
     /// The number of these that came since the last plan.
@@ -180,14 +180,20 @@ impl Replication {
         *self = Self::new(ReplicationConfig { region, ..self.config });
     }
 
-    /// Takes in one request, in order of arrival. Only reads count.
+    /// Takes in one request, in order of arrival. Writes say where the head is; only what is read
+    /// gets a replica.
     pub fn observe(&mut self, request: &Request) {
         let extent = self.pages.touched(request.extent);
-        if request.op != Op::Read || extent.is_empty() {
+        if !matches!(request.op, Op::Read | Op::Write) || extent.is_empty() {
             return;
         }
-        let region = self.region_of(extent);
-        self.references[region] += 1;
+        for page in starts(extent) {
+            let region = self.region_of(page);
+            self.references[region] += 1;
+        }
+        if request.op == Op::Write {
+            return;
+        }
         self.reads += 1;
         if self.config.price > 0.0 {
             self.sight(extent);
@@ -207,12 +213,12 @@ impl Replication {
         self.fresh >= EVERY
     }
 
-    fn region_of(&self, extent: Extent) -> usize {
-        let region = extent.start.0 / self.config.region.0.max(1);
+    fn region_of(&self, page: u64) -> usize {
+        let region = page / self.config.region.0.max(1);
         (region as usize).min(self.references.len() - 1)
     }
 
-    /// The region with most references, the first of equals; `None` without references.
+    /// The region with most pages read or written, the first of equals; `None` without any.
     #[must_use]
     pub fn hot_region(&self) -> Option<Extent> {
         let most = *self.references.iter().max()?;

@@ -15,7 +15,7 @@ use crate::progress::with_bar;
 Examples:
   seekless-lab reproduce clustering
   seekless-lab reproduce clustering --account arrival --figures out/
-  seekless-lab reproduce clustering --runs 30 --json - | jq '.claims[] | select(.holds | not)'")]
+  seekless-lab reproduce clustering --runs 30 --json - | jq '.results[] | select(.holds.ours | not)'")]
 pub(crate) struct Args {
     /// Runs of the loaded disk for each point; the paper has at least ten
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -50,5 +50,5 @@ impl From<Account> for Start {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let effort = Effort { runs: args.runs, seed: args.seed, start: args.account.into() };
     let command = super::command();
-    super::show(&args.out, with_bar(|p| reproduce(effort, &command, p)), "\n")
+    super::show(&args.out, with_bar(|p| reproduce(effort, &command, p))?, "\n")
 }

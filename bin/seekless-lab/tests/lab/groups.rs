@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::claims::held;
 use crate::support::{Place, number};
 
 fn json(text: &str) -> Value {
@@ -48,6 +49,7 @@ fn eefs_is_reproduced_with_the_papers_numbers_beside_ours() {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let told = json(&ran.out);
     assert_eq!((&told["what"], &told["scale"]), (&"eefs".into(), &0.01.into()));
+    held("eefs-small", &told);
     let traces = told["traces"].as_array().unwrap();
     let names: Vec<_> = traces.iter().map(|t| t["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["eefs-ins", "eefs-res", "eefs-light", "eefs-heavy"]);

@@ -1,6 +1,7 @@
 //! The lab's verbs that need no device, through the built binary: exit codes and output.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
+mod claims;
 mod clustering;
 mod fs2_disk;
 mod groups;

@@ -1,21 +1,11 @@
-//! The paper's claims in words, whether our results agree, and possible reasons where they do not.
+//! Our answers to the paper's claims (`claims/borg.toml`).
 
-use seekless_report::{Column, Table};
-use serde::Serialize;
-
-use super::experiments::{Curve, CurvePoint, Phases, Results};
+use super::experiments::{Curve, Phases, Results};
+use super::printed::STARTS;
 use super::replay::{BorgPhase, BorgRun, Reconfiguration};
-
-#[derive(Serialize)]
-pub(super) struct Claim {
-    /// Section or figure.
-    pub(super) place: &'static str,
-    pub(super) paper: &'static str,
-    pub(super) ours: String,
-    pub(super) holds: bool,
-    /// Why ours may differ.
-    pub(super) why: &'static str,
-}
+use super::start_up::Started;
+use crate::PaperError;
+use crate::claims::{Answers, Beyond, Judged, Paper};
 
 /// Busy time of all normal phases for requests alone, in seconds, as in the paper's bars: its write
 /// buffer is emptied in reconfigurations.
@@ -31,218 +21,46 @@ pub(super) fn all_s(run: &BorgRun) -> f64 {
     all.busy_s + all.background_s + moving
 }
 
-/// Change of busy time for requests in each normal phase.
-pub(super) fn changes(vanilla: &BorgRun, borg: &BorgRun) -> Vec<f64> {
-    let pairs = vanilla.phases.iter().zip(&borg.phases);
-    pairs.map(|(v, b)| b.busy_s / v.busy_s - 1.0).collect()
+fn less(before: f64, after: f64) -> f64 {
+    1.0 - after / before
 }
 
-/// Change of busy time of a run, with background work.
-fn overall(vanilla: &BorgRun, borg: &BorgRun) -> f64 {
-    all_s(borg) / all_s(vanilla) - 1.0
+/// The reduction of busy time for requests in each normal phase.
+fn reductions(vanilla: &BorgRun, borg: &BorgRun) -> Vec<f64> {
+    vanilla.phases.iter().zip(&borg.phases).map(|(v, b)| less(v.busy_s, b.busy_s)).collect()
 }
 
-fn percent(share: f64) -> String {
-    format!("{}{:.0} %", if share < 0.0 { "−" } else { "+" }, share.abs() * 100.0)
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-fn list(changes: &[f64]) -> String {
-    changes.iter().map(|c| percent(*c)).collect::<Vec<_>>().join(", ")
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-fn spread(changes: &[f64]) -> String {
-    let (least, most) =
-        changes.iter().fold((f64::MAX, f64::MIN), |(a, b), c| (a.min(*c), b.max(*c)));
-    format!("{} to {}", percent(least), percent(most))
-}
-
-const BEFORE: &str =
-    "N1 has no plan, in the paper and here: all gain in N1 comes from the write buffer";
-const MADE: &str = "our week is made up: Table 1 says how much repeats, not when, and each of our pages is either read or written";
-
-/// All claims.
-pub(super) fn claims(results: &Results) -> Vec<Claim> {
-    let mut all = Claims::default();
+/// The claims, judged.
+pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {
+    let mut answers = Answers::default();
     if let Some((vanilla, borg)) = results.figure("6").and_then(pair) {
-        all.svn(vanilla, borg);
+        svn(&mut answers, vanilla, borg, results.scale);
     }
     if let Some((vanilla, borg)) = results.figure("7").and_then(pair) {
-        all.developer(vanilla, borg);
+        developer(&mut answers, vanilla, borg);
     }
-    if let Some(web) = results.figure("8")
-        && let [(_, vanilla), (_, cumulative), (_, partial)] = &web.systems[..]
+    if let Some(web_server) = results.figure("8")
+        && let [(_, vanilla), (_, cumulative), (_, partial)] = &web_server.systems[..]
     {
-        all.web(vanilla, cumulative, partial);
-        all.web_plans(cumulative, partial);
+        web(&mut answers, vanilla, cumulative, partial);
+        web_plans(&mut answers, cumulative, partial);
     }
     if let Some((vanilla, borg)) = results.figure("11").and_then(pair) {
-        all.virtual_machines(vanilla, borg);
+        virtual_machines(&mut answers, vanilla, borg);
     }
-    all.starts(results);
+    starts(&mut answers, &results.starts, &results.boots);
     for curve in &results.curves {
-        let (paper, holds, why) = sensitivity(curve);
-        let point = |(name, gain, _): &CurvePoint| format!("{name}: {}", percent(*gain));
-        let ours = curve.points.iter().map(point).collect::<Vec<_>>().join(", ");
-        all.add("6.5, Fig. 12", paper, ours, holds, why);
+        sensitivity(&mut answers, curve);
     }
-    all.0
-}
-
-#[derive(Default)]
-struct Claims(Vec<Claim>);
-
-impl Claims {
-    fn add(
-        &mut self,
-        place: &'static str,
-        paper: &'static str,
-        ours: String,
-        holds: bool,
-        why: &'static str,
-    ) {
-        self.0.push(Claim { place, paper, ours, holds, why });
-    }
-
-    fn svn(&mut self, vanilla: &BorgRun, borg: &BorgRun) {
-        let c = changes(vanilla, borg);
-        let faster = c.iter().all(|c| *c < 0.0);
-        self.add("6.1.1, Fig. 6", "svn: every N faster", list(&c), faster, BEFORE);
-        let best = c.iter().copied().fold(f64::MAX, f64::min);
-        let near = (-0.55..=-0.35).contains(&best);
-        self.add("6.1.1, Fig. 6", "svn: about −45 % at best", percent(best), near, MADE);
-        let moving: Vec<f64> = borg.reconfigurations.iter().map(|r| r.reconfigurer_s).collect();
-        let grows = moving.len() == 4 && moving[2].min(moving[3]) > 2.0 * moving[0].max(moving[1]);
-        let ours = moving.iter().map(|s| format!("{s:.0}")).collect::<Vec<_>>().join(", ") + " s";
-        let why = "the paper's system relocated blocks within the area one by one; ours reads homes in order of address and writes the area in sequence";
-        let paper = "svn: R3 and R4 272 and 564 s, R1 and R2 far less";
-        self.add("6.1.1, Fig. 6", paper, ours, grows, why);
-    }
-
-    fn developer(&mut self, vanilla: &BorgRun, borg: &BorgRun) {
-        let c = changes(vanilla, borg);
-        let holds = c[..4].iter().all(|c| (-0.50..=-0.13).contains(c));
-        let paper = "developer: −13 to −50 % in N1 to N4";
-        self.add("6.1.2, Fig. 7", paper, spread(&c[..4]), holds, MADE);
-        let why = "in the paper the last days' reads differ from all before; ours have no change of this kind";
-        self.add("6.1.2, Fig. 7", "developer: +25 % in N5", percent(c[4]), c[4] > 0.0, why);
-    }
-
-    fn web(&mut self, vanilla: &BorgRun, cumulative: &BorgRun, partial: &BorgRun) {
-        let (c, p) = (changes(vanilla, cumulative), changes(vanilla, partial));
-        // N1 has no plan here; the paper has a gain in N1.
-        let holds = c[..4].iter().all(|c| (-0.35..=-0.14).contains(c));
-        let paper = "web, cumulative: −14 to −35 % in N1 to N4";
-        self.add("6.2, Fig. 8", paper, list(&c[..4]), holds, BEFORE);
-        let why = "a made-up week of a web server has no drastic change";
-        self.add("6.2, Fig. 8", "web, cumulative: +6 % in N5", percent(c[4]), c[4] > 0.0, why);
-        let holds = p.iter().all(|c| (-0.39..=-0.05).contains(c));
-        self.add("6.2, Fig. 8", "web, partial: −5 to −39 %", list(&p), holds, BEFORE);
-        let (c, p) = (overall(vanilla, cumulative), overall(vanilla, partial));
-        let ours = format!("{}, {}", percent(c), percent(p));
-        let why = "ours reads every moved block from its home, relocated blocks too";
-        let paper = "web, moving counted: −14 % cumulative, −18 % partial";
-        self.add("6.2", paper, ours, c < 0.0 && p < 0.0, why);
-        let why = "our popularity lasts all week: old requests still predict new ones";
-        self.add("6.2", "web: partial training gains more", percent(p - c), p < c, why);
-    }
-
-    fn web_plans(&mut self, cumulative: &BorgRun, partial: &BorgRun) {
-        let why = "our graph is kept from one plan to the next, as section 7 proposes: the analyzer reads only new requests";
-        let grows =
-            cumulative.reconfigurations.windows(2).all(|r| r[0].analyzer_s < r[1].analyzer_s);
-        let ours = cumulative.reconfigurations.iter().map(|r| format!("{:.1}", r.analyzer_s));
-        let ours = ours.collect::<Vec<_>>().join(", ") + " s";
-        let paper = "web, cumulative: the analyzer's time rises linearly";
-        self.add("6.2, Fig. 9", paper, ours, grows, why);
-        let size = |r: &BorgRun| -> Vec<u64> {
-            let plan = |r: &Reconfiguration| {
-                r.change.new_bytes + r.change.relocated_bytes + r.change.kept_bytes
-            };
-            r.reconfigurations.iter().map(plan).collect()
-        };
-        let (grown, level) = (size(cumulative), size(partial));
-        let ours = |v: &[u64]| {
-            v.iter().map(|b| format!("{}", b >> 20)).collect::<Vec<_>>().join(", ") + " MiB"
-        };
-        let holds = grown.windows(2).all(|s| s[0] < s[1]);
-        let paper = "web, cumulative: the plan grows each time";
-        self.add("6.2, Fig. 10", paper, ours(&grown), holds, "the area is full");
-        let smaller = level.iter().max() <= grown.iter().max();
-        let paper = "web, partial: a smaller working set";
-        self.add("6.2, Fig. 10", paper, ours(&level), smaller, MADE);
-        let moves = cumulative.reconfigurations.iter().skip(1);
-        let holds = moves.clone().all(|r| r.change.relocated_bytes > r.change.new_bytes);
-        let ours = moves.map(|r| {
-            let moved = (r.change.relocated_bytes + r.change.new_bytes).max(1);
-            format!("{:.0} %", r.change.relocated_bytes as f64 / moved as f64 * 100.0)
-        });
-        let ours = ours.collect::<Vec<_>>().join(", ") + " of the moved bytes";
-        let paper = "web, cumulative: most movements are relocations";
-        self.add("6.2, Fig. 10", paper, ours, holds, MADE);
-    }
-
-    fn virtual_machines(&mut self, vanilla: &BorgRun, borg: &BorgRun) {
-        let c = changes(vanilla, borg);
-        let mean = requests_s(borg) / requests_s(vanilla) - 1.0;
-        let why = "the paper prints nothing else of this trace; ours is invented";
-        let near = (-0.12..0.0).contains(&mean);
-        let paper = "virtual machines: −6 % on the mean";
-        self.add("6.3, Fig. 11", paper, percent(mean), near, why);
-        let better = c.last() < c.first();
-        let paper = "virtual machines: better as training grows";
-        self.add("6.3, Fig. 11", paper, list(&c), better, why);
-    }
-
-    fn starts(&mut self, results: &Results) {
-        let gain =
-            |i: usize| 1.0 - results.starts[i].borg.busy_s / results.starts[i].vanilla.busy_s;
-        let trained: Vec<f64> = (0..5).map(|i| -gain(i)).collect();
-        let why = "the paper's seconds include computing, and reads that differ at every start; ours are disk time alone";
-        let holds = trained.iter().all(|c| (-0.67..=-0.37).contains(c));
-        let paper = "trained programs start 37 to 63 % sooner by Table 4 (the text: 43 to 67 %)";
-        self.add("6.4, Table 4", paper, spread(&trained), holds, why);
-        let same = gain(5).abs() < 0.05;
-        let why = "our gimp shares no reads with other programs";
-        let paper = "gimp, untrained: no difference";
-        self.add("6.4, Table 4", paper, percent(-gain(5)), same, why);
-        let why = "the reads that oaimpress shares with oowriter are our guess";
-        let paper = "oaimpress, untrained: −62 %, by libraries of oowriter";
-        self.add("6.4, Table 4", paper, percent(-gain(6)), gain(6) > 0.4, why);
-    }
-}
-
-/// The paper's claim about a curve of Figure 12, and whether ours agrees.
-fn sensitivity(curve: &Curve) -> (&'static str, bool, &'static str) {
-    let gains: Vec<f64> = curve.points.iter().map(|p| p.1).collect();
-    let (first, last) = (gains[0], gains[gains.len() - 1]);
-    let top = gains.iter().copied().fold(f64::MIN, f64::max);
-    let developer = curve.trace == "borg-developer";
-    match (curve.varied, developer) {
-        ("interval", true) => {
-            let rises = gains.windows(2).all(|g| g[0] < g[1]);
-            ("developer: better the longer the interval, 3 days best", rises, MADE)
-        }
-        ("interval", false) => {
-            let falls = gains.windows(2).all(|g| g[0] > g[1]);
-            ("svn: worse the longer the interval", falls, MADE)
-        }
-        ("size of the area", true) => {
-            ("developer: better with the size, then level", last > first, MADE)
-        }
-        ("size of the area", false) => {
-            let same = gains[1..].iter().all(|g| (g - gains[1]).abs() < 0.1);
-            ("svn: almost the same above 256 MiB", same, MADE)
-        }
-        (_, true) => (
-            "developer: least without a write buffer, most at 50 %",
-            gains[1..].iter().all(|g| *g > first) && gains[2] == top,
-            MADE,
-        ),
-        (_, false) => {
-            let rises = gains.windows(2).all(|g| g[0] < g[1]);
-            ("svn: better the larger the write buffer", rises, MADE)
-        }
-    }
+    Judged::new(include_str!("../../claims/borg.toml"), &answers)
 }
 
 fn pair(phases: &Phases) -> Option<(&BorgRun, &BorgRun)> {
@@ -252,19 +70,124 @@ fn pair(phases: &Phases) -> Option<(&BorgRun, &BorgRun)> {
     }
 }
 
-/// The claims as a table.
-pub(super) fn table(claims: &[Claim]) -> Table {
-    let columns = ["where", "the paper", "ours", "", "possible reason"].map(Column::text);
-    let mut table = Table::new("The paper's claims, and whether ours agree", columns.to_vec());
-    for c in claims {
-        let (mark, why) = if c.holds { ("holds", "") } else { ("differs", c.why) };
-        table = table.row([
-            c.place.into(),
-            c.paper.into(),
-            c.ours.as_str().into(),
-            mark.into(),
-            why.into(),
-        ]);
+/// Non-sequential access and mean seek over all normal phases, and the order of reconfigurations.
+fn weeks(answers: &mut Answers, trace: &str, vanilla: &BorgRun, borg: &BorgRun) {
+    let [v, b] = [vanilla, borg].map(|run| BorgPhase::sum(&run.phases));
+    let random = less(v.nonsequential_share(), b.nonsequential_share());
+    answers.add(Beyond, format!("{trace}.random"), random);
+    let seek = less(v.seek_mean_sectors(), b.seek_mean_sectors());
+    answers.add(Beyond, format!("{trace}.seek"), seek);
+    let moving: Vec<f64> = borg.reconfigurations.iter().map(|r| r.reconfigurer_s).collect();
+    let (early, late) = moving.split_at(moving.len().min(2));
+    let order = [("R1 and R2", most(early)), ("R3 and R4", least(late))];
+    answers.add(Beyond, format!("{trace}.moving"), order);
+}
+
+fn svn(answers: &mut Answers, vanilla: &BorgRun, borg: &BorgRun, scale: f64) {
+    let c = reductions(vanilla, borg);
+    answers.add(Beyond, "svn.least", least(&c));
+    answers.add(Beyond, "svn.best", most(&c));
+    let others: Vec<f64> = c.iter().enumerate().filter(|c| c.0 != 1).map(|c| *c.1).collect();
+    let n2 = c.get(1).copied().unwrap_or(f64::NAN);
+    answers.add(Beyond, "svn.best.phase", [("others", most(&others)), ("N2", n2)]);
+    for (id, i) in [("svn.r3", 2), ("svn.r4", 3)] {
+        let moving = borg.reconfigurations.get(i).map_or(f64::NAN, |r| r.reconfigurer_s);
+        answers.add(Beyond, id, moving / scale);
     }
-    table
+    weeks(answers, "svn", vanilla, borg);
+}
+
+fn developer(answers: &mut Answers, vanilla: &BorgRun, borg: &BorgRun) {
+    let c = reductions(vanilla, borg);
+    let (early, late) = c.split_at(c.len().min(4));
+    answers.add(Beyond, "developer.least", least(early));
+    answers.add(Beyond, "developer.best", most(early));
+    answers.add(Beyond, "developer.n5", late.first().copied().unwrap_or(f64::NAN));
+    weeks(answers, "developer", vanilla, borg);
+}
+
+fn web(answers: &mut Answers, vanilla: &BorgRun, cumulative: &BorgRun, partial: &BorgRun) {
+    let (c, p) = (reductions(vanilla, cumulative), reductions(vanilla, partial));
+    let (early, late) = c.split_at(c.len().min(4));
+    answers.add(Beyond, "web.c.least", least(early));
+    answers.add(Beyond, "web.c.best", most(early));
+    answers.add(Beyond, "web.c.n5", late.first().copied().unwrap_or(f64::NAN));
+    answers.add(Beyond, "web.p.least", least(&p));
+    answers.add(Beyond, "web.p.best", most(&p));
+    let [c, p] = [cumulative, partial].map(|run| less(all_s(vanilla), all_s(run)));
+    answers.add(Beyond, "web.c.all", c);
+    answers.add(Beyond, "web.p.all", p);
+    answers.add(Beyond, "web.training", [("cumulative", c), ("partial", p)]);
+}
+
+fn web_plans(answers: &mut Answers, cumulative: &BorgRun, partial: &BorgRun) {
+    let size = |r: &Reconfiguration| {
+        (r.change.new_bytes + r.change.relocated_bytes + r.change.kept_bytes) as f64
+    };
+    let plans = cumulative.reconfigurations.iter().enumerate();
+    let sizes: Vec<_> = plans.map(|(i, r)| (format!("R{}", i + 1), size(r))).collect();
+    answers.add(Beyond, "web.c.plan", sizes);
+    let moved = cumulative.reconfigurations.iter().skip(1).map(|r| {
+        let all = (r.change.relocated_bytes + r.change.new_bytes).max(1);
+        r.change.relocated_bytes as f64 / all as f64
+    });
+    answers.add(Beyond, "web.c.relocated", least(&moved.collect::<Vec<_>>()));
+    let last = |run: &BorgRun| run.reconfigurations.last().map_or(f64::NAN, size);
+    let order = [("partial", last(partial)), ("cumulative", last(cumulative))];
+    answers.add(Beyond, "web.p.plan", order);
+}
+
+fn virtual_machines(answers: &mut Answers, vanilla: &BorgRun, borg: &BorgRun) {
+    let c = reductions(vanilla, borg);
+    answers.add(Beyond, "vm.mean", less(requests_s(vanilla), requests_s(borg)));
+    let at = |phase: Option<&f64>| phase.copied().unwrap_or(f64::NAN);
+    answers.add(Beyond, "vm.training", [("N1", at(c.first())), ("N5", at(c.get(4)))]);
+    answers.add(Beyond, "vm.early", -least(&c[..c.len().min(2)]));
+}
+
+/// Table 4, and the boots of 6.3.
+fn starts(answers: &mut Answers, starts: &[Started], boots: &[Started]) {
+    for (s, ours) in STARTS.iter().zip(starts) {
+        let (v, b) = (&ours.vanilla, &ours.borg);
+        for (what, before, after) in [
+            ("time", v.busy_s, b.busy_s),
+            ("random", v.nonsequential_share(), b.nonsequential_share()),
+            ("seek", v.seek_mean_sectors(), b.seek_mean_sectors()),
+        ] {
+            answers.add(Paper, format!("start.{}.{what}", s.name), less(before, after));
+        }
+    }
+    let [v, b] = [|s: &Started| s.vanilla.busy_s, |s: &Started| s.borg.busy_s]
+        .map(|of| boots.iter().map(of).sum::<f64>());
+    answers.add(Paper, "vm.boot", less(v, b));
+}
+
+/// A curve of Figure 12.
+fn sensitivity(answers: &mut Answers, curve: &Curve) {
+    let points: Vec<_> = curve.points.iter().map(|p| (p.0.clone(), p.1)).collect();
+    let rest = |name: &str| {
+        let others = points.iter().filter(|p| p.0 != name).map(|p| p.1);
+        others.collect::<Vec<_>>()
+    };
+    let at = |name: &str| points.iter().find(|p| p.0 == name).map_or(f64::NAN, |p| p.1);
+    match (curve.varied, curve.trace) {
+        ("interval", "borg-developer") => answers.add(Beyond, "interval.developer", points),
+        ("interval", _) => answers.add(Beyond, "interval.svn", points),
+        ("size of the area", "borg-developer") => {
+            let ends = ["256 MiB", "8192 MiB"].map(|name| (name, at(name)));
+            answers.add(Beyond, "size.developer", ends);
+        }
+        ("size of the area", _) => {
+            let above = rest("256 MiB");
+            answers.add(Beyond, "size.svn", most(&above) - least(&above));
+        }
+        (_, "borg-developer") => {
+            let (none, half) = ("0 %", "50 %");
+            let order = [(none, at(none)), ("others", least(&rest(none)))];
+            answers.add(Beyond, "buffer.developer.least", order);
+            let order = [("others", most(&rest(half))), (half, at(half))];
+            answers.add(Beyond, "buffer.developer.most", order);
+        }
+        _ => answers.add(Beyond, "buffer.svn", points),
+    }
 }

@@ -7,12 +7,14 @@ use seekless_report::{
 use serde_json::{Value, json};
 
 use super::archive::Archived;
-use super::claims::{self, Claim, all_s, claims, requests_s};
+use super::claims::{all_s, judged, requests_s};
 use super::experiments::{CurvePoint, O3, Results, cylinder};
 use super::phases::{phase_figure, phase_table};
 use super::plans::{changes, changes_figure, overhead, overhead_figure};
 use super::printed::STARTS;
 use super::replay::BorgPhase;
+use crate::claims::Judged;
+use crate::reproduction::SCHEMA;
 use crate::{PaperError, Reproduction};
 
 /// How to read all numbers: the first text of every output.
@@ -28,7 +30,7 @@ The five normal phases of a week are 1.4 days each; the paper says 1.75.";
 pub(super) struct Shown<'a> {
     results: &'a Results,
     archived: &'a [Archived],
-    claims: Vec<Claim>,
+    claims: Judged,
     /// Sectors of a cylinder of O3's disk.
     cylinder: f64,
 }
@@ -36,7 +38,7 @@ pub(super) struct Shown<'a> {
 impl<'a> Shown<'a> {
     pub(super) fn new(results: &'a Results, archived: &'a [Archived]) -> Result<Self, PaperError> {
         let cylinder = cylinder(O3.disk)?;
-        Ok(Self { results, archived, claims: claims(results), cylinder })
+        Ok(Self { results, archived, claims: judged(results)?, cylinder })
     }
 
     /// All forms of the results. `command` is the command line, for the report.
@@ -51,7 +53,7 @@ impl<'a> Shown<'a> {
         tables.push(self.table4());
         tables.extend(self.archived.iter().map(archive));
         tables.push(self.sensitivity());
-        tables.push(claims::table(&self.claims));
+        tables.extend(self.claims.tables());
         Ok(Reproduction {
             opening: format!("BORG (FAST 2009), reproduced. {HONEST}{}\n", self.scaled()),
             tables,
@@ -72,7 +74,6 @@ impl<'a> Shown<'a> {
     }
 
     fn lead(&self) -> String {
-        let held = self.claims.iter().filter(|c| c.holds).count();
         let (mut requests, mut all, mut replays) = (0, 0, 0);
         for p in &self.results.phases {
             let Some(((_, vanilla), learned)) = p.systems.split_first() else { continue };
@@ -83,10 +84,10 @@ impl<'a> Shown<'a> {
             }
         }
         format!(
-            "{held} of {} claims of the paper hold here as well. With BORG the disk is less busy with requests in {requests} of \
+            "With BORG the disk is less busy with requests in {requests} of \
              {replays} replays, and less busy in {all} replays with moving and destaging counted. Every trace of ours is made up, \
-             every disk is modelled.",
-            self.claims.len()
+             every disk is modelled.\n{}",
+            self.claims.lead()
         )
     }
 
@@ -204,12 +205,9 @@ impl<'a> Shown<'a> {
                 ));
             }
         }
-        report = report.section(
-            Section::new("Claims")
-                .text(format!("{HONEST}{}", self.scaled()))
-                .table(claims::table(&self.claims))
-                .table(self.table1()),
-        );
+        let section = Section::new("Claims").text(format!("{HONEST}{}", self.scaled()));
+        let section = self.claims.tables().into_iter().fold(section, Section::table);
+        report = report.section(section.table(self.table1()));
         for phases in &self.results.phases {
             let mut section = Section::new(format!("Figure {}: {}", phases.figure, phases.trace))
                 .figure(phase_figure(phases));
@@ -301,8 +299,8 @@ impl<'a> Shown<'a> {
 
     fn document(&self) -> Value {
         let r = self.results;
-        json!({
-            "schema": "seekless.reproduce/1",
+        let mut document = json!({
+            "schema": SCHEMA,
             "what": "borg",
             "scale": r.scale,
             "seed": r.seed,
@@ -325,6 +323,8 @@ impl<'a> Shown<'a> {
                 "paper": { "seconds": s.seconds, "random_percent": s.random, "seek_cylinders": s.seek },
                 "ours": { "vanilla": ours.vanilla, "borg": ours.borg },
             })).collect::<Vec<_>>(),
+            "boots": r.boots.iter().map(|b| json!({ "vanilla": b.vanilla, "borg": b.borg }))
+                .collect::<Vec<_>>(),
             "started": self.archived.iter().map(|a| json!({
                 "file": a.path,
                 "means": a.means.iter().map(|(name, system, starts, seconds)| json!({
@@ -337,8 +337,9 @@ impl<'a> Shown<'a> {
                     "setting": setting, "improvement": gain, "improvement_all_counted": all,
                 })).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
-            "claims": self.claims,
-        })
+        });
+        self.claims.document(&mut document);
+        document
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Program {
     pub seconds: f64,
     /// The kind of its reads; their number is computed.
     pub like: StartUp,
+    /// Where its file system begins.
+    pub at: Sectors,
     /// Whether the training includes starts of the program.
     pub trained: bool,
     /// An earlier program (by index) that shares its first reads with this one, and the share of
@@ -64,7 +66,11 @@ pub(super) fn start_ups(
     let mut reads: Vec<Vec<Extent>> = Vec::with_capacity(programs.len());
     for (i, program) in programs.iter().enumerate() {
         let seed = seed.wrapping_mul(1_000).wrapping_add(i as u64);
-        let sounded = start_up(&StartUp { reads: SOUNDING, ..program.like }, seed);
+        let make = |reads| -> Vec<Extent> {
+            let own = start_up(&StartUp { reads, ..program.like }, seed);
+            own.into_iter().map(|e| Extent { start: e.start + program.at, ..e }).collect()
+        };
+        let sounded = make(SOUNDING);
         let took = start(&mut new(Sectors(0))?, i, &sounded)?.busy_s;
         let count = (program.seconds / took * f64::from(SOUNDING)).round().max(1.0);
         let (mut own, from) = match program.shares {
@@ -75,7 +81,7 @@ pub(super) fn start_ups(
             None => (Vec::new(), 0),
         };
         let rest = (count as u32).saturating_sub(from as u32);
-        own.extend(start_up(&StartUp { reads: rest, ..program.like }, seed));
+        own.extend(make(rest));
         reads.push(own);
     }
     let mut learner = Learner::new(paper_policy(Training::Cumulative), shape_of(&engine(area)));

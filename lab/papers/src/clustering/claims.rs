@@ -1,144 +1,121 @@
-//! The paper's claims about its figures, and whether our results agree within a stated tolerance.
+//! Our answers to the paper's claims (`claims/clustering.toml`): with the paper's account of
+//! rotation, and with ours.
 
-use seekless_disk::clustering::Access;
-use serde::Serialize;
+use seekless_disk::clustering::{Access, Mixture, PERFECT};
 
-use super::Order;
-use super::figures::{BLOCK, Effort, Loaded, imaginary, rz55};
+use super::figures::{BLOCK, BLOCKS, Effort, Loaded, QUEUES, imaginary, rz55};
+use super::{Order, Point, Start};
+use crate::PaperError;
+use crate::claims::{Answerer, Answers, BOTH, Beyond, Judged, Paper};
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct ClusteringClaim {
-    /// Section or figure.
-    pub place: &'static str,
-    /// The paper's words.
-    pub paper: &'static str,
-    /// The paper's number.
-    pub printed: f64,
-    /// Our number.
-    pub ours: f64,
-    /// Least and greatest accepted value of ours.
-    pub bounds: (f64, f64),
-    /// Whether the numbers are milliseconds, shares or ratios.
-    pub unit: &'static str,
+/// The longest queue of the figures.
+const LONG: u32 = 300;
+/// "Short queue lengths (less than 50 requests)".
+const SHORT: u32 = 50;
+
+/// The claims, judged. Both accounts of rotation answer, whichever the figures have.
+pub(super) fn judged(effort: Effort) -> Result<Judged, PaperError> {
+    let mut answers = Answers::default();
+    one_request(&mut answers);
+    for who in BOTH {
+        let start = match who {
+            Paper => Start::Paper,
+            Beyond => Start::Arrival,
+        };
+        loaded(&mut answers, who, Effort { start, ..effort });
+    }
+    Judged::new(include_str!("../../claims/clustering.toml"), &answers)
 }
 
-impl ClusteringClaim {
-    /// Whether ours lies within the bounds.
-    pub(super) fn holds(&self) -> bool {
-        self.bounds.0 <= self.ours && self.ours <= self.bounds.1
+/// A disk with one request at a time.
+fn one_request(answers: &mut Answers) {
+    let arm = imaginary();
+    let n = arm.cylinders();
+    let (even, perfect) = (Access::random(n), Access::perfect(n));
+    let seek = |a: &Access| arm.light(a, BLOCK).seek_ms;
+    let shorter = |a: &Access| 1.0 - seek(a) / seek(&even);
+    let utilization = |a: &Access| arm.light(a, BLOCK).utilization;
+    for (id, ours) in [
+        ("hottest.tenth", Mixture(PERFECT.to_vec()).hottest(0.1)),
+        ("seek.perfect", shorter(&perfect)),
+        ("seek.perfect.ms", seek(&perfect)),
+        ("seek.normal.ms", seek(&Access::normal(n, 0.03))),
+        ("seek.drift", shorter(&perfect.drifted(0.2))),
+        ("seek.lazy5", shorter(&perfect.lazily(0.05))),
+        ("seek.lazy20", shorter(&perfect.lazily(0.2)) / shorter(&perfect)),
+        ("light.utilization", utilization(&perfect) / utilization(&even) - 1.0),
+    ] {
+        answers.add(Paper, id, ours);
     }
 }
 
-/// All claims.
-pub(super) fn claims(effort: Effort) -> Vec<ClusteringClaim> {
-    one_request().into_iter().chain(loaded(effort)).collect()
-}
-
-fn claim(
-    place: &'static str,
-    paper: &'static str,
-    unit: &'static str,
-    printed: f64,
-    bounds: (f64, f64),
-    ours: f64,
-) -> ClusteringClaim {
-    ClusteringClaim { place, paper, printed, ours, bounds, unit }
-}
-
-/// Claims about a disk with one request at a time.
-fn one_request() -> [ClusteringClaim; 6] {
-    const PLACE: &str = "Figure 4";
-    let arm = imaginary();
-    let n = arm.cylinders();
-    let seek = |a: &Access| arm.light(a, BLOCK).seek_ms;
-    let perfect = Access::perfect(n);
-    let even = seek(&Access::random(n));
-    let shorter = |a: &Access| 1.0 - seek(a) / even;
-    let normal = seek(&Access::normal(n, 0.03));
-    let drifted = shorter(&perfect.drifted(0.2));
-    let lazy = shorter(&perfect.lazily(0.05));
-    let most = shorter(&perfect.lazily(0.2)) / shorter(&perfect);
-    let share = |paper, printed, bounds, ours| claim(PLACE, paper, "share", printed, bounds, ours);
-    let ms = |paper, ours| claim(PLACE, paper, "ms", 7.5, (7.3, 7.9), ours);
-    [
-        share("a perfect layout shortens seeks by 40 %", 0.4, (0.37, 0.46), shorter(&perfect)),
-        share("and by 30 % if 20 % of the accesses have drifted", 0.3, (0.27, 0.36), drifted),
-        ms("a perfect layout seeks 7.5 ms", seek(&perfect)),
-        ms("a normal layout of sigma 3 % seeks as long", normal),
-        share("5 % organized lazily shorten seeks by 30 %", 0.3, (0.26, 0.34), lazy),
-        share("20 % organized lazily bring nearly all of the gain", 1.0, (0.9, 1.0), most),
-    ]
-}
-
-/// Claims about a loaded disk.
-fn loaded(effort: Effort) -> [ClusteringClaim; 9] {
-    let disk = Loaded::new(&rz55(), BLOCK, 300, effort);
+/// A loaded disk.
+fn loaded(answers: &mut Answers, who: Answerer, effort: Effort) {
+    let disk = Loaded::new(&rz55(), BLOCK, LONG, effort);
     let n = disk.arm.cylinders();
     let (random, perfect) = (Access::random(n), Access::perfect(n));
     let at = |a: &Access, q, order| disk.point(a, q, order).utilization;
-    let base = at(&random, 300, Order::Arrival);
-    let alone_10 = at(&perfect, 10, Order::Arrival) / at(&random, 10, Order::Arrival);
-    let alone_300 = at(&perfect, 300, Order::Arrival) / base;
-    let best = at(&perfect, 300, Order::Position);
-    let ordered_50 = at(&perfect, 50, Order::Position) / at(&random, 50, Order::Arrival);
-    let gained = |a: &Access| (at(a, 300, Order::Position) - base) / (best - base);
-    let least =
-        [1, 2, 5, 10].map(|q| at(&perfect, q, Order::Position) / at(&random, q, Order::Arrival));
-    let least = least.into_iter().fold(f64::MAX, f64::min);
-    let ratio =
-        |place, paper, printed, bounds, ours| claim(place, paper, "ratio", printed, bounds, ours);
-    let share = |place, paper, printed, bounds, a: &Access| {
-        claim(place, paper, "share", printed, bounds, gained(a))
-    };
-    let quarter = "clustering alone brings a quarter more throughput, queue 10";
-    let half = "with reordering, queue 50: at most half more";
-    let speedup = "blocks of 2 KiB: a speedup of 1.3 at least";
-    [
-        ratio("Figure 7", quarter, 1.25, (1.15, 1.35), alone_10),
-        ratio("Figure 7", "the same, queue 300", 1.25, (1.15, 1.35), alone_300),
-        ratio("Figure 7", "with reordering, queue 300: double", 2.0, (1.8, 2.4), best / base),
-        ratio("Figure 7", half, 1.5, (1.25, 1.6), ordered_50),
-        share(
-            "Figure 9",
-            "half of the gain from 1 % organized lazily",
-            0.5,
-            (0.4, 0.6),
-            &perfect.lazily(0.01),
-        ),
-        share("Figure 9", "most of the gain from 8 %", 1.0, (0.8, 1.02), &perfect.lazily(0.08)),
-        share(
-            "Figure 10",
-            "half of the gain from 3 buckets",
-            0.5,
-            (0.4, 0.6),
-            &perfect.in_buckets(3),
-        ),
-        share(
-            "Figure 10",
-            "nearly all of the gain from 6",
-            1.0,
-            (0.85, 1.02),
-            &perfect.in_buckets(6),
-        ),
-        ratio("Figure 12", speedup, 1.3, (1.25, 1.4), least),
-    ]
+    let times = |q, order| at(&perfect, q, order) / at(&random, q, Order::Arrival);
+    answers.add(who, "alone.10", times(10, Order::Arrival) - 1.0);
+    answers.add(who, "alone.300", times(LONG, Order::Arrival) - 1.0);
+    let double = times(LONG, Order::Position);
+    answers.add(who, "ordered.300", double);
+    answers.add(who, "ordered.300.bound", double);
+    let short = QUEUES.into_iter().filter(|q| *q < SHORT);
+    let short: Vec<f64> = short.map(|q| times(q, Order::Position)).collect();
+    let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+    answers.add(who, "short.least", least(&short));
+    answers.add(who, "short.most", short.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+
+    let long = |a: &Access| at(a, LONG, Order::Position);
+    let concentrated = [
+        ("random", at(&random, LONG, Order::Arrival)),
+        ("perfect", long(&perfect)),
+        ("half in use", long(&Access::concentrated(n, 0.5))),
+        ("tenth in use", long(&Access::concentrated(n, 0.1))),
+    ];
+    answers.add(who, "concentrated", concentrated);
+    let base = at(&random, LONG, Order::Arrival);
+    let gained = |a: &Access| (long(a) - base) / (long(&perfect) - base);
+    answers.add(who, "lazy.1", gained(&perfect.lazily(0.01)));
+    answers.add(who, "lazy.8", gained(&perfect.lazily(0.08)));
+    answers.add(who, "buckets.3", gained(&perfect.in_buckets(3)));
+    answers.add(who, "buckets.6", gained(&perfect.in_buckets(6)));
+    answers.add(who, "drift.gain", gained(&perfect.drifted(0.3)));
+    let mut drifts = vec![("random".to_owned(), long(&random))];
+    let drifted = [50u32, 30, 20, 10].map(|percent| {
+        (format!("{percent} %"), long(&perfect.drifted(f64::from(percent) / 100.0)))
+    });
+    drifts.extend(drifted);
+    drifts.push(("perfect".to_owned(), long(&perfect)));
+    answers.add(who, "drift.order", drifts);
+    speedups(answers, who, effort);
+    answers.add(who, "spread", spread(&disk, &random, &perfect));
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::clustering::Start;
+/// Figure 12.
+fn speedups(answers: &mut Answers, who: Answerer, effort: Effort) {
+    let speedup = |disk: &Loaded, q| {
+        let n = disk.arm.cylinders();
+        disk.point(&Access::perfect(n), q, Order::Position).utilization
+            / disk.point(&Access::random(n), q, Order::Arrival).utilization
+    };
+    let disk = Loaded::new(&rz55(), BLOCK, LONG, effort);
+    let least = QUEUES.map(|q| speedup(&disk, q)).into_iter().fold(f64::INFINITY, f64::min);
+    answers.add(who, "speedup.bound", least);
+    answers.add(who, "speedup.about", least);
+    let by_block = BLOCKS.map(|sectors| {
+        let disk = Loaded::new(&rz55(), sectors, LONG, effort);
+        ((sectors * 512).to_string(), speedup(&disk, LONG))
+    });
+    answers.add(who, "speedup.blocks", by_block);
+}
 
-    use super::*;
-
-    #[test]
-    fn every_claim_of_the_paper_holds() {
-        for start in [Start::Paper, Start::Arrival] {
-            let all = claims(Effort { runs: 2, seed: 1, start });
-            assert_eq!(all.len(), 15);
-            for c in all {
-                assert!(c.bounds.0 <= c.printed && c.printed <= c.bounds.1, "{c:?}");
-                assert!(c.holds(), "{start:?}: {c:?}");
-            }
-        }
-    }
+/// The median over Figure 7's points of the relative standard deviation from run to run.
+fn spread(disk: &Loaded, random: &Access, perfect: &Access) -> f64 {
+    let curves = [(random, Order::Arrival), (perfect, Order::Arrival), (perfect, Order::Position)];
+    let points = curves.iter().flat_map(|(a, order)| QUEUES.map(|q| disk.point(a, q, *order)));
+    let mut spreads: Vec<f64> = points.map(|p: Point| p.spread / p.utilization).collect();
+    spreads.sort_by(f64::total_cmp);
+    spreads.get(spreads.len() / 2).copied().unwrap_or(f64::NAN)
 }

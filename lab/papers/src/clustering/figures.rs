@@ -11,10 +11,10 @@ const IMAGINARY: u32 = 1000;
 /// Sectors of the paper's block: 2 KiB.
 pub(super) const BLOCK: u32 = 4;
 /// Queue lengths of Figures 7 to 11.
-const QUEUES: [u32; 12] = [1, 2, 5, 10, 20, 35, 50, 75, 100, 150, 200, 300];
+pub(super) const QUEUES: [u32; 12] = [1, 2, 5, 10, 20, 35, 50, 75, 100, 150, 200, 300];
 /// Queue lengths of Figure 12, and its blocks in sectors.
 const SPEED_QUEUES: [u32; 5] = [1, 10, 50, 100, 300];
-const BLOCKS: [u32; 6] = [1, 2, 4, 6, 9, 18];
+pub(super) const BLOCKS: [u32; 6] = [1, 2, 4, 6, 9, 18];
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Line {

@@ -12,7 +12,6 @@ mod named;
 mod report;
 mod rotation;
 
-use claims::{ClusteringClaim, claims};
 use figures::{ClusteringFigure, Loaded, figures};
 use load::{Load, Order, Point};
 

@@ -4,85 +4,49 @@
 use std::fmt::Write as _;
 
 use seekless_report::{
-    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
-    Unit,
+    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Unit,
 };
 use serde_json::json;
 
-use super::{ClusteringClaim, ClusteringFigure, Effort, claims, figures};
-use crate::{Progress, Reproduction};
+use super::claims::judged;
+use super::{ClusteringFigure, Effort, figures};
+use crate::claims::Judged;
+use crate::reproduction::SCHEMA;
+use crate::{PaperError, Progress, Reproduction};
 
 /// The paper's figures and claims, with this effort. `command` is the command line, for the report.
-#[must_use]
-pub fn reproduce(effort: Effort, command: &str, progress: &Progress<'_>) -> Reproduction {
+///
+/// # Errors
+/// If the file of claims and our answers do not fit together.
+pub fn reproduce(
+    effort: Effort,
+    command: &str,
+    progress: &Progress<'_>,
+) -> Result<Reproduction, PaperError> {
     let figures = figures(effort, &mut |number| {
         progress(&format!("Figure {number}"), u64::from(number), 12);
     });
-    let claims = claims(effort);
-    let table = claims_table(&claims);
-    let shown: Vec<_> = claims
-        .iter()
-        .map(|c| {
-            json!({ "place": c.place, "paper": c.paper, "printed": c.printed, "ours": c.ours,
-                    "bounds": c.bounds, "unit": c.unit, "holds": c.holds() })
-        })
-        .collect();
-    let document = json!({
-        "schema": "seekless.reproduce/1",
+    let claims = judged(effort)?;
+    let mut document = json!({
+        "schema": SCHEMA,
         "what": "clustering",
         "runs": effort.runs,
         "seed": effort.seed,
         "account": format!("{:?}", effort.start).to_lowercase(),
         "figures": figures,
-        "claims": shown,
     });
-    Reproduction {
+    claims.document(&mut document);
+    Ok(Reproduction {
         opening: String::new(),
-        tables: figures.iter().map(data).chain([table.clone()]).collect(),
+        tables: figures.iter().map(data).chain(claims.tables()).collect(),
         closing: finding(&claims),
         document,
-        report: report(&figures, &claims, table, effort, command),
-    }
+        report: report(&figures, &claims, effort, command),
+    })
 }
 
-fn finding(claims: &[ClusteringClaim]) -> String {
-    let held = claims.iter().filter(|c| c.holds()).count();
-    format!(
-        "{held} of {} claims of the paper hold within their tolerance. All numbers of ours are modelled.",
-        claims.len()
-    )
-}
-
-fn show(value: f64, unit: &str) -> String {
-    match unit {
-        "ms" => format!("{value:.2} ms"),
-        "share" => format!("{:.0} %", value * 100.0),
-        _ => format!("{value:.2}"),
-    }
-}
-
-fn claims_table(claims: &[ClusteringClaim]) -> Table {
-    let columns = vec![
-        Column::text("where"),
-        Column::text("the paper"),
-        Column::text("paper").right(),
-        Column::text("ours").right(),
-        Column::text("accepted").right(),
-        Column::text(""),
-    ];
-    claims.iter().fold(
-        Table::new("The paper's claims, and whether ours agree", columns),
-        |table, c| {
-            table.row([
-                Cell::from(c.place),
-                Cell::from(c.paper),
-                Cell::from(show(c.printed, c.unit)),
-                Cell::from(show(c.ours, c.unit)),
-                Cell::from(format!("{} to {}", show(c.bounds.0, c.unit), show(c.bounds.1, c.unit))),
-                Cell::from(if c.holds() { "holds" } else { "differs" }),
-            ])
-        },
-    )
+fn finding(claims: &Judged) -> String {
+    format!("{} All numbers of ours are modelled.", claims.lead())
 }
 
 /// Units of a figure's axes.
@@ -139,30 +103,14 @@ fn data(figure: &ClusteringFigure) -> Table {
     })
 }
 
-fn report(
-    figures: &[ClusteringFigure],
-    claims: &[ClusteringClaim],
-    table: Table,
-    effort: Effort,
-    command: &str,
-) -> Report {
+fn report(figures: &[ClusteringFigure], claims: &Judged, effort: Effort, command: &str) -> Report {
     let mut report = Report::new("Clustering active disk data", finding(claims));
-    let tile = |label: &str, place: &str, at: usize| {
-        let of: Vec<&ClusteringClaim> = claims.iter().filter(|c| c.place == place).collect();
-        of.get(at).map(|c| {
-            Tile::new(
-                label,
-                show(c.ours, c.unit),
-                format!("the paper: {}", show(c.printed, c.unit)),
-            )
-        })
-    };
-    for tile in [
-        tile("Shorter seeks, perfect layout", "Figure 4", 0),
-        tile("Throughput at queue 300, reordered", "Figure 7", 2),
-        tile("Least speedup, blocks of 2 KiB", "Figure 12", 0),
+    for (label, id) in [
+        ("Shorter seeks, perfect layout", "seek.perfect"),
+        ("Throughput at queue 300, reordered", "ordered.300"),
+        ("Least speedup, blocks of 2 KiB", "speedup.about"),
     ] {
-        report = tile.map_or(report.clone(), |t| report.clone().tile(t));
+        report = claims.tile(label, id).into_iter().fold(report, Report::tile);
     }
     let mut words = String::new();
     let _ = write!(words, "{} runs a point from seed {}", effort.runs, effort.seed);
@@ -173,7 +121,7 @@ fn report(
             .fold(Section::new(title), |s, f| s.figure(plot(f)))
     };
     report
-        .section(Section::new("Claims").table(table))
+        .section(claims.tables().into_iter().fold(Section::new("Claims"), Section::table))
         .section(section("One request at a time", 3..=5))
         .section(section("A loaded disk", 6..=12))
         .provenance(Provenance {

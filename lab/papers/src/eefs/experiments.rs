@@ -9,6 +9,7 @@ use seekless_trace::{FileEvent, FileOp, OpenOptions, Source};
 use serde::Serialize;
 
 use super::EefsOptions;
+use super::claims::Rare;
 use super::printed::{PAPER, Paper};
 use super::replay::{
     FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, facts_of, run_files,
@@ -70,12 +71,21 @@ fn made_up(
     progress: &Progress<'_>,
 ) -> Result<Compared, PaperError> {
     let part = part_of(day, asked.scale);
-    let mut options = options.clone();
-    options.cache = Bytes(asked.cache.map_or((128.0 * part * f64::from(1 << 20)) as u64, |c| c.0));
-    options.shuffle_every = asked.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
-    let variant = DayVariant { directories: asked.directories, truncate: asked.truncate };
-    let outcomes = outcomes(day, part, asked.seed, variant, &options, progress)?;
+    let options = of_day(day, asked, options);
+    let outcomes = outcomes(day, part, asked.seed, variant(asked), &options, &SYSTEMS, progress)?;
     Ok(Compared { name: day.name.to_owned(), paper: Some(paper), outcomes })
+}
+
+/// The settings for a made-up day.
+fn of_day(day: &FileDay, asked: &EefsOptions, options: &FilesOptions) -> FilesOptions {
+    let part = part_of(day, asked.scale);
+    let cache = Bytes(asked.cache.map_or((128.0 * part * f64::from(1 << 20)) as u64, |c| c.0));
+    let shuffle_every = asked.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
+    FilesOptions { cache, shuffle_every, ..options.clone() }
+}
+
+fn variant(asked: &EefsOptions) -> DayVariant {
+    DayVariant { directories: asked.directories, truncate: asked.truncate }
 }
 
 /// Properties of a made-up day that Table 1 leaves open.
@@ -87,17 +97,18 @@ pub(super) struct DayVariant {
     pub(super) truncate: bool,
 }
 
-/// A made-up day under each of the systems.
+/// A made-up day under each of these systems.
 fn outcomes(
     day: &FileDay,
     part: f64,
     seed: u64,
     variant: DayVariant,
     options: &FilesOptions,
+    systems: &[(FileSystem, &str)],
     progress: &Progress<'_>,
 ) -> Result<Vec<FileOutcome>, FilesError> {
     let mut outcomes = Vec::new();
-    for (system, _) in SYSTEMS {
+    for &(system, _) in systems {
         let play = FilePlay::new(*day, part, seed);
         let files = play.files().iter().enumerate();
         let facts: Vec<FileFacts> = files
@@ -134,6 +145,28 @@ fn emptied(event: FileEvent, truncate: bool) -> impl Iterator<Item = FileEvent> 
 const fn evenly(number: u64, n: u32) -> u32 {
     let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((mixed * n as u64) >> 32) as u32
+}
+
+/// Groups of INS and RES with the longer interval of Table 2, five times the first. Nothing for a
+/// real trace, or if the interval is given.
+pub(super) fn rare(
+    asked: &EefsOptions,
+    options: &FilesOptions,
+    progress: &Progress<'_>,
+) -> Result<Option<Rare>, PaperError> {
+    if asked.trace.is_some() || asked.shuffle.is_some() {
+        return Ok(None);
+    }
+    let mut rare = Rare::default();
+    for (day, grouping) in FILE_DAYS.iter().zip(&mut rare) {
+        let often = of_day(day, asked, options);
+        let options = FilesOptions { shuffle_every: 5 * often.shuffle_every, ..often };
+        let part = part_of(day, asked.scale);
+        let eefs = &SYSTEMS[2..];
+        let done = outcomes(day, part, asked.seed, variant(asked), &options, eefs, progress)?;
+        *grouping = done.first().and_then(|o| o.grouping).unwrap_or_default();
+    }
+    Ok(Some(rare))
 }
 
 /// EEFS's effect on a day in one setting.
@@ -189,7 +222,7 @@ pub(super) fn sensitivity(
                 asked.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
             let options = FilesOptions { cache, shuffle_every, sync, ..options.clone() };
             let variant = DayVariant { directories, truncate };
-            let o = outcomes(day, part, asked.seed, variant, &options, progress)?;
+            let o = outcomes(day, part, asked.seed, variant, &options, &SYSTEMS, progress)?;
             let requests = |o: &FileOutcome| (o.disk_reads + o.disk_writes).max(1);
             let ratio = |i: usize| requests(&o[2]) as f64 / requests(&o[i]) as f64;
             all.push(Sensitivity {

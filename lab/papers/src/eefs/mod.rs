@@ -2,6 +2,7 @@
 //! real trace of files. The paper's traces cannot be obtained: ours are made up to match Table 1.
 //! Everything is modelled.
 
+mod claims;
 mod experiments;
 mod group_module;
 mod moves;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use seekless_block::Bytes;
 use seekless_disk::SpinDown;
 
+use crate::synth::FILE_DAYS;
 use crate::{PaperError, Progress, Reproduction};
 
 pub use replay::FilesError;
@@ -61,5 +63,10 @@ pub fn reproduce(
     let options = experiments::options(asked)?;
     let compared = experiments::compared(asked, &options, progress)?;
     let depends = experiments::sensitivity(asked, &options, progress)?;
-    Ok(report::reproduction(asked, &options, &compared, &depends, command))
+    let rare = experiments::rare(asked, &options, progress)?;
+    let parts = FILE_DAYS.map(|day| experiments::part_of(&day, asked.scale));
+    let claims = rare.map(|rare| claims::judged(&compared, parts, &rare)).transpose()?;
+    let results =
+        report::Shown { asked, options: &options, compared: &compared, depends: &depends, claims };
+    Ok(results.reproduction(command))
 }

@@ -11,74 +11,98 @@ use super::replay::FilesOptions;
 use super::sensitivity::{depends_figure, depends_table};
 use super::tables::{causes, energy, groups, requests, table1, times};
 use crate::Reproduction;
+use crate::claims::Judged;
+use crate::reproduction::SCHEMA;
 use crate::synth::FILE_DAYS;
 
-/// All forms of the results. `command` is the command line, for the report.
-pub(super) fn reproduction(
-    asked: &EefsOptions,
-    options: &FilesOptions,
-    compared: &[Compared],
-    depends: &[Sensitivity],
-    command: &str,
-) -> Reproduction {
-    let mut tables = vec![
-        requests(compared),
-        causes(compared, 0.0),
-        causes(compared, 1e3),
-        energy(compared),
-        times(compared),
-        groups(compared),
-    ];
-    if asked.trace.is_none() {
-        tables.insert(0, table1(asked.scale, asked.seed));
-    }
-    if asked.sensitivity {
-        tables.push(depends_table(depends));
-    }
-    Reproduction {
-        opening: String::new(),
-        closing: String::new(),
-        document: document(compared, depends, asked.scale, asked.seed),
-        report: report(asked, options, compared, depends, &tables, command),
-        tables,
-    }
+/// The results, ready to be shown.
+pub(super) struct Shown<'a> {
+    pub(super) asked: &'a EefsOptions,
+    pub(super) options: &'a FilesOptions,
+    pub(super) compared: &'a [Compared],
+    pub(super) depends: &'a [Sensitivity],
+    /// None of a real trace, or if the interval between shuffles is given.
+    pub(super) claims: Option<Judged>,
 }
 
-fn report(
-    asked: &EefsOptions,
-    options: &FilesOptions,
-    compared: &[Compared],
-    depends: &[Sensitivity],
-    tables: &[Table],
-    command: &str,
-) -> Report {
-    let mut report = Report::new(
-        "Files in groups",
-        "EEFS against a fast file system, with and without read-ahead, with the same memory. Everything of ours is modelled.",
-    );
-    for c in compared {
-        report = report.section(Section::new(c.name.clone()).figure(figure(c)));
-    }
-    for day in &FILE_DAYS[..SENSITIVE] {
+impl Shown<'_> {
+    /// All forms of the results. `command` is the command line, for the report.
+    pub(super) fn reproduction(&self, command: &str) -> Reproduction {
+        let (asked, compared) = (self.asked, self.compared);
+        let mut tables = vec![
+            requests(compared),
+            causes(compared, 0.0),
+            causes(compared, 1e3),
+            energy(compared),
+            times(compared),
+            groups(compared),
+        ];
+        if asked.trace.is_none() {
+            tables.insert(0, table1(asked.scale, asked.seed));
+        }
         if asked.sensitivity {
-            let heading = format!("What the gain depends on: {}", day.name);
-            let figure = depends_figure(day, depends);
-            report = report.section(Section::new(heading).figure(figure));
+            tables.push(depends_table(self.depends));
+        }
+        tables.extend(self.claims.iter().flat_map(Judged::tables));
+        Reproduction {
+            opening: String::new(),
+            closing: self.claims.as_ref().map_or_else(String::new, Judged::lead),
+            document: self.document(),
+            report: self.report(&tables, command),
+            tables,
         }
     }
-    for table in tables {
-        report = report.section(Section::new("Beside the paper").table(table.clone()));
+
+    fn report(&self, tables: &[Table], command: &str) -> Report {
+        let asked = self.asked;
+        let mut report = Report::new(
+            "Files in groups",
+            "EEFS against a fast file system, with and without read-ahead, with the same memory. Everything of ours is modelled.",
+        );
+        for c in self.compared {
+            report = report.section(Section::new(c.name.clone()).figure(figure(c)));
+        }
+        for day in &FILE_DAYS[..SENSITIVE] {
+            if asked.sensitivity {
+                let heading = format!("What the gain depends on: {}", day.name);
+                let figure = depends_figure(day, self.depends);
+                report = report.section(Section::new(heading).figure(figure));
+            }
+        }
+        for table in tables {
+            report = report.section(Section::new("Beside the paper").table(table.clone()));
+        }
+        report.provenance(Provenance {
+            command: command.to_owned(),
+            facts: vec![
+                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
+                ("disk".into(), asked.disk.clone()),
+                ("memory".into(), self.options.cache.to_string()),
+            ],
+            measured: vec!["The paper's numbers, simulated by its authors.".into()],
+            modelled: vec!["Everything of ours; the days are made up.".into()],
+        })
     }
-    report.provenance(Provenance {
-        command: command.to_owned(),
-        facts: vec![
-            ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-            ("disk".into(), asked.disk.clone()),
-            ("memory".into(), options.cache.to_string()),
-        ],
-        measured: vec!["The paper's numbers, simulated by its authors.".into()],
-        modelled: vec!["Everything of ours; the days are made up.".into()],
-    })
+
+    fn document(&self) -> Value {
+        let mut document = json!({
+            "schema": SCHEMA,
+            "what": "eefs",
+            "scale": self.asked.scale,
+            "seed": self.asked.seed,
+            "traces": self.compared.iter().map(|c| json!({
+                "name": c.name,
+                "outcomes": c.outcomes,
+                "paper_disk_requests": c.paper.map(|p| p.requests),
+                "paper_energy_percent": c.paper.map(|p| p.energy),
+            })).collect::<Vec<_>>(),
+            "sensitivity": self.depends,
+        });
+        if let Some(claims) = &self.claims {
+            claims.document(&mut document);
+        }
+        document
+    }
 }
 
 fn figure(c: &Compared) -> Figure {
@@ -97,20 +121,4 @@ fn figure(c: &Compared) -> Figure {
     };
     Figure::new(format!("Energy of the disk at work: {}", c.name), Basis::Modelled, bars)
         .caption("Without idling, which is nearly the same for all.")
-}
-
-fn document(all: &[Compared], depends: &[Sensitivity], scale: f64, seed: u64) -> Value {
-    json!({
-        "schema": "seekless.reproduce/1",
-        "what": "eefs",
-        "scale": scale,
-        "seed": seed,
-        "traces": all.iter().map(|c| json!({
-            "name": c.name,
-            "outcomes": c.outcomes,
-            "paper_disk_requests": c.paper.map(|p| p.requests),
-            "paper_energy_percent": c.paper.map(|p| p.energy),
-        })).collect::<Vec<_>>(),
-        "sensitivity": depends,
-    })
 }

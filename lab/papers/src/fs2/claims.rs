@@ -1,25 +1,18 @@
-//! The paper's claims, and whether our results agree within a stated tolerance.
-
-use seekless_report::{Column, Table};
-use serde::Serialize;
+//! Our answers to the paper's claims (`claims/fs2.toml`).
 
 use super::experiments::{Load, Results};
-use super::printed::{FIRST_RUN, PRINTED, PrintedLoad};
+use super::printed::PRINTED;
 use super::replay::Fs2Run;
+use crate::PaperError;
+use crate::claims::{Answerer, Answers, BOTH, Beyond, Judged, Paper};
+use crate::synth::Fs2Load;
 
-/// The difference by which an improvement may fall short of the paper's, as a share of an access.
-const SHORT: f64 = 0.05;
-
-#[derive(Serialize)]
-pub(super) struct Claim {
-    pub(super) place: String,
-    pub(super) paper: String,
-    pub(super) ours: String,
-    /// The accepted range of ours, in words.
-    pub(super) tolerance: String,
-    pub(super) holds: bool,
-    /// Why ours may differ.
-    pub(super) why: &'static str,
+/// The system of each answer.
+pub(super) const fn system(who: Answerer) -> &'static str {
+    match who {
+        Paper => "fs2",
+        Beyond => "fs2-whole",
+    }
 }
 
 /// An improvement, as a share of `before`.
@@ -42,121 +35,90 @@ pub(super) fn percent(share: f64) -> String {
     format!("{}{:.1} %", if share < 0.0 { "−" } else { "" }, share.abs() * 100.0)
 }
 
-const RULE: &str = "the paper's rule makes no replica within the hot region, whose length the paper does not say, and every switch between the hot region and the replicas waits for the platter";
-const MADE: &str = "the load is made up: the repetitions and their order are ours";
-
-/// All claims.
-pub(super) fn claims(results: &Results) -> Vec<Claim> {
-    let mut all = Vec::new();
-    for load in results.loads.iter().filter(|l| !l.real) {
-        let mut claims = LoadClaims { load, printed: &PRINTED[load.printed], all: &mut all };
-        claims.access_times();
-        claims.static_replicas();
-        claims.first_run();
-        claims.energy();
-    }
-    results.further.claims(&results.loads, &mut all);
-    all
-}
-
-/// The claims about one load.
-struct LoadClaims<'a> {
-    load: &'a Load,
-    printed: &'a PrintedLoad,
-    all: &'a mut Vec<Claim>,
-}
-
-impl LoadClaims<'_> {
-    fn add(
-        &mut self,
-        place: &str,
-        paper: String,
-        ours: String,
-        tolerance: &str,
-        holds: bool,
-        why: &'static str,
-    ) {
-        let place = format!("{}, {place}", self.printed.load.name());
-        self.all.push(Claim { place, paper, ours, tolerance: tolerance.to_owned(), holds, why });
-    }
-
-    fn access_times(&mut self) {
-        let p = self.printed;
-        let base = access(&self.load.last("ext2"));
-        for (system, why) in [("fs2", RULE), ("fs2-whole", MADE)] {
-            let ours = gain(base[0], access(&self.load.last(system))[0]);
-            let words = format!("T_A {} shorter with {system}", percent(p.fs2.access));
-            let holds = ours >= p.fs2.access - SHORT;
-            self.add(p.table, words, percent(ours), "at most 5 points less", holds, why);
-        }
-        for system in ["fs2", "fs2-whole"] {
-            let after = access(&self.load.last(system));
-            for (what, i, paper) in [("T_s", 1, p.fs2.seek), ("T_r", 2, p.fs2.rotation)] {
-                let ours = gain(base[i], after[i]);
-                let words = format!("{what} {} shorter with {system}", percent(paper));
-                self.add(p.table, words, percent(ours), "shorter", ours > 0.0, RULE);
-            }
-        }
-    }
-
-    fn static_replicas(&mut self) {
-        let p = self.printed;
-        if p.fs2_static.is_none() {
-            return;
-        }
-        let run = access(&self.load.last("fs2-static"));
-        let rotation = gain(access(&self.load.last("ext2"))[2], run[2]);
-        let holds = rotation.abs() < 0.15;
-        let words = "FS2-static leaves T_r unchanged (−1.6 %)".to_owned();
-        self.add(p.table, words, percent(rotation), "by at most 15 %", holds, MADE);
-        let dynamic = access(&self.load.last("fs2-whole"))[0];
-        let ours = format!("{dynamic:.2} ms, {:.2} ms", run[0]);
-        let words = "T_A of FS2-dynamic is less than FS2-static's".to_owned();
-        self.add(p.table, words, ours, "less", dynamic < run[0], MADE);
-    }
-
-    fn first_run(&mut self) {
-        let timed = self.printed.load.is_timed();
-        let time = |system| user(&self.load.first(system), timed);
-        let first = time("fs2") / time("ext2") - 1.0;
-        let words = if timed && self.printed.fs2_static.is_some() {
-            format!("the first run is {} slower", percent(FIRST_RUN))
-        } else {
-            "the first run is hardly slower".to_owned()
-        };
-        self.add("4.3.3", words, percent(first), "at most 2 % slower", first <= 0.02, MADE);
-    }
-
-    fn energy(&mut self) {
-        let p = self.printed;
-        let (ext2, whole) = (self.load.last("ext2"), self.load.last("fs2-whole"));
-        let energy = gain(access(&ext2)[3], access(&whole)[3]);
-        let words = format!("{} less energy an access", percent(p.fs2.energy));
-        let holds = energy >= p.fs2.energy - SHORT;
-        self.add(p.table, words, percent(energy), "at most 5 points less", holds, MADE);
-        let saved = gain(ext2.joules, whole.joules);
-        let words = format!("{} less energy in all", percent(p.saved));
-        self.add("text", words, percent(saved), "less than Ext2", saved > 0.0, MADE);
+/// The names of the loads in the file of claims, and in a ranking.
+const fn names(load: Fs2Load) -> (&'static str, &'static str) {
+    match load {
+        Fs2Load::TpcW => ("tpcw", "TPC-W"),
+        Fs2Load::Cvs => ("cvs", "CVS"),
+        Fs2Load::X => ("x", "X"),
+        Fs2Load::Surge => ("surge", "SURGE"),
     }
 }
 
-/// The claims as a table.
-pub(super) fn table(claims: &[Claim]) -> Table {
-    let columns = ["load, where", "the paper", "ours", "accepted", "", "possible reason"];
-    let mut table = Table::new(
-        "The paper's claims, and whether ours agree",
-        columns.map(Column::text).to_vec(),
-    );
-    for c in claims {
-        let (mark, why) = if c.holds { ("holds", "") } else { ("differs", c.why) };
-        table = table.row([
-            c.place.as_str().into(),
-            c.paper.as_str().into(),
-            c.ours.as_str().into(),
-            c.tolerance.as_str().into(),
-            mark.into(),
-            why.into(),
-        ]);
+/// The claims, judged.
+pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {
+    let mut answers = Answers::default();
+    let loads: Vec<&Load> = results.loads.iter().filter(|l| !l.real).collect();
+    for who in BOTH {
+        for load in &loads {
+            let id = names(PRINTED[load.printed].load).0;
+            improvements(&mut answers, who, id, load, system(who));
+            let [before, after] = ["ext2", system(who)].map(|s| load.last(s).joules);
+            answers.add(who, format!("{id}.saved"), gain(before, after));
+        }
+        rankings(&mut answers, who, &loads);
+        results.further.answer(&mut answers, who);
     }
-    table
+    for load in loads.iter().filter(|l| PRINTED[l.printed].fs2_static.is_some()) {
+        let id = format!("{}.static", names(PRINTED[load.printed].load).0);
+        improvements(&mut answers, Paper, &id, load, "fs2-static");
+    }
+    Judged::new(include_str!("../../claims/fs2.toml"), &answers)
+}
+
+fn is_timed(load: &Load) -> bool {
+    PRINTED[load.printed].load.is_timed()
+}
+
+fn waits_less(load: &Load, system: &str) -> f64 {
+    let timed = is_timed(load);
+    gain(user(&load.last("ext2"), timed), user(&load.last(system), timed))
+}
+
+fn shorter(load: &Load, system: &str) -> f64 {
+    gain(access(&load.last("ext2"))[0], access(&load.last(system))[0])
+}
+
+/// The rows of Tables 2 to 5, and the numbers of the text beside them.
+fn improvements(answers: &mut Answers, who: Answerer, id: &str, load: &Load, system: &str) {
+    let (before, run) = (load.last("ext2"), load.last(system));
+    let parts = access(&before).into_iter().zip(access(&run)).map(|(b, a)| gain(b, a));
+    for (what, gain) in ["access", "seek", "rotation", "energy"].into_iter().zip(parts) {
+        answers.add(who, format!("{id}.{what}"), gain);
+    }
+    answers.add(who, format!("{id}.busy"), run.busy_s() / run.span_s);
+    answers.add(who, format!("{id}.user"), waits_less(load, system));
+}
+
+/// Orders among systems and among loads; the first run; verification.
+fn rankings(answers: &mut Answers, who: Answerer, loads: &[&Load]) {
+    let dynamic = system(who);
+    if let Some(load) = loads.iter().find(|l| PRINTED[l.printed].fs2_static.is_some()) {
+        let part = |system, i: usize| access(&load.last(system))[i];
+        let (fixed, ext2) = ("fs2-static", "ext2");
+        answers.add(
+            who,
+            "tpcw.order",
+            [("dynamic", part(dynamic, 0)), ("static", part(fixed, 0)), ("Ext2", part(ext2, 0))],
+        );
+        let rotations = [("dynamic", part(dynamic, 2)), ("static", part(fixed, 2))];
+        answers.add(who, "tpcw.order.rotation", rotations);
+        let first = |system| user(&load.first(system), is_timed(load));
+        answers.add(who, "tpcw.first", first(dynamic) / first(ext2) - 1.0);
+        let twice = format!("{dynamic}, 2 replicas");
+        answers.add(who, "degree", gain(part(dynamic, 0), part(&twice, 0)));
+    }
+    let of = |each: fn(&Load, &str) -> f64| -> Vec<(String, f64)> {
+        let name = |l: &Load| names(PRINTED[l.printed].load).1.to_owned();
+        loads.iter().map(|l| (name(l), each(l, dynamic))).collect()
+    };
+    answers.add(who, "order.access", of(shorter));
+    answers.add(who, "order.user", of(waits_less));
+    let proofs = loads.iter().flat_map(|l| &l.proofs);
+    let mut proofs: Vec<_> =
+        proofs.filter(|p| p.0 == dynamic && p.1.replica_bytes > 0).map(|p| p.1).collect();
+    proofs.sort_by_key(|p| p.replica_bytes);
+    let at = |proof: Option<&super::replay::Fs2Proof>| proof.map_or(f64::NAN, |p| p.rest_s);
+    let (fewest, most) = (at(proofs.first()), at(proofs.last()));
+    answers.add(who, "verified", [("fewest", fewest), ("most", most)]);
 }

@@ -10,6 +10,7 @@ use seekless_report::{
 };
 use serde_json::{Value, json};
 
+use crate::reproduction::SCHEMA;
 use crate::{AccessFigure, PaperError, Reproduction};
 
 /// From a 15,000 rpm SCSI drive to a 5,400 rpm laptop drive, as in the figure, with the paper's own
@@ -247,7 +248,7 @@ fn report(
 
 fn document(all: &[Parts], fit: &Fit, rows: &[Row]) -> Value {
     json!({
-        "schema": "seekless.reproduce/1",
+        "schema": SCHEMA,
         "what": "fs2-disk",
         "figure2": all.iter().map(|p| json!({
             "disk": p.name, "title": p.title, "reads": READS,

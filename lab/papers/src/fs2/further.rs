@@ -8,11 +8,12 @@ use seekless_report::{Cell, Column, Table, Unit};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::claims::{Claim, access, gain, percent};
+use super::claims::{access, gain, percent};
 use super::experiments::{Load, RUNS, pause, systems};
 use super::printed::PRINTED;
 use super::replay::{Fs2Job, Fs2Run, Fs2System, fs2};
 use crate::PaperError;
+use crate::claims::{Answerer, Answers, Paper};
 use crate::synth::{Fs2Load, Fs2World, Paced};
 
 /// Free shares of the disk. The made-up file system has 40%, about the mean of the paper's disks,
@@ -161,46 +162,18 @@ fn mib(bytes: u64) -> String {
 }
 
 impl Further {
-    /// Adds the claims about these experiments.
-    pub(super) fn claims(&self, loads: &[Load], all: &mut Vec<Claim>) {
-        let proofs = || {
-            let made_up = loads.iter().filter(|l| !l.real);
-            made_up.flat_map(|l| &l.proofs).map(|p| p.1).filter(|p| p.replica_bytes > 0)
+    /// Answers the claim about these experiments: the gain with the paper's clients, and with most.
+    pub(super) fn answer(&self, answers: &mut Answers, who: Answerer) {
+        let less = |clients: u32| {
+            let found = self.crowds.iter().find(|c| c.clients == clients);
+            found.map_or(f64::NAN, |c| {
+                let run = if who == Paper { c.fs2 } else { c.whole };
+                gain(c.ext2.response_ms, run.response_ms)
+            })
         };
-        let least = proofs().min_by_key(|p| p.replica_bytes).unwrap_or_default();
-        let most = proofs().max_by_key(|p| p.replica_bytes).unwrap_or_default();
-        all.push(Claim {
-            place: "3.3".into(),
-            paper: "the time to be consistent after a crash depends on the number of replicas"
-                .into(),
-            ours: format!(
-                "{:.1} s for {}, {:.1} s for {}",
-                least.rest_s,
-                mib(least.replica_bytes),
-                most.rest_s,
-                mib(most.replica_bytes)
-            ),
-            tolerance: "longer for more".into(),
-            holds: most.rest_s > least.rest_s,
-            why: "",
-        });
-        if let (Some(few), Some(many)) = (self.crowds.first(), self.crowds.last()) {
-            let less = |c: &ClientsGain| gain(c.ext2.response_ms, c.fs2.response_ms);
-            all.push(Claim {
-                place: "SURGE-like, 4.6".into(),
-                paper: "with more clients the response would gain more".into(),
-                ours: format!(
-                    "{} with {} a host, {} with {}",
-                    percent(less(few)),
-                    few.clients,
-                    percent(less(many)),
-                    many.clients
-                ),
-                tolerance: "more".into(),
-                holds: less(many) > less(few),
-                why: "replicas are written in pauses, and more clients leave fewer pauses",
-            });
-        }
+        let most = CLIENTS[CLIENTS.len() - 1];
+        let named = [PAPERS, most].map(|n| (n.to_string(), less(n)));
+        answers.add(who, "clients", named);
     }
 
     pub(super) fn tables(&self, loads: &[Load]) -> [Table; 3] {

@@ -31,5 +31,5 @@ pub fn reproduce(
     progress: &Progress<'_>,
 ) -> Result<Reproduction, PaperError> {
     let results = experiments::run(scale, seed, real, progress)?;
-    Ok(report::Shown::new(&results, head_moves).reproduction(command))
+    Ok(report::Shown::new(&results, head_moves)?.reproduction(command))
 }

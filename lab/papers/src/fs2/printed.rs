@@ -99,6 +99,3 @@ pub(super) const PRINTED: [PrintedLoad; 4] = [
         saved: 0.019,
     },
 ];
-
-/// Slowdown of the first run by replication, of TPC-W's response time (4.3.3).
-pub(super) const FIRST_RUN: f64 = 0.017;

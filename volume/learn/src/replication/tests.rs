@@ -46,6 +46,32 @@ fn what_lies_outside_is_replicated_beside_the_hot_region_in_order_and_nothing_el
 }
 
 #[test]
+fn the_head_is_where_most_is_read_or_written() {
+    let mut planner = Replication::new(config());
+    let hot = |planner: &Replication| planner.hot_region().map(|e| e.start.0 / MIB);
+    let moved = |op, start: u64, pages: u64| {
+        Request::new(SimTime(0), op, Extent::new(start, pages * PAGE_SECTORS))
+    };
+    assert_eq!(hot(&planner), None);
+    for i in 0..5 {
+        read(&mut planner, 10 * MIB + i * 64, 1);
+    }
+    planner.observe(&moved(Op::Discard, 60 * MIB, 200));
+    assert_eq!(hot(&planner), Some(10), "nothing is read or written by a discard");
+    // Five reads of a page each against one read of six, then one write of seven.
+    read(&mut planner, 20 * MIB, 6);
+    assert_eq!(hot(&planner), Some(20));
+    planner.observe(&moved(Op::Write, 30 * MIB, 7));
+    assert_eq!(hot(&planner), Some(30));
+    // Three pages before the border, nine behind it.
+    read(&mut planner, 41 * MIB - 3 * PAGE_SECTORS, 12);
+    assert_eq!(hot(&planner), Some(41));
+    // What is written gets no replica.
+    let plan = planner.plan([Extent::new(50 * MIB, 4096)], |_| false, NONE);
+    assert!(plan.iter().flat_map(|r| &r.homes).all(|e| e.start.0 / MIB != 30), "{plan:?}");
+}
+
+#[test]
 fn whole_sequences_are_laid_as_they_were_read_and_what_has_a_replica_is_left_out() {
     let mut planner = figure_4();
     planner.config.whole = true;

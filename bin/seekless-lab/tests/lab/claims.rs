@@ -1,0 +1,91 @@
+//! Which claims of the papers hold is committed, one file a paper and size of run. A run that
+//! differs from its file fails, in either direction: `held`, after a run of another test here, or of
+//! the tests of the other files. `lab/papers/claims/README.md` says how the files are written.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+/// The folder of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// What differs between a run and the committed results.
+fn differences(marked: &Value, told: &Value) -> Vec<String> {
+    let results = |v: &Value| v["results"].as_array().cloned().unwrap_or_default();
+    let (marked, told) = (results(marked), results(told));
+    let mut all: Vec<String> = Vec::new();
+    for (marked, told) in marked.iter().zip(&told) {
+        if marked["id"] != told["id"] {
+            all.push(format!("{}: the file has {} here", told["id"], marked["id"]));
+        }
+        for who in ["ours", "beyond"] {
+            let (before, now) = (&marked["holds"][who], &told["holds"][who]);
+            if before != now {
+                let id = &told["id"];
+                all.push(format!("{id}, {who}: holds is {now}, marked as {before}: {told}"));
+            }
+        }
+    }
+    if marked.len() != told.len() {
+        all.push(format!("{} claims, {} are marked", told.len(), marked.len()));
+    }
+    all
+}
+
+/// Asserts that a run holds exactly what its committed file says.
+pub(crate) fn held(file: &str, told: &Value) {
+    let path = Path::new(ROOT).join(format!("lab/papers/claims/results/{file}.json"));
+    let marked: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for setting in ["what", "scale", "seed", "runs"] {
+        assert_eq!(marked[setting], told[setting], "{file}: {setting}");
+    }
+    let found = differences(&marked, told);
+    assert!(found.is_empty(), "{}:\n{}", path.display(), found.join("\n"));
+    assert_eq!(marked["counts"], told["counts"], "{file}");
+}
+
+#[test]
+fn a_run_that_differs_from_its_marks_is_noticed_in_both_directions() {
+    let marks = |holds: [Value; 2]| {
+        let [ours, beyond] = holds;
+        serde_json::json!({ "results": [{ "id": "a", "holds": { "ours": ours, "beyond": beyond } }] })
+    };
+    let (yes, no, none) = (Value::Bool(true), Value::Bool(false), Value::Null);
+    let base = marks([yes.clone(), no.clone()]);
+    assert!(differences(&base, &base).is_empty());
+    for other in [[no.clone(), no.clone()], [yes.clone(), yes.clone()], [yes, none]] {
+        assert_eq!(differences(&base, &marks(other.clone())).len(), 1, "{other:?}");
+    }
+    assert_eq!(differences(&base, &serde_json::json!({ "results": [] })).len(), 1);
+}
+
+/// The JSON of a run in the folder of the repository.
+fn told(args: &[&str]) -> Value {
+    let place = Place::new();
+    let ran = place.run(&[args, &["--json", "-"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    serde_json::from_str(&ran.out).unwrap()
+}
+
+#[test]
+fn the_study_of_file_systems_holds_what_is_marked() {
+    let study = format!("{ROOT}/studies/runs/fast10-shared-vm");
+    held("fast10", &told(&["reproduce", "fast10", "--study", &study]));
+    let place = Place::new();
+    let ran = place.run(&["reproduce", "fast10", "--study", "absent"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert!(ran.err.contains("absent") && ran.err.contains("--study"), "{}", ran.err);
+}
+
+/// Minutes: the size of the papers.
+#[test]
+fn full_runs_hold_what_is_marked() {
+    if std::env::var_os("SEEKLESS_LONG").is_none() {
+        return eprintln!("SKIPPED full_runs_hold_what_is_marked: SEEKLESS_LONG is not set");
+    }
+    for paper in ["fs2", "borg", "eefs", "clustering"] {
+        held(&format!("{paper}-full"), &told(&["reproduce", paper]));
+    }
+}
