@@ -14,7 +14,7 @@ use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
 
 use crate::WatchError;
 use crate::control;
-use crate::events::{Event, What};
+use crate::events::Event;
 use crate::fetch::{Fetcher, Found};
 use crate::filesystem::Filesystem;
 use crate::mounts::{Choice, mounted};
@@ -22,7 +22,7 @@ use crate::pressure;
 use crate::processes::Processes;
 use crate::report::{FilesystemReport, SCHEMA, WatchReport};
 use crate::store::Store;
-use crate::tracer::{Devices, Tracer};
+use crate::tracer::{Devices, Tracer, is_always_on};
 
 /// Waits while a run goes on, and while the disk has enough orders.
 const BUSY: Duration = Duration::from_millis(2);
@@ -221,7 +221,7 @@ impl Daemon {
         for event in events {
             let own =
                 self.fetcher.threads.contains(&event.thread) || event.thread == std::process::id();
-            self.touches += u64::from(!matches!(event.what, What::Added | What::Sent));
+            self.touches += u64::from(!is_always_on(event.what));
             for filesystem in &mut self.filesystems {
                 filesystem.event(event, own, today, &mut self.processes, &mut self.bdev);
             }
@@ -347,6 +347,14 @@ impl Daemon {
             if self.filesystems.iter().any(|f| f.mounted == mounted) {
                 continue;
             }
+            if mounted.is_xfs() && !self.tracer.sees_xfs() {
+                let point = mounted.point.display();
+                self.messages.push(format!(
+                    "{point}: not watched: the kernel's events of XFS were not there at the \
+                     start; if its module was loaded since, start again"
+                ));
+                continue;
+            }
             match Filesystem::open(mounted, &self.store) {
                 Ok((filesystem, wrong)) => {
                     self.messages.extend(wrong);
@@ -357,8 +365,10 @@ impl Daemon {
             }
         }
         if new {
+            let cached = self.filesystems.iter().filter(|f| !f.mounted.is_xfs());
             self.tracer.watch(&Devices {
                 filesystems: self.filesystems.iter().map(|f| f.mounted.number()).collect(),
+                cached: cached.map(|f| f.mounted.number()).collect(),
                 disks: self.filesystems.iter().map(|f| f.disk_number).collect(),
             })?;
         }
