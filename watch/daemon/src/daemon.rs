@@ -9,8 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
+use rustc_hash::FxHashMap;
 use seekless_block::SimTime;
 use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
+use seekless_jobs::Watcher;
 
 use crate::WatchError;
 use crate::control;
@@ -29,6 +31,8 @@ const BUSY: Duration = Duration::from_millis(2);
 const FULL: Duration = Duration::from_micros(300);
 /// Longest wait while nothing goes on.
 const IDLE: Duration = Duration::from_secs(5);
+/// Most file systems that are remembered while they are not mounted.
+const AWAY_MOST: usize = 64;
 /// How often limits are looked at, and jobs are saved.
 const LIMITS: Duration = Duration::from_millis(500);
 const SAVE: Duration = Duration::from_secs(60);
@@ -84,6 +88,8 @@ pub struct Daemon {
     tracer: Tracer,
     fetcher: Fetcher,
     filesystems: Vec<Filesystem>,
+    /// What is known of file systems that are not mounted now: their guard goes on.
+    away: FxHashMap<u64, Watcher>,
     processes: Processes,
     store: Store,
     control: UnixListener,
@@ -131,6 +137,7 @@ impl Daemon {
             started: now,
             fetcher,
             filesystems: Vec::new(),
+            away: FxHashMap::default(),
             store,
             control,
             mounts,
@@ -340,9 +347,13 @@ impl Daemon {
             }
         }
         self.save();
-        let before = self.filesystems.len();
-        self.filesystems.retain(|f| wanted.contains(&f.mounted));
-        let mut new = self.filesystems.len() != before;
+        if self.away.len() >= AWAY_MOST {
+            self.away.clear();
+        }
+        let gone = self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted));
+        let before = self.away.len();
+        self.away.extend(gone.map(|f| (f.id, f.watcher)));
+        let mut new = self.away.len() != before;
         for mounted in wanted {
             if self.filesystems.iter().any(|f| f.mounted == mounted) {
                 continue;
@@ -355,7 +366,7 @@ impl Daemon {
                 ));
                 continue;
             }
-            match Filesystem::open(mounted, &self.store) {
+            match Filesystem::open(mounted, &self.store, &mut self.away) {
                 Ok((filesystem, wrong)) => {
                     self.messages.extend(wrong);
                     self.filesystems.push(filesystem);

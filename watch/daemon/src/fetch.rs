@@ -13,6 +13,7 @@ use std::thread;
 
 use rustix::fs::{Advice, FileType, Mode, OFlags, RawDir, fadvise, fstat, open};
 use rustix::io::Errno;
+use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use seekless_block::PAGE_BYTES;
 use seekless_host::sys::{RawMap, fiemap, file_handle, open_handle, xfs_inode};
@@ -23,6 +24,8 @@ use crate::processes::is_alive;
 
 /// Threads: this many reads of single blocks go to the disk at once.
 const THREADS: usize = 32;
+/// Niceness of these threads: one that holds a file open must not wait for a processor.
+const NICE: i32 = -10;
 /// The kernel reads about this much at a call, and no more.
 const CALL_BYTES: u64 = 1 << 20;
 /// Inodes of XFS that one read brings: a page of its metadata, as jobs have it.
@@ -40,6 +43,9 @@ pub(crate) struct Target {
     pub(crate) point: PathBuf,
     /// Device number as stat has it.
     pub(crate) device: u64,
+    /// Held where the mount is open and nothing in there waits for the disk: one thread at a time,
+    /// so that the mount is free as soon as this thread is done.
+    pub(crate) turn: Mutex<()>,
 }
 
 /// An open block device with ext2, ext3 or ext4.
@@ -127,6 +133,8 @@ impl Fetcher {
             thread::Builder::new().name("seekless-fetch".to_owned()).spawn(move || {
                 let _ = tell.send(gettid().as_raw_nonzero().get().cast_unsigned());
                 drop(tell);
+                // Without the right to do so, the mount is busy for longer on busy processors.
+                let _ = setpriority_process(None, NICE);
                 work(&queue, &results, &under_way);
             })?;
         }
@@ -217,6 +225,8 @@ fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<K
             return Err(Errno::STALE);
         }
     }
+    let turn = matches!(source, Source::Device(_)).then(|| &target.turn);
+    let _turn = turn.map(|t| t.lock().unwrap_or_else(PoisonError::into_inner));
     let Some(mount) = open_mount(target, user)? else { return Ok(None) };
     let generation = match source {
         Source::Xfs if order.generation == 0 => xfs_inode(mount.as_fd(), inode)?.0,

@@ -1,7 +1,7 @@
 //! One watched file system: its events, its orders, and its disk.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 use seekless_block::{PAGE_BYTES, SimTime};
@@ -64,6 +64,7 @@ impl Filesystem {
     pub(crate) fn open(
         mounted: Mounted,
         store: &Store,
+        away: &mut FxHashMap<u64, Watcher>,
     ) -> Result<(Self, Option<String>), WatchError> {
         let point = mounted.point.clone();
         let fail = |what| {
@@ -75,17 +76,24 @@ impl Filesystem {
         let id = stat.map_err(fail("find the file system's number"))?.f_fsid;
         let (_, disk_number) = mounted.disk().map_err(fail("find its disk in /sys"))?;
         let disk = Disk::open(&mounted).map_err(fail("read the counts of its disk"))?;
-        let (jobs, wrong) = store.load(id);
+        let (watcher, wrong) = match away.remove(&id) {
+            Some(watcher) => (watcher, None),
+            None => {
+                let (jobs, wrong) = store.load(id);
+                (Watcher::new(jobs).by_inode(mounted.is_xfs()), wrong)
+            }
+        };
         let target = Arc::new(Target {
             number: mounted.number(),
             point: mounted.point.clone(),
             device: rustix::fs::makedev(mounted.device.0, mounted.device.1),
+            turn: Mutex::new(()),
         });
         let filesystem = Self {
-            watcher: Watcher::new(jobs).by_inode(mounted.is_xfs()),
             mounted,
             id,
             disk_number,
+            watcher,
             fills: Fills::default(),
             disk,
             target,

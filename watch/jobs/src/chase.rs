@@ -188,12 +188,13 @@ impl Chase {
         self.strays >= STRAYS
     }
 
-    /// Pages came from the disk. Returns those that are new and not used yet.
-    pub(crate) fn fetched(&mut self, place: Place, pages: u32) -> u32 {
-        let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
-        let new = pages & !ordered.fetched;
+    /// Pages came from the disk. Returns those that were ordered and are new, and of these the ones
+    /// that are not used yet. Short holes were read along on purpose: nobody is to use them.
+    pub(crate) fn fetched(&mut self, place: Place, pages: u32) -> (u32, u32) {
+        let Some(ordered) = self.ordered.get_mut(&place) else { return (0, 0) };
+        let new = pages & ordered.pages & !ordered.fetched;
         ordered.fetched |= new;
-        new & !ordered.used
+        (new, new & !ordered.used)
     }
 
     /// Pages of a place that were ordered.

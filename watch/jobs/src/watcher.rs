@@ -220,10 +220,10 @@ impl Watcher {
     /// Pages of an order came from the disk; pages that were in memory already are not reported.
     pub fn fetched(&mut self, pages: Pages) {
         for (place, mask) in pieces(pages.file, pages.first, pages.count) {
-            self.totals.fetched += u64::from(mask.count_ones());
             for chase in self.runs.values_mut().filter_map(|r| r.chase.as_mut()) {
-                let new = chase.fetched(place, mask);
-                self.ahead += u64::from(new.count_ones());
+                let (new, unused) = chase.fetched(place, mask);
+                self.totals.fetched += u64::from(new.count_ones());
+                self.ahead += u64::from(unused.count_ones());
             }
         }
     }
