@@ -7,9 +7,9 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
-use rustc_hash::FxHashMap;
 use seekless_block::SimTime;
 use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
 use seekless_jobs::Watcher;

@@ -18,8 +18,7 @@ const SHARE_GROUP: u64 = 2;
 /// Pages that may be fetched and not used yet.
 pub(crate) fn pages_ahead() -> u64 {
     let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-    let machine =
-        allowed(&read("/proc/pressure/memory".as_ref()), &read("/proc/meminfo".as_ref()));
+    let machine = allowed(&read("/proc/pressure/memory".as_ref()), &read("/proc/meminfo".as_ref()));
     let group = group(&read("/proc/self/cgroup".as_ref()), read);
     group.map_or(machine, |bytes| machine.min(bytes / 4096 / SHARE_GROUP))
 }
@@ -54,9 +53,8 @@ fn group(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
 /// Bytes of files in memory, from the text of memory.stat. In the first version, lines without
 /// `total_` leave out the groups below.
 fn cached(stat: &str) -> u64 {
-    let line = |name: &str| {
-        stat.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok())
-    };
+    let line =
+        |name: &str| stat.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
     let both = ["inactive_file ", "active_file "];
     both.iter().map(|n| line(&format!("total_{n}")).or_else(|| line(n)).unwrap_or(0)).sum()
 }
@@ -95,7 +93,10 @@ mod tests {
             ("memory/a/b/memory.usage_in_bytes", "500\n"),
             ("memory/a/memory.limit_in_bytes", "1000\n"),
             ("memory/a/memory.usage_in_bytes", "700\n"),
-            ("memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 50\ntotal_active_file 7\n"),
+            (
+                "memory/a/memory.stat",
+                "inactive_file 1\ntotal_inactive_file 50\ntotal_active_file 7\n",
+            ),
             ("u/memory.max", "max\n"),
             ("u/memory.current", "5\n"),
             ("v/memory.max", "600\n"),

@@ -147,14 +147,11 @@ fn filter(what: What, devices: &Devices) -> String {
         each.collect::<Vec<_>>().join(" || ")
     };
     let text = match what {
-        What::Added => [
-            all(&["s_dev"], &devices.filesystems),
-            all(&["i_ino"], &devices.cached),
-        ]
-        .into_iter()
-        .filter(|t| !t.is_empty())
-        .collect::<Vec<_>>()
-        .join(" || "),
+        What::Added => [all(&["s_dev"], &devices.filesystems), all(&["i_ino"], &devices.cached)]
+            .into_iter()
+            .filter(|t| !t.is_empty())
+            .collect::<Vec<_>>()
+            .join(" || "),
         What::Sent => all(&["dev"], &devices.disks),
         What::Touched => all(&["dev"], &devices.cached),
         What::Inode | What::Listed => all(&["dev"], &devices.filesystems),
