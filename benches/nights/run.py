@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Nights on a real file system: `seekless serve` with its defaults beside the vanilla system. As root:
+"""Nights on a real file system: `seekless serve` with its defaults, or `seekless watch`, beside the vanilla system. As root:
 
     benches/nights/run.py [--files N] [--nights N] [--fs ext4|xfs|btrfs] [--spread SIZE] [--dense] [--jobs A,B] [--quick]
+                          [--systems vanilla,watch,adaptive,both]
+
+The system `watch` is the vanilla volume with `seekless watch` on its mount; `both` is the adaptive volume with it.
 
 One tree of small files is made, and a copy of its image for each system. Each night does the same jobs, each after a new
 mount, so nothing is in the page cache. The disk is emulated, in real time. What is printed and archived: wall time, and
-the time that the emulated disk was busy, with all background work, by job and night. Both systems must read the same bytes."""
+the time that the emulated disk was busy, with all background work, by job and night. All systems must read the same bytes."""
 
 import argparse
 import contextlib
@@ -34,7 +37,7 @@ MAKE = {
 }
 MODULES = "argparse,asyncio,csv,decimal,email.mime.text,http.client,json,logging.config,sqlite3,ssl,unittest,xml.dom.minidom,zipfile"
 POSTGRES = pathlib.Path("/usr/lib/postgresql")
-COUNTED = ("wall_s", "busy_s", "moving_s", "ios", "bytes", "total", "ram_reads", "copy_reads", "home_reads", "late_s")
+COUNTED = ("wall_s", "busy_s", "moving_s", "ios", "bytes", "total", "ram_reads", "copy_reads", "home_reads", "late_s", "load")
 
 
 def shell(script, **more):
@@ -124,17 +127,61 @@ def possible(args):
 
 
 @contextlib.contextmanager
-def mounted(device):
-    root = pathlib.Path(tempfile.mkdtemp(prefix="nights-"))
-    root.chmod(0o755)
-    try:
-        run("mount", "-o", "noatime", device, root)
+def mounted(device, root=None):
+    if root is None:
+        root = pathlib.Path(tempfile.mkdtemp(prefix="nights-"))
+        root.chmod(0o755)
         try:
-            yield root
+            with mounted(device, root):
+                yield root
         finally:
-            run("umount", root)
+            root.rmdir()
+        return
+    run("mount", "-o", "noatime", device, root)
+    try:
+        yield root
     finally:
-        root.rmdir()
+        run("umount", root)
+
+
+class Watch:
+    """`seekless watch` on a mount point where the device is mounted now."""
+
+    def __init__(self, root, state):
+        self.state = state
+        self.process = subprocess.Popen([SEEKLESS, "watch", root, "--names", "--state", state], stdout=subprocess.PIPE, text=True)
+        if not self.process.stdout.readline().startswith("watching "):
+            raise RuntimeError("seekless watch does not start")
+
+    def totals(self):
+        """What it did since its start, while the file system is mounted."""
+        for _ in range(50):
+            found = json.loads(run(SEEKLESS, "watch", "status", "--json", "--state", self.state))["filesystems"]
+            if found:
+                return found[0]["totals"]
+            time.sleep(0.1)
+        raise RuntimeError("seekless watch does not see the mount")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def watching(wanted, device, folder):
+    """A mount point for the jobs, and the watch of it if one is wanted."""
+    root = pathlib.Path(folder, "root")
+    root.mkdir(exist_ok=True)
+    root.chmod(0o755)
+    watch = None
+    if wanted:
+        with mounted(device, root):
+            watch = Watch(root, pathlib.Path(folder, f"state-{time.monotonic_ns()}"))
+    try:
+        yield root, watch
+    finally:
+        if watch:
+            watch.stop()
 
 
 def make(image, args, names):
@@ -174,27 +221,32 @@ def recording(device, trace):
         recorder.wait()
 
 
-def job(server, device, work):
+def job(server, device, root, watch, work):
     """One job from nothing in the page cache: what it read, and what the disk did for it."""
     before = server.settled()
     began = time.monotonic()
-    with mounted(device) as root:
+    with mounted(device, root):
         found = work(root)
         wall = time.monotonic() - began
+        if watch:
+            time.sleep(2.3)  # A run ends after two idle seconds.
+            watched = watch.totals()
     after = server.settled()
-    return found, {"wall_s": wall, "moving_s": after["busy"]["moving_s"] - before["busy"]["moving_s"], **between(before, after)}
+    took = {"wall_s": wall, "moving_s": after["busy"]["moving_s"] - before["busy"]["moving_s"], **between(before, after)}
+    return found, {**took, **({"watch": watched} if watch else {})}
 
 
 def system(name, image, args, names):
     """All nights of a system: what each job read, and the figures."""
     all_jobs, read, runs = jobs(args), [], []
-    policy = "vanilla" if name == "vanilla" else args.policy
+    policy = "vanilla" if name in ("vanilla", "watch") else args.policy
     arguments = ["--disk", args.disk, *args.cache, *(["--policy", policy] if policy else [])]
     trace = f"{args.record}-{name}.parquet" if args.record else None
-    with serving_with(image, arguments) as server, loop(server.file, "--direct-io=on") as device, recording(device, trace):
+    with serving_with(image, arguments) as server, loop(server.file, "--direct-io=on") as device, recording(device, trace), \
+            watching(name in ("watch", "both"), device, image.parent) as (root, watch):
         for night in range(1, args.nights + 1):
             for one in names:
-                found, took = job(server, device, all_jobs[one])
+                found, took = job(server, device, root, watch, all_jobs[one])
                 read.append((night, one, hashlib.sha256(found.encode()).hexdigest()))
                 runs.append({"system": name, "night": night, "job": one, **took})
                 print(f"{name:8} night {night} {one:8} {took['wall_s']:7.2f} s, disk {took['busy_s']:7.2f} s, {took['ios']:6} I/Os, "
@@ -204,19 +256,20 @@ def system(name, image, args, names):
     return read, runs, facts
 
 
-def table(runs, names, nights):
-    """Disk time by job and night beside that of vanilla, and the sum; wall time in brackets."""
+def table(runs, names, nights, systems):
+    """Disk time by job and night beside that of the first system, and the sum; wall time in brackets."""
     def of(system, night, which, key):
         return sum(r[key] for r in runs if (r["system"], r["night"]) == (system, night) and r["job"] in which)
-    head = ["job"] + [f"{w} {n}" for n in range(1, nights + 1) for w in ("vanilla", "adaptive")]
-    lines = ["| " + " | ".join(head) + " |", "|:--|" + "--:|" * (2 * nights)]
+    head = ["job"] + [f"{w} {n}" for n in range(1, nights + 1) for w in systems]
+    lines = ["| " + " | ".join(head) + " |", "|:--|" + "--:|" * (len(systems) * nights)]
     for what, which in [(n, [n]) for n in names] + [("**all**", names)]:
         cells = [what]
         for night in range(1, nights + 1):
-            base = of("vanilla", night, which, "busy_s")
-            cells.append(f"{base:.2f} s ({of('vanilla', night, which, 'wall_s'):.1f})")
-            now = of("adaptive", night, which, "busy_s")
-            cells.append(f"{now:.2f} s ({of('adaptive', night, which, 'wall_s'):.1f}), {f'{now / base:.3f}' if base > 0.01 else 'none'}")
+            base = of(systems[0], night, which, "busy_s")
+            cells.append(f"{base:.2f} s ({of(systems[0], night, which, 'wall_s'):.1f})")
+            for one in systems[1:]:
+                now = of(one, night, which, "busy_s")
+                cells.append(f"{now:.2f} s ({of(one, night, which, 'wall_s'):.1f}), {f'{now / base:.3f}' if base > 0.01 else 'none'}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -238,9 +291,12 @@ def arguments():
     parser.add_argument("--record", help="records both systems' requests to PREFIX-SYSTEM.parquet")
     parser.add_argument("--dir", type=pathlib.Path, help="where images are made")
     parser.add_argument("--keep", type=pathlib.Path, help="an image to make once, and to use again")
-    parser.add_argument("--only", choices=["vanilla", "adaptive"])
+    parser.add_argument("--systems", type=lambda text: text.split(","), default=["vanilla", "adaptive"],
+                        help="of vanilla, watch, adaptive and both; the first one is the baseline; one alone is not archived")
     parser.add_argument("--nice", type=int, default=0)
     args = parser.parse_args()
+    if unknown := set(args.systems) - {"vanilla", "watch", "adaptive", "both"}:
+        parser.error(f"--systems: no system {', '.join(sorted(unknown))}; there are vanilla, watch, adaptive and both")
     if args.quick:
         args.files, args.spread = 5_000, 20
     args.subset = min(args.subset, -(-args.files // (tree.FILES_IN_A_DIRECTORY * tree.DIRECTORIES_IN_ONE)))
@@ -260,19 +316,21 @@ def main():
             began = time.monotonic()
             make(image, args, names)
             print(f"made {args.files} files in {time.monotonic() - began:.0f} s, {image.stat().st_blocks >> 11} MiB", flush=True)
-        for name in [args.only] if args.only else ["vanilla", "adaptive"]:
+        for name in args.systems:
             copy = pathlib.Path(folder, name)
             run("cp", "--sparse=always", image, copy)
             read[name], more, facts[name] = system(name, copy, args, names)
             runs += more
             copy.unlink()
-    if not args.only:
-        print("\n" + table(runs, names, args.nights))
-        same = read["vanilla"] == read["adaptive"] and facts["vanilla"]["digest"] == facts["adaptive"]["digest"]
+    if len(args.systems) > 1:
+        print("\n" + table(runs, names, args.nights, args.systems))
+        first = args.systems[0]
+        same = all(read[one] == read[first] and facts[one]["digest"] == facts[first]["digest"] for one in args.systems)
         facts["same_bytes"] = same
-        archive_in("benches/nights", args.fs, facts, [{k: r[k] for k in ("system", "night", "job", *COUNTED)} for r in runs])
+        kept = ("system", "night", "job", *COUNTED, "watch")
+        archive_in("benches/nights", args.fs, facts, [{k: r[k] for k in kept if k in r} for r in runs])
         if not same:
-            sys.exit("the two systems read different bytes")
+            sys.exit("the systems read different bytes")
 
 
 if __name__ == "__main__":

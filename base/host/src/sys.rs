@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use rustix::ioctl::{Getter, NoArg, Updater, ioctl, opcode};
+use rustix::ioctl::{NoArg, Updater, ioctl, opcode};
 
 /// `_IO(0x12, 95)` of linux/fs.h.
 const BLKRRPART: rustix::ioctl::Opcode = opcode::none(0x12, 95);
@@ -243,13 +243,39 @@ pub fn fiemap(file: impl AsFd, map: &mut RawMap) -> Result<(), Errno> {
     unsafe { ioctl(file, Updater::<CALL, RawMap>::new(map)) }
 }
 
-/// FS_IOC_GETVERSION, `_IOR('v', 1, long)`: the generation of an inode. The kernel writes an `int`.
-pub fn generation(file: impl AsFd) -> Result<u32, Errno> {
-    const CALL: rustix::ioctl::Opcode = opcode::read::<libc::c_long>(b'v', 1);
-    // SAFETY: the call writes at most one `long`, which the getter holds.
-    let found = unsafe { ioctl(file, Getter::<CALL, libc::c_long>::new()) }?;
-    // An `int`, in the first bytes of the `long`.
-    Ok(u32::from_ne_bytes(*found.to_ne_bytes().first_chunk().unwrap_or(&[0; 4])))
+/// Size of `struct xfs_bstat` of xfs/xfs_fs.h in bytes, rounded up.
+const BSTAT_BYTES: usize = 192;
+
+/// `struct xfs_fsop_bulkreq` of xfs/xfs_fs.h.
+#[repr(C)]
+struct BulkRequest {
+    number: *mut u64,
+    count: i32,
+    inode: *mut [u8; BSTAT_BYTES],
+    found: *mut i32,
+}
+
+/// The generation and the mode of an inode of the XFS that `mount` is on. The kernel reads the
+/// inode's block, which holds 32 inodes, if it is not in memory, and does not keep the inode.
+/// Errors `NOENT` and `INVAL`: there is no such inode.
+pub fn xfs_inode(mount: BorrowedFd<'_>, number: u64) -> Result<(u32, u32), Errno> {
+    // XFS_IOC_FSBULKSTAT_SINGLE: `_IOWR('X', 102, struct xfs_fsop_bulkreq)`.
+    const CALL: rustix::ioctl::Opcode = opcode::read_write::<BulkRequest>(b'X', 102);
+    let (mut number, mut inode, mut found) = (number, [0; BSTAT_BYTES], 0);
+    let request = BulkRequest {
+        number: &raw mut number,
+        count: 1,
+        inode: &raw mut inode,
+        found: &raw mut found,
+    };
+    // SAFETY: the kernel reads the request, and writes through its three pointers: a number each,
+    // and at most one `struct xfs_bstat`, which is shorter than the space for it.
+    if unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, &raw const request) } != 0 {
+        return Err(last_error());
+    }
+    let mode = u16::from_ne_bytes([inode[8], inode[9]]);
+    let generation = inode[108..].first_chunk().copied().unwrap_or([0; 4]);
+    Ok((u32::from_ne_bytes(generation), mode.into()))
 }
 
 fn last_error() -> Errno {

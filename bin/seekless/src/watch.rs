@@ -15,7 +15,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 ///
 /// Watches what programs read from disk, remembers jobs such as a nightly backup, recognizes a job
 /// by its first reads, and reads the rest ahead in the order of the disk. Writes nothing to the
-/// watched file systems. To undo it, stop it. Knows ext2, ext3 and ext4. Needs root.
+/// watched file systems. To undo it, stop it. Knows ext2, ext3, ext4 and XFS. Needs
+/// root.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

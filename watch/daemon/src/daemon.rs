@@ -7,14 +7,16 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use seekless_block::SimTime;
 use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
+use seekless_jobs::Watcher;
 
 use crate::WatchError;
 use crate::control;
-use crate::events::{Event, What};
+use crate::events::Event;
 use crate::fetch::{Fetcher, Found};
 use crate::filesystem::Filesystem;
 use crate::mounts::{Choice, mounted};
@@ -22,13 +24,15 @@ use crate::pressure;
 use crate::processes::Processes;
 use crate::report::{FilesystemReport, SCHEMA, WatchReport};
 use crate::store::Store;
-use crate::tracer::{Devices, Tracer};
+use crate::tracer::{Devices, Tracer, is_always_on};
 
 /// Waits while a run goes on, and while the disk has enough orders.
 const BUSY: Duration = Duration::from_millis(2);
 const FULL: Duration = Duration::from_micros(300);
 /// Longest wait while nothing goes on.
 const IDLE: Duration = Duration::from_secs(5);
+/// Most file systems that are remembered while they are not mounted.
+const AWAY_MOST: usize = 64;
 /// How often limits are looked at, and jobs are saved.
 const LIMITS: Duration = Duration::from_millis(500);
 const SAVE: Duration = Duration::from_secs(60);
@@ -84,6 +88,8 @@ pub struct Daemon {
     tracer: Tracer,
     fetcher: Fetcher,
     filesystems: Vec<Filesystem>,
+    /// What is known of file systems that are not mounted now: their guard goes on.
+    away: FxHashMap<u64, Watcher>,
     processes: Processes,
     store: Store,
     control: UnixListener,
@@ -131,6 +137,7 @@ impl Daemon {
             started: now,
             fetcher,
             filesystems: Vec::new(),
+            away: FxHashMap::default(),
             store,
             control,
             mounts,
@@ -221,7 +228,7 @@ impl Daemon {
         for event in events {
             let own =
                 self.fetcher.threads.contains(&event.thread) || event.thread == std::process::id();
-            self.touches += u64::from(!matches!(event.what, What::Added | What::Sent));
+            self.touches += u64::from(!is_always_on(event.what));
             for filesystem in &mut self.filesystems {
                 filesystem.event(event, own, today, &mut self.processes, &mut self.bdev);
             }
@@ -340,14 +347,26 @@ impl Daemon {
             }
         }
         self.save();
-        let before = self.filesystems.len();
-        self.filesystems.retain(|f| wanted.contains(&f.mounted));
-        let mut new = self.filesystems.len() != before;
+        if self.away.len() >= AWAY_MOST {
+            self.away.clear();
+        }
+        let gone = self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted));
+        let before = self.away.len();
+        self.away.extend(gone.map(|f| (f.id, f.watcher)));
+        let mut new = self.away.len() != before;
         for mounted in wanted {
             if self.filesystems.iter().any(|f| f.mounted == mounted) {
                 continue;
             }
-            match Filesystem::open(mounted, &self.store) {
+            if mounted.is_xfs() && !self.tracer.sees_xfs() {
+                let point = mounted.point.display();
+                self.messages.push(format!(
+                    "{point}: not watched: the kernel's events of XFS were not there at the \
+                     start; if its module was loaded since, start again"
+                ));
+                continue;
+            }
+            match Filesystem::open(mounted, &self.store, &mut self.away) {
                 Ok((filesystem, wrong)) => {
                     self.messages.extend(wrong);
                     self.filesystems.push(filesystem);
@@ -357,8 +376,10 @@ impl Daemon {
             }
         }
         if new {
+            let cached = self.filesystems.iter().filter(|f| !f.mounted.is_xfs());
             self.tracer.watch(&Devices {
                 filesystems: self.filesystems.iter().map(|f| f.mounted.number()).collect(),
+                cached: cached.map(|f| f.mounted.number()).collect(),
                 disks: self.filesystems.iter().map(|f| f.disk_number).collect(),
             })?;
         }

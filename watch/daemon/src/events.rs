@@ -11,7 +11,7 @@ use seekless_host::tracing::{
 pub enum What {
     /// A page, or a folio of 2^`c` pages, enters the page cache: device, inode, page, order.
     Added,
-    /// A request goes to the disk: device, sectors, 1 for a read.
+    /// A request goes to the disk: device, sectors, and [`READ`] and [`METADATA`].
     Sent,
     /// Metadata in memory is used: device, block number, bytes in a block.
     Touched,
@@ -19,10 +19,18 @@ pub enum What {
     Got,
     /// Pages of a file in memory are mapped: device, inode, first and last page.
     Mapped,
+    /// An inode of XFS was put into memory: device, inode.
+    Inode,
+    /// A part of a directory of XFS is read: device, inode.
+    Listed,
 }
 
+/// Bits of [`What::Sent`]: a read, and of metadata.
+pub(crate) const READ: u64 = 1;
+pub(crate) const METADATA: u64 = 2;
+
 /// Each event: its name, its fields, and whether watching works without it.
-pub(crate) const EVENTS: [(What, &str, &[&str], bool); 5] = [
+pub(crate) const EVENTS: [(What, &str, &[&str], bool); 7] = [
     (
         What::Added,
         "filemap/mm_filemap_add_to_page_cache",
@@ -38,6 +46,8 @@ pub(crate) const EVENTS: [(What, &str, &[&str], bool); 5] = [
         &["s_dev", "i_ino", "index", "last_index"],
         true,
     ),
+    (What::Inode, "xfs/xfs_iget_miss", &["dev", "ino"], true),
+    (What::Listed, "xfs/xfs_readdir", &["dev", "ino"], true),
 ];
 
 /// An event.
@@ -90,7 +100,9 @@ impl Layout {
         }
         let [device, mut values @ ..] = all;
         if let Some(letters) = self.letters {
-            values[1] = u64::from(letters.text(bytes)?.contains(&b'R'));
+            let letters = letters.text(bytes)?;
+            let bit = |letter, bit| if letters.contains(&letter) { bit } else { 0 };
+            values[1] = bit(b'R', READ) | bit(b'M', METADATA);
         }
         let thread = u32::try_from(self.thread.number(bytes)?).ok()?;
         Some(Event { time, thread, what: self.what, device, values })
@@ -225,8 +237,8 @@ mod tests {
         let mut sent = vec![0; 40];
         sent[..2].copy_from_slice(&2097u16.to_ne_bytes());
         sent[24] = 16;
-        for (letters, read) in [("RA", 1), ("WS", 0), ("RM", 1)] {
-            sent[28..30].copy_from_slice(letters.as_bytes());
+        for (letters, read) in [("RA", 1), ("WS", 0), ("RAM", 3)] {
+            sent[28..28 + letters.len()].copy_from_slice(letters.as_bytes());
             out.clear();
             decoder.page(&page(&sent), &mut out);
             assert_eq!((out[0].values[0], out[0].values[1]), (16, read), "{letters}");

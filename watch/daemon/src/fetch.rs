@@ -1,6 +1,7 @@
-//! Threads that read ahead. A read of metadata needs no descriptor of the mount. A read of a file
-//! holds one for a moment: only while the program that is run ahead of is alive, which keeps the
-//! mount busy itself.
+//! Threads that read ahead. A read of metadata of ext2, ext3 and ext4 needs no descriptor of the
+//! mount. A read of a file holds one for a moment: only while the program that is run ahead of is
+//! alive, which keeps the mount busy itself, and on these file systems only once everything is in
+//! memory that opening the file needs.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -10,21 +11,28 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fstat, open};
+use rustix::fs::{Advice, FileType, Mode, OFlags, RawDir, fadvise, fstat, open};
 use rustix::io::Errno;
+use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use seekless_block::PAGE_BYTES;
-use seekless_host::sys::{RawMap, fiemap, generation, open_handle};
+use seekless_host::sys::{RawMap, fiemap, file_handle, open_handle, xfs_inode};
 use seekless_jobs::{Order, PIECE_PAGES, Place};
 
+use crate::ext::Ext;
 use crate::processes::is_alive;
 
-/// Threads.
-const THREADS: usize = 8;
+/// Threads: this many reads of single blocks go to the disk at once.
+const THREADS: usize = 32;
+/// Niceness of these threads: one that holds a file open must not wait for a processor.
+const NICE: i32 = -10;
 /// The kernel reads about this much at a call, and no more.
 const CALL_BYTES: u64 = 1 << 20;
-/// Type of a handle with inode number and generation: `FILEID_INO32_GEN` of linux/exportfs.h.
-const HANDLE_KIND: i32 = 1;
+/// Inodes of XFS that one read brings: a page of its metadata, as jobs have it.
+pub(crate) const GROUP: u64 = 32;
+/// Most calls that list one directory, of [`LIST_BYTES`] each.
+const LISTS: usize = 1024;
+const LIST_BYTES: usize = 32 << 10;
 
 /// A mount, as workers need it.
 #[derive(Debug)]
@@ -35,17 +43,62 @@ pub(crate) struct Target {
     pub(crate) point: PathBuf,
     /// Device number as stat has it.
     pub(crate) device: u64,
+    /// Held where the mount is open and nothing in there waits for the disk: one thread at a time,
+    /// so that the mount is free as soon as this thread is done.
+    pub(crate) turn: Mutex<()>,
+}
+
+/// An open block device with ext2, ext3 or ext4.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) file: File,
+    ext: Option<Ext>,
+}
+
+impl Device {
+    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        // A read of one inode brings no more than its block.
+        fadvise(&file, 0, None, Advice::Random)?;
+        let ext = Ext::read(&file)?;
+        Ok(Self { file, ext })
+    }
+
+    /// Waits for what the kernel needs to open a file and to find these of its pages. Returns the
+    /// file's generation, and the address of the first page, 0 if there is none. `None`: this
+    /// layout is not known.
+    fn wait(&self, inode: u64, first: u64, count: u64) -> Result<Option<(u32, u64)>, Errno> {
+        let Some(ext) = &self.ext else { return Ok(None) };
+        let number = u32::try_from(inode).map_err(|_| Errno::STALE)?;
+        let wrong = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
+        let found = ext.inode(&self.file, number).map_err(wrong)?;
+        let found = found.filter(|i| i.is_plain).ok_or(Errno::STALE)?;
+        let range = first * PAGE_BYTES..(first + count) * PAGE_BYTES;
+        let address = ext.wait(&self.file, &found, range).map_err(wrong)?;
+        Ok(Some((found.generation, address.unwrap_or(0))))
+    }
+}
+
+/// Where the metadata of a file system is read.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// At the device, in the page cache that the file system uses too.
+    Device(Arc<Device>),
+    /// XFS has a cache of its own: through the mount.
+    Xfs,
 }
 
 /// One thing to do.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Pages of the device.
-    Metadata(Arc<File>, Order),
+    Metadata(Arc<Device>, Order),
+    /// A group of inodes of XFS, for this thread.
+    Inodes(Arc<Target>, u32, u64),
     /// Pages of a file, for this thread.
-    Pages(Arc<Target>, u32, Order),
+    Pages(Arc<Target>, Source, u32, Order),
     /// Find the generation and the address of a piece, for this thread.
-    Resolve(Arc<Target>, u32, Place),
+    Resolve(Arc<Target>, Source, u32, Place),
 }
 
 /// What a worker found out about a file system.
@@ -80,6 +133,8 @@ impl Fetcher {
             thread::Builder::new().name("seekless-fetch".to_owned()).spawn(move || {
                 let _ = tell.send(gettid().as_raw_nonzero().get().cast_unsigned());
                 drop(tell);
+                // Without the right to do so, the mount is busy for longer on busy processors.
+                let _ = setpriority_process(None, NICE);
                 work(&queue, &results, &under_way);
             })?;
         }
@@ -110,12 +165,18 @@ fn work(queue: &Mutex<Receiver<Task>>, results: &Sender<Found>, under_way: &Atom
         let task = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(task) = task else { return };
         match task {
-            Task::Metadata(device, order) => read_ahead(device.as_fd(), &order),
-            Task::Pages(target, user, order) => {
-                results_of(&target, order.pages.file, pages(&target, user, &order), results);
+            Task::Metadata(device, order) => read_ahead(device.file.as_fd(), &order),
+            Task::Inodes(target, user, group) => {
+                // A group that is gone costs speed, and nothing else.
+                let _ = inodes(&target, user, group);
             }
-            Task::Resolve(target, user, place) => {
-                results_of(&target, place.file, resolve(&target, user, place), results);
+            Task::Pages(target, source, user, order) => {
+                let done = pages(&target, &source, user, &order);
+                results_of(&target, order.pages.file, done, results);
+            }
+            Task::Resolve(target, source, user, place) => {
+                let done = resolve(&target, &source, user, place);
+                results_of(&target, place.file, done, results);
             }
         }
         under_way.fetch_sub(1, Ordering::Relaxed);
@@ -149,63 +210,123 @@ fn read_ahead(file: BorrowedFd<'_>, order: &Order) {
     }
 }
 
-fn pages(target: &Target, user: u32, order: &Order) -> Result<Known, Errno> {
-    let Some(file) = open_file(target, user, order.pages.file, order.generation)? else {
-        return Ok(None);
+fn inodes(target: &Target, user: u32, group: u64) -> Result<(), Errno> {
+    if let Some(mount) = open_mount(target, user)? {
+        xfs_inode(mount.as_fd(), group * GROUP)?;
+    }
+    Ok(())
+}
+
+fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<Known, Errno> {
+    let (inode, pages) = (order.pages.file, &order.pages);
+    if let Source::Device(device) = source {
+        let found = device.wait(inode, pages.first, pages.count)?;
+        if found.is_some_and(|(g, _)| order.generation != 0 && g != order.generation) {
+            return Err(Errno::STALE);
+        }
+    }
+    let turn = matches!(source, Source::Device(_)).then(|| &target.turn);
+    let _turn = turn.map(|t| t.lock().unwrap_or_else(PoisonError::into_inner));
+    let Some(mount) = open_mount(target, user)? else { return Ok(None) };
+    let generation = match source {
+        Source::Xfs if order.generation == 0 => xfs_inode(mount.as_fd(), inode)?.0,
+        _ => order.generation,
     };
-    read_ahead(file.as_fd(), order);
+    let file = open_file(mount, inode, generation)?;
+    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::RegularFile => read_ahead(file.as_fd(), order),
+        // The first piece stands for the whole.
+        FileType::Directory if pages.first < PIECE_PAGES => list(&file, user)?,
+        FileType::Directory => {}
+        _ => return Err(Errno::STALE),
+    }
     Ok(None)
 }
 
-fn resolve(target: &Target, user: u32, place: Place) -> Result<Known, Errno> {
-    let Some(file) = open_file(target, user, place.file, 0)? else { return Ok(None) };
-    let generation = generation(&file)?;
-    let mut map = RawMap::new(u64::from(place.chunk) * PIECE_PAGES * PAGE_BYTES, 0);
-    map.count = 1;
-    fiemap(&file, &mut map)?;
-    let block = if map.mapped > 0 { map.extents[0].physical / PAGE_BYTES } else { 0 };
+/// Reads a directory of XFS.
+fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
+    let mut space = Vec::with_capacity(LIST_BYTES);
+    let mut entries = RawDir::new(directory, space.spare_capacity_mut());
+    for _ in 0..LISTS {
+        // The rest of this call's entries.
+        loop {
+            if entries.next().transpose()?.is_none() {
+                return Ok(());
+            }
+            if entries.is_buffer_empty() {
+                break;
+            }
+        }
+        if !is_alive(user) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn resolve(target: &Target, source: &Source, user: u32, place: Place) -> Result<Known, Errno> {
+    let first = place.first_page();
+    if let Source::Device(device) = source {
+        let found = device.wait(place.file, first, 1)?;
+        return Ok(found.map(|(generation, address)| (place, generation, address / PAGE_BYTES)));
+    }
+    let Some(mount) = open_mount(target, user)? else { return Ok(None) };
+    let (generation, mode) = xfs_inode(mount.as_fd(), place.file)?;
+    let block = match FileType::from_raw_mode(mode) {
+        // A directory is near its inode, whose number is its address in units of an inode.
+        FileType::Directory => place.file / 8,
+        FileType::RegularFile => {
+            let file = open_file(mount, place.file, generation)?;
+            let mut map = RawMap::new(first * PAGE_BYTES, 0);
+            map.count = 1;
+            fiemap(&file, &mut map)?;
+            if map.mapped > 0 { map.extents[0].physical / PAGE_BYTES } else { 0 }
+        }
+        _ => return Err(Errno::STALE),
+    };
     Ok(Some((place, generation, block)))
 }
 
-/// Opens a file by its inode number. `None`: the program has ended, or another file system is
-/// mounted there now. Errors `STALE` and `NOENT`: there is no such file any more.
-fn open_file(
-    target: &Target,
-    user: u32,
-    inode: u64,
-    generation: u32,
-) -> Result<Option<OwnedFd>, Errno> {
-    let Ok(number) = u32::try_from(inode) else { return Err(Errno::STALE) };
+/// Opens a file by its inode number. Errors `STALE` and `NOENT`: there is no such file any more.
+fn open_file(mount: OwnedFd, inode: u64, generation: u32) -> Result<OwnedFd, Errno> {
+    // The handle of another inode of this file system: its number first, its generation last.
+    let (kind, mut handle) = file_handle(mount.as_fd())?;
+    let number = inode.to_ne_bytes();
+    match handle.len() {
+        8 => {
+            u32::try_from(inode).map_err(|_| Errno::STALE)?;
+            handle[..4].copy_from_slice(number.first_chunk::<4>().unwrap_or(&[0; 4]));
+            handle[4..].copy_from_slice(&generation.to_ne_bytes());
+        }
+        12 => {
+            handle[..8].copy_from_slice(&number);
+            handle[8..].copy_from_slice(&generation.to_ne_bytes());
+        }
+        _ => return Err(Errno::OPNOTSUPP),
+    }
+    // Never waits for a lease or at a FIFO, and leaves the time of the last access alone.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME | OFlags::NOCTTY;
+    open_handle(mount.as_fd(), kind, &handle, flags)
+}
+
+/// Opens the mount for a program. `None`: the program has ended, or another file system is mounted
+/// there now.
+fn open_mount(target: &Target, user: u32) -> Result<Option<OwnedFd>, Errno> {
     if !is_alive(user) {
         return Ok(None);
     }
-    let Some(mount) = open_mount(&target.point, target.device)? else { return Ok(None) };
-    let mut handle = [0; 8];
-    handle[..4].copy_from_slice(&number.to_ne_bytes());
-    handle[4..].copy_from_slice(&generation.to_ne_bytes());
-    // Never waits for a lease or at a FIFO, and leaves the time of the last access alone.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME | OFlags::NOCTTY;
-    let file = open_handle(mount.as_fd(), HANDLE_KIND, &handle, flags)?;
-    drop(mount);
-    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(Errno::STALE);
-    }
-    Ok(Some(file))
-}
-
-fn open_mount(point: &Path, device: u64) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME | OFlags::CLOEXEC;
-    let mount = open(point, flags, Mode::empty())?;
-    Ok((fstat(&mount)?.st_dev == device).then_some(mount))
+    let mount = open(&target.point, flags, Mode::empty())?;
+    Ok((fstat(&mount)?.st_dev == target.device).then_some(mount))
 }
 
 /// True if the last page of an order for metadata is in memory.
-pub(crate) fn is_there(device: &File, order: &Order) -> bool {
+pub(crate) fn is_there(device: &Device, order: &Order) -> bool {
     use rustix::io::{ReadWriteFlags, preadv2};
     let last = order.pages.first + order.pages.count.saturating_sub(1);
     let mut byte = [0];
     let mut slices = [std::io::IoSliceMut::new(&mut byte)];
-    let read = preadv2(device, &mut slices, last * PAGE_BYTES, ReadWriteFlags::NOWAIT);
+    let read = preadv2(&device.file, &mut slices, last * PAGE_BYTES, ReadWriteFlags::NOWAIT);
     // Another error: waiting would not help.
     !matches!(read, Err(Errno::AGAIN))
 }

@@ -1,8 +1,7 @@
 //! One watched file system: its events, its orders, and its disk.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 use seekless_block::{PAGE_BYTES, SimTime};
@@ -10,8 +9,8 @@ use seekless_jobs::{DEVICE, Fills, Limits, Order, Pages, Watcher, Who};
 
 use crate::WatchError;
 use crate::disk::Disk;
-use crate::events::{Event, What};
-use crate::fetch::{Fetcher, Target, Task, is_there};
+use crate::events::{Event, METADATA, READ, What};
+use crate::fetch::{Device, Fetcher, GROUP, Source, Target, Task, is_there};
 use crate::mounts::Mounted;
 use crate::processes::{Processes, is_alive};
 use crate::store::Store;
@@ -24,6 +23,8 @@ const TASKS: usize = 32;
 /// that a program has made, and not read, stays as it is.
 const PATIENCE_NS: u64 = 100_000_000;
 const PATIENCE_MOST_NS: u64 = 2_000_000_000;
+/// Most threads whose use of inodes is remembered.
+const THREADS: usize = 4096;
 /// Most pages of a folio that an event may claim: 2^this.
 const ORDER_MOST: u64 = 20;
 
@@ -39,7 +40,9 @@ pub(crate) struct Filesystem {
     disk: Disk,
     target: Arc<Target>,
     /// Open only while something is fetched.
-    device: Option<Arc<File>>,
+    device: Option<Arc<Device>>,
+    /// What threads did last with inodes of XFS.
+    inodes: FxHashMap<u32, LastInode>,
     /// Orders for metadata that may be under way, and when they went out.
     waiting: VecDeque<(u64, Order)>,
     /// The last thread of each group that used something here.
@@ -48,10 +51,20 @@ pub(crate) struct Filesystem {
     pub(crate) changed: bool,
 }
 
+/// What a thread did last with inodes of XFS.
+#[derive(Debug, Default)]
+struct LastInode {
+    /// It has read metadata since.
+    reading: bool,
+    /// The directory that it lists, and the number of calls for it.
+    listed: (u64, u64),
+}
+
 impl Filesystem {
     pub(crate) fn open(
         mounted: Mounted,
         store: &Store,
+        away: &mut FxHashMap<u64, Watcher>,
     ) -> Result<(Self, Option<String>), WatchError> {
         let point = mounted.point.clone();
         let fail = |what| {
@@ -63,21 +76,29 @@ impl Filesystem {
         let id = stat.map_err(fail("find the file system's number"))?.f_fsid;
         let (_, disk_number) = mounted.disk().map_err(fail("find its disk in /sys"))?;
         let disk = Disk::open(&mounted).map_err(fail("read the counts of its disk"))?;
-        let (jobs, wrong) = store.load(id);
+        let (watcher, wrong) = match away.remove(&id) {
+            Some(watcher) => (watcher, None),
+            None => {
+                let (jobs, wrong) = store.load(id);
+                (Watcher::new(jobs).by_inode(mounted.is_xfs()), wrong)
+            }
+        };
         let target = Arc::new(Target {
             number: mounted.number(),
             point: mounted.point.clone(),
             device: rustix::fs::makedev(mounted.device.0, mounted.device.1),
+            turn: Mutex::new(()),
         });
         let filesystem = Self {
             mounted,
             id,
             disk_number,
-            watcher: Watcher::new(jobs),
+            watcher,
             fills: Fills::default(),
             disk,
             target,
             device: None,
+            inodes: FxHashMap::default(),
             waiting: VecDeque::new(),
             users: FxHashMap::default(),
             changed: false,
@@ -105,7 +126,9 @@ impl Filesystem {
         let now = SimTime(event.time);
         match event.what {
             What::Added => {
-                let metadata = first == number && is_bdev(event.device, number, own, bdev);
+                let metadata = first == number
+                    && !self.mounted.is_xfs()
+                    && is_bdev(event.device, number, own, bdev);
                 if !metadata && event.device != number {
                     return;
                 }
@@ -116,7 +139,11 @@ impl Filesystem {
                     self.fills.added(event.thread, Pages { file, first: second, count });
                 }
             }
-            What::Sent if event.device == self.disk_number && second == 1 => {
+            What::Sent if event.device == self.disk_number && second & READ != 0 => {
+                if self.mounted.is_xfs() && second & METADATA != 0 {
+                    self.last_inode(event.thread).reading = true;
+                    return;
+                }
                 let mut found = Vec::new();
                 let pages = first.div_ceil(PAGE_BYTES / 512);
                 self.fills.sent(event.thread, pages, |pages| found.push(pages));
@@ -141,7 +168,52 @@ impl Filesystem {
                 let count = third.saturating_sub(second).saturating_add(1);
                 self.watcher.touched(now, group, Pages { file: first, first: second, count });
             }
+            What::Inode if event.device == number => {
+                let pages = Pages { file: DEVICE, first: first / GROUP, count: 1 };
+                self.inode(event, own, today, processes, pages);
+            }
+            What::Listed if event.device == number => {
+                let last = self.last_inode(event.thread);
+                let call = if last.listed.0 == first { last.listed.1 + 1 } else { 0 };
+                last.listed = (first, call);
+                let pages = Pages { file: first, first: call, count: 1 };
+                self.inode(event, own, today, processes, pages);
+            }
             _ => {}
+        }
+    }
+
+    fn last_inode(&mut self, thread: u32) -> &mut LastInode {
+        if self.inodes.len() >= THREADS {
+            self.inodes.clear();
+        }
+        self.inodes.entry(thread).or_default()
+    }
+
+    /// A thread has used an inode or a directory of XFS. It has waited for the disk if it has read
+    /// metadata since the last time.
+    fn inode(
+        &mut self,
+        event: &Event,
+        own: bool,
+        today: u64,
+        processes: &mut Processes,
+        pages: Pages,
+    ) {
+        let now = SimTime(event.time);
+        let read = std::mem::take(&mut self.last_inode(event.thread).reading);
+        match (own, read) {
+            (true, true) => self.watcher.fetched(pages),
+            // To open a file, a worker uses its inode, in place of the program.
+            (true, false) => self.watcher.touched(now, None, pages),
+            (false, _) => {
+                let who = self.user(event, processes);
+                if read {
+                    self.watcher.missed(now, today, who, pages);
+                } else {
+                    self.watcher.touched(now, Some(who.group), pages);
+                }
+            }
         }
     }
 
@@ -158,6 +230,7 @@ impl Filesystem {
             self.device = None;
             self.waiting.clear();
             self.users.clear();
+            self.inodes.clear();
             return false;
         }
         loop {
@@ -173,20 +246,33 @@ impl Filesystem {
     }
 
     fn send(&mut self, now: u64, order: Order, fetcher: &Fetcher) {
-        if order.pages.file != DEVICE {
-            if let Some(&user) = self.users.get(&order.group) {
-                fetcher.send(Task::Pages(Arc::clone(&self.target), user, order));
+        let Some(source) = self.source() else { return };
+        let target = || Arc::clone(&self.target);
+        let user = self.users.get(&order.group).copied();
+        match (source, user) {
+            (Source::Device(device), _) if order.pages.file == DEVICE => {
+                self.waiting.push_back((now, order));
+                fetcher.send(Task::Metadata(device, order));
             }
-            return;
+            (Source::Xfs, Some(user)) if order.pages.file == DEVICE => {
+                let groups = order.pages.first..order.pages.first + order.pages.count;
+                groups.for_each(|g| fetcher.send(Task::Inodes(target(), user, g)));
+            }
+            (source, Some(user)) => fetcher.send(Task::Pages(target(), source, user, order)),
+            (_, None) => {}
+        }
+    }
+
+    /// Where metadata is read. Opens the device if it must. `None`: the device cannot be opened.
+    fn source(&mut self) -> Option<Source> {
+        if self.mounted.is_xfs() {
+            return Some(Source::Xfs);
         }
         if self.device.is_none() {
-            let file = self.mounted.device_path().and_then(File::open);
-            self.device = file.ok().map(Arc::new);
+            let device = self.mounted.device_path().and_then(|p| Device::open(&p));
+            self.device = device.ok().map(Arc::new);
         }
-        if let Some(device) = &self.device {
-            self.waiting.push_back((now, order));
-            fetcher.send(Task::Metadata(Arc::clone(device), order));
-        }
+        self.device.clone().map(Source::Device)
     }
 
     /// True if all metadata that was ordered has come: inodes are then opened without waiting for
@@ -210,8 +296,9 @@ impl Filesystem {
             let Some((group, place)) = self.watcher.next_unresolved() else { return };
             if let Some(&user) = self.users.get(&group)
                 && is_alive(user)
+                && let Some(source) = self.source()
             {
-                fetcher.send(Task::Resolve(Arc::clone(&self.target), user, place));
+                fetcher.send(Task::Resolve(Arc::clone(&self.target), source, user, place));
             }
         }
     }

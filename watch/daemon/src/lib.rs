@@ -12,6 +12,7 @@ mod daemon;
 mod disk;
 mod error;
 pub mod events;
+mod ext;
 mod fetch;
 mod filesystem;
 mod mounts;

@@ -25,6 +25,11 @@ impl Mounted {
         kernel_number(self.device)
     }
 
+    /// Its metadata is not in the page cache of its device.
+    pub(crate) fn is_xfs(&self) -> bool {
+        self.kind == "xfs"
+    }
+
     /// Its folder in /sys.
     pub(crate) fn sys(&self) -> PathBuf {
         format!("/sys/dev/block/{}:{}", self.device.0, self.device.1).into()
@@ -66,12 +71,12 @@ const fn kernel_number((major, minor): (u32, u32)) -> u64 {
 /// Whether a kind can be watched, or why not.
 fn supported(kind: &str) -> Result<(), &'static str> {
     match kind {
-        "ext2" | "ext3" | "ext4" => Ok(()),
-        "xfs" | "btrfs" => Err("its metadata is not in the page cache of the device, and this \
-             version of seekless watch does not read it ahead"),
+        "ext2" | "ext3" | "ext4" | "xfs" => Ok(()),
+        "btrfs" => Err("its metadata is in a cache of its own, and the kernel's events do not \
+             show which inode was used"),
         "f2fs" => Err("it moves files as it cleans up, so that what was learned is soon wrong"),
         "zfs" => Err("it has a cache of its own, which the kernel's events do not show"),
-        _ => Err("seekless watch knows ext2, ext3 and ext4"),
+        _ => Err("seekless watch knows ext2, ext3, ext4 and XFS"),
     }
 }
 
@@ -176,7 +181,8 @@ mod tests {
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 30 27 254:0 /home /mnt/bind rw,relatime - ext4 /dev/vda rw
 31 27 8:17 / /mnt/my\\040disk rw,relatime shared:1 - ext3 /dev/sdb1 rw
-32 27 8:33 / /mnt/x rw - xfs /dev/sdc1 rw
+32 27 8:33 / /mnt/x rw - f2fs /dev/sdc1 rw
+34 27 0:45 / /mnt/b rw - btrfs /dev/sdd1 rw
 33 27 0:44 / /mnt/z rw - zfs tank rw
 broken line
 ";
@@ -184,7 +190,7 @@ broken line
     #[test]
     fn each_device_is_watched_once() {
         let all = parse(TEXT);
-        assert_eq!(all.len(), 6);
+        assert_eq!(all.len(), 7);
         let found = Choice::Every { also_flash: true }.of(&all);
         let seen: Vec<_> = found.iter().map(|m| (m.point.to_str(), m.device, &*m.kind)).collect();
         assert_eq!(seen, [(Some("/mnt/my disk"), (8, 17), "ext3"), (Some("/"), (254, 0), "ext4")]);
@@ -198,7 +204,8 @@ broken line
     fn what_cannot_be_watched_is_refused_with_a_reason() {
         let all = parse(TEXT);
         for (point, word) in [
-            ("/mnt/x", "xfs"),
+            ("/mnt/x", "f2fs cannot be watched: it moves files"),
+            ("/mnt/b", "btrfs"),
             ("/mnt/z", "zfs"),
             ("/nowhere", "no mount point"),
             ("/proc", "proc"),

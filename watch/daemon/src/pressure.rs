@@ -1,4 +1,6 @@
-//! How much memory reading ahead may take now: little under pressure.
+//! How much memory reading ahead may take now: little under pressure. The kernel charges pages to
+//! the control group of the thread that reads them first, so that the daemon's own group is the one
+//! that counts, and not the reader's.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +12,51 @@ const PRESSURE: f64 = 10.0;
 const PAGES_MOST: u64 = 1 << 17;
 /// Share of the available memory that is used ahead of readers.
 const SHARE: u64 = 8;
+/// The same for what the daemon's control group can hold: little else is in there.
+const SHARE_GROUP: u64 = 2;
 
 /// Pages that may be fetched and not used yet.
 pub(crate) fn pages_ahead() -> u64 {
-    let read = |path| fs::read_to_string(Path::new(path)).unwrap_or_default();
-    allowed(&read("/proc/pressure/memory"), &read("/proc/meminfo"))
+    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let machine = allowed(&read("/proc/pressure/memory".as_ref()), &read("/proc/meminfo".as_ref()));
+    let group = group(&read("/proc/self/cgroup".as_ref()), read);
+    group.map_or(machine, |bytes| machine.min(bytes / 4096 / SHARE_GROUP))
+}
+
+/// Bytes that a control group and those around it can still hold, where they have a limit. `own`:
+/// the text of /proc/self/cgroup, which has a line for each hierarchy.
+fn group(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
+    let mut least = None;
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(kinds), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (root, limit, usage) = match kinds {
+            "" => ("/sys/fs/cgroup", "memory.max", "memory.current"),
+            k if k.split(',').any(|k| k == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
+            }
+            _ => continue,
+        };
+        let root = Path::new(root);
+        let whole = root.join(path.trim_start_matches('/'));
+        for dir in whole.ancestors().take_while(|d| d.starts_with(root)) {
+            let number = |name| read(&dir.join(name)).trim().parse::<u64>().ok();
+            let (Some(limit), Some(usage)) = (number(limit), number(usage)) else { continue };
+            let cached = cached(&read(&dir.join("memory.stat")));
+            let free = limit.saturating_sub(usage.saturating_sub(cached));
+            least = Some(least.unwrap_or(u64::MAX).min(free));
+        }
+    }
+    least
+}
+
+/// Bytes of files in memory, from the text of memory.stat. In the first version, lines without
+/// `total_` leave out the groups below.
+fn cached(stat: &str) -> u64 {
+    let line =
+        |name: &str| stat.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
+    let both = ["inactive_file ", "active_file "];
+    both.iter().map(|n| line(&format!("total_{n}")).or_else(|| line(n)).unwrap_or(0)).sum()
 }
 
 fn allowed(pressure: &str, meminfo: &str) -> u64 {
@@ -42,5 +84,33 @@ mod tests {
         assert_eq!(allowed(&hard, &mem(3200)), 0);
         assert_eq!(allowed("", &mem(3200)), 100, "a kernel without PSI");
         assert_eq!(allowed(calm, ""), 0);
+    }
+
+    #[test]
+    fn the_tightest_control_group_bounds() {
+        let files = [
+            ("memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/a/b/memory.usage_in_bytes", "500\n"),
+            ("memory/a/memory.limit_in_bytes", "1000\n"),
+            ("memory/a/memory.usage_in_bytes", "700\n"),
+            (
+                "memory/a/memory.stat",
+                "inactive_file 1\ntotal_inactive_file 50\ntotal_active_file 7\n",
+            ),
+            ("u/memory.max", "max\n"),
+            ("u/memory.current", "5\n"),
+            ("v/memory.max", "600\n"),
+            ("v/memory.current", "800\n"),
+            ("v/memory.stat", "anon 9\ninactive_file 300\nactive_file 20\n"),
+        ];
+        let read = |path: &Path| {
+            let place = path.strip_prefix("/sys/fs/cgroup").map(Path::to_str);
+            let found = files.iter().find(|f| place == Ok(Some(f.0)));
+            found.map_or_else(String::new, |f| f.1.to_owned())
+        };
+        assert_eq!(group("5:cpu:/a/b\n4:foo,memory:/a/b\n0::/none\n", read), Some(357));
+        assert_eq!(group("0::/u\n", read), None, "no limit");
+        assert_eq!(group("0::/v\n", read), Some(120));
+        assert_eq!(group("broken\n", read), None);
     }
 }

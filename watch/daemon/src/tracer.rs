@@ -18,6 +18,8 @@ const PAGES_MOST: usize = 1024;
 pub(crate) struct Devices {
     /// Device numbers of file systems, as the kernel has them.
     pub(crate) filesystems: Vec<u64>,
+    /// Those whose metadata is in the page cache of their device.
+    pub(crate) cached: Vec<u64>,
     /// Device numbers of the whole disks below.
     pub(crate) disks: Vec<u64>,
 }
@@ -35,8 +37,8 @@ pub(crate) struct Tracer {
 }
 
 /// Fills and reads of the disk are watched always; uses in memory only at times.
-const fn is_always_on(what: What) -> bool {
-    matches!(what, What::Added | What::Sent)
+pub(crate) const fn is_always_on(what: What) -> bool {
+    matches!(what, What::Added | What::Sent | What::Inode | What::Listed)
 }
 
 impl Tracer {
@@ -73,7 +75,8 @@ impl Tracer {
         })?;
         let mut tracer = Self { switch, instance, decoder, page: vec![0; page_bytes], missed: 0 };
         tracer.watch(devices)?;
-        for (_, name, ..) in EVENTS.iter().filter(|e| is_always_on(e.0)) {
+        let always = |e: &&(What, _, _, _)| tracer.decoder.knows(e.0) && is_always_on(e.0);
+        for (_, name, ..) in EVENTS.iter().filter(always) {
             tracer.instance.set(&format!("events/{name}/enable"), "1")?;
         }
         tracer.instance.set("tracing_on", "1")?;
@@ -102,6 +105,11 @@ impl Tracer {
     /// True if this kernel shows uses of files in memory.
     pub(crate) fn sees_files(&self) -> bool {
         self.decoder.knows(What::Got)
+    }
+
+    /// True if this kernel shows uses of inodes of XFS.
+    pub(crate) fn sees_xfs(&self) -> bool {
+        self.decoder.knows(What::Inode) && self.decoder.knows(What::Listed)
     }
 
     /// What becomes readable with the first event.
@@ -139,9 +147,14 @@ fn filter(what: What, devices: &Devices) -> String {
         each.collect::<Vec<_>>().join(" || ")
     };
     let text = match what {
-        What::Added => all(&["s_dev", "i_ino"], &devices.filesystems),
+        What::Added => [all(&["s_dev"], &devices.filesystems), all(&["i_ino"], &devices.cached)]
+            .into_iter()
+            .filter(|t| !t.is_empty())
+            .collect::<Vec<_>>()
+            .join(" || "),
         What::Sent => all(&["dev"], &devices.disks),
-        What::Touched => all(&["dev"], &devices.filesystems),
+        What::Touched => all(&["dev"], &devices.cached),
+        What::Inode | What::Listed => all(&["dev"], &devices.filesystems),
         What::Got | What::Mapped => all(&["s_dev"], &devices.filesystems),
     };
     // No device: nothing passes.
@@ -154,13 +167,11 @@ mod tests {
 
     #[test]
     fn the_kernel_filters_by_device() {
-        let devices = Devices { filesystems: vec![8, 9], disks: vec![7] };
-        assert_eq!(
-            filter(What::Added, &devices),
-            "s_dev == 8 || i_ino == 8 || s_dev == 9 || i_ino == 9"
-        );
+        let devices = Devices { filesystems: vec![8, 9], cached: vec![8], disks: vec![7] };
+        assert_eq!(filter(What::Added, &devices), "s_dev == 8 || s_dev == 9 || i_ino == 8");
         assert_eq!(filter(What::Sent, &devices), "dev == 7");
-        assert_eq!(filter(What::Touched, &devices), "dev == 8 || dev == 9");
+        assert_eq!(filter(What::Touched, &devices), "dev == 8");
+        assert_eq!(filter(What::Inode, &devices), "dev == 8 || dev == 9");
         assert_eq!(filter(What::Got, &Devices::default()), "common_pid == 4294967295");
     }
 }

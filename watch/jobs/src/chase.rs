@@ -156,6 +156,9 @@ impl Chase {
         let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
         let new = pages & !ordered.used;
         ordered.used |= new;
+        // The program finds the inode in memory: this use is the only one that is seen.
+        let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
+        window.ahead = window.ahead.saturating_sub((new & ordered.pages).count_ones() as usize);
         new & ordered.fetched
     }
 
@@ -185,12 +188,13 @@ impl Chase {
         self.strays >= STRAYS
     }
 
-    /// Pages came from the disk. Returns those that are new and not used yet.
-    pub(crate) fn fetched(&mut self, place: Place, pages: u32) -> u32 {
-        let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
-        let new = pages & !ordered.fetched;
+    /// Pages came from the disk. Returns those that were ordered and are new, and of these the ones
+    /// that are not used yet. Short holes were read along on purpose: nobody is to use them.
+    pub(crate) fn fetched(&mut self, place: Place, pages: u32) -> (u32, u32) {
+        let Some(ordered) = self.ordered.get_mut(&place) else { return (0, 0) };
+        let new = pages & ordered.pages & !ordered.fetched;
         ordered.fetched |= new;
-        new & !ordered.used
+        (new, new & !ordered.used)
     }
 
     /// Pages of a place that were ordered.
@@ -295,6 +299,18 @@ mod tests {
         assert!(ordered(2) > 4000, "half is used: {}", ordered(2));
         let orders = ordered(10);
         assert!(orders < 700, "{orders}");
+    }
+
+    #[test]
+    fn what_serves_to_open_files_leaves_space_in_the_window() {
+        let job = job();
+        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut orders = 0;
+        while let Some(piece) = chase.next(&job) {
+            orders += 1;
+            chase.served(piece.place, 1);
+        }
+        assert_eq!(orders, PIECES as usize - 1);
     }
 
     #[test]

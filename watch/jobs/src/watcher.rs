@@ -81,6 +81,8 @@ pub struct Watcher {
     unresolved: VecDeque<(u32, Place)>,
     guard: Guard,
     limits: Limits,
+    /// A page of metadata is a group of inodes.
+    by_inode: bool,
     /// What happened since the start.
     totals: Totals,
 }
@@ -90,6 +92,14 @@ impl Watcher {
     pub fn new(jobs: Vec<Job>) -> Self {
         let next_job = jobs.iter().map(|j| j.id.saturating_add(1)).max().unwrap_or(1);
         Self { jobs, next_job, ..Self::default() }
+    }
+
+    /// A page of metadata is a group of inodes, and stands for several blocks of the device: a wait
+    /// for a page that was waited for already is no sign of an emptied cache.
+    #[must_use]
+    pub const fn by_inode(mut self, by_inode: bool) -> Self {
+        self.by_inode = by_inode;
+        self
     }
 
     /// Sets what is allowed from now on.
@@ -110,7 +120,8 @@ impl Watcher {
     }
 
     fn missed_piece(&mut self, now: SimTime, today: u64, who: Who, place: Place, mask: u32) {
-        if self.runs.get_mut(&who.group).is_some_and(|r| r.begins_again(place, mask)) {
+        let tells = !(self.by_inode && place.is_metadata());
+        if tells && self.runs.get_mut(&who.group).is_some_and(|r| r.begins_again(place, mask)) {
             self.close(who.group, today);
         }
         if self.runs.len() >= RUNS_MOST && !self.runs.contains_key(&who.group) {
@@ -209,10 +220,10 @@ impl Watcher {
     /// Pages of an order came from the disk; pages that were in memory already are not reported.
     pub fn fetched(&mut self, pages: Pages) {
         for (place, mask) in pieces(pages.file, pages.first, pages.count) {
-            self.totals.fetched += u64::from(mask.count_ones());
             for chase in self.runs.values_mut().filter_map(|r| r.chase.as_mut()) {
-                let new = chase.fetched(place, mask);
-                self.ahead += u64::from(new.count_ones());
+                let (new, unused) = chase.fetched(place, mask);
+                self.totals.fetched += u64::from(new.count_ones());
+                self.ahead += u64::from(unused.count_ones());
             }
         }
     }
