@@ -43,8 +43,11 @@ pub struct Scrubbed {
     pub running: bool,
     /// Pages that were read and compared.
     pub pages: u64,
-    /// Of these, pages that could not be read or did not match their checksums.
+    /// Of these, pages that could not be read or did not match their checksums. After a crash this
+    /// counts copies too whose bytes had not reached the area: they are dropped, and home is whole.
     pub damaged: u64,
+    /// Of these, damaged pages of superblocks and checkpoints.
+    pub metadata: u64,
     /// Damaged pages that have no other copy now: reads of them fail.
     pub lost: u64,
 }
@@ -248,6 +251,7 @@ impl Engine {
                 let expected = b.scrub.metadata[first..].iter().zip(&found).zip(&b.bad);
                 let damaged = expected.filter(|&((&(_, sum), is), &bad)| bad || *is != sum).count();
                 b.scrub.done.damaged += damaged as u64;
+                b.scrub.done.metadata += damaged as u64;
                 // The next checkpoint goes to the other place.
                 b.superblock_due |= damaged > 0;
             }

@@ -3,7 +3,7 @@
 use super::area::{answer_failing, spoil, writeback};
 use super::log::{execute_all, in_flight, record_of};
 use super::*;
-use seekless_engine::Trouble;
+use seekless_engine::{GuardStep, Guarding, Trouble};
 use seekless_engine::format::read_superblock;
 
 /// Ten pages in two runs, all in place.
@@ -259,6 +259,30 @@ fn an_area_that_fails_leads_to_write_through_by_itself() {
     world.issue(Op::Write, home(12, 1));
     world.settle();
     assert_eq!(world.engine.dirty(), Sectors(8));
+}
+
+/// A guard region stands in the area: it is not left on a device that fails.
+#[test]
+fn the_guard_goes_down_once_all_is_home_after_a_failure() {
+    let mut world = World::new(writeback());
+    let mut guarding = Guarding::new(&world.engine, false);
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    assert_eq!(guarding.step(&world.engine, true, || false), GuardStep::Rest);
+    world.issue(Op::Write, home(10, 1));
+    answer_failing(&mut world, |target| target == Target::Area);
+    assert!(world.engine.has_fallen_back());
+    assert_eq!(guarding.step(&world.engine, true, || false), GuardStep::Rest, "not all is home");
+    world.failed_at = NEVER / 2;
+    world.settle();
+    assert_eq!(guarding.step(&world.engine, true, || false), GuardStep::Move(false));
+    guarding.moved(true);
+    // An administrator wants write-back again: the guard first.
+    assert!(!guarding.want(Mode::WriteBack));
+    assert_eq!(guarding.step(&world.engine, false, || false), GuardStep::Move(true));
+    guarding.moved(true);
+    let obey = guarding.step(&world.engine, true, || false);
+    assert_eq!(obey, GuardStep::Obey(Mode::WriteBack));
 }
 
 /// A failed flush of the area, and an only copy that cannot be read, count as well.
