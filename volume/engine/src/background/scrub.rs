@@ -248,7 +248,7 @@ impl Engine {
         match &job.piece {
             &Piece::Metadata(first) => {
                 let b = &mut self.background;
-                let expected = b.scrub.metadata[first..].iter().zip(&found).zip(&b.bad);
+                let expected = b.scrub.metadata.iter().skip(first).zip(&found).zip(&b.bad);
                 let damaged = expected.filter(|&((&(_, sum), is), &bad)| bad || *is != sum).count();
                 b.scrub.done.damaged += damaged as u64;
                 b.scrub.done.metadata += damaged as u64;

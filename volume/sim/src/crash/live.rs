@@ -123,6 +123,10 @@ impl<M: Machine> Live<M> {
                     self.ends_or_says_why("a drain", World::drain, M::is_drained)?;
                 }
                 self.world.heal(1)?;
+                if self.world.wants == Mode::WriteBack {
+                    // The engine left write-back when the area failed.
+                    self.world.set_mode(Mode::WriteBack)?;
+                }
             }
             HistoryStep::Restart(_) if world.is_broken() => {
                 let stamp = self.stamp;
