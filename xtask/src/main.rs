@@ -50,7 +50,12 @@ fn usage() -> ExitCode {
          {:<32}count lines, long files and functions, public items, verbs and flags\n       \
          cargo xtask format-doc          write {}",
         "",
-        rules::format::documents().map(|d| d.0).into_iter().chain([rules::unsafe_code::DOCUMENT]).collect::<Vec<_>>().join(" and ")
+        rules::format::documents()
+            .map(|d| d.0)
+            .into_iter()
+            .chain([rules::unsafe_code::DOCUMENT])
+            .collect::<Vec<_>>()
+            .join(" and ")
     );
     ExitCode::from(2)
 }

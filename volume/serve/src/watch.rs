@@ -20,7 +20,11 @@ use crate::observe::{self, SharedStreams, Streams};
 use crate::policy_guard::PolicyGuard;
 use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::shadow::{Compared, Shadow};
-use crate::status::{AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, GuardStatus, Head, History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample, ScrubStatus, Status, VolumeStatus};
+use crate::status::{
+    AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, GuardStatus, Head,
+    History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample, ScrubStatus, Status,
+    VolumeStatus,
+};
 use crate::tap::{IoSample, TapEnd};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);

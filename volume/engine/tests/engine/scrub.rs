@@ -3,8 +3,8 @@
 use super::area::{answer_failing, spoil, writeback};
 use super::log::{execute_all, in_flight, record_of};
 use super::*;
-use seekless_engine::{GuardStep, Guarding, Trouble};
 use seekless_engine::format::read_superblock;
+use seekless_engine::{GuardStep, Guarding, Trouble};
 
 /// Ten pages in two runs, all in place.
 fn copied() -> World {

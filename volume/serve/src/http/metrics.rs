@@ -121,8 +121,7 @@ fn scrub(t: &mut Text, s: &ScrubStatus) {
     t.counter("seekless_scrub_damaged_pages", "pages", "Of these, damaged pages.", s.damaged_pages);
     let help = "Damaged pages that have no other copy now.";
     t.gauge("seekless_scrub_lost_pages", "pages", help, s.lost_pages as f64);
-    let ended: Vec<_> =
-        s.last_end_unix_ms.iter().map(|ms| ("", *ms as f64 / 1000.0)).collect();
+    let ended: Vec<_> = s.last_end_unix_ms.iter().map(|ms| ("", *ms as f64 / 1000.0)).collect();
     let help = "End of the last pass, since 1970.";
     t.family("gauge", "seekless_scrub_last_end_seconds", "seconds", help, &ended);
 }

@@ -60,3 +60,24 @@ impl Schedule {
 fn after(now: SimTime, wait: Duration) -> SimTime {
     SimTime(now.0.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
 }
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::Sectors;
+    use seekless_engine::Config;
+
+    use super::*;
+
+    #[test]
+    fn the_first_pass_comes_soon_and_each_next_one_after_a_period() {
+        let engine = Engine::new(Config::new(Sectors(64)));
+        let mut schedule = Schedule::new(Duration::from_secs(1_000), SimTime(5));
+        let first = SimTime(5 + 10_000_000_000);
+        assert_eq!(schedule.next(), first);
+        assert!(schedule.look(&engine, SimTime(first.0 - 1)).is_none());
+        assert!(matches!(schedule.look(&engine, first), Some(Input::Scrub)));
+        assert!(schedule.look(&engine, first).is_none(), "once");
+        assert_eq!(schedule.next(), SimTime(first.0 + 1_000_000_000_000));
+        assert_eq!(schedule.stats(&engine), ScrubStats::default(), "no pass has ended");
+    }
+}

@@ -64,7 +64,15 @@ impl<M: Machine> Live<M> {
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
         let past = Past::new(setup.home);
         let world = World::new((machine, generation), medium, past, setup.clone())?;
-        Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], trail: [0; 6], scrubbed: 0, failed: 0 })
+        Ok(Self {
+            world,
+            setup: setup.clone(),
+            stamp,
+            done: [0; 5],
+            trail: [0; 6],
+            scrubbed: 0,
+            failed: 0,
+        })
     }
 
     pub(super) fn end_life(&mut self) {

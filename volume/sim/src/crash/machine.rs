@@ -6,7 +6,8 @@ use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, Sectors, SimTime};
 use seekless_engine::format::{Contents, Geometry, read_superblock};
 use seekless_engine::{
     AttachError, Config, Engine, FormatOptions, GuardStep, Guarding, HomeGuard, Input, Mode,
-    Output, PageSum, Proof, Repair, Scrubbed, Stats, attach, examine, format_area, repair, resize_area,
+    Output, PageSum, Proof, Repair, Scrubbed, Stats, attach, examine, format_area, repair,
+    resize_area,
 };
 
 use super::medium::Disk;
