@@ -50,7 +50,12 @@ fn usage() -> ExitCode {
          {:<32}count lines, long files and functions, public items, verbs and flags\n       \
          cargo xtask format-doc          write {}",
         "",
-        rules::format::documents().map(|d| d.0).join(" and ")
+        rules::format::documents()
+            .map(|d| d.0)
+            .into_iter()
+            .chain([rules::unsafe_code::DOCUMENT])
+            .collect::<Vec<_>>()
+            .join(" and ")
     );
     ExitCode::from(2)
 }
@@ -78,8 +83,11 @@ fn root() -> Result<PathBuf> {
 }
 
 fn format_doc() -> Result<bool> {
-    for (name, text) in rules::format::documents() {
-        let path = root()?.join(name);
+    let root = root()?;
+    let list = rules::unsafe_code::document(&repo::Repo::files_of(&root)?);
+    let list = [(rules::unsafe_code::DOCUMENT, list)];
+    for (name, text) in rules::format::documents().into_iter().chain(list) {
+        let path = root.join(name);
         std::fs::write(&path, text)
             .with_context(|| format!("could not write {}", path.display()))?;
     }

@@ -12,6 +12,7 @@ mod readme;
 mod safety;
 pub(crate) mod size;
 mod tour;
+pub(crate) mod unsafe_code;
 
 use crate::repo::{Finding, Repo};
 
@@ -31,4 +32,5 @@ pub(crate) const ALL: &[(&str, Rule)] = &[
     ("safety", safety::check),
     ("tour", tour::check),
     ("plain", plain::check),
+    ("unsafe", unsafe_code::check),
 ];

@@ -22,7 +22,7 @@ use seekless_learn::{Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, Ending, FuseMount, HostQueue, Learning, MemoryFile,
-    MountPoint, Say, ServeError, ServerHandle, StopReply, Streams,
+    MountPoint, Say, ServeError, ServerHandle, ServerStats, StopReply, Streams,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
@@ -122,6 +122,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
     background_rate: Bytes,
+    /// Time from one check of a formatted area against its checksums to the next
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "7d",
+          help_heading = "Learning")]
+    scrub: Duration,
     /// Write-back: acknowledge writes from RAM, durable after this time or a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     gather: Option<Duration>,
@@ -193,6 +197,7 @@ impl Args {
             state: None,
             policy: Some(Policy::new(PolicyName::Vanilla)),
             background_rate: Bytes(0),
+            scrub: Duration::from_secs(7 * 86_400),
             gather: None,
             cache: Bytes(0),
             read_ahead: Bytes(0),
@@ -336,7 +341,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some((_, place)) = &http {
         tell(args, place)?;
     }
-    let told = Told { manager, streams: Streams::default() };
+    let told = Told { manager, streams: Streams::default(), lost: 0, fell_back: false };
     let result = watch(args, &server, mount, &events, told);
     drop(http);
     if server.attached().is_some() {
@@ -410,6 +415,7 @@ fn watch(
         }
         // A failed server reports its error when it is stopped.
         let Ok(stats) = server.stats() else { return Ok(()) };
+        told.area(&stats, &say);
         if learning && stats.progress.is_none() {
             learning = false;
             let copied = Bytes(stats.copied_sectors * 512);
@@ -439,6 +445,8 @@ fn plan_now(server: &ServerHandle, line: &ProgressBar) -> anyhow::Result<bool> {
 struct Told {
     manager: Option<Manager>,
     streams: Streams,
+    lost: u64,
+    fell_back: bool,
 }
 
 impl Told {
@@ -446,6 +454,20 @@ impl Told {
         if let Some(manager) = &self.manager {
             manager.tell(state, status);
         }
+    }
+
+    /// Reports an area that lost data or fails.
+    fn area(&mut self, stats: &ServerStats, say: &dyn Fn(&str)) {
+        let lost = stats.area.scrub.unwrap_or_default().done.lost;
+        if lost > self.lost {
+            say(&format!(
+                "DATA LOST: {lost} damaged pages of the area have no other copy; reads of them fail: see `seekless volume status`"
+            ));
+        }
+        if stats.area.fell_back && !self.fell_back {
+            say("the area fails: writes go home from now on; see `seekless volume status`");
+        }
+        (self.lost, self.fell_back) = (lost, stats.area.fell_back);
     }
 
     /// Reports a changed source of the learner's requests, and the status.
@@ -481,6 +503,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         .name(&args.name)
         .moved(args.moved)
         .mounted(args.fuse.is_some())
+        .scrub_every(args.scrub)
         .engine(move |config| {
             config.cache_bytes = cache;
             config.read_ahead = read_ahead;

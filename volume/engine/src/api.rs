@@ -40,6 +40,9 @@ pub enum Input {
     Bypass(bool),
     /// The administrator's command.
     Command(Command),
+    /// Compare all of the area with its checksums, in idle time: one pass. Results are in
+    /// [`crate::Engine::scrubbed`].
+    Scrub,
     /// Save the map and mark the area as cleanly detached. The driver finds the same `stamp` at the
     /// next attach if and only if nobody else wrote home; all zero proves nothing. The detach ends
     /// when [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages stay dirty:

@@ -33,6 +33,8 @@ use crate::watch::About;
 
 /// Time in which a client must choose an export: a handshake takes a few round trips.
 const GREETING_MOST: Duration = Duration::from_secs(10);
+/// Usual time from one check of an area to the next.
+const SCRUB_EVERY: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Threads that wait for the disk.
 const WORKERS: usize = 8;
 
@@ -121,6 +123,7 @@ pub struct Builder {
     greeting_most: Duration,
     watched: Option<(About, Option<MakeShadow>)>,
     notes: Vec<String>,
+    scrub_every: Duration,
 }
 
 /// Size of an area that was not formatted.
@@ -197,6 +200,7 @@ impl Builder {
             greeting_most: GREETING_MOST,
             watched: None,
             notes: Vec::new(),
+            scrub_every: SCRUB_EVERY,
         }
     }
 
@@ -314,6 +318,12 @@ impl Builder {
         self
     }
 
+    /// Time from one check of a lasting area to the next.
+    pub const fn scrub_every(mut self, time: Duration) -> Self {
+        self.scrub_every = time;
+        self
+    }
+
     /// Time in which a client must choose an export.
     pub const fn greeting_most(mut self, most: Duration) -> Self {
         self.greeting_most = most;
@@ -365,6 +375,7 @@ impl Builder {
         let volume = Volume::new(Parts {
             engine,
             lasting: attached.is_some(),
+            scrub_every: self.scrub_every,
             drain: self.drain,
             files: Arc::new(files),
             workers: WORKERS,

@@ -64,5 +64,5 @@ pub use server::{AdaptiveCounts, AreaStats, Job, Reply, ServerStats};
 pub use shadow::{Compared, Shadow, StandIn, disk_shadow};
 pub use tap::IoSample;
 pub use tls::TlsFiles;
-pub use volume::IoFailure;
+pub use volume::{IoFailure, ScrubStats};
 pub use watch::{About, Board};

@@ -28,7 +28,7 @@ use crate::error::ServeError;
 use crate::learner::{LearnerLink, RoomReply};
 use crate::listen::{Accepted, Listener, Peer, process_of};
 use crate::memory::Data;
-use crate::volume::{Finished, IoFailure, Volume};
+use crate::volume::{Finished, IoFailure, ScrubStats, Volume};
 
 /// Most clients; more are refused.
 const CLIENTS_MAX: usize = 128;
@@ -96,6 +96,10 @@ pub struct AreaStats {
     pub trouble: Option<Trouble>,
     /// The last I/O that failed.
     pub failure: Option<IoFailure>,
+    /// The scrub of a lasting area.
+    pub scrub: Option<ScrubStats>,
+    /// Writes go home because the area failed.
+    pub fell_back: bool,
 }
 
 /// The answer to a job: its buffer, filled by a read.

@@ -30,6 +30,8 @@ pub struct Status {
     pub learning: LearningStatus,
     /// The adaptive policy; absent under another policy.
     pub adaptive: Option<AdaptiveStatus>,
+    /// The scrub of a lasting area; absent without one.
+    pub scrub: Option<ScrubStatus>,
     /// Busy time of the disk; absent without an emulated or modelled disk.
     pub busy: Option<BusyStatus>,
 }
@@ -165,6 +167,38 @@ impl AdaptiveStatus {
             trail_written_bytes: stats.engine.moved_bytes,
             guard,
             guard_note: note.unwrap_or_else(|| "no guard: nothing was compared".to_owned()),
+        })
+    }
+}
+
+/// The scrub: it compares the area with its checksums, in idle time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubStatus {
+    /// Passes that have ended.
+    pub passes: u64,
+    /// True while a pass is in progress.
+    pub running: bool,
+    /// End of the last pass, since 1970; absent before.
+    pub last_end_unix_ms: Option<u64>,
+    /// Pages that were read and compared.
+    pub pages: u64,
+    /// Of these, damaged pages: copies that were dropped, metadata that was written again, and only
+    /// copies.
+    pub damaged_pages: u64,
+    /// Damaged pages that have no other copy now: reads of them fail.
+    pub lost_pages: u64,
+}
+
+impl ScrubStatus {
+    /// From the volume's counters; `None` without a lasting area.
+    pub(crate) fn of(stats: &ServerStats) -> Option<Self> {
+        stats.area.scrub.map(|s| Self {
+            passes: s.done.passes,
+            running: s.done.running,
+            last_end_unix_ms: s.last_end_unix_ms,
+            pages: s.done.pages,
+            damaged_pages: s.done.damaged,
+            lost_pages: s.done.lost,
         })
     }
 }

@@ -3,6 +3,7 @@
 
 mod clock;
 mod io;
+mod scrub;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -33,6 +34,8 @@ use crate::tap::Tap;
 pub(crate) use clock::Clock;
 pub use io::IoFailure;
 use io::{Running, concerns};
+use scrub::Schedule;
+pub use scrub::ScrubStats;
 
 /// Longest delay of a stop by replicas on request.
 const REPLICATE_MOST: seekless_block::Duration = seekless_block::Duration(5_000_000_000);
@@ -53,6 +56,8 @@ pub(crate) struct Parts {
     pub(crate) engine: Engine,
     /// True if the area outlasts the server.
     pub(crate) lasting: bool,
+    /// Time from one check of a lasting area to the next.
+    pub(crate) scrub_every: std::time::Duration,
     /// Attached for a drain: absorbs and replicates nothing.
     pub(crate) drain: bool,
     pub(crate) files: Arc<Files>,
@@ -92,16 +97,20 @@ pub(crate) struct Volume<O> {
     guarding: Guarding,
     /// The last I/O that failed.
     failure: Option<IoFailure>,
+    /// `None` without a lasting area.
+    scrub: Option<Schedule>,
 }
 
 impl<O> Volume<O> {
     pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
         let Parts { engine, lasting, drain, files, .. } = parts;
-        let Parts { workers, bell, emulated, clock, observer, tap, .. } = parts;
+        let Parts { workers, bell, emulated, clock, observer, tap, scrub_every, .. } = parts;
         let guarding = Guarding::new(&engine, drain);
+        let now = clock.now();
         let mut volume = Self {
+            scrub: lasting.then(|| Schedule::new(scrub_every, now)),
             clock,
-            now: clock.now(),
+            now,
             engine_time: SimTime::ZERO,
             memories: Memories::new(engine.config()),
             engine,
@@ -316,6 +325,10 @@ impl<O> Volume<O> {
         if self.engine.wakeup().is_some_and(|at| at <= self.now) {
             self.tell(Input::Tick);
         }
+        let due = self.scrub.as_mut().and_then(|s| s.look(&self.engine, self.now));
+        if let Some(scrub) = due {
+            self.tell(scrub);
+        }
         self.guard();
     }
 
@@ -325,7 +338,8 @@ impl<O> Volume<O> {
         if let Some(then) = disk.filter(|_| self.clock.jumps()) {
             self.clock.jump(then);
         }
-        let next = [disk, self.engine.wakeup()].into_iter().flatten().min()?;
+        let scrub = self.scrub.as_ref().map(Schedule::next);
+        let next = [disk, self.engine.wakeup(), scrub].into_iter().flatten().min()?;
         Some(self.clock.wait(self.clock.now(), next))
     }
 
@@ -369,6 +383,8 @@ impl<O> Volume<O> {
                 guarded: self.is_guarded(),
                 trouble: self.engine.trouble(),
                 failure: self.failure,
+                scrub: self.scrub.as_ref().map(|s| s.stats(&self.engine)),
+                fell_back: self.engine.has_fallen_back(),
             },
         }
     }

@@ -22,7 +22,8 @@ use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::shadow::{Compared, Shadow};
 use crate::status::{
     AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, GuardStatus, Head,
-    History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample, Status, VolumeStatus,
+    History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample, ScrubStatus, Status,
+    VolumeStatus,
 };
 use crate::tap::{IoSample, TapEnd};
 
@@ -428,6 +429,7 @@ impl Work {
                 missed_requests: stats.unobserved,
                 unwatched: self.from.tap.missed(),
             },
+            scrub: ScrubStatus::of(stats),
             adaptive: AdaptiveStatus::of(stats, self.guard_status()),
             busy,
         }
@@ -470,6 +472,7 @@ impl Work {
             Some(trouble) => tell(format!("No progress: {trouble}.")),
             None => tell("There is progress again.".to_owned()),
         }
+        self.narrate_area(stats, &before, unix);
         if stats.engine.plans_refused > before.engine.plans_refused {
             tell("Refused a plan that does not fit this volume; the layout stays. Please report this.".to_owned());
         }
@@ -492,6 +495,23 @@ impl Work {
         if let Some(b) = busy.filter(|b| b.vanilla.is_none()) {
             let text = format!("No comparison with the vanilla system: {}.", b.note);
             once(&mut self.said.vanilla, true, &text);
+        }
+    }
+
+    /// Damage that the scrub found, and the end of write-back by an area that fails.
+    fn narrate_area(&self, stats: &ServerStats, before: &ServerStats, unix: u64) {
+        let tell = |text: String| self.board.tell(unix, text);
+        let done = |stats: &ServerStats| stats.area.scrub.unwrap_or_default().done;
+        let (now, was) = (done(stats), done(before));
+        if now.damaged > was.damaged {
+            let pages = now.damaged - was.damaged;
+            tell(format!("The scrub found {pages} damaged pages of the area."));
+        }
+        if now.lost > was.lost {
+            tell(format!("{} damaged pages have no other copy: reads of them fail.", now.lost));
+        }
+        if stats.area.fell_back && !before.area.fell_back {
+            tell("The area fails: writes go home from now on.".to_owned());
         }
     }
 

@@ -28,6 +28,9 @@ fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
     assert!(tally.damaged > 1_000 && tally.told > 30, "{tally:?}");
     // The crashes interrupt all of the engine's work.
     assert!(tally.done.iter().all(|&n| n > 15), "{tally:?}");
+    let [passes, damaged, lost] = tally.scrubs;
+    assert!(tally.scrubbed > 1_000 && passes > 1_000, "{tally:?}");
+    assert!(damaged > 8 && lost > 2, "{tally:?}");
 }
 
 /// Replicas, free map, watermarks and victims.

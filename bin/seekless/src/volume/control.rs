@@ -1,6 +1,7 @@
 //! `seekless volume status`, `replan`, `mode`, `drain` and `detach`.
 
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use seekless_block::Bytes;
 use seekless_cli::output;
@@ -8,7 +9,7 @@ use seekless_engine::Mode;
 use seekless_serve::control::{
     Administered, ReplicaState, VolumeState, mode_name, mode_of, state_of,
 };
-use seekless_serve::status::AdaptiveStatus;
+use seekless_serve::status::{AdaptiveStatus, ScrubStatus};
 
 use super::VolumeArgs;
 
@@ -139,11 +140,35 @@ fn words(s: &VolumeState) -> String {
             s.damaged_pages
         );
     }
+    text += &s.scrub.as_ref().map_or_else(String::new, scrub);
+    if s.fell_back {
+        text += "\nfailing  the area: writes go home since an I/O of it failed; `seekless volume mode` sets write-back again";
+    }
     if let Some(trouble) = &s.trouble {
         text += &format!("\nstuck    {trouble}");
     }
     if let Some(failure) = &s.last_failure {
         text += &format!("\nfailed   {failure}");
+    }
+    text
+}
+
+fn scrub(s: &ScrubStatus) -> String {
+    let when = match s.last_end_unix_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms)) {
+        Some(end) => {
+            let hours = end.elapsed().unwrap_or_default().as_secs_f64() / 3600.0;
+            format!("last pass ended {hours:.1} hours ago")
+        }
+        None => "no pass has ended yet".to_owned(),
+    };
+    let now = if s.running { ", one is running" } else { "" };
+    let mut text =
+        format!("\nscrub    {when}{now}; {} pages compared, {} damaged", s.pages, s.damaged_pages);
+    if s.lost_pages > 0 {
+        text += &format!(
+            "\nLOST     {} damaged pages have no other copy: reads of them fail until they are written; stop the server, run `seekless volume check --data` and `seekless volume repair`",
+            s.lost_pages
+        );
     }
     text
 }

@@ -29,6 +29,7 @@ mod recorded;
 mod remembered;
 mod replicas;
 mod same_bytes;
+mod scrubbed;
 mod units;
 mod watched;
 mod watching;

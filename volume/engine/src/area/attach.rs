@@ -10,7 +10,7 @@ use crate::area::recover::{Recovered, recover};
 use crate::core::page_map::{CopyState, slots};
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
-    Page, Position, Superblock, SuperblockError, page_extent,
+    Page, Position, Superblock, SuperblockError, page_extent, page_sum,
 };
 use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Config, Engine, Mode};
@@ -504,10 +504,15 @@ impl Engine {
         let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
         let mut pages = CheckpointPages::new(moment, free);
         let mut buffer: Vec<u8> = Vec::new();
+        let mut metadata = Vec::new();
         while let Some(start) = pages.place(self) {
             loop {
                 let mut page: Page = [0; PAGE_BYTES as usize];
                 pages.encode(self, &mut page);
+                if start < self.geo.plan_at() {
+                    let at = start + buffer.len() as u64 / PAGE_BYTES;
+                    metadata.push((at, page_sum(&page)));
+                }
                 buffer.extend_from_slice(&page);
                 if pages.begins_region() || buffer.len() >= WRITE_BYTES {
                     break;
@@ -521,6 +526,10 @@ impl Engine {
         self.identity.generation += 1;
         let superblock = self.identity.superblock(&self.config, &self.geo, &moment);
         write_superblock(area, &superblock, valid, true)?;
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        superblock.encode(&mut page);
+        metadata.extend(superblock.places().map(|place| (place, page_sum(&page))));
+        self.background.scrub.saved(metadata);
         self.identity.checkpoint_slot = moment.checkpoint_slot;
         self.identity.checkpoint_generation = moment.checkpoint_generation;
         Ok(())

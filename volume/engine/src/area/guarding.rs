@@ -144,6 +144,9 @@ impl Guarding {
 
     /// The next task. `up`: the guard is up; `busy`: an I/O at home's ends is in flight.
     pub fn step(&mut self, engine: &Engine, up: bool, busy: impl FnOnce() -> bool) -> GuardStep {
+        if engine.has_fallen_back() && self.told && self.wants == Some(Mode::WriteBack) {
+            self.wants = Some(Mode::WriteThrough);
+        }
         if self.now == GuardMove::None && !self.failed {
             self.now = match self.wants_up() {
                 true if !up => GuardMove::Waiting(true),

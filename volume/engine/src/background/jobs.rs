@@ -11,7 +11,7 @@ use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Trouble};
 
 /// The result of a row.
-enum Begun {
+pub(super) enum Begun {
     Job(Job),
     /// No job: the search goes on to the next row.
     Nothing,
@@ -32,7 +32,7 @@ struct JobRow {
 
 /// Order: jobs that clients wait for, jobs that make space in the log, checkpoints, layouts. Layouts
 /// wait while an administrator waits for a command.
-const JOBS: [JobRow; 14] = [
+const JOBS: [JobRow; 15] = [
     // Pages that a client waits for go home.
     JobRow { due: |e| !e.background.urgent.is_empty(), begin: Engine::begin_urgent },
     // How full the log is.
@@ -63,6 +63,8 @@ const JOBS: [JobRow; 14] = [
     JobRow { due: Engine::is_superblock_late, begin: |e| Begun::Job(e.checkpoint_job()) },
     // A mark is written behind the last flush.
     JobRow { due: |e| e.marks_at().is_some(), begin: Engine::write_mark },
+    // The area is compared with its checksums.
+    JobRow { due: |e| e.scrubs_at().is_some(), begin: Engine::scrub },
 ];
 
 impl Engine {
@@ -201,7 +203,7 @@ impl Engine {
         Begun::Job(self.checkpoint_job())
     }
 
-    fn checkpoint_job(&mut self) -> Job {
+    pub(super) fn checkpoint_job(&mut self) -> Job {
         Job::Checkpoint(self.begin_checkpoint())
     }
 

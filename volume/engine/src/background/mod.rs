@@ -5,6 +5,7 @@ pub(crate) mod checkpoint;
 mod jobs;
 pub(crate) mod move_plan;
 pub(crate) mod prove;
+pub(crate) mod scrub;
 pub(crate) mod trail;
 
 use seekless_block::{
@@ -15,6 +16,7 @@ use seekless_learn::Plan;
 use crate::background::checkpoint::Checkpoint;
 use crate::background::move_plan::{Todo, Window};
 use crate::background::prove::Prove;
+use crate::background::scrub::{Scrub, Scrubbing};
 use crate::background::trail::{Append, Ring};
 use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::core::write_order::Mark;
@@ -67,6 +69,7 @@ pub(crate) enum Job {
     Replicate(Replicate),
     Clean(Clean),
     Trail(Append),
+    Scrub(Scrub),
 }
 
 /// The result of a job's step.
@@ -86,6 +89,7 @@ pub(crate) struct Background {
     pub(crate) todo: Todo,
     pub(crate) job: Job,
     pub(crate) trail: Ring,
+    pub(crate) scrub: Scrubbing,
     pub(crate) in_flight: u32,
     /// By page of the staging memory: its checksum, and whether it must not be used.
     pub(crate) sums: Vec<PageSum>,
@@ -238,7 +242,9 @@ impl Engine {
     /// stays.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
-        self.background.trouble.or_else(|| self.sync.lost.then_some(Trouble::Lost))
+        let lost = || self.sync.lost.then_some(Trouble::Lost);
+        let damaged = || (self.scrubbed().lost > 0).then_some(Trouble::Copies);
+        self.background.trouble.or_else(lost).or_else(damaged)
     }
 
     /// True if no background work can run now; schedules a wake-up for idle work. Most requests
@@ -257,11 +263,15 @@ impl Engine {
             && self.copies.count(CopyState::Dirty) == 0
             && !self.checkpoint_is_due()
             && self.replicas_are_at_rest();
-        let waits = self.free.map.has_news() || self.log.wants_mark() || self.ahead.is_some();
+        let waits = self.free.map.has_news()
+            || self.log.wants_mark()
+            || self.ahead.is_some()
+            || self.scrubs_at().is_some();
         if !rest || !waits || self.state.is_detached() {
             return rest;
         }
-        for at in [self.tells_at(), self.marks_at(), self.appends_at()].into_iter().flatten() {
+        let times = [self.tells_at(), self.marks_at(), self.appends_at(), self.scrubs_at()];
+        for at in times.into_iter().flatten() {
             if at <= now {
                 return false;
             }
@@ -327,6 +337,7 @@ impl Engine {
                 Job::Replicate(job) => self.step_replicate(job),
                 Job::Clean(job) => self.step_clean(job),
                 Job::Trail(job) => self.step_append(job),
+                Job::Scrub(job) => self.step_scrub(job),
             };
             if step != JobStep::Over {
                 self.background.job = job;

@@ -149,12 +149,13 @@ impl Engine {
             // These move and compare copies alone.
             && matches!(
                 self.background.job,
-                Job::None | Job::Move(_) | Job::Prove(_) | Job::Trail(_)
+                Job::None | Job::Move(_) | Job::Prove(_) | Job::Trail(_) | Job::Scrub(_)
             )
             && !self.background.superblock_due
     }
 
     pub(crate) fn set_mode(&mut self, mode: Mode) {
+        self.fell_back = false;
         if self.geo.log_segments == 0 || mode == self.state.wanted_mode() {
             return;
         }
@@ -166,6 +167,21 @@ impl Engine {
                 self.background.superblock_due = true;
             }
         }
+    }
+
+    /// The area cannot be written, or the only copy of a page cannot be read. From now on writes go
+    /// home, and so does all that can still be read, until an administrator sets the mode again.
+    pub(crate) fn area_fails(&mut self) {
+        if self.state.mode() == Mode::WriteBack && !self.state.is_leaving() {
+            self.fell_back = true;
+            self.drain();
+        }
+    }
+
+    /// Whether the engine left write-back by itself, because the area failed.
+    #[must_use]
+    pub const fn has_fallen_back(&self) -> bool {
+        self.fell_back
     }
 
     pub(crate) fn drain(&mut self) {

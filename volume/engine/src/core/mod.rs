@@ -77,6 +77,8 @@ pub struct Engine {
     pub(crate) retry_blocked: bool,
     /// Reads go home although clean copies stand.
     pub(crate) bypass: bool,
+    /// The area failed, so writes go home.
+    pub(crate) fell_back: bool,
     pub(crate) log: Log,
     pub(crate) sync: Sync,
     pub(crate) background: Background,
@@ -208,6 +210,7 @@ impl Engine {
             blocked: VecDeque::new(),
             retry_blocked: false,
             bypass: false,
+            fell_back: false,
             log: Log::new(&geo),
             sync: Sync::default(),
             background: Background::default(),
@@ -251,6 +254,7 @@ impl Engine {
             Input::Bypass(on) => self.bypass = on,
             Input::Command(crate::Command::SetMode(mode)) => self.set_mode(mode),
             Input::Command(crate::Command::Drain) => self.drain(),
+            Input::Scrub => self.begin_pass(),
             Input::Detach { stamp } => self.state.detach(stamp),
             Input::Tick => {}
         }
@@ -288,23 +292,28 @@ impl Engine {
         match self.sums.pop_front() {
             Some(SumFor::Read(io)) => {
                 self.read_summed(io, sums);
-                // It no longer reads a segment that someone may want to write.
-                if self.retry_blocked {
-                    self.retry_blocked();
-                }
-                if self.log.starved || self.background.awaits_readers {
-                    self.pump_log();
-                    self.run_background(self.background.now);
-                }
+                self.after_a_reader();
             }
             Some(SumFor::Record(number)) => self.record_summed(number, sums),
             Some(SumFor::Stage { page }) => {
                 self.background.summed(page, sums);
                 self.run_background(self.background.now);
+                self.after_a_reader();
             }
             None => panic!("sums that nobody asked for"),
         }
         self.note_pace();
+    }
+
+    /// A segment that someone may want to write has no reader now.
+    fn after_a_reader(&mut self) {
+        if self.retry_blocked {
+            self.retry_blocked();
+        }
+        if self.log.starved || self.background.awaits_readers {
+            self.pump_log();
+            self.run_background(self.background.now);
+        }
     }
 
     /// The next thing to do.

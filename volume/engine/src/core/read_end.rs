@@ -164,6 +164,9 @@ impl Engine {
                         spare = true;
                     }
                 }
+                if lost {
+                    self.area_fails();
+                }
                 if !lost {
                     let found = self.locate(read.wanted);
                     self.read_part(read.part(), found, asked);

@@ -232,6 +232,9 @@ impl Engine {
     }
 
     pub(crate) fn sync_area_done(&mut self, ok: bool) {
+        if !ok {
+            self.area_fails();
+        }
         self.sync.log_dirty |= !ok;
         let Some(round) = &mut self.sync.round else { return };
         round.flushes -= 1;

@@ -316,6 +316,9 @@ impl Engine {
         self.log.failed |= !ok;
         self.log.in_flight -= 1;
         self.end_records();
+        if !ok {
+            self.area_fails();
+        }
     }
 
     /// Ends the records at the front that may end.

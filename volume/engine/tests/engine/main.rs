@@ -28,6 +28,7 @@ mod layouts;
 mod log;
 mod replicas;
 mod rules;
+mod scrub;
 mod trail;
 
 /// 64 pages, a few sectors before the grid and a part of a page at the end.

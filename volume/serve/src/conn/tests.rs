@@ -24,6 +24,7 @@ fn volume() -> Volume<Owner> {
     Volume::new(Parts {
         engine: Engine::new(Config::new(seekless_block::Sectors(bytes / SECTOR_BYTES))),
         lasting: false,
+        scrub_every: std::time::Duration::MAX,
         drain: false,
         files: Arc::new(files),
         workers: 1,

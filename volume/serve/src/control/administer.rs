@@ -394,6 +394,8 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
         requests: 0,
         nbd_clients: 0,
         damaged_pages: 0,
+        scrub: None,
+        fell_back: false,
         trouble: None,
         last_failure: guard.err(),
     })

@@ -7,7 +7,7 @@ use seekless_engine::{Mode, Replicated};
 use serde::{Deserialize, Serialize};
 
 use crate::ServerStats;
-use crate::status::{AdaptiveStatus, GuardStatus};
+use crate::status::{AdaptiveStatus, GuardStatus, ScrubStatus};
 
 /// State of a volume: schema `seekless.volume/1`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,6 +52,12 @@ pub struct VolumeState {
     pub nbd_clients: u64,
     /// Pages of the area that did not match their checksums, since the server's start.
     pub damaged_pages: u64,
+    /// Check of the area in idle time.
+    #[serde(default)]
+    pub scrub: Option<ScrubStatus>,
+    /// The area failed, so the server left write-back by itself.
+    #[serde(default)]
+    pub fell_back: bool,
     /// Reason why the server makes no progress.
     pub trouble: Option<String>,
     /// The last failed I/O since the server's start.
@@ -174,6 +180,8 @@ impl VolumeState {
             requests: stats.engine.requests,
             nbd_clients: stats.clients as u64,
             damaged_pages: stats.engine.damaged,
+            scrub: ScrubStatus::of(stats),
+            fell_back: a.fell_back,
             trouble: a.trouble.map(|t| t.to_string()),
             last_failure: failure,
         }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::status::{AdaptiveStatus, Busy, BusyStatus, Status};
+use crate::status::{AdaptiveStatus, Busy, BusyStatus, ScrubStatus, Status};
 
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -79,6 +79,9 @@ pub(super) fn text(s: &Status) -> String {
     if let Some(a) = &s.adaptive {
         adaptive(&mut t, a);
     }
+    if let Some(c) = &s.scrub {
+        scrub(&mut t, c);
+    }
     if let Some(b) = &s.busy {
         busy(&mut t, b);
     }
@@ -109,6 +112,18 @@ fn copies(t: &mut Text, s: &Status) {
         "Most bytes per second that moving data reads and writes.",
         &limit,
     );
+}
+
+fn scrub(t: &mut Text, s: &ScrubStatus) {
+    t.counter("seekless_scrub_passes", "", "Checks of the whole area that have ended.", s.passes);
+    let help = "Pages of the area that the scrub compared with their checksums.";
+    t.counter("seekless_scrub_pages", "pages", help, s.pages);
+    t.counter("seekless_scrub_damaged_pages", "pages", "Of these, damaged pages.", s.damaged_pages);
+    let help = "Damaged pages that have no other copy now.";
+    t.gauge("seekless_scrub_lost_pages", "pages", help, s.lost_pages as f64);
+    let ended: Vec<_> = s.last_end_unix_ms.iter().map(|ms| ("", *ms as f64 / 1000.0)).collect();
+    let help = "End of the last pass, since 1970.";
+    t.family("gauge", "seekless_scrub_last_end_seconds", "seconds", help, &ended);
 }
 
 fn adaptive(t: &mut Text, a: &AdaptiveStatus) {

@@ -15,6 +15,8 @@ use super::parts::Parts;
 const PARTS: u64 = 0x9a27;
 /// And the draws for an attach from all others.
 const ATTACH: u64 = 0xa77a_c4ed;
+/// The draws for the scrub.
+const SCRUB: u64 = 0x5c_2b;
 /// The draws for the adaptive policy.
 const ADAPTIVE: u64 = 0xada9;
 
@@ -127,6 +129,7 @@ impl History {
         let mut history = Self { seed, setup, steps };
         history.draw_attach();
         history.draw_adaptive(trail);
+        history.draw_scrubs();
         history
     }
 }
@@ -143,6 +146,18 @@ impl History {
         self.setup.degree = rng.random_range(1..4);
         if placement == Placement::Elsewhere {
             self.setup.ends = rng.random_range(0..8) * PAGE_SECTORS;
+        }
+    }
+
+    /// Draws when passes of the scrub begin.
+    fn draw_scrubs(&mut self) {
+        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ SCRUB);
+        let often = rng.random_range(4..40);
+        for step in std::mem::take(&mut self.steps) {
+            self.steps.push(step);
+            if rng.random_ratio(1, often) {
+                self.steps.push(HistoryStep::Scrub);
+            }
         }
     }
 

@@ -42,6 +42,10 @@ pub struct Tally {
     pub zeroed: u64,
     /// Device I/Os that failed, in histories.
     pub failed: u64,
+    /// Pages that the scrub compared, in histories.
+    pub scrubbed: u64,
+    /// In states: passes of the scrub, pages found damaged, and only copies among them.
+    pub scrubs: [u64; 3],
     /// In the histories: pages moved by a plan, writes absorbed, pages destaged, reads of copies,
     /// copies proven.
     pub done: [u64; 5],
@@ -70,6 +74,8 @@ impl Tally {
         self.older += other.older;
         self.zeroed += other.zeroed;
         self.failed += other.failed;
+        self.scrubbed += other.scrubbed;
+        self.scrubs.iter_mut().zip(other.scrubs).for_each(|(sum, n)| *sum += n);
         self.count(&other.done, &other.trail);
     }
 }
@@ -197,6 +203,7 @@ pub fn explore<M: Machine>(
     live.end_life();
     tally.count(&live.done, &live.trail);
     tally.failed += live.failed;
+    tally.scrubbed += live.scrubbed;
     Ok(())
 }
 

@@ -42,6 +42,8 @@ pub enum HistoryStep {
     Mode(Mode),
     /// Destage everything.
     Drain,
+    /// Compare the area with its checksums.
+    Scrub,
     /// Lets the time pass that the engine waits for.
     Pass,
     /// From now on, these I/Os take effect only when no others are in flight.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, SECTOR_BYTES};
-use seekless_engine::{HomeGuard, Target};
+use seekless_engine::{HomeGuard, Input, Target};
 
 use super::explore::{DAMAGED, Look, Tally};
 use super::history::{History, replicate};
@@ -114,7 +114,36 @@ pub(super) fn go_on<M: Machine>(
     };
     let mut world = World::new((machine, generation), medium, past, setup.clone())?;
     world.damaged = damage;
+    // A repair leaves damaged clean copies alone.
+    if rng.random_ratio(1, 3) && !repaired {
+        scrub(&mut world, &found, rng, tally)?;
+    }
     tally.told += u64::from(live_on(world, setup, damage, &found, rng)?);
+    Ok(())
+}
+
+/// Begins a pass of the scrub, and mostly lets it end. It finds what a check found, and no read has
+/// to meet the damage first.
+fn scrub<M: Machine>(
+    world: &mut World<M>,
+    found: &[String],
+    rng: &mut Pcg64Mcg,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    world.handle(Input::Scrub)?;
+    if rng.random_ratio(1, 4) {
+        // Clients come meanwhile.
+        return Ok(());
+    }
+    world.rest(rng.random())?;
+    world.is_sound()?;
+    let done = world.machine.scrubbed();
+    for (sum, n) in tally.scrubs.iter_mut().zip([done.passes, done.damaged, done.lost]) {
+        *sum += n;
+    }
+    if done.passes > 0 && (done.lost > 0) == found.is_empty() {
+        return Err(format!("check and scrub disagree: {found:?}, {done:?}"));
+    }
     Ok(())
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Live<M> {
     ///
     /// [`Tally::trail`]: super::explore::Tally::trail
     pub(super) trail: [u64; 6],
+    /// Pages that the scrub compared, in the lives before this one.
+    pub(super) scrubbed: u64,
     /// Failed I/Os in the lives before this one.
     pub(super) failed: u64,
 }
@@ -62,11 +64,20 @@ impl<M: Machine> Live<M> {
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
         let past = Past::new(setup.home);
         let world = World::new((machine, generation), medium, past, setup.clone())?;
-        Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], trail: [0; 6], failed: 0 })
+        Ok(Self {
+            world,
+            setup: setup.clone(),
+            stamp,
+            done: [0; 5],
+            trail: [0; 6],
+            scrubbed: 0,
+            failed: 0,
+        })
     }
 
     pub(super) fn end_life(&mut self) {
         self.failed += self.world.faults_met;
+        self.scrubbed += self.world.machine.scrubbed().pages;
         let s = self.world.machine.stats();
         let pages = [
             s.moved_bytes / PAGE_BYTES,
@@ -111,6 +122,7 @@ impl<M: Machine> Live<M> {
             HistoryStep::Withdraw => world.handle(Input::Withdraw)?,
             &HistoryStep::Mode(mode) => world.set_mode(mode)?,
             HistoryStep::Drain => world.drain()?,
+            HistoryStep::Scrub => world.handle(Input::Scrub)?,
             HistoryStep::Pass => drop(world.pass()?),
             &HistoryStep::Slow(slow) => world.slow = slow,
             &HistoryStep::Break(fault) => world.break_down(fault),
@@ -119,6 +131,10 @@ impl<M: Machine> Live<M> {
                     self.ends_or_says_why("a drain", World::drain, M::is_drained)?;
                 }
                 self.world.heal(1)?;
+                if self.world.wants == Mode::WriteBack {
+                    // The engine left write-back when the area failed.
+                    self.world.set_mode(Mode::WriteBack)?;
+                }
             }
             HistoryStep::Restart(_) if world.is_broken() => {
                 let stamp = self.stamp;
@@ -140,6 +156,7 @@ impl<M: Machine> Live<M> {
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(*choice), again)?;
             }
         }
+        self.world.is_sound()?;
         look(Moment::Live(&self.world), self.stamp)
     }
 

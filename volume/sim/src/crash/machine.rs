@@ -6,7 +6,8 @@ use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, Sectors, SimTime};
 use seekless_engine::format::{Contents, Geometry, read_superblock};
 use seekless_engine::{
     AttachError, Config, Engine, FormatOptions, GuardStep, Guarding, HomeGuard, Input, Mode,
-    Output, PageSum, Proof, Repair, Stats, attach, examine, format_area, repair, resize_area,
+    Output, PageSum, Proof, Repair, Scrubbed, Stats, attach, examine, format_area, repair,
+    resize_area,
 };
 
 use super::medium::Disk;
@@ -174,6 +175,10 @@ pub trait Machine: Sized {
     }
     /// See [`seekless_engine::Engine::stats`].
     fn stats(&self) -> Stats;
+    /// See [`seekless_engine::Engine::scrubbed`].
+    fn scrubbed(&self) -> Scrubbed {
+        Scrubbed::default()
+    }
     /// Capacity for a plan, in sectors.
     fn room(&self) -> u64;
     /// Homes of the clean copies.
@@ -343,6 +348,10 @@ impl Machine for Engine {
 
     fn stats(&self) -> Stats {
         self.stats()
+    }
+
+    fn scrubbed(&self) -> Scrubbed {
+        self.scrubbed()
     }
 
     fn room(&self) -> u64 {

@@ -513,6 +513,16 @@ impl<M: Machine> World<M> {
         (self.medium.borrow().kill(rng), past)
     }
 
+    /// Whether the scrub finds no damage where no device failed. A copy whose bytes a crash kept from
+    /// the area is no damage.
+    pub(crate) fn is_sound(&self) -> Result<(), String> {
+        let found = self.machine.scrubbed();
+        if !self.damaged && self.faults_met == 0 && found.metadata + found.lost > 0 {
+            return Err(format!("in a sound area the scrub finds damage: {found:?}"));
+        }
+        Ok(())
+    }
+
     /// Whether home alone, without the engine, has the clients' data. Nothing is in flight.
     pub(crate) fn bare_home(&self) -> Result<(), String> {
         let medium = self.medium.borrow();

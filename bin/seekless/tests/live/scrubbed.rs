@@ -1,0 +1,71 @@
+//! The scrub of a running server: what it finds is in the status, the metrics and the server's own
+//! words.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use seekless_serve::Address;
+use seekless_serve::client::Client;
+use serde_json::Value;
+
+use crate::host::{Numbers, Server, seekless, status};
+
+/// Asks for the scrub's results until they fit.
+fn scrub_that(image: &Path, area: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    let end = Instant::now() + Duration::from_secs(40);
+    loop {
+        let scrub = status(image, &["--area", area])["scrub"].clone();
+        if fits(&scrub) {
+            return scrub;
+        }
+        assert!(Instant::now() < end, "{scrub}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_damaged_only_copy_is_found_by_itself_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let (image, area, socket) = (path("disk.img"), path("disk.area"), path("nbd.sock"));
+    File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let area_name = area.to_str().unwrap();
+    let format = ["--optimized", "16MiB", "--mode", "writeback", "--at", area_name];
+    let made = seekless().args(["volume", "format"]).arg(&image).args(format).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let nbd = format!("unix:{}", socket.display());
+    let args = ["--area", area_name, "--nbd", &nbd, "--scrub", "2s", "--policy", "vanilla"];
+    let server = Server::start(dir.path(), &image, None, &args);
+    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    let new = Numbers::new(4).bytes(64 << 10);
+    client.write(1 << 20, &new).unwrap();
+    client.flush().unwrap();
+    // A pass over a sound area, after the write.
+    let before = scrub_that(&image, area_name, |s| s["passes"].as_u64() > Some(0));
+    let passes = before["passes"].as_u64().unwrap();
+    let sound = scrub_that(&image, area_name, |s| s["passes"].as_u64() > Some(passes));
+    assert_eq!((&sound["damaged_pages"], &sound["lost_pages"]), (&0.into(), &0.into()));
+    assert!(sound["pages"].as_u64() > Some(16) && sound["last_end_unix_ms"].is_u64(), "{sound}");
+    // One bit of the only copy of a page.
+    let bytes = fs::read(&area).unwrap();
+    let at =
+        (0..bytes.len() / 4096).find(|p| bytes[p * 4096..][..4096] == new[8192..][..4096]).unwrap();
+    let file = File::options().write(true).open(&area).unwrap();
+    file.write_all_at(&[new[8192 + 7] ^ 1], at as u64 * 4096 + 7).unwrap();
+    let found = scrub_that(&image, area_name, |s| s["lost_pages"] == 1);
+    assert_eq!(found["damaged_pages"], 1);
+    server.expect_error("DATA LOST: 1 damaged pages");
+    let words = seekless().args(["volume", "status"]).arg(&image).output().unwrap();
+    let words = String::from_utf8(words.stdout).unwrap();
+    assert!(words.contains("LOST     1 damaged pages") && words.contains("stuck"), "{words}");
+    // Nobody gets other bytes; all else is served; the page can be written again.
+    assert!(client.read((1 << 20) + 8192, 4096).is_err());
+    assert!(client.read(1 << 20, 8192).unwrap() == new[..8192]);
+    client.write((1 << 20) + 8192, &new[8192..][..4096]).unwrap();
+    scrub_that(&image, area_name, |s| s["lost_pages"] == 0);
+    assert!(client.read(1 << 20, 64 << 10).unwrap() == new);
+    drop(client);
+    server.stop();
+}

@@ -1,0 +1,317 @@
+//! The scrub: what it finds, what it leaves alone, and when it works. And an area that fails.
+
+use super::area::{answer_failing, spoil, writeback};
+use super::log::{execute_all, in_flight, record_of};
+use super::*;
+use seekless_engine::format::read_superblock;
+use seekless_engine::{GuardStep, Guarding, Trouble};
+
+/// Ten pages in two runs, all in place.
+fn copied() -> World {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 6, 0), (20, 4, 0)])));
+    world.settle();
+    world
+}
+
+fn pass(world: &mut World) {
+    world.handle(Input::Scrub);
+    world.settle();
+}
+
+/// The first page of the checkpoint that the superblock names, and its superblocks.
+fn metadata(world: &mut World) -> (u64, [u64; 3]) {
+    let s = read_superblock(&mut world.area, Lba(0)).unwrap().superblock;
+    let geometry = s.geometry().unwrap();
+    (geometry.checkpoint_at(s.checkpoint_slot), s.places())
+}
+
+#[test]
+fn a_pass_reads_every_copy_and_all_metadata_once_and_finds_nothing_in_a_sound_area() {
+    let mut world = copied();
+    assert_eq!(world.engine.scrubbed(), Default::default());
+    pass(&mut world);
+    let done = world.engine.scrubbed();
+    // Three superblocks, the checkpoint's header and its one page of entries.
+    assert_eq!((done.passes, done.pages, done.damaged, done.lost), (1, 10 + 3 + 2, 0, 0));
+    assert!(!done.running && world.engine.trouble().is_none());
+    pass(&mut world);
+    assert_eq!((world.engine.scrubbed().passes, world.engine.scrubbed().pages), (2, 30));
+}
+
+/// Home serves what a damaged copy held, and no client had to meet the damage.
+#[test]
+fn a_damaged_clean_copy_is_dropped_before_anybody_reads_it() {
+    let mut world = copied();
+    // Behind the first segment's map: the third page of the first run.
+    spoil(&mut world, 8 + 1 + 2);
+    pass(&mut world);
+    let done = world.engine.scrubbed();
+    assert_eq!((done.damaged, done.lost, world.engine.copied()), (1, 0, Sectors(72)));
+    world.issue(Op::Read, home(2, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.read_all();
+    assert_eq!(world.engine.stats().damaged, 1, "no read met it");
+    pass(&mut world);
+    assert_eq!(world.engine.scrubbed().damaged, 1, "it is not counted again");
+}
+
+#[test]
+fn a_copy_in_doubt_that_is_damaged_is_dropped_too() {
+    let mut world = copied();
+    world.crash([0; 32]);
+    assert_eq!(world.engine.in_doubt(), Sectors(80));
+    spoil(&mut world, 8 + 1 + 2);
+    // Before the proof of home begins.
+    world.fail_background = true;
+    world.handle(Input::Tick);
+    world.settle();
+    world.fail_background = false;
+    assert_eq!(world.engine.in_doubt(), Sectors(80), "home could not be read");
+    pass(&mut world);
+    assert_eq!((world.engine.scrubbed().damaged, world.engine.in_doubt()), (1, Sectors(72)));
+}
+
+/// The newest bytes of a page stand in the log alone: the engine says so until they are replaced.
+#[test]
+fn a_damaged_only_copy_is_named_and_never_served() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    let record = record_of(&mut world, 3);
+    spoil(&mut world, record + 1);
+    pass(&mut world);
+    let done = world.engine.scrubbed();
+    assert_eq!((done.damaged, done.lost, world.engine.dirty()), (1, 1, Sectors(16)));
+    assert_eq!(world.engine.trouble(), Some(Trouble::Copies));
+    assert_eq!(world.engine.mode(), Mode::WriteBack, "rot is no failing device");
+    pass(&mut world);
+    assert_eq!(world.engine.scrubbed().lost, 1, "one page, however often it is found");
+    world.issue(Op::Write, home(3, 1));
+    world.settle();
+    assert_eq!((world.engine.scrubbed().lost, world.engine.trouble()), (0, None));
+    world.read_all();
+}
+
+/// The map in RAM is whole: a checkpoint is written in the other place, and superblocks again.
+#[test]
+fn damaged_metadata_is_written_again() {
+    for which in 0..3 {
+        let mut world = copied();
+        let (checkpoint, superblocks) = metadata(&mut world);
+        spoil(&mut world, [checkpoint + 1, superblocks[0], superblocks[2]][which]);
+        pass(&mut world);
+        assert_eq!(world.engine.scrubbed().damaged, 1, "{which}");
+        let (now, _) = metadata(&mut world);
+        assert_ne!(now, checkpoint, "{which}");
+        pass(&mut world);
+        assert_eq!(world.engine.scrubbed().damaged, 1, "{which}: it is whole again");
+        assert!(examine(&mut world.area).is_ok());
+        world.crash([0; 32]);
+        world.read_all();
+    }
+}
+
+/// A pass begins with a checkpoint, so that recovery does not need the headers before it.
+#[test]
+fn after_a_pass_no_recovery_needs_the_older_records() {
+    let mut world = World::new(writeback());
+    for page in [3, 20, 40] {
+        world.issue(Op::Write, home(page, 1));
+        world.issue(Op::Flush, Extent::default());
+        world.settle();
+    }
+    let record = record_of(&mut world, 20);
+    pass(&mut world);
+    spoil(&mut world, record);
+    world.crash([0; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(24));
+    world.read_all();
+}
+
+/// A page that cannot be read costs that page.
+#[test]
+fn pages_that_cannot_be_read_are_dropped_one_by_one() {
+    let mut world = copied();
+    world.handle(Input::Scrub);
+    let is_piece = |io: &Io| io.target == Target::Area && io.extent.len > Sectors(8);
+    let mut failed = 0;
+    while world.engine.scrubbed().running {
+        if world.waiting.is_empty() {
+            let at = world.engine.wakeup().unwrap();
+            world.now = world.now.max(at.0);
+            world.handle(Input::Tick);
+            continue;
+        }
+        // All long reads, and the first short one behind them.
+        let io = world.waiting[0];
+        let data = io.extent.start.0 > 8 * 8;
+        if data && (is_piece(&io) || failed == 1) {
+            failed += 1;
+            world.waiting.remove(0);
+            world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+        } else {
+            world.execute(0);
+        }
+    }
+    assert!(failed >= 2, "{failed}");
+    assert_eq!(world.engine.scrubbed().damaged, 1);
+    assert_eq!(world.engine.copied(), Sectors(72));
+    world.read_all();
+}
+
+/// A tenth of the idle time at most, and nothing while clients work.
+#[test]
+fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
+    let mut world = copied();
+    let idle = 500_000_000;
+    world.issue(Op::Read, home(40, 1));
+    world.settle();
+    let asked = world.now;
+    world.handle(Input::Scrub);
+    assert!(world.waiting.is_empty(), "clients were here just now");
+    let at = world.engine.wakeup().unwrap();
+    assert!((asked + idle - 10..=asked + idle + 10).contains(&at.0), "{at:?}, {asked}");
+    // Each read takes 5 ms.
+    let (mut reads, begin) = (0, at.0);
+    world.now = at.0;
+    world.handle(Input::Tick);
+    while world.engine.scrubbed().running {
+        if let Some(io) = world.waiting.first() {
+            assert_eq!((io.op, io.class), (Op::Read, Class::Background));
+            assert!(io.extent.len.bytes() <= Bytes(256 << 10));
+            (world.now, reads) = (world.now + 5_000_000, reads + 1);
+            world.execute(0);
+        } else {
+            world.now = world.now.max(world.engine.wakeup().unwrap().0);
+            world.handle(Input::Tick);
+        }
+    }
+    assert!(reads >= 3, "{reads}");
+    let took = world.now - begin;
+    assert!(took >= reads * 50_000_000 && took < reads * 51_000_000, "{took} for {reads}");
+    // A client comes in the middle of a pass: the rest waits until clients are idle again.
+    world.handle(Input::Scrub);
+    world.handle(Input::Tick);
+    assert_eq!(world.waiting.len(), 1);
+    world.issue(Op::Read, home(41, 1));
+    while !world.waiting.is_empty() {
+        world.execute(0);
+    }
+    let at = world.engine.wakeup().unwrap();
+    assert!(at.0 >= world.now + idle - 10, "{at:?}, now {}", world.now);
+    world.settle();
+}
+
+/// A page that was written while the scrub read its slot is not taken for damaged.
+#[test]
+fn what_changes_meanwhile_is_not_damaged() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    world.handle(Input::Scrub);
+    while !world.waiting.iter().any(|io| io.op == Op::Read) {
+        if world.waiting.is_empty() {
+            world.now = world.now.max(world.engine.wakeup().unwrap().0);
+            world.handle(Input::Tick);
+        } else {
+            world.execute(0);
+        }
+    }
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    let done = world.engine.scrubbed();
+    assert_eq!((done.passes, done.damaged), (1, 0));
+    world.read_all();
+}
+
+/// Writes go home as soon as the log refuses one, and what the log holds follows. No administrator
+/// is needed, and write-back returns only when one asks.
+#[test]
+fn an_area_that_fails_leads_to_write_through_by_itself() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    assert_eq!((world.engine.mode(), world.engine.has_fallen_back()), (Mode::WriteBack, false));
+    world.issue(Op::Write, home(10, 1));
+    answer_failing(&mut world, |target| target == Target::Area);
+    assert_eq!((world.engine.mode(), world.engine.has_fallen_back()), (Mode::WriteThrough, true));
+    assert!(world.engine.trouble().is_some());
+    world.failed_at = NEVER / 2;
+    world.issue(Op::Write, home(11, 1));
+    assert_eq!(world.waiting.iter().filter(|io| io.target == Target::Home).count(), 1);
+    // The area works again: all comes home, and the mode stays.
+    world.settle();
+    world.failed_at = 0;
+    assert_eq!((world.engine.dirty(), world.engine.trouble()), (Sectors(0), None));
+    assert!(world.engine.is_drained());
+    world.home_is_complete();
+    world.issue(Op::Write, home(12, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.crash([0; 32]);
+    assert_eq!(world.engine.mode(), Mode::WriteThrough, "a restart does not bring it back");
+    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
+    world.settle();
+    assert_eq!((world.engine.mode(), world.engine.has_fallen_back()), (Mode::WriteBack, false));
+    world.issue(Op::Write, home(12, 1));
+    world.settle();
+    assert_eq!(world.engine.dirty(), Sectors(8));
+}
+
+/// A guard region stands in the area: it is not left on a device that fails.
+#[test]
+fn the_guard_goes_down_once_all_is_home_after_a_failure() {
+    let mut world = World::new(writeback());
+    let mut guarding = Guarding::new(&world.engine, false);
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    assert_eq!(guarding.step(&world.engine, true, || false), GuardStep::Rest);
+    world.issue(Op::Write, home(10, 1));
+    answer_failing(&mut world, |target| target == Target::Area);
+    assert!(world.engine.has_fallen_back());
+    assert_eq!(guarding.step(&world.engine, true, || false), GuardStep::Rest, "not all is home");
+    world.failed_at = NEVER / 2;
+    world.settle();
+    assert_eq!(guarding.step(&world.engine, true, || false), GuardStep::Move(false));
+    guarding.moved(true);
+    // An administrator wants write-back again: the guard first.
+    assert!(!guarding.want(Mode::WriteBack));
+    assert_eq!(guarding.step(&world.engine, false, || false), GuardStep::Move(true));
+    guarding.moved(true);
+    let obey = guarding.step(&world.engine, true, || false);
+    assert_eq!(obey, GuardStep::Obey(Mode::WriteBack));
+}
+
+/// A failed flush of the area, and an only copy that cannot be read, count as well.
+#[test]
+fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
+    for read in [false, true] {
+        let mut world = World::new(writeback());
+        world.issue(Op::Write, home(3, 2));
+        world.settle();
+        world.failed_at = NEVER / 2;
+        if read {
+            world.fail_area_reads = true;
+            world.issue(Op::Read, home(3, 1));
+        } else {
+            world.issue(Op::Flush, Extent::default());
+            let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
+            while !world.waiting.iter().any(is_flush) {
+                world.execute(0);
+            }
+            let io = world.waiting.remove(in_flight(&world, is_flush));
+            world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+        }
+        execute_all(&mut world);
+        assert!(world.engine.has_fallen_back(), "read: {read}");
+        world.fail_area_reads = false;
+        world.settle();
+        assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
+        world.failed_at = 0;
+        world.home_is_complete();
+        world.read_all();
+    }
+}
