@@ -207,6 +207,6 @@ impl Source {
         held.cx.devices = reader.devices().to_vec();
         held.cx.skipped = reader.skipped().clone();
         held.cx.days = reader.info().has_days;
-        Ok(held.source(self.path()))
+        Ok(held.source(self.path()).stopped_like(self))
     }
 }

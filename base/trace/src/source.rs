@@ -81,6 +81,11 @@ impl Source {
         Self { stop: Some(stop), ..self }
     }
 
+    /// Its readers end when those of `other` end.
+    pub(crate) fn stopped_like(self, other: &Self) -> Self {
+        Self { stop: other.stop.clone(), ..self }
+    }
+
     /// The path as named by the user.
     pub fn path(&self) -> &Path {
         &self.name
