@@ -93,6 +93,13 @@ pub enum TraceError {
     NoSuchDevice { path: PathBuf, device: String, names: Vec<String> },
     #[error("{}: not a readable native store: {what}", path.display())]
     Store { path: PathBuf, what: String },
+    #[error(
+        "{}: {}not in order of time: {behind_ns} ns older than the request before; sort it first",
+        path.display(), place.map_or_else(String::new, |p| format!("{p}: "))
+    )]
+    Unsorted { path: PathBuf, place: Option<TracePosition>, behind_ns: u64 },
+    #[error("{}: reading was stopped", path.display())]
+    Stopped { path: PathBuf },
     #[error("{}: cannot be written", path.display())]
     WriteFailed { path: PathBuf, source: io::Error },
     #[error("{}: cannot be written: {what}", path.display())]

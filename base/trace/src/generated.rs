@@ -7,7 +7,7 @@ use seekless_block::{Bytes, Request};
 
 use crate::reader::{Info, Parse, Reader};
 use crate::reader_context::{Device, ReaderContext, Stream};
-use crate::{Format, OpenOptions, Record, TraceError};
+use crate::{Format, OpenOptions, Record, Source, TraceError};
 
 /// Makes the requests of a synthetic trace, in order of time.
 pub trait Generated: Send {
@@ -20,7 +20,7 @@ pub trait Generated: Send {
 }
 
 /// Starts a generator. Each start produces the same requests.
-pub(crate) type Generator = Arc<dyn Fn() -> Box<dyn Generated> + Send + Sync>;
+type Generator = Arc<dyn Fn() -> Box<dyn Generated> + Send + Sync>;
 
 struct Requests {
     generated: Box<dyn Generated>,
@@ -45,7 +45,15 @@ const INFO: Info = Info {
     has_service: false,
 };
 
-pub(crate) fn reader(name: &str, generator: &Generator, options: &OpenOptions) -> Reader {
+impl Source {
+    /// A synthetic trace: each opening produces the same requests.
+    pub fn generated(name: &str, generator: Generator) -> Self {
+        let owned = name.to_owned();
+        Self::made(name, move |options| Ok(reader(&owned, &generator, options)))
+    }
+}
+
+fn reader(name: &str, generator: &Generator, options: &OpenOptions) -> Reader {
     let mut cx = ReaderContext::new(name.into(), Format::Synthetic, *options);
     let generated = generator();
     cx.streams.extend(generated.streams());

@@ -25,6 +25,7 @@ mod formats;
 #[doc(hidden)]
 pub mod fuzzing;
 mod generated;
+mod held;
 mod input;
 mod native;
 mod reader;
@@ -42,6 +43,7 @@ pub use error::{Malformed, TraceError, TracePosition};
 pub use files::{File, FileEvent, FileOp, FileReader};
 pub use formats::Columns;
 pub use generated::Generated;
+pub use held::{Row, TableTrace};
 pub use native::StoreWriter;
 pub use reader::{Info, Progress, Reader};
 pub use reader_context::{Device, Example, Skipped, Stream};

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::reader_context::{Device, ReaderContext, Skipped, Stream};
 use crate::{Format, Record, TraceError, TracePosition};
@@ -53,7 +53,27 @@ impl std::fmt::Debug for Reader {
     }
 }
 
+/// A reader that ends with an error once a flag is set.
+struct Stoppable {
+    inner: Box<dyn Parse>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Parse for Stoppable {
+    #[inline]
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(TraceError::Stopped { path: cx.path.clone() });
+        }
+        self.inner.next(cx)
+    }
+}
+
 impl Reader {
+    pub(crate) fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
+        Self { parse: Box::new(Stoppable { inner: self.parse, stop }), ..self }
+    }
+
     /// The next request; `None` at the end, and after an error.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {

@@ -8,12 +8,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::quote;
 use crate::files::{FileLines, FileReader, FilesEndToEnd};
-use crate::generated::{self, Generator};
 use crate::input::{Cursor, Input, unpack};
 use crate::native::StoreReader;
 use crate::reader::Parse;
@@ -21,13 +20,18 @@ use crate::reader_context::ReaderContext;
 use crate::reorder::Reorder;
 use crate::{Format, OpenOptions, Reader, TraceError, TracePosition, detect, formats};
 
+/// Opens a reader at the start.
+type Maker = Box<dyn Fn(&OpenOptions) -> Result<Reader, TraceError> + Send + Sync>;
+
 /// A trace named by the user.
 pub struct Source {
     name: PathBuf,
     stdin: bool,
     format: Option<Format>,
-    /// Generates the requests, if they are not read from a file.
-    generator: Option<Generator>,
+    /// Opens a reader, if the requests are not read from a file.
+    maker: Option<Maker>,
+    /// Ends every reader, if set.
+    stop: Option<Arc<AtomicBool>>,
     /// A copy of input that cannot be read twice, made at the first opening. It has no name in any
     /// directory.
     spool: Mutex<Option<Arc<File>>>,
@@ -59,13 +63,27 @@ impl Source {
 
     /// A source from a path and its format; without a format, the content decides.
     pub fn from_path(path: impl Into<PathBuf>, format: Option<Format>) -> Self {
-        Self { name: path.into(), stdin: false, format, generator: None, spool: Mutex::new(None) }
+        let (maker, stop, spool) = (None, None, Mutex::new(None));
+        Self { name: path.into(), stdin: false, format, maker, stop, spool }
     }
 
-    /// A synthetic trace: each opening produces the same requests.
-    pub fn generated(name: &str, generator: Generator) -> Self {
-        let source = Self::from_path(name, Some(Format::Synthetic));
-        Self { generator: Some(generator), ..source }
+    /// A trace that is no file: `maker` opens a reader at the start.
+    pub(crate) fn made(
+        name: impl Into<PathBuf>,
+        maker: impl Fn(&OpenOptions) -> Result<Reader, TraceError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { maker: Some(Box::new(maker)), ..Self::from_path(name, None) }
+    }
+
+    /// The same trace; once `stop` is set, its readers end with [`TraceError::Stopped`].
+    #[must_use]
+    pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    /// Its readers end when those of `other` end.
+    pub(crate) fn stopped_like(self, other: &Self) -> Self {
+        Self { stop: other.stop.clone(), ..self }
     }
 
     /// The path as named by the user.
@@ -90,12 +108,20 @@ impl Source {
     /// Opens a reader at the start. At the first opening, standard input and other pipes are copied
     /// completely to a temporary file (in `TMPDIR`).
     pub fn open(&self, options: &OpenOptions) -> Result<Reader, TraceError> {
+        let reader = self.started(options)?;
+        Ok(match &self.stop {
+            Some(stop) => reader.stopped_by(Arc::clone(stop)),
+            None => reader,
+        })
+    }
+
+    fn started(&self, options: &OpenOptions) -> Result<Reader, TraceError> {
+        if let Some(maker) = &self.maker {
+            return maker(options);
+        }
         if self.format == Some(Format::Synthetic) {
-            let name = self.name.to_string_lossy();
-            return match &self.generator {
-                Some(generator) => Ok(generated::reader(&name, generator, options)),
-                None => Err(TraceError::NotGenerated { name: name.into_owned() }),
-            };
+            let name = self.name.to_string_lossy().into_owned();
+            return Err(TraceError::NotGenerated { name });
         }
         let (opening, inputs, file) = self.opened(options)?;
         opening.reader(inputs, file.as_ref())

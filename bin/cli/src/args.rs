@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use seekless_block::{Bytes, Duration, parse_size};
+use seekless_block::{Bytes, Duration};
 use seekless_compare::{AssumedFree, Cutting, Host, RollingOptions};
 use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
 use seekless_report::Report;
 use seekless_sim::Replay;
 use seekless_trace::{Columns, Event, OpenOptions};
+
+pub use seekless_compare::words::{duration, ram, share, size};
 
 use crate::output;
 
@@ -147,6 +149,7 @@ impl StudyArgs {
             cutting,
             ram: self.system.cache,
             free: AssumedFree::default(),
+            threads: None,
         }
     }
 }
@@ -180,63 +183,5 @@ impl Out {
         }
         self.json.as_deref().map_or(Ok(()), |path| output::json(path, document))?;
         Ok(!output::is_stdout(self.json.as_deref()))
-    }
-}
-
-/// A size with a unit.
-pub fn size(text: &str) -> Result<Bytes, String> {
-    parse_size(text).map(Bytes)
-}
-
-/// Largest modelled RAM. A modelled page takes about 60 bytes of real RAM: a gigabyte in all.
-const RAM_MAX: Bytes = Bytes(64 << 30);
-
-/// A size of modelled RAM.
-pub fn ram(text: &str) -> Result<Bytes, String> {
-    match size(text)? {
-        bytes if bytes > RAM_MAX => {
-            Err(format!("{text} is more than {RAM_MAX}, the most there is"))
-        }
-        bytes => Ok(bytes),
-    }
-}
-
-/// A share: `50%` or `0.5`.
-pub fn share(text: &str) -> Result<f64, String> {
-    let (digits, factor) = text.strip_suffix('%').map_or((text, 1.0), |d| (d, 0.01));
-    match digits.trim().parse::<f64>() {
-        Ok(value) if (0.0..=1.0).contains(&(value * factor)) => Ok(value * factor),
-        _ => Err(format!("'{text}' is not a share: write 50% or 0.5, between 0% and 100%")),
-    }
-}
-
-/// A time with a unit, not zero.
-pub fn duration(text: &str) -> Result<std::time::Duration, String> {
-    let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..) {
-        Some("ms") => 1,
-        Some("s") => 1_000,
-        Some("m" | "min") => 60_000,
-        Some("h") => 3_600_000,
-        Some("d") => 86_400_000,
-        _ => return Err(bad()),
-    };
-    let millis = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    millis.filter(|&ms| ms > 0).map(std::time::Duration::from_millis).ok_or_else(bad)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_as_people_write_them() {
-        assert_eq!(share("50%"), Ok(0.5));
-        assert_eq!(share("0.25"), Ok(0.25));
-        assert_eq!(share("0"), Ok(0.0));
-        for bad in ["", "%", "120%", "-1%", "nan", "half", "2"] {
-            assert!(share(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -1,10 +1,15 @@
 //! `seekless simulate`: policies compared on a trace and a modelled disk.
 
-use std::path::PathBuf;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use seekless_block::Bytes;
-use seekless_compare::{AssumedFree, Cutting, Options, Outcome, RollingOptions, RollingStage};
+use seekless_compare::{
+    AssumedFree, Axis, Cutting, Options, Outcome, RollingOptions, RollingStage, csv, grid,
+    sweep_rows,
+};
+use seekless_disk::DeviceSpec;
 use seekless_learn::Policy;
 use seekless_trace::{Progress, Source};
 
@@ -26,6 +31,7 @@ Examples:
   seekless simulate week.blkparse.gz --disk wd800jb --train 0%
   seekless simulate week.blkparse.gz --disk wd800jb --policy vanilla,fs2:degree=2 --free 40%
   seekless simulate msr:prxy_0.csv --disk nearline --policy vanilla,borg --open-loop --json out.json
+  seekless simulate week.parquet --disk exos-x20 --sweep cluster=64KiB,256KiB --sweep cache=16MiB,64MiB
   blkparse -i sda | seekless simulate blkparse:- --disk wd800jb --report report.html")]
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
@@ -61,25 +67,44 @@ pub(crate) struct Args {
     write_buffer: f64,
     #[command(flatten)]
     study: StudyArgs,
+    /// Simulate every combination of these values of an option, in parallel. Several --sweep make a
+    /// grid. The output is CSV: one row for each combination and policy
+    #[arg(long, value_name = "OPTION=VALUE,...", help_heading = "Sweeping options",
+          conflicts_with_all = ["json", "report", "figures", "picture"])]
+    sweep: Vec<Axis>,
+    /// Write the rows of a sweep to FILE [default: standard output]
+    #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Sweeping options")]
+    csv: Option<PathBuf>,
+    /// Combinations that run at the same time [default: one per processor]
+    #[arg(long, value_name = "N", requires = "sweep", help_heading = "Sweeping options")]
+    workers: Option<NonZero<usize>>,
     /// Write the head's path under each policy as an SVG picture
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let source = Source::new(&args.trace);
-    let spec = seekless_cli::disk::named(&args.disk)?;
-    let options = Options {
+/// The options that the arguments ask for.
+fn options(args: &Args, spec: DeviceSpec) -> Options {
+    Options {
         rolling: RollingOptions {
             free: AssumedFree { share: args.free, seed: args.free_seed },
             ..args.study.rolling(Cutting::Train(args.train))
         },
-        host: args.study.host(spec.clone()),
+        host: args.study.host(spec),
         policies: args.policy.clone(),
         train: args.train,
         optimized: args.optimized,
         write_buffer: (args.write_buffer * 100.0).ceil() as u8,
-    };
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let source = Source::new(&args.trace);
+    let spec = seekless_cli::disk::named(&args.disk)?;
+    let options = options(args, spec.clone());
+    if !args.sweep.is_empty() {
+        return sweep(args, &source, &options);
+    }
     let bar = output::bar();
     let mut outcome =
         seekless_compare::simulate(&source, &options, &mut |stage, at| show(&bar, stage, at))?;
@@ -93,6 +118,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let report = |command: &str| simulate_report::report(&outcome, &spec, command);
     if args.study.out.write(&outcome, report)? { print(&outcome) } else { Ok(()) }
+}
+
+fn sweep(args: &Args, source: &Source, options: &Options) -> anyhow::Result<()> {
+    let cells = grid(options, &args.sweep).map_err(anyhow::Error::msg)?;
+    let bar = output::bar();
+    let outcomes = seekless_compare::sweep(source, &cells, args.workers, &mut |stage, at| {
+        show(&bar, stage, at);
+    })?;
+    bar.finish_and_clear();
+    let rows = sweep_rows(&cells, &outcomes);
+    output::write(args.csv.as_deref().unwrap_or(Path::new("-")), &csv(&rows))
 }
 
 fn print(outcome: &Outcome) -> anyhow::Result<()> {

@@ -87,6 +87,15 @@ pub enum StudyError {
         /// Reason, and the policies that can be tried.
         why: &'static str,
     },
+    /// A cell of a sweep failed.
+    #[error("with {settings}")]
+    Cell {
+        /// Its settings, as `key=value`.
+        settings: String,
+        /// Cause.
+        #[source]
+        source: Box<StudyError>,
+    },
     /// The simulation failed.
     #[error("policy {policy}")]
     Run {

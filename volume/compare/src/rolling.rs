@@ -44,6 +44,8 @@ pub struct RollingOptions {
     pub ram: Bytes,
     /// Space assumed to be free, for replicas.
     pub free: AssumedFree,
+    /// Threads that serve the systems; none = one per processor.
+    pub threads: Option<NonZero<usize>>,
 }
 
 /// Free space before a trace without discards, chosen among untouched space.
@@ -309,12 +311,17 @@ impl March<'_, '_> {
         Ok(self.runs)
     }
 
-    /// Every system serves the batch, with one thread per processor.
+    /// Every system serves the batch.
     fn serve(&mut self) -> Result<(), StudyError> {
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = threads(self.trip.options.threads);
         let share = self.runs.len().div_ceil(threads).max(1);
         let requests = self.batch.as_slice();
         let serve = |runs: &mut [Running]| runs.iter_mut().try_for_each(|run| run.serve(requests));
+        if threads == 1 {
+            let done = serve(&mut self.runs);
+            self.batch.clear();
+            return done;
+        }
         let results: Vec<Result<(), StudyError>> = std::thread::scope(|scope| {
             let handles: Vec<_> =
                 self.runs.chunks_mut(share).map(|chunk| scope.spawn(|| serve(chunk))).collect();
@@ -362,6 +369,11 @@ impl March<'_, '_> {
         self.learners.0.iter_mut().for_each(|(_, learner)| learner.planned());
         Ok(())
     }
+}
+
+/// Threads to use; none asked = one per processor.
+pub(crate) fn threads(asked: Option<NonZero<usize>>) -> usize {
+    asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get)
 }
 
 /// The first sector of a system's area, as learned so far.

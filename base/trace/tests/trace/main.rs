@@ -8,6 +8,7 @@ mod damage;
 mod files;
 mod fixtures;
 mod formats;
+mod held;
 mod known;
 mod memory;
 mod sources;

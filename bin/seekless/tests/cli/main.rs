@@ -15,6 +15,7 @@ mod honest;
 mod stat;
 mod support;
 mod surface;
+mod sweep;
 mod temperature;
 
 /// The program under test.

@@ -1,0 +1,137 @@
+//! `simulate --sweep`: each row is the run of its own, to the last digit, in a fixed order.
+
+use serde_json::Value;
+
+use crate::support::{Place, TOY, mixed, run_of, timeless};
+
+const POLICIES: &str = "vanilla,adaptive,borg,clairvoyant";
+
+fn place() -> Place {
+    let place = Place::new();
+    place.file("t.disksim", mixed()).file("toy.toml", TOY);
+    place
+}
+
+/// The rows of a CSV without quotes, by title.
+fn rows(csv: &str) -> Vec<Vec<(&str, &str)>> {
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let titles = lines.next().unwrap();
+    lines.map(|line| titles.iter().copied().zip(line).collect()).collect()
+}
+
+fn of<'a>(row: &[(&str, &'a str)], title: &str) -> &'a str {
+    row.iter().find(|(t, _)| *t == title).unwrap_or_else(|| panic!("no column {title}")).1
+}
+
+#[test]
+fn a_sweep_has_the_numbers_of_single_runs_to_the_last_digit() {
+    let place = place();
+    let base = ["t.disksim", "--disk", "wd800jb", "--policy", POLICIES, "--train", "30%"];
+    let sweep = ["--sweep", "cluster=0,64KiB", "--sweep", "cache=64KiB,1MiB", "--csv"];
+    for (workers, file) in [("1", "one.csv"), ("3", "three.csv")] {
+        let ran =
+            place.run(&[&["simulate"][..], &base, &sweep, &[file, "--workers", workers]].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{}", ran.err);
+    }
+    let csv = std::fs::read_to_string(place.path("one.csv")).unwrap();
+    assert_eq!(csv, std::fs::read_to_string(place.path("three.csv")).unwrap());
+    let rows = rows(&csv);
+    assert_eq!(rows.len(), 4 * 4);
+    let mut expected = Vec::new();
+    for cluster in ["0", "64KiB"] {
+        for cache in ["64KiB", "1MiB"] {
+            let more = ["--cluster", cluster, "--cache", cache];
+            let json = timeless(place.json(&[&base[..], &more].concat()));
+            for policy in POLICIES.split(',') {
+                expected.push((cluster, cache, policy, run_of(&json, policy).clone()));
+            }
+        }
+    }
+    for (row, (cluster, cache, policy, run)) in rows.iter().zip(&expected) {
+        assert_eq!((of(row, "cluster"), of(row, "cache")), (*cluster, *cache));
+        assert_eq!(of(row, "policy"), *policy);
+        for (name, value) in run.as_object().unwrap() {
+            match value {
+                Value::Number(n) => assert_eq!(of(row, name), n.to_string(), "{policy} {name}"),
+                Value::Object(inner) => {
+                    for (part, value) in inner {
+                        assert_eq!(of(row, &format!("{name}_{part}")), value.to_string());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let busy: Vec<&str> = rows.iter().map(|row| of(row, "busy_s")).collect();
+    assert!(busy[0] != busy[4] && busy[0] != busy[8], "the settings change nothing: {busy:?}");
+}
+
+#[test]
+fn every_key_of_a_sweep_is_an_option_of_simulate() {
+    let help = Place::new().run(&["simulate", "--help"]).out;
+    for key in seekless_compare::KEYS {
+        assert!(help.contains(&format!("--{key}")), "{key}");
+    }
+}
+
+#[test]
+fn every_key_means_what_the_option_means() {
+    let place = place();
+    let base = ["t.disksim", "--disk", "wd800jb", "--policy", "vanilla,borg"];
+    for (key, value) in [
+        ("train", "20%"),
+        ("queue-depth", "4"),
+        ("think", "5ms"),
+        ("scheduler", "sptf"),
+        ("spin-down", "2"),
+        ("read-ahead", "0"),
+        ("optimized", "16MiB"),
+        ("write-buffer", "50%"),
+        ("free", "10%"),
+        ("free-seed", "3"),
+        ("disk", "exos-x20"),
+        ("open-loop", "true"),
+    ] {
+        let option = format!("--{key}");
+        let mut single: Vec<&str> = base
+            .iter()
+            .copied()
+            .filter(|a| key != "disk" || !a.contains("wd800jb") && *a != "--disk")
+            .collect();
+        single.push(&option);
+        if key != "open-loop" {
+            single.push(value);
+        }
+        let json = place.json(&single);
+        let swept = format!("{key}={value}");
+        let ran = place.run(&[&["simulate"][..], &base, &["--sweep", &swept]].concat());
+        assert_eq!(ran.code, Some(0), "{key}: {}", ran.err);
+        for (row, policy) in rows(&ran.out).iter().zip(["vanilla", "borg"]) {
+            let run = run_of(&json, policy);
+            for name in ["busy_s", "span_s", "device_ios", "moved_bytes", "optimized_bytes"] {
+                assert_eq!(of(row, name), run[name].to_string(), "{key} {policy} {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_sweeps_are_refused_with_what_to_do() {
+    let place = place();
+    for (sweep, words) in [
+        (&["--sweep", "clutser=1"][..], &["Did you mean 'cluster'?", "cache, cluster"][..]),
+        (&["--sweep", "cache=1QB"], &["cache", "1QB"]),
+        (&["--sweep", "cache=1MiB", "--sweep", "cache=2MiB"], &["twice"]),
+        (&["--sweep", "cache=1MiB", "--json", "-"], &["--json"]),
+        (&["--sweep", "disk=rz55"], &["disk=rz55", "Choose a larger disk"]),
+        (&["--csv", "x.csv"], &["--sweep"]),
+    ] {
+        let base = ["simulate", "t.disksim", "--disk", "wd800jb"];
+        let ran = place.run(&[&base[..], sweep].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{sweep:?}");
+        for word in words {
+            assert!(ran.err.contains(word), "{sweep:?}: {}", ran.err);
+        }
+    }
+    assert!(!place.path("x.csv").exists());
+}
