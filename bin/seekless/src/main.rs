@@ -1,5 +1,6 @@
 //! The command line for people who have disks: parses arguments, calls one function, prints.
 
+mod adopt;
 mod advise;
 mod advise_report;
 mod convert;
@@ -41,6 +42,8 @@ enum Command {
     Advise(advise::Args),
     Simulate(simulate::Args),
     Convert(convert::Args),
+    Adopt(adopt::AdoptArgs),
+    Release(adopt::ReleaseArgs),
     Serve(Box<serve::Args>),
     Top(top::Args),
     Watch(watch::Args),
@@ -95,6 +98,8 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Adopt(args) => adopt::adopt(&args),
+        Command::Release(args) => adopt::release(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Watch(args) => watch::run(&args),
