@@ -65,7 +65,9 @@ pub enum AdoptError {
         said: String,
     },
     /// Adoption failed, and so did undoing it.
-    #[error("{cause}; and undoing what was begun failed: {undoing}. `seekless release {name}` tries again")]
+    #[error(
+        "{cause}; and undoing what was begun failed: {undoing}. `seekless release {name}` tries again"
+    )]
     NotUndone {
         /// Why adoption failed.
         cause: Box<AdoptError>,
@@ -185,7 +187,8 @@ impl Adoption {
         let mounts = mount.as_ref().map_or_else(
             || format!("nothing; `mount /run/seekless/{name}/device DIR` does"),
             |m| {
-                let instead = if fstab.is_some() { ", in place of the line in /etc/fstab" } else { "" };
+                let instead =
+                    if fstab.is_some() { ", in place of the line in /etc/fstab" } else { "" };
                 format!("it at {} ({}){instead}", m.dir.display(), m.unit)
             },
         );
@@ -331,7 +334,10 @@ fn bring_home(record: &Record) -> Result<(), AdoptError> {
     let read = rustix::io::pread(&opened.fd, &mut first, 0).unwrap_or(0);
     let page = first.as_slice().try_into().ok().filter(|_| read == first.len());
     if page.and_then(guard::of_page).is_some() {
-        let why = format!("its newest data are in {}, which is gone; nothing was changed", area.display());
+        let why = format!(
+            "its newest data are in {}, which is gone; nothing was changed",
+            area.display()
+        );
         return Err(refused(backing, why));
     }
     Ok(())
@@ -339,7 +345,8 @@ fn bring_home(record: &Record) -> Result<(), AdoptError> {
 
 /// The disk in words: path, size, model, kind and contents.
 fn words(path: &Path, opened: &Opened) -> Result<String, AdoptError> {
-    let mut text = format!("{}: {}", path.display(), Bytes(opened.bytes / SECTOR_BYTES * SECTOR_BYTES));
+    let mut text =
+        format!("{}: {}", path.display(), Bytes(opened.bytes / SECTOR_BYTES * SECTOR_BYTES));
     if let Some(model) = identity::model(path) {
         let _ = write!(text, ", {model}");
     }
@@ -370,7 +377,10 @@ fn place_of(area: &Path, backing: &Path) -> Result<(PathBuf, bool), AdoptError> 
         Ok(meta) if meta.file_type().is_block_device() => {
             let opened = Opened::path(&place, false)?;
             if let Some(what) = area::holds(&opened, area)? {
-                return Err(refused(area, format!("holds {what}; name a blank device or a new file")));
+                return Err(refused(
+                    area,
+                    format!("holds {what}; name a blank device or a new file"),
+                ));
             }
             Ok((place, true))
         }
@@ -391,7 +401,8 @@ fn absolute_new(path: &Path) -> Result<PathBuf, AdoptError> {
         return Ok(path);
     }
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().ok_or_else(|| refused(path, "has no name; name a file or folder"))?;
+    let name =
+        path.file_name().ok_or_else(|| refused(path, "has no name; name a file or folder"))?;
     let folder = parent.canonicalize().map_err(file(parent, "enter the folder"))?;
     Ok(folder.join(name))
 }

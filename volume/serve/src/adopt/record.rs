@@ -87,8 +87,8 @@ impl Record {
     /// Writes the record: from now on, release can undo the adoption.
     pub(super) fn begin(&self, root: &Path) -> Result<(), AdoptError> {
         let path = Self::path(root, &self.name);
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|e| file(&path, "write it")(e.into()))?;
+        let text =
+            serde_json::to_string_pretty(self).map_err(|e| file(&path, "write it")(e.into()))?;
         let begun = self.make_dirs(root).and_then(|()| write_new(&path, &text));
         if begun.is_err() {
             self.remove_dirs(root);
@@ -117,11 +117,7 @@ impl Record {
     }
 
     /// Writes the units and their links.
-    pub(super) fn write(
-        &self,
-        root: &Path,
-        texts: &[(PathBuf, String)],
-    ) -> Result<(), AdoptError> {
+    pub(super) fn write(&self, root: &Path, texts: &[(PathBuf, String)]) -> Result<(), AdoptError> {
         for (path, text) in texts {
             write_new(&below(root, path), text)?;
         }
