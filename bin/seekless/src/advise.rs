@@ -56,6 +56,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "POLICIES",
+        value_parser = crate::policies::policy,
         value_delimiter = ',',
         default_value = "adaptive,adaptive:trail=off,borg,clairvoyant"
     )]

@@ -38,6 +38,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "POLICIES",
+        value_parser = crate::policies::policy,
         value_delimiter = ',',
         default_value = "vanilla,adaptive,clairvoyant"
     )]
