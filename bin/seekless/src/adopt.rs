@@ -5,9 +5,12 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use seekless_block::Bytes;
+use seekless_learn::Policy;
 use seekless_serve::adopt::{AdoptOptions, plan, plan_release, release as end};
 use seekless_serve::area::Share;
 
+use seekless_cli::args::size;
 use seekless_cli::output;
 
 /// Serve a disk in use from now on and after each start: makes an area beside it and units of
@@ -41,6 +44,12 @@ pub(crate) struct AdoptArgs {
     /// Mount the served disk on this directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
+    /// RAM for cached pages, beside the host's [default: that of `seekless serve`]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    cache: Option<Bytes>,
+    /// `seekless policies` lists them [default: adaptive]
+    #[arg(long, value_name = "NAME[:key=value]", value_parser = crate::policies::policy)]
+    policy: Option<Policy>,
     /// Name of the units [default: after the disk]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -86,6 +95,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> anyhow::Result<()> {
         size: args.optimized,
         name: args.name.clone(),
         mount: args.mount.clone(),
+        serve: served_with(args)?,
         root: args.system.root.clone(),
         program: std::env::current_exe().context("cannot find the path of this program")?,
     })?;
@@ -100,6 +110,19 @@ pub(crate) fn adopt(args: &AdoptArgs) -> anyhow::Result<()> {
     }
     let remaining = remaining.join("\n        ");
     output::print(&format!("done    systemd does not run here. To serve now:\n        {remaining}"))
+}
+
+/// The options of `seekless serve` that the arguments name.
+fn served_with(args: &AdoptArgs) -> anyhow::Result<Vec<String>> {
+    let mut options = Vec::new();
+    if let Some(cache) = args.cache {
+        options.extend(["--cache".to_owned(), cache.0.to_string()]);
+    }
+    if let Some(policy) = args.policy {
+        policy.check_live()?;
+        options.extend(["--policy".to_owned(), policy.to_string()]);
+    }
+    Ok(options)
 }
 
 /// The place of the area, from the terminal.

@@ -16,6 +16,7 @@ mod stat;
 mod support;
 mod surface;
 mod temperature;
+mod wrong;
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_seekless");

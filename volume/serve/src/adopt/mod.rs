@@ -105,6 +105,8 @@ pub struct AdoptOptions {
     pub name: Option<String>,
     /// Directory on which the served disk is mounted.
     pub mount: Option<PathBuf>,
+    /// Further options of `seekless serve`.
+    pub serve: Vec<String>,
     /// Root of the system whose units are written: `/`, or a folder.
     pub root: PathBuf,
     /// The installed program, which the units start.
@@ -132,7 +134,7 @@ pub type Remaining = Vec<String>;
 pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     let backing = absolute(&options.backing)?;
     let opened = Opened::path(&backing, false).map_err(|e| unmount_first(e, &options.backing))?;
-    let systemd = Systemd::of(&options.root);
+    let systemd = Systemd::of(&options.root)?;
     let name = options.name.clone().unwrap_or_else(|| units::name_of(&backing));
     units::check_name(&name)?;
     if let Some(known) = Record::find(&options.root, &backing, &name)? {
@@ -160,13 +162,16 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     for path in [&served, &area, &options.program] {
         units::check_path(path)?;
     }
+    for option in &options.serve {
+        units::check_path(Path::new(option))?;
+    }
     let mount = match (&options.mount, &entry) {
         (Some(dir), _) => Some(units::Mounted::at(&absolute_new(dir)?, entry.as_ref())?),
         (None, Some(entry)) => Some(units::Mounted::at(&entry.dir, Some(entry))?),
         (None, None) => None,
     };
     let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
-    let texts = units::texts(&record, &options.program);
+    let texts = units::texts(&record, &options.program, &options.serve);
     record.makes(&options.root, &texts)?;
     let disk = words(&options.backing, &opened)?;
     let place = match (size, is_device) {
@@ -268,8 +273,9 @@ impl Adoption {
 
 /// What release will do, in words. Writes nothing.
 pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
+    let systemd = Systemd::of(root)?;
     let record = Record::named(root, what)?;
-    let (systemd, area) = (Systemd::of(root), record.area.display());
+    let area = record.area.display();
     let mut text = format!("writes  everything home to {}\n", record.backing.display());
     for command in units::stopping(&record) {
         let _ = writeln!(text, "runs    {command}");
@@ -288,8 +294,9 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
 /// Ends an adoption, named by its disk or its name: stops the units, writes all data home, removes
 /// the area and the units, and puts /etc/fstab back. Returns the disk.
 pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
+    let systemd = Systemd::of(root)?;
     let record = Record::named(root, what)?;
-    undo(&record, &Systemd::of(root))?;
+    undo(&record, &systemd)?;
     Ok(record.backing)
 }
 

@@ -217,8 +217,9 @@ impl Record {
             .into_iter()
             .map(|r| format!("{} ({})", r.name, r.backing.display()))
             .collect();
-        let known = if known.is_empty() { "nothing is".to_owned() } else { known.join(", ") };
-        Err(refused(what, format!("is not adopted; adopted: {known}")))
+        let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+        let why = format!("is not adopted, and {known} is; name an adopted disk, or its name");
+        Err(refused(what, why))
     }
 }
 

@@ -141,7 +141,7 @@ fn server_unit(record: &Record) -> String {
 }
 
 /// The files of an adoption, and their texts.
-pub(super) fn texts(record: &Record, program: &Path) -> Vec<(PathBuf, String)> {
+pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(PathBuf, String)> {
     let Record { name, backing, area, .. } = record;
     let by = format!(
         "# Made by `seekless adopt`; `seekless release {name}` removes it. Changes made here are lost then.\n"
@@ -151,9 +151,10 @@ pub(super) fn texts(record: &Record, program: &Path) -> Vec<(PathBuf, String)> {
         .replace(AREA, "--area ${AREA}")
         .replace(NEEDS, &needs(record));
     let settings = format!(
-        "{by}BACKING={}\nAREA={}\n# Any other option of `seekless serve`\nOPTIONS=\n",
+        "{by}BACKING={}\nAREA={}\n# Any other option of `seekless serve`\nOPTIONS={}\n",
         backing.display(),
-        area.display()
+        area.display(),
+        serve.join(" ")
     );
     let units = Path::new(UNITS);
     let mut texts = vec![
@@ -224,9 +225,12 @@ pub(super) struct Systemd {
 
 impl Systemd {
     /// As sd_booted(3): systemd runs if its folder exists.
-    pub(super) fn of(root: &Path) -> Self {
+    pub(super) fn of(root: &Path) -> Result<Self, AdoptError> {
+        if !root.is_dir() {
+            return Err(refused(root, "is no folder; --root names the root of a system"));
+        }
         let runs = below(root, Path::new("/run/systemd/system")).is_dir();
-        Self { root: root.to_owned(), runs }
+        Ok(Self { root: root.to_owned(), runs })
     }
 
     pub(super) fn root(&self) -> &Path {
