@@ -10,6 +10,7 @@ mod convert;
 mod demo;
 mod devices;
 mod disk;
+mod examples;
 mod exports;
 mod honest;
 mod stat;

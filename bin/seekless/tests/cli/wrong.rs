@@ -242,7 +242,7 @@ fn the_most_common_wrong_inputs_are_named_with_what_to_do() {
 }
 
 /// The verbs, as the names of their man pages say.
-fn verbs(place: &Place) -> Vec<String> {
+pub(crate) fn verbs(place: &Place) -> Vec<String> {
     let ran = place.run(&["man", "man"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let pages = place.path("man").read_dir().unwrap();
@@ -256,7 +256,9 @@ fn verbs(place: &Place) -> Vec<String> {
 
 /// The long options in a help, without those that every verb has.
 fn options(help: &str) -> BTreeSet<String> {
-    let lines = help.lines().filter_map(|l| l.trim_start().split(' ').find(|w| w.starts_with("--")));
+    // What is further to the right describes.
+    let named = help.lines().filter(|l| l.starts_with("      --") || l.starts_with("  -"));
+    let lines = named.filter_map(|l| l.split(' ').find(|w| w.starts_with("--")));
     let names = lines.map(|w| w.trim_end_matches(|c: char| !c.is_ascii_lowercase()).to_owned());
     names.filter(|n| n.len() > 6 && n != "--help").collect()
 }
@@ -281,5 +283,5 @@ fn every_option_of_every_verb_that_is_misspelled_is_named() {
             tried += 1;
         }
     }
-    assert!(tried > 150, "{tried} options");
+    assert!(tried > 120, "{tried} options");
 }
