@@ -29,6 +29,8 @@ const LIVE: &[&str] = &[
     "volume dump",
     "disk validate",
     "disk import",
+    // Needs measured times of a real disk.
+    "disk fit",
 ];
 
 fn packed(text: &str) -> Vec<u8> {
@@ -75,6 +77,8 @@ fn place() -> Place {
         let ran = place.run(&["convert", from, to]);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
     }
+    let shown = place.run(&["disk", "show", "wd800jb"]).out;
+    place.file("mine.toml", &shown).file("cheetah9lp.toml", &shown);
     place.file("P3.lis.zst", zstd::encode_all(text.as_bytes(), 3).unwrap());
     place
 }
