@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::bail;
 use seekless_disk::{DeviceSpec, DiskSpec, Kind, catalogue};
 
+use crate::near::did_you_mean;
 use crate::text;
 
 /// The device of this name in the catalogue, or in a TOML file of this path.
@@ -18,7 +19,8 @@ pub fn named(name: &str) -> anyhow::Result<DeviceSpec> {
     }
     let names: Vec<&str> = catalogue::names().collect();
     bail!(
-        "no disk '{name}' in the catalogue: {}; or give the path of a .toml file",
+        "no disk '{name}' in the catalogue{}: {}; or give the path of a .toml file",
+        did_you_mean(name, names.iter().copied()),
         names.join(", ")
     )
 }

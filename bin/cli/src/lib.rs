@@ -6,6 +6,7 @@ pub mod disk;
 pub mod figures;
 pub mod manual;
 pub mod moved;
+pub mod near;
 pub mod output;
 pub mod signals;
 pub mod text;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use seekless_block::{Bytes, Sectors};
-use seekless_compare::{Advice, AdviseOptions, Change, Cutting, Gain, Tried, advise};
+use seekless_compare::{Advice, AdviseOptions, Change, Cutting, Gain, Tried, Verdict, advise};
 use seekless_disk::{DeviceSpec, catalogue};
 use seekless_learn::Policy;
 use seekless_report::{Better, Cell, Column, Table, Unit};
@@ -56,6 +56,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "POLICIES",
+        value_parser = crate::policies::policy,
         value_delimiter = ',',
         default_value = "adaptive,adaptive:trail=off,borg,clairvoyant"
     )]
@@ -83,6 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         host: args.study.host(disk),
         policies: args.policy.clone(),
         others,
+        named: if device { args.trace.clone() } else { "DISK".to_owned() },
     };
     let bar = output::bar();
     let mut advice = advise(&source, &options, &mut |stage, at| {
@@ -126,7 +128,15 @@ fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
 
 fn print(advice: &Advice) -> anyhow::Result<()> {
     output::print(&table(advice).terminal(output::width(), output::colour()))?;
-    output::print(&advice.sentences.join("\n"))
+    output::print(&advice.sentences.join("\n"))?;
+    if advice.commands.is_empty() {
+        return Ok(());
+    }
+    let what = if advice.verdict == Verdict::Worth { "Type" } else { "To try it, type" };
+    output::print(&format!(
+        "\n{what} (`seekless release` undoes an adoption):\n  {}",
+        advice.commands.join("\n  ")
+    ))
 }
 
 /// Every tried system, and its savings.

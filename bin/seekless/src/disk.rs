@@ -16,12 +16,18 @@ use seekless_cli::output;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     /// List the disks of the catalogue
+    #[command(
+        after_help = "Examples:\n  seekless disk list\n  seekless disk list --json | jq '.disks[].name'"
+    )]
     List {
         /// As JSON (schema seekless.disks/1)
         #[arg(long)]
         json: bool,
     },
     /// Show a disk's description, with the source of every value
+    #[command(
+        after_help = "Examples:\n  seekless disk show exos-x20\n  seekless disk show wd800jb > mine.toml"
+    )]
     Show {
         /// A name from the list, or the path of a TOML file
         name: String,

@@ -1,7 +1,8 @@
 //! `seekless policies`: the learner's table of policies and their keys.
 
+use seekless_cli::near::did_you_mean;
 use seekless_cli::output;
-use seekless_learn::{KEYS, POLICIES, Policy, PolicyEntry, PolicyKey};
+use seekless_learn::{KEYS, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey};
 use seekless_report::{Cell, Column, Table};
 use serde::Serialize;
 
@@ -55,6 +56,16 @@ fn entry(policy: &PolicyEntry) -> Entry {
         live: policy.live,
         keys: policy.keys.iter().map(|&key| with_default(policy, key)).collect(),
     }
+}
+
+/// A policy of a command line. A wrong name is answered with the nearest one.
+pub(crate) fn policy(text: &str) -> Result<Policy, String> {
+    text.parse().map_err(|error: PolicyError| match &error {
+        PolicyError::UnknownName(name) => {
+            format!("{error}{}", did_you_mean(name, POLICIES.iter().map(|p| p.name.text())))
+        }
+        _ => error.to_string(),
+    })
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

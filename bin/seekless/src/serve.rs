@@ -106,7 +106,8 @@ pub(crate) struct Args {
     area_dir: Option<PathBuf>,
     /// `seekless policies` lists them [default: adaptive; borg where the area holds a plan; fs2
     /// where it is for replicas]
-    #[arg(long, value_name = "NAME[:key=value]", help_heading = "Learning")]
+    #[arg(long, value_name = "NAME[:key=value]", value_parser = crate::policies::policy,
+          help_heading = "Learning")]
     policy: Option<Policy>,
     /// Time between plans, for a policy that plans: 90s, 15m, 1h, 1d
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",

@@ -30,7 +30,7 @@ use seekless_cli::output;
 Examples:
   seekless simulate week.blkparse.gz --disk wd800jb --train 0%
   seekless simulate week.blkparse.gz --disk wd800jb --policy vanilla,fs2:degree=2 --free 40%
-  seekless simulate msr:prxy_0.csv --disk nearline --policy vanilla,borg --open-loop --json out.json
+  seekless simulate msr:prxy_0.csv --disk exos-x20 --policy vanilla,borg --open-loop --json out.json
   seekless simulate week.parquet --disk exos-x20 --sweep cluster=64KiB,256KiB --sweep cache=16MiB,64MiB
   blkparse -i sda | seekless simulate blkparse:- --disk wd800jb --report report.html")]
 pub(crate) struct Args {
@@ -44,6 +44,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "POLICIES",
+        value_parser = crate::policies::policy,
         value_delimiter = ',',
         default_value = "vanilla,adaptive,clairvoyant"
     )]

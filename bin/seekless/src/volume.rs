@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+pub(crate) use format::share;
+
 /// A verb for a volume.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use seekless_cli::near::did_you_mean;
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
 use seekless_daemon::{Config, Daemon, WatchReport, ask, show};
@@ -60,6 +61,10 @@ enum Question {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless watch status --json | jq '.filesystems[].totals'
+  seekless watch report")]
 struct AskArgs {
     /// The folder of the running watch
     #[arg(long, value_name = "DIR", default_value = STATE)]
@@ -102,7 +107,8 @@ fn watch(args: &Args) -> anyhow::Result<()> {
 
 /// The mount point as the kernel has it.
 fn whole(path: &Path) -> anyhow::Result<PathBuf> {
-    path.canonicalize().with_context(|| format!("{}: cannot find it", path.display()))
+    let near = || did_you_mean(path.to_str().unwrap_or_default(), ["status", "report"]);
+    path.canonicalize().with_context(|| format!("{}: cannot find it{}", path.display(), near()))
 }
 
 fn answer(

@@ -330,7 +330,9 @@ fn attach(dir: &Path, options: &MountOptions) -> Result<MountedDir, MountError> 
     if let Some(size) = options.create
         && make_file(&options.store, size)?
     {
-        format(&options.store, None, Bytes(128 << 10), false)?;
+        format(&options.store, None, Bytes(128 << 10), false).inspect_err(|_| {
+            let _ = std::fs::remove_file(&options.store);
+        })?;
     }
     check_store(&options.store, dir)?;
     raise_file_limit();

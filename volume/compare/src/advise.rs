@@ -9,6 +9,7 @@ use seekless_learn::Policy;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
+use crate::advise_commands::{Yearly, commands, yearly};
 use crate::candidates::{check, systems};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
@@ -31,6 +32,8 @@ pub struct AdviseOptions {
     pub policies: Vec<Policy>,
     /// Other devices that could take the disk's place.
     pub others: Vec<DeviceSpec>,
+    /// The disk in the commands of the answer.
+    pub named: String,
 }
 
 /// Kind of change that a system is.
@@ -132,6 +135,10 @@ pub struct Advice {
     pub choice: Option<usize>,
     /// The answer in sentences.
     pub sentences: Vec<String>,
+    /// What to type for the chosen policy; empty if none is worth it.
+    pub commands: Vec<String>,
+    /// What the choice saves in a year of such days; none for short traces and those without times.
+    pub a_year: Option<Yearly>,
     /// Notes for the reader.
     pub notes: Vec<String>,
     /// All systems that were tried; the first is the current system.
@@ -259,10 +266,15 @@ fn conclude(
         verdict,
         choice,
         sentences: Vec::new(),
+        commands: Vec::new(),
+        a_year: None,
         notes: rolled.notes,
         trace: rolled.trace,
         tried,
     };
+    let policy_of = |i: usize| systems[i].learning.map(|l| l.policy);
+    advice.commands = commands(&advice, policy_of, &options.named);
+    advice.a_year = yearly(&advice, &options.host.disk);
     advice.sentences = crate::advise_words::sentences(&advice);
     advice
 }

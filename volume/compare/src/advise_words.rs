@@ -1,6 +1,7 @@
 //! Advice in plain sentences.
 
 use crate::advise::{Advice, Change, Tried, Verdict, WORTH};
+use crate::advise_commands::{else_would, in_a_year};
 use crate::estimate::Gain;
 
 fn percent(share: f64) -> String {
@@ -54,7 +55,9 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         return out;
     }
     out.extend(found(advice, chosen, &folds));
+    out.extend(in_a_year(advice));
     out.extend(instead(advice));
+    out.extend(else_would(advice));
     out
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod advise;
+mod advise_commands;
 mod advise_words;
 mod candidates;
 mod error;
@@ -26,6 +27,7 @@ pub mod words;
 mod worlds;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
+pub use advise_commands::Yearly;
 pub use error::StudyError;
 pub use estimate::Gain;
 pub use folds::Cutting;

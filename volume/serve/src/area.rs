@@ -218,6 +218,23 @@ fn blank(
     }
 }
 
+/// What stands on an opened device, in words; `None` if it is blank.
+pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, ServeError> {
+    signature::found(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
+}
+
+/// Makes a device blank again: zeroes where programs look for signatures, at both ends.
+pub(crate) fn make_blank(opened: &Opened, path: &Path) -> Result<(), ServeError> {
+    let mut disk = whole(opened)?;
+    let (end, look) = (disk.capacity().0, HEAD.0.min(disk.capacity().0));
+    let mut zero = || -> Result<(), DeviceError> {
+        disk.write_zeroes(Extent::new(0, look))?;
+        disk.write_zeroes(Extent::new(end - look, look))?;
+        disk.flush()
+    };
+    zero().map_err(|e| failed(path)(e.into()))
+}
+
 fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made, ServeError> {
     let opened = Opened::path(backing, false)?;
     let device = opened.bytes / SECTOR_BYTES;

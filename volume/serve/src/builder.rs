@@ -141,6 +141,11 @@ const PLAN_AREA: Bytes = Bytes(256 << 20);
 const TRAIL_MOST: Bytes = Bytes(2 << 30);
 const TRAIL_LEAST: Bytes = Bytes(4 << 20);
 
+/// Usual size of the adaptive policy's area, for a backing of this size.
+pub(crate) fn usual_trail(backing: Bytes) -> Bytes {
+    Bytes((backing.0 / 8).clamp(TRAIL_LEAST.0, TRAIL_MOST.0))
+}
+
 impl AreaSize {
     /// The size for a backing of this size, in whole sectors.
     fn of(self, policy: &Policy, backing: Bytes) -> Bytes {
@@ -148,7 +153,7 @@ impl AreaSize {
             Self::Bytes(bytes) => bytes.0,
             Self::Usual(most) => {
                 let usual = match policy.name() {
-                    PolicyName::Adaptive => (backing.0 / 8).clamp(TRAIL_LEAST.0, TRAIL_MOST.0),
+                    PolicyName::Adaptive => usual_trail(backing).0,
                     _ => PLAN_AREA.0,
                 };
                 most.map_or(usual, |most| usual.min(most.0.saturating_sub(backing.0)))

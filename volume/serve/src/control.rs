@@ -6,6 +6,7 @@
 
 mod administer;
 mod ask;
+mod dump;
 mod listen;
 mod replicate;
 mod socket;
@@ -19,6 +20,7 @@ pub use administer::{
     AdministerError, Administered, Progress, ensure_unserved, open_unserved, state_of,
 };
 pub use ask::{AskError, TOKEN, ask};
+pub use dump::Dump;
 pub use listen::{MainThread, start};
 pub use replicate::{Placed, extents_of_file};
 pub use state::{ReplicaState, VolumeState, mode_name, mode_of};

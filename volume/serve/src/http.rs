@@ -340,7 +340,9 @@ fn asked(request: &httparse::Request<'_, '_>, site: &Site) -> Asked {
         }
     };
     Asked::Answered(if matches!(request.method, Some("GET" | "HEAD")) {
-        api::answer(path.split('?').next().unwrap_or(path), board)
+        let accept = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case("accept"));
+        let dialect = metrics::Dialect::accepted(accept.map_or(&[], |h| h.value));
+        api::answer(path.split('?').next().unwrap_or(path), board, dialect)
     } else {
         Answer::refusal("405 Method Not Allowed", "this server only shows: GET or HEAD")
             .with("Allow: GET, HEAD")

@@ -16,6 +16,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+pub mod adopt;
 pub mod area;
 mod backend;
 mod buffers;

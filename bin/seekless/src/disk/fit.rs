@@ -29,7 +29,7 @@ const MEASURED: &str = "measured:";
 /// sequential runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   seekless disk fit msr:random-reads.csv -o mine.toml --plot mine.svg
   seekless simulate week.blkparse --disk mine.toml")]
 pub(crate) struct Args {

@@ -16,7 +16,7 @@ use seekless_cli::text;
 /// the drive's file has no time for the bus, the time in the .parv beside it is used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   seekless disk import cheetah9LP.diskspecs -o cheetah9lp.toml
   seekless simulate week.blkparse --disk cheetah9lp.toml")]
 pub(crate) struct Args {

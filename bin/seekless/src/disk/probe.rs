@@ -28,7 +28,7 @@ const READ_MAX: usize = 128 * 512;
 /// writes. Other users of the disk disturb the result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   seekless disk probe /dev/sdb --budget 60s -o sdb.toml --plot sdb.svg")]
 pub(crate) struct Args {
     /// The block device or file

@@ -137,7 +137,8 @@ fn percent(text: &str) -> Result<u8, String> {
     number.ok_or_else(|| format!("'{text}' is no share: write 0% to 100%"))
 }
 
-fn share(text: &str) -> Result<Share, String> {
+/// A size, or a share of the disk.
+pub(crate) fn share(text: &str) -> Result<Share, String> {
     if text.ends_with('%') {
         percent(text).map(Share::Percent)
     } else {

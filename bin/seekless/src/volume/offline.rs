@@ -4,13 +4,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use seekless_block::{Bytes, PAGE_SECTORS, Sectors};
-use seekless_engine::format::{AreaFlags, CopyState};
+use seekless_block::Bytes;
 use seekless_engine::{Examined, Repair, examine, repair as repair_area};
 use seekless_serve::area::{self, At, Lasting};
-use serde::Serialize;
-
-use seekless_serve::control::{ensure_unserved, mode_name, open_unserved};
+use seekless_serve::control::{Dump, ensure_unserved, open_unserved};
 
 use super::{VolumeArgs, format::told};
 use seekless_cli::args::size;
@@ -161,156 +158,14 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Schema `seekless.dump/1`. Addresses and sizes are in sectors of 512 bytes, unless the name says
-/// pages.
-#[derive(Serialize)]
-struct Dump {
-    schema: &'static str,
-    superblock: SuperblockDump,
-    log_records_behind_checkpoint: u64,
-    clean: bool,
-    /// Home's two ends are in the area; `null` if that is unknown.
-    guarded: Option<bool>,
-    /// Discarded sectors of home, and those of them that may hold bytes of replicas.
-    free: u64,
-    stained: u64,
-    map: Vec<CopyDump>,
-}
-
-#[derive(Serialize)]
-struct SuperblockDump {
-    uuid: String,
-    generation: u64,
-    label: String,
-    home_capacity: u64,
-    area_size: u64,
-    area_at: Option<u64>,
-    grid: u8,
-    mode: &'static str,
-    flags: Vec<&'static str>,
-    segment_pages: u32,
-    read_segments: u32,
-    log_segments: u32,
-    /// Pages of the free map, if copies are replicas in home's discarded pages.
-    free_map_pages: u32,
-    checkpoint_slot: u8,
-    checkpoint_generation: u64,
-    log_segment: u32,
-    log_page: u32,
-    tail_segment: u32,
-    next_sequence: u64,
-}
-
-#[derive(Serialize)]
-struct CopyDump {
-    slot: u32,
-    home: u64,
-    state: &'static str,
-    crc32c: String,
-}
-
-const fn state_name(state: CopyState) -> &'static str {
-    match state {
-        CopyState::Free => "free",
-        CopyState::Suspect => "suspect",
-        CopyState::Clean => "clean",
-        CopyState::Dirty => "dirty",
-    }
-}
-
-impl SuperblockDump {
-    fn of(found: &Examined) -> Self {
-        let s = found.superblock();
-        let flags = [(AreaFlags::DIRTY, "dirty"), (AreaFlags::CLEAN, "clean")];
-        let flags = flags.into_iter().filter(|(f, _)| s.flags.contains(*f)).map(|(_, name)| name);
-        Self {
-            uuid: s.uuid.to_string(),
-            generation: s.generation,
-            label: s.label.as_str().to_owned(),
-            home_capacity: s.home_capacity.0,
-            area_size: s.area_size.0,
-            area_at: s.inside.then_some(s.area_at.0),
-            grid: s.grid,
-            mode: mode_name(s.mode),
-            flags: flags.collect(),
-            segment_pages: s.segment_pages,
-            read_segments: s.read_segments,
-            log_segments: s.log_segments,
-            free_map_pages: s.free_map_pages,
-            checkpoint_slot: s.checkpoint_slot,
-            checkpoint_generation: s.checkpoint_generation,
-            log_segment: s.position.segment,
-            log_page: s.position.page,
-            tail_segment: s.tail,
-            next_sequence: s.next_sequence,
-        }
-    }
-}
-
 pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, false)?;
     let found = examined(&mut lasting)?;
-    let superblock = SuperblockDump::of(&found);
-    let map = found.copies().map(|(slot, page, state, sum)| CopyDump {
-        slot,
-        home: found.home_of(page).start.0,
-        state: state_name(state),
-        crc32c: format!("{sum:08x}"),
-    });
-    let guarded = lasting.is_guarded();
-    if !args.json {
-        return output::print(dump_text(&found, &superblock, guarded, map)?.trim_end());
+    let dump = Dump::of(&mut lasting, &found);
+    if args.json {
+        return output::print(&serde_json::to_string_pretty(&dump)?);
     }
-    let (free, stained) = found.free();
-    let dump = Dump {
-        schema: "seekless.dump/1",
-        superblock,
-        log_records_behind_checkpoint: found.records(),
-        clean: found.is_clean(),
-        guarded: guarded.ok(),
-        free: free.0,
-        stained: stained.0,
-        map: map.collect(),
-    };
-    output::print(&serde_json::to_string_pretty(&dump)?)
-}
-
-fn dump_text(
-    found: &Examined,
-    superblock: &SuperblockDump,
-    guarded: Result<bool, String>,
-    map: impl Iterator<Item = CopyDump>,
-) -> anyhow::Result<String> {
-    let mut text = String::new();
-    if let serde_json::Value::Object(fields) = serde_json::to_value(superblock)? {
-        for (name, value) in fields {
-            let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-            let _ = writeln!(text, "{name:<22} {value}");
-        }
-    }
-    let _ = writeln!(text, "{:<22} {}", "detached in order", found.is_clean());
-    let guarded = guarded.map_or_else(|why| why, |up| up.to_string());
-    let _ = writeln!(text, "{:<22} {guarded}", "guarded");
-    let _ = writeln!(text, "{:<22} {} records behind the checkpoint", "log", found.records());
-    if superblock.free_map_pages > 0 {
-        let (free, stained) = found.free();
-        let _ = writeln!(text, "{:<22} {}", "discarded", free.bytes());
-        let _ = writeln!(text, "{:<22} {}", "stained by replicas", stained.bytes());
-    }
-    let mut counts = [(CopyState::Dirty, 0u64), (CopyState::Clean, 0), (CopyState::Suspect, 0)];
-    for (.., state, _) in found.copies() {
-        counts.iter_mut().filter(|(s, _)| *s == state).for_each(|(_, n)| *n += 1);
-    }
-    for (state, pages) in counts {
-        let bytes = Sectors(pages * PAGE_SECTORS).bytes();
-        let _ = writeln!(text, "{:<22} {pages} pages ({bytes})", state_name(state));
-    }
-    let _ = writeln!(text, "\n{:>10} {:>16} {:<8} crc32c", "slot", "home sector", "state");
-    for copy in map {
-        let _ =
-            writeln!(text, "{:>10} {:>16} {:<8} {}", copy.slot, copy.home, copy.state, copy.crc32c);
-    }
-    Ok(text)
+    output::print(dump.to_string().trim_end())
 }
 
 pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {

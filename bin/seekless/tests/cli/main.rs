@@ -10,6 +10,7 @@ mod convert;
 mod demo;
 mod devices;
 mod disk;
+mod examples;
 mod exports;
 mod honest;
 mod stat;
@@ -17,6 +18,7 @@ mod support;
 mod surface;
 mod sweep;
 mod temperature;
+mod wrong;
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_seekless");

@@ -6,6 +6,7 @@
 
 mod adaptive;
 mod adopted;
+mod adopting;
 mod area;
 mod bad_input;
 mod browser;

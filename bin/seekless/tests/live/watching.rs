@@ -1,6 +1,7 @@
 //! What is shown of a running server: the metrics as Prometheus' own parser reads them, the shadow
 //! of the vanilla system against the disk that served, and `seekless top`.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use seekless_serve::client::Client;
 use serde_json::Value;
 
 use crate::host::{self, Numbers, Server};
+use crate::need;
 
 /// A server with a page on a unix socket, and a client.
 pub(crate) struct Watched {
@@ -169,7 +171,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 connection = http.client.HTTPConnection("localhost")
 connection.sock = socket.socket(socket.AF_UNIX)
 connection.sock.connect(sys.argv[1])
-connection.request("GET", "/metrics")
+connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
 answer = connection.getresponse()
 assert answer.getheader("Content-Type").startswith("application/openmetrics-text; version=1.0.0"), answer.headers
 out = {}
@@ -179,6 +181,33 @@ for family in text_string_to_metric_families(answer.read().decode()):
         out[sample.name + "".join("," + v for _, v in sorted(sample.labels.items()))] = sample.value
 print(json.dumps(out))
 "#;
+
+/// Reads the metrics as a collector that asks for nothing, and prints them.
+const PLAIN: &str = r#"
+import http.client, socket, sys
+connection = http.client.HTTPConnection("localhost")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect(sys.argv[1])
+connection.request("GET", "/metrics")
+sys.stdout.write(connection.getresponse().read().decode())
+"#;
+
+#[test]
+fn promtool_finds_no_fault_with_the_metrics() {
+    need!("promtool", host::programs(&["promtool", "python3"]));
+    let mut watched = Watched::new(&DISK);
+    let asked = watched.read_groups(9);
+    watched.status(|s| s["requests"]["total"] == asked);
+    let text = host::run(["python3", "-c", PLAIN, watched.page.to_str().unwrap()]);
+    assert!(text.contains("seekless_disk_busy_seconds_total{"), "{text}");
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = promtool.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}
 
 #[test]
 fn prometheus_own_parser_reads_the_metrics() {

@@ -60,13 +60,38 @@ fn sysfs(number: u64) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
-/// Whether the disk of a file or block device rotates; `None` if the kernel does not say.
-pub(crate) fn rotates(path: &Path) -> Option<bool> {
+/// The whole disk of a file or block device, in sysfs.
+fn disk_of(path: &Path) -> Option<PathBuf> {
     let meta = path.metadata().ok()?;
     let device = FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice;
     let dir = sysfs(if device { meta.rdev() } else { meta.dev() });
-    let disk = if dir.join("partition").exists() { dir.parent()?.to_owned() } else { dir };
-    Some(read(&disk.join("queue/rotational"))? != "0")
+    if dir.join("partition").exists() { dir.parent().map(Path::to_owned) } else { Some(dir) }
+}
+
+/// Whether the disk of a file or block device rotates; `None` if the kernel does not say.
+pub(crate) fn rotates(path: &Path) -> Option<bool> {
+    Some(read(&disk_of(path)?.join("queue/rotational"))? != "0")
+}
+
+/// The model of the disk of a file or block device, as the kernel names it.
+pub(crate) fn model(path: &Path) -> Option<String> {
+    read(&disk_of(path)?.join("device/model")).filter(|model| !model.is_empty())
+}
+
+/// The path of a device by a name that stays when disks change places; other paths as they are.
+pub(crate) fn permanent_path(path: &Path) -> PathBuf {
+    for folder in ["/dev/disk/by-id", "/dev/disk/by-partuuid"] {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<PathBuf> = entries.map(|e| e.path()).collect();
+        names.sort();
+        // Names with escapes mean something else in a unit of systemd.
+        let plain = |p: &PathBuf| p.to_str().is_some_and(|p| !p.contains(['\\', ' ', '%']));
+        let same = |p: &PathBuf| plain(p) && p.canonicalize().is_ok_and(|p| p == path);
+        if let Some(name) = names.into_iter().find(same) {
+            return name;
+        }
+    }
+    path.to_owned()
 }
 
 fn read(path: &Path) -> Option<String> {

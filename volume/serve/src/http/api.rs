@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Answer, metrics};
+use super::Answer;
+use super::metrics::{self, Dialect};
 use crate::watch::Board;
 
 const PAGE: &str = include_str!("page.html");
@@ -10,14 +11,15 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 const SCHEMA: &str = include_str!("schema.json");
 
-pub(super) fn answer(path: &str, board: &Board) -> Answer {
+/// The answer for a path; `dialect` is that of metrics.
+pub(super) fn answer(path: &str, board: &Board, dialect: Dialect) -> Answer {
     match path {
         "/" => page(),
         "/api/status" => json(&*board.status()),
         "/api/history" => json(&board.history()),
         "/api/events" => json(&board.events()),
         "/api/schema" => Answer::new("application/schema+json", SCHEMA),
-        "/metrics" => Answer::new(metrics::CONTENT_TYPE, metrics::text(&board.status())),
+        "/metrics" => Answer::new(dialect.content_type(), metrics::text(&board.status(), dialect)),
         _ => Answer::refusal(
             "404 Not Found",
             "there are /, /api/status, /api/history, /api/events, /api/schema and /metrics",
@@ -126,7 +128,7 @@ mod tests {
             full(),
             Board::of(Status { schema: "seekless.status/1".to_owned(), ..Status::default() }),
         ] {
-            let body = answer("/api/status", &board).body;
+            let body = answer("/api/status", &board, Dialect::Prometheus).body;
             check(&schema, &schema, &serde_json::from_slice(&body).unwrap(), "status");
         }
     }
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn elsewhere_there_is_nothing() {
         for path in ["", "/api", "/api/status/", "/../etc/passwd", "/metrics/x", "*"] {
-            assert_eq!(&answer(path, &full()).status[..3], "404", "{path}");
+            assert_eq!(&answer(path, &full(), Dialect::Prometheus).status[..3], "404", "{path}");
         }
     }
 }

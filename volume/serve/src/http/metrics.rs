@@ -1,13 +1,34 @@
-//! The status as OpenMetrics 1.0 text (<https://prometheus.io/docs/specs/om/open_metrics_spec/>),
-//! for Prometheus and similar collectors.
+//! The status for Prometheus and similar collectors: as Prometheus' text, or as OpenMetrics 1.0
+//! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>) if the collector accepts that.
 
 use std::fmt::Write as _;
 
 use crate::status::{AdaptiveStatus, Busy, BusyStatus, ScrubStatus, Status};
 
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Which text a collector takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Prometheus,
+    OpenMetrics,
+}
 
-struct Text(String);
+impl Dialect {
+    /// The dialect for an `Accept` header.
+    pub(super) fn accepted(accept: &[u8]) -> Self {
+        let accept = String::from_utf8_lossy(accept).to_ascii_lowercase();
+        let open = accept.contains("application/openmetrics-text");
+        if open { Self::OpenMetrics } else { Self::Prometheus }
+    }
+
+    pub(super) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+struct Text(String, Dialect);
 
 impl Text {
     /// A family with its samples (labels and values). Without samples there is no family.
@@ -16,16 +37,25 @@ impl Text {
             return;
         }
         let out = &mut self.0;
-        let _ = writeln!(out, "# TYPE {name} {kind}");
-        if !unit.is_empty() {
-            let _ = writeln!(out, "# UNIT {name} {unit}");
-        }
-        let _ = writeln!(out, "# HELP {name} {help}");
         let end = match kind {
             "counter" => "_total",
             "info" => "_info",
             _ => "",
         };
+        match self.1 {
+            Dialect::OpenMetrics => {
+                let _ = writeln!(out, "# TYPE {name} {kind}");
+                if !unit.is_empty() {
+                    let _ = writeln!(out, "# UNIT {name} {unit}");
+                }
+                let _ = writeln!(out, "# HELP {name} {help}");
+            }
+            Dialect::Prometheus => {
+                // The family has the name of its samples, and there is no kind for facts.
+                let kind = if kind == "info" { "gauge" } else { kind };
+                let _ = writeln!(out, "# HELP {name}{end} {help}\n# TYPE {name}{end} {kind}");
+            }
+        }
         for (labels, value) in samples {
             let _ = writeln!(out, "{name}{end}{labels} {value}");
         }
@@ -44,8 +74,8 @@ fn flag(on: bool) -> f64 {
     f64::from(u8::from(on))
 }
 
-pub(super) fn text(s: &Status) -> String {
-    let mut t = Text(String::with_capacity(4096));
+pub(super) fn text(s: &Status, dialect: Dialect) -> String {
+    let mut t = Text(String::with_capacity(4096), dialect);
     let version = format!("{{version=\"{}\"}}", s.version);
     t.family("info", "seekless_build", "", "The version that serves.", &[(&version, 1.0)]);
     t.gauge("seekless_uptime_seconds", "seconds", "Time since the start.", s.uptime_s);
@@ -85,7 +115,7 @@ pub(super) fn text(s: &Status) -> String {
     if let Some(b) = &s.busy {
         busy(&mut t, b);
     }
-    t.0 + "# EOF\n"
+    if dialect == Dialect::OpenMetrics { t.0 + "# EOF\n" } else { t.0 }
 }
 
 /// Copies, the plan, and moving data.
@@ -196,7 +226,7 @@ mod tests {
     fn a_status_reads_as_written_by_hand() {
         let mut s = Status { version: "1.2.3".to_owned(), ..Status::default() };
         s.requests.copy_reads = 7;
-        let text = text(&s);
+        let text = text(&s, Dialect::OpenMetrics);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "# TYPE seekless_build info");
         assert!(lines.contains(&"seekless_build_info{version=\"1.2.3\"} 1"));
@@ -209,13 +239,27 @@ mod tests {
     }
 
     #[test]
+    fn plain_text_names_families_as_their_samples() {
+        let s = Status { version: "1.2.3".to_owned(), ..Status::default() };
+        let text = text(&s, Dialect::accepted(b"text/plain;version=0.0.4"));
+        let info = "# TYPE seekless_build_info gauge\nseekless_build_info{version=\"1.2.3\"} 1\n";
+        assert!(text.contains(info), "{text}");
+        assert!(
+            text.contains("# TYPE seekless_requests_total counter\nseekless_requests_total 0\n")
+        );
+        assert!(!text.contains("UNIT") && !text.contains("EOF"), "{text}");
+        let open = b"application/OpenMetrics-text;version=1.0.0;q=0.6,text/plain;q=0.4";
+        assert_eq!(Dialect::accepted(open), Dialect::OpenMetrics);
+    }
+
+    #[test]
     fn each_family_is_whole_and_wears_its_unit() {
         let busy = BusyStatus { vanilla: Some(Busy::default()), ..BusyStatus::default() };
         let guard = Some(GuardStatus { bypassing: true, ..GuardStatus::default() });
         let adaptive = Some(AdaptiveStatus { guard, ..AdaptiveStatus::default() });
         let mut s = Status { busy: Some(busy), adaptive, ..Status::default() };
         s.budget.limit_bytes_per_s = Some(5);
-        let text = text(&s);
+        let text = text(&s, Dialect::OpenMetrics);
         let mut family = String::new();
         let mut seen = std::collections::BTreeSet::new();
         for line in text.lines().filter(|l| *l != "# EOF") {

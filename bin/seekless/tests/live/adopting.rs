@@ -1,0 +1,274 @@
+//! `seekless adopt` and `seekless release`: what is made is served, and afterwards image, folder of
+//! units and fstab are as before, to the byte. A script stands in place of systemctl, and runs the
+//! units that were written.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::host::{self, Loop, Mount, run, seekless};
+use crate::need;
+
+const MIB: u64 = 1 << 20;
+
+/// A system in a folder, a disk image with an ext4, and a place for its area.
+struct System {
+    dir: tempfile::TempDir,
+    name: String,
+}
+
+impl System {
+    fn new(name: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let system = Self { dir, name: format!("test_{name}_{}", std::process::id()) };
+        for folder in ["root/etc/systemd/system", "mnt", "bin"] {
+            fs::create_dir_all(system.path(folder)).unwrap();
+        }
+        fs::write(system.path("root/etc/systemd/system/other.service"), "[Unit]\n").unwrap();
+        let image = system.path("disk.img");
+        File::create_new(&image).unwrap().set_len(64 * MIB).unwrap();
+        let fstab = format!(
+            "proc /proc proc defaults 0 0\n{}  {} ext4  noatime,loop 0 2\n# the end",
+            image.display(),
+            system.path("mnt").display()
+        );
+        fs::write(system.path("root/etc/fstab"), fstab).unwrap();
+        system
+    }
+
+    fn with_ext4(self) -> Self {
+        run([
+            "mkfs.ext4".as_ref(),
+            "-q".as_ref(),
+            "-F".as_ref(),
+            self.path("disk.img").as_os_str(),
+        ]);
+        self
+    }
+
+    /// Lets a script be its systemd.
+    fn booted(self) -> Self {
+        fs::create_dir_all(self.path("root/run/systemd/system")).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/systemctl.sh");
+        fs::copy(script, self.path("bin/systemctl")).unwrap();
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(self.path("bin/systemctl"), executable).unwrap();
+        self
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = seekless();
+        let path = std::env::var("PATH").unwrap();
+        command.args(args).args(["--root", "root"]).current_dir(self.dir.path());
+        command.env("PATH", format!("{}:{path}", self.path("bin").display()));
+        command.env("ROOT", self.path("root")).env("STATE", self.path("state"));
+        command
+    }
+
+    fn adopt(&self, rest: &[&str]) -> Command {
+        self.command(&[&["adopt", "disk.img", "--name", &self.name], rest].concat())
+    }
+
+    /// Every file, folder and link of the system, and the image, with their bytes.
+    fn all(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![self.path("root")];
+        while let Some(folder) = folders.pop() {
+            for entry in folder.read_dir().unwrap() {
+                let path = entry.unwrap().path();
+                let kind = path.symlink_metadata().unwrap();
+                let bytes = if kind.is_symlink() {
+                    fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+                } else if kind.is_dir() {
+                    folders.push(path.clone());
+                    Vec::new()
+                } else {
+                    fs::read(&path).unwrap()
+                };
+                found.insert(path, bytes);
+            }
+        }
+        found.insert("image".into(), fs::read(self.path("disk.img")).unwrap());
+        found.insert("area".into(), vec![u8::from(self.path("area").exists())]);
+        found
+    }
+
+    /// What a command prints; it must succeed.
+    fn ours(mut command: Command) -> String {
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {err}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a command says; it must fail, without a panic.
+    fn refused(mut command: Command) -> String {
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {err}");
+        err
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        // Only what a failed test leaves.
+        let released = self.command(&["release", &self.name]).output();
+        assert!(released.is_ok() || std::thread::panicking());
+    }
+}
+
+fn same(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>, when: &str) {
+    let differ = |path: &&PathBuf| before.get(*path) != after.get(*path);
+    let changed: Vec<_> = before.keys().chain(after.keys()).filter(differ).collect();
+    assert!(changed.is_empty(), "{when}: {changed:?}");
+}
+
+#[test]
+fn without_systemd_it_says_what_to_type_and_release_undoes_it() {
+    let system = System::new("plain");
+    let before = system.all();
+    let said = System::ours(system.adopt(&["--area", "area", "--dry-run"]));
+    let unit = format!("seekless-file@{}.service", system.name);
+    for word in ["disk.img", "64 MiB", "8 MiB", "mnt.mount", unit.as_str(), "nothing was written"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    same(&before, &system.all(), "a dry run");
+
+    let said = System::ours(system.adopt(&["--area", "area"]));
+    assert!(said.lines().take_while(|l| !l.starts_with("done")).count() == 5, "{said}");
+    assert!(said.contains("systemd does not run") && said.contains("seekless serve"), "{said}");
+    let fstab = fs::read_to_string(system.path("root/etc/fstab")).unwrap();
+    assert!(fstab.contains("# /") && fstab.ends_with("# the end"), "{fstab}");
+    let said = System::refused(system.adopt(&["--area", "other"]));
+    assert!(said.contains("adopted already") && said.contains("seekless release"), "{said}");
+
+    let stays = system.all();
+    let said = System::ours(system.command(&["release", "disk.img", "--dry-run"]));
+    assert!(said.contains(&unit) && said.contains("noatime,loop 0 2"), "{said}");
+    same(&stays, &system.all(), "a dry run of release");
+    System::ours(system.command(&["release", "disk.img"]));
+    same(&before, &system.all(), "released");
+    let said = System::refused(system.command(&["release", "disk.img"]));
+    assert!(said.contains("not adopted"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_adopted_is_left_as_it_was() {
+    let system = System::new("bad");
+    fs::write(system.path("used"), b"mine").unwrap();
+    fs::create_dir(system.path("a b")).unwrap();
+    let before = system.all();
+    let name = system.name.clone();
+    for (args, words) in [
+        (&["disk.img"][..], &["--area", "/var/lib/seekless/disk.img.area"][..]),
+        (&["absent", "--area", "area"], &["absent", "No such file"]),
+        (&["disk.img", "--area", "used"], &["used", "exists", "new file"]),
+        (&["disk.img", "--area", "disk.img"], &["is the disk itself"]),
+        (&["disk.img", "--area", "mnt"], &["is a folder"]),
+        (&["disk.img", "--area", "none/area"], &["none", "cannot enter"]),
+        (&["disk.img", "--area", "a b/area"], &["a b/area", "' '", "another name"]),
+        (&["disk.img", "--area", "area", "--mount", "/"], &["cannot be mounted"]),
+        (&["disk.img", "--area", "area", "--name", "a/b"], &["a/b", "letters"]),
+        (&["disk.img", "--area", "area", "--optimized", "64KiB"], &["area"]),
+        (&["disk.img", "--area", "area", "--optimized", "900TB"], &["area"]),
+        (&["mnt", "--area", "area"], &["mnt"]),
+    ] {
+        let mut command = system.command(&[&["adopt"], args].concat());
+        if !args.contains(&"--name") {
+            command.args(["--name", &name]);
+        }
+        let said = System::refused(command);
+        for word in words {
+            assert!(said.contains(word), "{args:?}: {word}: {said}");
+        }
+        assert!(!said.contains("panicked"), "{said}");
+        same(&before, &system.all(), &format!("{args:?}"));
+    }
+    // What cannot be written is undone: the folder of units is a file.
+    fs::rename(system.path("root/etc/systemd"), system.path("kept")).unwrap();
+    fs::write(system.path("root/etc/systemd"), "").unwrap();
+    let before = system.all();
+    System::refused(system.adopt(&["--area", "area"]));
+    same(&before, &system.all(), "units cannot be written");
+}
+
+fn missing() -> Option<String> {
+    let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
+    host.or_else(|| host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid"]))
+}
+
+#[test]
+fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
+    need!("adoption", missing());
+    let system = System::new("served").with_ext4().booted();
+    let (mnt, before) = (system.path("mnt"), system.all());
+
+    // The mount fails, when the server runs: everything is undone.
+    let mut failing = system.adopt(&["--area", "area"]);
+    let said = System::refused({
+        failing.env("FAIL", "1");
+        failing
+    });
+    assert!(said.contains("on purpose"), "{said}");
+    same(&before, &system.all(), "a failed start");
+
+    // Served, and nothing written: to the byte.
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    let before = system.all();
+    let said = System::ours(system.adopt(&["--area", "area"]));
+    assert!(said.ends_with("done    it is served\n"), "{said}");
+    assert_eq!(host::status(&system.path("disk.img"), &[])["served"], true);
+    System::ours(system.command(&["release", &system.name]));
+    same(&before, &system.all(), "released");
+
+    // Mounted, in use, written.
+    System::ours(system.adopt(&["--area", "area", "--mount", mnt.to_str().unwrap()]));
+    assert!(host::is_mounted(&mnt));
+    fs::write(mnt.join("file"), b"through seekless").unwrap();
+    let open = File::open(mnt.join("file")).unwrap();
+    let said = System::refused(system.command(&["release", "disk.img"]));
+    assert!(said.contains("systemctl stop") && said.contains("busy"), "{said}");
+    assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless", "it is still served");
+    drop(open);
+    System::ours(system.command(&["release", "disk.img"]));
+    let mut after = system.all();
+    let image = after.insert("image".into(), before[Path::new("image")].clone());
+    assert_ne!(image.as_ref(), before.get(Path::new("image")));
+    same(&before, &after, "released, but for what was written");
+    run(["e2fsck".as_ref(), "-fn".as_ref(), system.path("disk.img").as_os_str()]);
+    let device = Loop::attach(&system.path("disk.img"), &[]);
+    let mount = Mount::new(device.device(), &mnt, "ro");
+    assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless");
+    mount.unmount();
+
+    // The mount stops before the device, and the device before the server.
+    let calls = fs::read_to_string(system.path("state/calls")).unwrap();
+    let stops: Vec<&str> = calls.lines().filter(|l| l.starts_with("stop")).collect();
+    let last: Vec<_> = stops[stops.len() - 3..].iter().map(|s| s.split(['@']).next()).collect();
+    assert!(last[0].is_some_and(|s| s.ends_with("mnt.mount")), "{stops:?}");
+    assert_eq!(last[1..], [Some("stop seekless-loop"), Some("stop seekless-file")]);
+}
+
+#[test]
+fn systemd_finds_no_fault_with_the_units_of_an_adoption() {
+    need!("units of an adoption", host::programs(&["systemd-analyze"]));
+    let system = System::new("verified");
+    System::ours(system.adopt(&["--area", "area"]));
+    let units = system.path("root/etc/systemd/system");
+    let made = units.read_dir().unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_file());
+    let made: Vec<PathBuf> = made.filter(|p| !p.ends_with("other.service")).collect();
+    assert_eq!(made.len(), 3, "{made:?}");
+    let verify = ["systemd-analyze".as_ref(), "verify".as_ref(), "--man=no".as_ref()];
+    let output = host::attempt(verify.into_iter().chain(made.iter().map(|u| u.as_os_str())));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let faults: Vec<&str> = said.lines().filter(|l| l.contains(&system.name)).collect();
+    assert!(output.status.success() && faults.is_empty(), "{said}");
+    System::ours(system.command(&["release", &system.name]));
+}

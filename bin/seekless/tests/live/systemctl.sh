@@ -1,0 +1,66 @@
+#!/bin/sh
+# What the test of adoption has in place of systemctl: runs the units below $ROOT, in their order.
+set -eu
+units=$ROOT/etc/systemd/system
+mkdir -p "$STATE"
+echo "$*" >>"$STATE/calls"
+
+field() { sed -n "s/^$1=//p" "$units/$2"; }
+name() { echo "$1" | sed 's/.*@//; s/\.service$//'; }
+
+start() {
+    [ ! -e "$STATE/$1" ] || return 0
+    for need in $(field Requires "$1" | grep '^seekless' | sed "s/%i/$(name "$1")/"); do start "$need"; done
+    case $1 in
+    seekless-file@*)
+        i=$(name "$1")
+        . "$ROOT/etc/seekless/$i.conf"
+        RUNTIME_DIRECTORY=/run/seekless/$i
+        [ -d /run/seekless ] || mkdir -m 700 /run/seekless
+        mkdir -p -m 700 "$RUNTIME_DIRECTORY"
+        eval "set -- '$1' $(field ExecStart "$1" | sed 's/^@\([^ ]*\) @seekless/\1/')"
+        unit=$1
+        shift
+        : >"$STATE/log"
+        setsid "$@" >"$STATE/log" 2>&1 </dev/null &
+        server=$!
+        until grep -q '^serving' "$STATE/log"; do kill -0 "$server"; sleep 0.05; done
+        echo "$server" >"$STATE/$unit"
+        ;;
+    seekless-loop@*)
+        eval "$(field ExecStart "$1" | sed "s/%i/$(name "$1")/g")"
+        touch "$STATE/$1"
+        ;;
+    *.mount)
+        if [ -n "${FAIL:-}" ]; then
+            echo "it failed on purpose" >&2
+            exit 1
+        fi
+        kind=$(field Type "$1") options=$(field Options "$1")
+        mount -t "${kind:-auto}" -o "${options:-defaults}" "$(field What "$1")" "$(field Where "$1")"
+        touch "$STATE/$1"
+        ;;
+    esac
+}
+
+stop() {
+    [ -e "$STATE/$1" ] || return 0
+    case $1 in
+    seekless-file@*)
+        server=$(cat "$STATE/$1")
+        kill "$server"
+        while kill -0 "$server" 2>/dev/null; do sleep 0.05; done
+        rmdir "/run/seekless/$(name "$1")" || rm -r "/run/seekless/$(name "$1")"
+        ;;
+    seekless-loop@*) eval "$(field ExecStop "$1" | sed "s/%i/$(name "$1")/g")" ;;
+    *.mount) umount "$(field Where "$1")" ;;
+    esac
+    rm "$STATE/$1"
+}
+
+case $1 in
+daemon-reload) ;;
+start) start "$2" ;;
+stop) stop "$2" ;;
+*) exit 2 ;;
+esac

@@ -1,0 +1,430 @@
+//! Adoption: a disk in use gets an area beside it, and units of systemd that serve it from now on
+//! and after each start; and release, which puts everything back.
+//!
+//! A record of all that adoption makes is written first. Whatever interrupts an adoption, release
+//! undoes what the record names.
+
+mod fstab;
+mod record;
+mod units;
+
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
+use seekless_engine::Mode;
+use seekless_host::{HostError, Opened, signature};
+
+use crate::area::{self, At, MakeOptions, Share};
+use crate::backend::{guard, identity};
+use crate::builder::usual_trail;
+use crate::control::{AdministerError, Administered, state_of};
+use crate::error::ServeError;
+use record::Record;
+use units::Systemd;
+
+/// Share of the write buffer in percent: small, because adopted volumes start in write-through.
+const WRITE_BUFFER_PERCENT: u8 = 10;
+
+/// A disk was not adopted or not released.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    /// The disk or its area.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The volume did not write its data home, or did not end.
+    #[error(transparent)]
+    Administer(#[from] AdministerError),
+    /// Something stands against it. Nothing was changed.
+    #[error("{}: {why}", path.display())]
+    Refused {
+        /// The disk, file or folder.
+        path: PathBuf,
+        /// What was found, and what to do.
+        why: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: cannot {what}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        what: &'static str,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A command of the service manager failed.
+    #[error("`{command}` failed: {said}")]
+    Systemd {
+        /// The command.
+        command: String,
+        /// Its words.
+        said: String,
+    },
+    /// Adoption failed, and so did undoing it.
+    #[error(
+        "{cause}; and undoing what was begun failed: {undoing}. `seekless release {name}` tries again"
+    )]
+    NotUndone {
+        /// Why adoption failed.
+        cause: Box<AdoptError>,
+        /// Why undoing failed.
+        undoing: Box<AdoptError>,
+        /// The name of the adoption.
+        name: String,
+    },
+}
+
+impl From<HostError> for AdoptError {
+    fn from(e: HostError) -> Self {
+        Self::Serve(e.into())
+    }
+}
+
+fn refused(path: &Path, why: impl Into<String>) -> AdoptError {
+    AdoptError::Refused { path: path.to_owned(), why: why.into() }
+}
+
+fn file(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> AdoptError {
+    move |source| AdoptError::File { path: path.to_owned(), what, source }
+}
+
+/// What to adopt, and how.
+#[derive(Clone, Debug)]
+pub struct AdoptOptions {
+    /// The disk: a block device, or an image.
+    pub backing: PathBuf,
+    /// A new file for the area, or a blank device.
+    pub area: PathBuf,
+    /// Size of the area; by default the usual size of a trail, or the whole device.
+    pub size: Option<Share>,
+    /// Name of the units; by default after the backing.
+    pub name: Option<String>,
+    /// Directory on which the served disk is mounted.
+    pub mount: Option<PathBuf>,
+    /// Further options of `seekless serve`.
+    pub serve: Vec<String>,
+    /// Root of the system whose units are written: `/`, or a folder.
+    pub root: PathBuf,
+    /// The installed program, which the units start.
+    pub program: PathBuf,
+}
+
+/// All that an adoption will do. Nothing is done yet.
+#[derive(Debug)]
+pub struct Adoption {
+    record: Record,
+    size: Option<Share>,
+    systemd: Systemd,
+    /// The disk in words.
+    disk: String,
+    /// The area in words.
+    place: String,
+    /// Each file to write, and its text.
+    texts: Vec<(PathBuf, String)>,
+}
+
+/// What the user types next, in words; empty if everything runs.
+pub type Remaining = Vec<String>;
+
+/// Looks at the disk, and plans its adoption. Writes nothing.
+pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
+    let backing = absolute(&options.backing)?;
+    let opened = Opened::path(&backing, false).map_err(|e| unmount_first(e, &options.backing))?;
+    let systemd = Systemd::of(&options.root)?;
+    let name = options.name.clone().unwrap_or_else(|| units::name_of(&backing));
+    units::check_name(&name)?;
+    if let Some(known) = Record::find(&options.root, &backing, &name)? {
+        let by = format!("is adopted already, as {}; `seekless release {0}` ends that", known.name);
+        return Err(refused(&options.backing, by));
+    }
+    let lines = fstab::lines_of(&options.root, &backing)?;
+    let entry = match &lines[..] {
+        [] => None,
+        [line] => Some(line.clone()),
+        _ => {
+            let why = format!(
+                "{} lines of /etc/fstab mount it; leave one of them, which adoption takes over",
+                lines.len()
+            );
+            return Err(refused(&options.backing, why));
+        }
+    };
+    let (area, is_device) = place_of(&options.area, &backing)?;
+    let size = match (options.size, is_device) {
+        (None, false) => Some(Share::Bytes(usual_trail(Bytes(opened.bytes)))),
+        (size, _) => size,
+    };
+    let served = identity::permanent_path(&backing);
+    for path in [&served, &area, &options.program] {
+        units::check_path(path)?;
+    }
+    for option in &options.serve {
+        units::check_path(Path::new(option))?;
+    }
+    let mount = match (&options.mount, &entry) {
+        (Some(dir), _) => Some(units::Mounted::at(&absolute_new(dir)?, entry.as_ref())?),
+        (None, Some(entry)) => Some(units::Mounted::at(&entry.dir, Some(entry))?),
+        (None, None) => None,
+    };
+    let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
+    let texts = units::texts(&record, &options.program, &options.serve);
+    record.makes(&options.root, &texts)?;
+    let disk = words(&options.backing, &opened)?;
+    let place = match (size, is_device) {
+        (_, true) => "a blank device".to_owned(),
+        (Some(Share::Bytes(bytes)), _) => format!("a new file of {bytes}"),
+        (Some(Share::Percent(percent)), _) => format!("a new file, {percent}% of the disk"),
+        (None, _) => "a new file".to_owned(),
+    };
+    Ok(Adoption { record, size, systemd, disk, place, texts })
+}
+
+impl Adoption {
+    /// What will be done, in five lines.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let Record { name, backing, area, mount, fstab, .. } = &self.record;
+        let backing = backing.display();
+        let mounts = mount.as_ref().map_or_else(
+            || format!("nothing; `mount /run/seekless/{name}/device DIR` does"),
+            |m| {
+                let instead =
+                    if fstab.is_some() { ", in place of the line in /etc/fstab" } else { "" };
+                format!("it at {} ({}){instead}", m.dir.display(), m.unit)
+            },
+        );
+        format!(
+            "disk    {}\narea    {}, {}\nserves  {backing} as /run/seekless/{name}/device, now and after each start (seekless-loop@{name})\nmounts  {mounts}\nundo    `seekless release {name}`; adoption itself changes no byte of the disk",
+            self.disk,
+            area.display(),
+            self.place,
+        )
+    }
+
+    /// Each file with its text, and each command, for a reader.
+    #[must_use]
+    pub fn details(&self) -> String {
+        let mut text = String::new();
+        for (path, content) in &self.texts {
+            let _ = writeln!(text, "--- {}\n{content}", self.systemd.at(path).display());
+        }
+        for (link, to) in &self.record.links {
+            let _ = writeln!(text, "--- {} -> {}", self.systemd.at(link).display(), to.display());
+        }
+        if let Some(line) = &self.record.fstab {
+            let _ = writeln!(text, "--- /etc/fstab without: {line}");
+        }
+        for command in units::starting(&self.record) {
+            let _ = writeln!(text, "$ {command}");
+        }
+        text
+    }
+
+    /// Makes the area and the units, starts them, and waits until the disk is served. If anything
+    /// fails, undoes what was done.
+    pub fn carry_out(self) -> Result<Remaining, AdoptError> {
+        self.record.begin(self.systemd.root())?;
+        match self.steps() {
+            Ok(remaining) => Ok(remaining),
+            Err(cause) => match undo(&self.record, &self.systemd) {
+                Ok(()) => Err(cause),
+                Err(undoing) => Err(AdoptError::NotUndone {
+                    cause: Box::new(cause),
+                    undoing: Box::new(undoing),
+                    name: self.record.name.clone(),
+                }),
+            },
+        }
+    }
+
+    fn steps(&self) -> Result<Remaining, AdoptError> {
+        let Record { backing, area, .. } = &self.record;
+        let options = MakeOptions {
+            at: At::Beside(area.clone()),
+            size: self.size,
+            write_buffer_percent: WRITE_BUFFER_PERCENT,
+            replicas: None,
+            mode: Mode::WriteThrough,
+            grid: None,
+            force: false,
+        };
+        area::make(backing, &options)?;
+        self.record.area_is_made(self.systemd.root())?;
+        self.record.write(self.systemd.root(), &self.texts)?;
+        if let Some(line) = &self.record.fstab {
+            fstab::disable(self.systemd.root(), &self.record.name, line)?;
+        }
+        if !self.systemd.runs() {
+            return Ok(units::by_hand(&self.record));
+        }
+        self.systemd.start(&self.record)?;
+        let state = state_of(backing, Some(area))?;
+        if !state.served {
+            let why = "its unit has started, but no server answers; `systemctl status` and `journalctl` name the reason";
+            return Err(refused(backing, why));
+        }
+        Ok(Remaining::new())
+    }
+}
+
+/// What release will do, in words. Writes nothing.
+pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
+    let systemd = Systemd::of(root)?;
+    let record = Record::named(root, what)?;
+    let area = record.area.display();
+    let mut text = format!("writes  everything home to {}\n", record.backing.display());
+    for command in units::stopping(&record) {
+        let _ = writeln!(text, "runs    {command}");
+    }
+    let ends = if record.area_is_device { "blanks" } else { "removes" };
+    let _ = writeln!(text, "{ends} {area}");
+    for path in record.files.iter().chain(record.links.iter().map(|l| &l.0)) {
+        let _ = writeln!(text, "removes {}", systemd.at(path).display());
+    }
+    if let Some(line) = &record.fstab {
+        let _ = writeln!(text, "puts    back into /etc/fstab: {line}");
+    }
+    Ok(text)
+}
+
+/// Ends an adoption, named by its disk or its name: stops the units, writes all data home, removes
+/// the area and the units, and puts /etc/fstab back. Returns the disk.
+pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
+    let systemd = Systemd::of(root)?;
+    let record = Record::named(root, what)?;
+    undo(&record, &systemd)?;
+    Ok(record.backing)
+}
+
+/// Undoes all of an adoption that was done. Nothing is removed before all data is at home.
+fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
+    let root = systemd.root();
+    if systemd.runs() {
+        systemd.stop(record)?;
+    }
+    if record.is_area_made(root) {
+        bring_home(record)?;
+    }
+    record.remove_units(root)?;
+    if record.fstab.is_some() {
+        fstab::restore(root, &record.name)?;
+    }
+    if record.is_area_made(root) {
+        record.remove_area()?;
+    }
+    if systemd.runs() {
+        systemd.reload()?;
+    }
+    record.end(root)
+}
+
+/// Writes all data home, and ends a server that is left.
+fn bring_home(record: &Record) -> Result<(), AdoptError> {
+    let Record { backing, area, .. } = record;
+    if area.exists() {
+        let volume = Administered::reach(backing, Some(area), false)?;
+        return match volume.detach(false, &mut |_| {}) {
+            Ok(_) => Ok(()),
+            Err(AdministerError::InUse { by, .. }) => {
+                Err(refused(backing, format!("in use, and nothing was removed: {by}")))
+            }
+            Err(e) => Err(e.into()),
+        };
+    }
+    // Without the area, home is complete unless its guard says otherwise.
+    let opened = Opened::path(backing, true)?;
+    let mut first = vec![0; PAGE_BYTES as usize];
+    let read = rustix::io::pread(&opened.fd, &mut first, 0).unwrap_or(0);
+    let page = first.as_slice().try_into().ok().filter(|_| read == first.len());
+    if page.and_then(guard::of_page).is_some() {
+        let why = format!(
+            "its newest data are in {}, which is gone; nothing was changed",
+            area.display()
+        );
+        return Err(refused(backing, why));
+    }
+    Ok(())
+}
+
+/// The disk in words: path, size, model, kind and contents.
+fn words(path: &Path, opened: &Opened) -> Result<String, AdoptError> {
+    let mut text =
+        format!("{}: {}", path.display(), Bytes(opened.bytes / SECTOR_BYTES * SECTOR_BYTES));
+    if let Some(model) = identity::model(path) {
+        let _ = write!(text, ", {model}");
+    }
+    match (opened.dir.is_some(), identity::rotates(path)) {
+        (true, Some(true)) => text.push_str(", an image on a disk that rotates"),
+        (true, _) => text.push_str(", an image"),
+        (false, Some(true)) => text.push_str(", rotates"),
+        (false, Some(false)) => text.push_str(", does not rotate: there are no seeks to save"),
+        (false, None) => {}
+    }
+    let mut begin = vec![0; 128 << 10];
+    let read = rustix::io::pread(&opened.fd, &mut begin, 0)
+        .map_err(|e| file(path, "read it")(e.into()))?;
+    let holds = signature::marks(&begin[..read]).unwrap_or("nothing known");
+    let _ = write!(text, ", not mounted, holds {holds}");
+    Ok(text)
+}
+
+/// The place of the area, and whether it is a device.
+fn place_of(area: &Path, backing: &Path) -> Result<(PathBuf, bool), AdoptError> {
+    let place = absolute_new(area)?;
+    match place.metadata() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok((place, false)),
+        Err(e) => Err(file(area, "look at the place of the area")(e)),
+        Ok(_) if place == backing => {
+            Err(refused(area, "is the disk itself; name another file or device for the area"))
+        }
+        Ok(meta) if meta.file_type().is_block_device() => {
+            let opened = Opened::path(&place, false)?;
+            if let Some(what) = area::holds(&opened, area)? {
+                return Err(refused(
+                    area,
+                    format!("holds {what}; name a blank device or a new file"),
+                ));
+            }
+            Ok((place, true))
+        }
+        Ok(meta) if meta.is_dir() => {
+            Err(refused(area, "is a folder; name a new file in it for the area"))
+        }
+        Ok(_) => Err(refused(area, "exists; name a new file for the area, or a blank device")),
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, AdoptError> {
+    path.canonicalize().map_err(file(path, "open it"))
+}
+
+/// The absolute path of something that may not exist, in a folder that does.
+fn absolute_new(path: &Path) -> Result<PathBuf, AdoptError> {
+    if let Ok(path) = path.canonicalize() {
+        return Ok(path);
+    }
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name =
+        path.file_name().ok_or_else(|| refused(path, "has no name; name a file or folder"))?;
+    let folder = parent.canonicalize().map_err(file(parent, "enter the folder"))?;
+    Ok(folder.join(name))
+}
+
+/// The error of a disk that is in use, with what to do.
+fn unmount_first(error: HostError, path: &Path) -> AdoptError {
+    match &error {
+        HostError::InUse { by, .. } => {
+            let dir = by.strip_prefix("it is mounted at ");
+            let what = dir.map_or_else(
+                || "end that use, then adopt it".to_owned(),
+                |dir| format!("`umount {dir}`, then adopt it with --mount {dir}"),
+            );
+            refused(path, format!("in use: {by}; {what}"))
+        }
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,242 @@
+//! The record of an adoption: all that it made, in `/etc/seekless/NAME.adopted.json`.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use seekless_host::Opened;
+use serde::{Deserialize, Serialize};
+
+use super::units::{self, Mounted, below};
+use super::{AdoptError, file, refused};
+use crate::area;
+
+const SCHEMA: &str = "seekless.adopted/1";
+const FOLDER: &str = "/etc/seekless";
+const ENDING: &str = ".adopted.json";
+/// Beside the record from when the area is made: until then, its path belongs to others.
+const MADE: &str = ".area-made";
+
+/// All that an adoption makes. Paths are those of the running system, without `--root`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    schema: String,
+    pub(super) name: String,
+    /// The served disk, by a name that stays.
+    pub(super) backing: PathBuf,
+    pub(super) area: PathBuf,
+    pub(super) area_is_device: bool,
+    pub(super) mount: Option<Mounted>,
+    /// The line of /etc/fstab that is switched off.
+    pub(super) fstab: Option<String>,
+    pub(super) files: Vec<PathBuf>,
+    /// Symbolic links, and where they lead.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
+    /// Folders that did not exist, outermost first.
+    dirs: Vec<PathBuf>,
+}
+
+impl Record {
+    pub(super) fn new(
+        name: String,
+        backing: PathBuf,
+        area: PathBuf,
+        area_is_device: bool,
+        mount: Option<Mounted>,
+        fstab: Option<String>,
+    ) -> Self {
+        let schema = SCHEMA.to_owned();
+        let (files, links, dirs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { schema, name, backing, area, area_is_device, mount, fstab, files, links, dirs }
+    }
+
+    fn path(root: &Path, name: &str) -> PathBuf {
+        below(root, Path::new(FOLDER)).join(format!("{name}{ENDING}"))
+    }
+
+    /// Names all that will be made. Refuses if something is there already.
+    pub(super) fn makes(
+        &mut self,
+        root: &Path,
+        texts: &[(PathBuf, String)],
+    ) -> Result<(), AdoptError> {
+        self.files = texts.iter().map(|t| t.0.clone()).collect();
+        self.links = vec![units::wanted(self)];
+        let made = self.files.iter().chain(self.links.iter().map(|l| &l.0));
+        for path in made.clone() {
+            let path = below(root, path);
+            if path.symlink_metadata().is_ok() {
+                return Err(refused(&path, "exists; give the adoption another --name"));
+            }
+        }
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        let folders = made.filter_map(|p| p.parent()).map(Path::to_owned);
+        let folders = folders.chain(self.mount.as_ref().map(|m| m.dir.clone()));
+        for folder in folders.chain([PathBuf::from(FOLDER)]) {
+            let missing = folder.ancestors().take_while(|d| !below(root, d).is_dir());
+            let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+            missing.reverse();
+            missing.retain(|d| !dirs.contains(d));
+            dirs.extend(missing);
+        }
+        self.dirs = dirs;
+        Ok(())
+    }
+
+    /// Writes the record: from now on, release can undo the adoption.
+    pub(super) fn begin(&self, root: &Path) -> Result<(), AdoptError> {
+        let path = Self::path(root, &self.name);
+        let text =
+            serde_json::to_string_pretty(self).map_err(|e| file(&path, "write it")(e.into()))?;
+        let begun = self.make_dirs(root).and_then(|()| write_new(&path, &text));
+        if begun.is_err() {
+            self.remove_dirs(root);
+        }
+        begun
+    }
+
+    fn make_dirs(&self, root: &Path) -> Result<(), AdoptError> {
+        for dir in &self.dirs {
+            let dir = below(root, dir);
+            match DirBuilder::new().create(&dir) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(file(&dir, "make the folder")(e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_dirs(&self, root: &Path) {
+        for dir in self.dirs.iter().rev() {
+            // A folder that others use by now stays.
+            let _ = fs::remove_dir(below(root, dir));
+        }
+    }
+
+    /// Writes the units and their links.
+    pub(super) fn write(&self, root: &Path, texts: &[(PathBuf, String)]) -> Result<(), AdoptError> {
+        for (path, text) in texts {
+            write_new(&below(root, path), text)?;
+        }
+        for (link, to) in &self.links {
+            let link = below(root, link);
+            symlink(to, &link).map_err(file(&link, "make the link"))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the units and their links, as far as they exist.
+    pub(super) fn remove_units(&self, root: &Path) -> Result<(), AdoptError> {
+        for path in self.links.iter().map(|l| &l.0).chain(&self.files) {
+            remove(&below(root, path))?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the area is this adoption's.
+    pub(super) fn area_is_made(&self, root: &Path) -> Result<(), AdoptError> {
+        write_new(&self.mark(root), "")
+    }
+
+    pub(super) fn is_area_made(&self, root: &Path) -> bool {
+        self.mark(root).exists()
+    }
+
+    fn mark(&self, root: &Path) -> PathBuf {
+        below(root, Path::new(FOLDER)).join(format!("{}{MADE}", self.name))
+    }
+
+    /// Removes the file of the area; a device becomes blank again.
+    pub(super) fn remove_area(&self) -> Result<(), AdoptError> {
+        if self.area_is_device {
+            let opened = Opened::path(&self.area, false)?;
+            area::make_blank(&opened, &self.area)?;
+            return Ok(());
+        }
+        remove(&self.area)
+    }
+
+    /// Ends the adoption: removes the record, and the folders that were made.
+    pub(super) fn end(&self, root: &Path) -> Result<(), AdoptError> {
+        remove(&self.mark(root))?;
+        remove(&Self::path(root, &self.name))?;
+        self.remove_dirs(root);
+        Ok(())
+    }
+
+    /// All records below this root.
+    fn all(root: &Path) -> Result<Vec<Self>, AdoptError> {
+        let folder = below(root, Path::new(FOLDER));
+        let entries = match folder.read_dir() {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(file(&folder, "list it")(e)),
+        };
+        let paths = entries.flatten().map(|e| e.path());
+        let mut paths: Vec<PathBuf> =
+            paths.filter(|p| p.to_str().is_some_and(|p| p.ends_with(ENDING))).collect();
+        paths.sort();
+        paths.iter().map(|path| Self::read(path)).collect()
+    }
+
+    fn read(path: &Path) -> Result<Self, AdoptError> {
+        let text = fs::read_to_string(path).map_err(file(path, "read it"))?;
+        let record: Self = serde_json::from_str(&text)
+            .map_err(|e| refused(path, format!("is no record of an adoption: {e}")))?;
+        if record.schema != SCHEMA {
+            let why = format!("has the schema '{}', expected {SCHEMA}", record.schema);
+            return Err(refused(path, why));
+        }
+        Ok(record)
+    }
+
+    /// The record with this name or of this disk, if any.
+    pub(super) fn find(
+        root: &Path,
+        backing: &Path,
+        name: &str,
+    ) -> Result<Option<Self>, AdoptError> {
+        let same = |r: &Self| {
+            let theirs = r.backing.canonicalize().unwrap_or_else(|_| r.backing.clone());
+            r.name == name || theirs == backing
+        };
+        Ok(Self::all(root)?.into_iter().find(same))
+    }
+
+    /// The record that the user names by its disk or its name.
+    pub(super) fn named(root: &Path, what: &Path) -> Result<Self, AdoptError> {
+        let backing = what.canonicalize().unwrap_or_else(|_| what.to_owned());
+        let name = what.to_str().unwrap_or_default();
+        if let Some(record) = Self::find(root, &backing, name)? {
+            return Ok(record);
+        }
+        let known: Vec<String> = Self::all(root)?
+            .into_iter()
+            .map(|r| format!("{} ({})", r.name, r.backing.display()))
+            .collect();
+        let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+        let why = format!("is not adopted, and {known} is; name an adopted disk, or its name");
+        Err(refused(what, why))
+    }
+}
+
+/// Writes a new file, durably.
+fn write_new(path: &Path, text: &str) -> Result<(), AdoptError> {
+    let write = || -> io::Result<()> {
+        let mut new = File::options().write(true).create_new(true).open(path)?;
+        new.write_all(text.as_bytes())?;
+        new.sync_all()?;
+        path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    };
+    write().map_err(file(path, "write it"))
+}
+
+fn remove(path: &Path) -> Result<(), AdoptError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(file(path, "remove it")(e)),
+        _ => Ok(()),
+    }
+}

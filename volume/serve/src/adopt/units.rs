@@ -1,0 +1,324 @@
+//! The units of systemd for an adopted disk: the templates of packaging/systemd, for one name.
+
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::fstab::Entry;
+use super::record::Record;
+use super::{AdoptError, file, refused};
+
+const FILE_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-file@.service");
+const LOOP_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-loop@.service");
+const UNITS: &str = "/etc/systemd/system";
+/// What the templates name, and the units of an adoption replace.
+const PROGRAM: &str = "/usr/local/bin/seekless";
+const AREA: &str = "--area-dir ${STATE_DIRECTORY}";
+const NEEDS: &str = "RequiresMountsFor=/var/lib/seekless /run/seekless";
+/// Longest name of an adoption: it is part of file names and of a unit's name.
+const NAME_MOST: usize = 64;
+
+/// A path of the system below another root.
+pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Where the served disk is mounted, and by which unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mounted {
+    pub(super) dir: PathBuf,
+    pub(super) unit: String,
+    kind: Option<String>,
+    options: Option<String>,
+}
+
+impl Mounted {
+    /// Mounted on this directory, as the line of /etc/fstab says.
+    pub(super) fn at(dir: &Path, entry: Option<&Entry>) -> Result<Self, AdoptError> {
+        check_path(dir)?;
+        if dir == Path::new("/") {
+            return Err(refused(dir, "cannot be mounted by a server that starts from it"));
+        }
+        // The unit mounts a loop device: no second one above it.
+        let words = |e: &Entry| {
+            let words = e.options.split(',').filter(|o| *o != "loop");
+            words.collect::<Vec<_>>().join(",")
+        };
+        let options = entry.map(words).filter(|o| !o.is_empty());
+        let kind = entry.map(|e| e.kind.clone()).filter(|k| k != "auto");
+        for text in options.iter().chain(&kind) {
+            check(text, Path::new("/etc/fstab"))?;
+        }
+        let unit = format!("{}.mount", escaped(dir));
+        Ok(Self { dir: dir.to_owned(), unit, kind, options })
+    }
+}
+
+/// A name for the units of a disk.
+pub(super) fn name_of(backing: &Path) -> String {
+    let stem = if backing.starts_with("/dev") { backing.file_name() } else { backing.file_stem() };
+    let text = stem.unwrap_or_default().to_string_lossy();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    let name: String =
+        text.chars().map(|c| if fits(c) { c } else { '_' }).take(NAME_MOST).collect();
+    let name = name.trim_start_matches('.');
+    if name.is_empty() { "disk".to_owned() } else { name.to_owned() }
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), AdoptError> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let good = !name.is_empty() && name.len() <= NAME_MOST && name.chars().all(fits);
+    if good && !name.starts_with(['.', '-']) {
+        return Ok(());
+    }
+    let why = "is no name for an adoption: give letters, digits, '.', '_' and '-', at most 64";
+    Err(refused(Path::new(name), why))
+}
+
+/// Refuses a path that means something else in a unit file.
+pub(super) fn check_path(path: &Path) -> Result<(), AdoptError> {
+    check(path.to_str().unwrap_or(" "), path)
+}
+
+fn check(text: &str, path: &Path) -> Result<(), AdoptError> {
+    let odd = |c: &char| !(c.is_ascii_alphanumeric() || "/._-+:@,=".contains(*c));
+    let Some(odd) = text.chars().find(odd) else { return Ok(()) };
+    let why = format!(
+        "has the character {odd:?}, which units of systemd read as something else; give it another name, or a link without it"
+    );
+    Err(refused(path, why))
+}
+
+/// A path as part of a unit's name: `/srv/my-data` is `srv-my\x2ddata`.
+fn escaped(path: &Path) -> String {
+    let parts = path.components().filter_map(|c| match c {
+        Component::Normal(part) => part.to_str(),
+        _ => None,
+    });
+    let escape = |part: &str| -> String {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '.');
+        let one = |c: char| if fits(c) { c.to_string() } else { format!("\\x{:02x}", c as u32) };
+        part.chars().map(one).collect()
+    };
+    let name = parts.map(escape).collect::<Vec<_>>().join("-");
+    name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("\\x2e{rest}"))
+}
+
+/// What the server needs before it starts: mounts below files, and devices.
+fn needs(record: &Record) -> String {
+    let mut lines = NEEDS.to_owned();
+    let (devices, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        [&record.backing, &record.area].into_iter().partition(|p| p.starts_with("/dev"));
+    for path in files {
+        lines += &format!(" {}", path.display());
+    }
+    for path in devices {
+        let unit = format!("{}.device", escaped(path));
+        lines += &format!("\nRequires={unit}\nAfter={unit}");
+    }
+    lines
+}
+
+/// The links that start the volume with the machine, and where they lead.
+pub(super) fn wanted(record: &Record) -> (PathBuf, PathBuf) {
+    let unit = top(record);
+    let units = Path::new(UNITS);
+    (units.join("multi-user.target.wants").join(&unit), units.join(&unit))
+}
+
+/// The unit that brings up all others: the mount, or the loop device.
+fn top(record: &Record) -> String {
+    record.mount.as_ref().map_or_else(|| device_unit(record), |m| m.unit.clone())
+}
+
+fn device_unit(record: &Record) -> String {
+    format!("seekless-loop@{}.service", record.name)
+}
+
+fn server_unit(record: &Record) -> String {
+    format!("seekless-file@{}.service", record.name)
+}
+
+/// The files of an adoption, and their texts.
+pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(PathBuf, String)> {
+    let Record { name, backing, area, .. } = record;
+    let by = format!(
+        "# Made by `seekless adopt`; `seekless release {name}` removes it. Changes made here are lost then.\n"
+    );
+    let server = FILE_UNIT
+        .replace(PROGRAM, &program.to_string_lossy())
+        .replace(AREA, "--area ${AREA}")
+        .replace(NEEDS, &needs(record));
+    let settings = format!(
+        "{by}BACKING={}\nAREA={}\n# Any other option of `seekless serve`\nOPTIONS={}\n",
+        backing.display(),
+        area.display(),
+        serve.join(" ")
+    );
+    let units = Path::new(UNITS);
+    let mut texts = vec![
+        (PathBuf::from(format!("/etc/seekless/{name}.conf")), settings),
+        (units.join(server_unit(record)), format!("{by}{server}")),
+        (units.join(device_unit(record)), format!("{by}{LOOP_UNIT}")),
+    ];
+    if let Some(mount) = &record.mount {
+        texts.push((units.join(&mount.unit), format!("{by}{}", mount_unit(record, mount))));
+    }
+    texts
+}
+
+/// The mount above the loop device: it stops before the device and the server do.
+fn mount_unit(record: &Record, mount: &Mounted) -> String {
+    let device = device_unit(record);
+    let option = |key: &str, value: &Option<String>| {
+        value.as_ref().map_or_else(String::new, |v| format!("{key}={v}\n"))
+    };
+    format!(
+        "[Unit]\nDescription=seekless: {name} at {dir}\nRequires={device}\nAfter={device}\n\n[Mount]\nWhat=/run/seekless/{name}/device\nWhere={dir}\n{}{}\n[Install]\nWantedBy=multi-user.target\n",
+        option("Type", &mount.kind),
+        option("Options", &mount.options),
+        name = record.name,
+        dir = mount.dir.display(),
+    )
+}
+
+/// The commands that start an adopted volume under systemd.
+pub(super) fn starting(record: &Record) -> Vec<String> {
+    vec!["systemctl daemon-reload".to_owned(), format!("systemctl start {}", quoted(&top(record)))]
+}
+
+/// The commands that stop it: file system, device, server.
+pub(super) fn stopping(record: &Record) -> Vec<String> {
+    stops(record).iter().map(|unit| format!("systemctl stop {}", quoted(unit))).collect()
+}
+
+fn stops(record: &Record) -> Vec<String> {
+    let mount = record.mount.as_ref().map(|m| m.unit.clone());
+    mount.into_iter().chain([device_unit(record), server_unit(record)]).collect()
+}
+
+/// A unit's name for a shell: backslashes are part of it.
+fn quoted(unit: &str) -> String {
+    if unit.contains('\\') { format!("'{unit}'") } else { unit.to_owned() }
+}
+
+/// What the user types where systemd does not run.
+pub(super) fn by_hand(record: &Record) -> Vec<String> {
+    let Record { name, backing, area, mount, .. } = record;
+    let disk = format!("/run/seekless/{name}/disk");
+    let mut lines = vec![
+        format!("mkdir -p -m 700 /run/seekless /run/seekless/{name}"),
+        format!("seekless serve {} --area {} --fuse {disk} &", backing.display(), area.display()),
+        format!("losetup -f --show --direct-io=on {disk}"),
+    ];
+    lines.extend(mount.as_ref().map(|m| format!("mount /dev/loopN {}", m.dir.display())));
+    lines
+}
+
+/// The service manager of the system at a root.
+#[derive(Debug)]
+pub(super) struct Systemd {
+    root: PathBuf,
+    runs: bool,
+}
+
+impl Systemd {
+    /// As sd_booted(3): systemd runs if its folder exists.
+    pub(super) fn of(root: &Path) -> Result<Self, AdoptError> {
+        if !root.is_dir() {
+            return Err(refused(root, "is no folder; --root names the root of a system"));
+        }
+        let runs = below(root, Path::new("/run/systemd/system")).is_dir();
+        Ok(Self { root: root.to_owned(), runs })
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) const fn runs(&self) -> bool {
+        self.runs
+    }
+
+    pub(super) fn at(&self, path: &Path) -> PathBuf {
+        below(&self.root, path)
+    }
+
+    pub(super) fn reload(&self) -> Result<(), AdoptError> {
+        Self::call(&["daemon-reload"])
+    }
+
+    /// Starts the volume. Returns when it is served, and mounted if that was asked for.
+    pub(super) fn start(&self, record: &Record) -> Result<(), AdoptError> {
+        self.reload()?;
+        Self::call(&["start", &top(record)])
+    }
+
+    /// Stops the units that were written, the mount first. A mount in use ends it with an error.
+    pub(super) fn stop(&self, record: &Record) -> Result<(), AdoptError> {
+        for unit in stops(record) {
+            if self.at(&Path::new(UNITS).join(&unit)).exists() {
+                Self::call(&["stop", &unit])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn call(args: &[&str]) -> Result<(), AdoptError> {
+        let output = Command::new("systemctl").args(args).output();
+        let output = output.map_err(file(Path::new("systemctl"), "run it"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim().replace('\n', "; ");
+        Err(AdoptError::Systemd { command: format!("systemctl {}", args.join(" ")), said })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_units_are_those_of_systemd_escape() {
+        for (path, name) in [
+            ("/srv/data", "srv-data"),
+            ("/srv/my-data/", r"srv-my\x2ddata"),
+            ("/dev/disk/by-id/ata-X_1", r"dev-disk-by\x2did-ata\x2dX_1"),
+            ("/.a/.b", r"\x2ea-.b"),
+            ("/a+b@c", r"a\x2bb\x40c"),
+        ] {
+            assert_eq!(escaped(Path::new(path)), name);
+        }
+    }
+
+    #[test]
+    fn names_come_from_disks_and_odd_ones_are_refused() {
+        for (path, name) in [
+            ("/dev/sdb1", "sdb1"),
+            ("/dev/mapper/vg-home", "vg_home"),
+            ("/srv/disk.img", "disk"),
+            ("/srv/.img", "img"),
+            ("/srv/my disk.img", "my_disk"),
+            ("/srv/\u{e4}", "_"),
+        ] {
+            assert_eq!(name_of(Path::new(path)), name);
+            check_name(name).unwrap();
+        }
+        for bad in ["", "a b", "../a", "a/b", ".a", "-a", "a%b", &"a".repeat(65)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        for bad in ["/a b", "/a%b", "/a$b", "/a\"b", "/a\\b", "/a\nb"] {
+            assert!(check_path(Path::new(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_templates_have_what_an_adoption_replaces() {
+        for part in [PROGRAM, AREA, NEEDS] {
+            assert_eq!(FILE_UNIT.matches(part).count(), 1, "{part}");
+        }
+    }
+}
