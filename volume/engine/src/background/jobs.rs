@@ -11,6 +11,7 @@ use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Trouble};
 
 /// The result of a row.
+#[allow(clippy::large_enum_variant, reason = "moved once; a box would take memory at each job")]
 pub(super) enum Begun {
     Job(Job),
     /// No job: the search goes on to the next row.
