@@ -15,7 +15,7 @@ use crate::progress::with_bar;
 Examples:
   seekless-lab reproduce clustering
   seekless-lab reproduce clustering --account arrival --figures out/
-  seekless-lab reproduce clustering --runs 30 --json - | jq '.results[] | select(.holds.ours | not)'")]
+  seekless-lab reproduce clustering --runs 30 --json - | jq '.results[] | select(.holds.ours == false)'")]
 pub(crate) struct Args {
     /// Runs of the loaded disk for each point; the paper has at least ten
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -184,7 +184,7 @@ impl Claim {
         if ranking != self.printed.is_none() || ranking != (self.order.len() > 1) {
             return Some("a ranking has an order of two at least, all others a printed number");
         }
-        if (self.tolerance.is_some() || self.better.is_some()) && !near {
+        if !near && (self.tolerance.is_some() || self.better.is_some()) {
             return Some("only a share or a value has a tolerance, or a better side");
         }
         if self.tolerance.is_some() != self.reason.is_some() {

@@ -162,11 +162,6 @@ impl Engine {
                 return Begun::Job(Job::Destage(job));
             }
             self.destage_came_to_nothing();
-            if self.is_log_full() && self.next_tail() == self.log.ring.tail {
-                // The tail holds a page that can be neither read nor written home: no record shall
-                // wait for ever.
-                self.fail_controls();
-            }
         }
         let at = self.background.destage_not_before;
         self.background.wake_at(at);
@@ -284,7 +279,12 @@ impl Engine {
         Begun::Nothing
     }
 
+    /// The next try comes later. If the log is full, its tail holds a page that can be neither read
+    /// nor written home: no record shall wait for ever.
     pub(crate) fn destage_came_to_nothing(&mut self) {
         self.background.destage_not_before = SimTime(self.background.now.0 + RETRY.0);
+        if self.is_log_full() && self.next_tail() == self.log.ring.tail {
+            self.fail_controls();
+        }
     }
 }

@@ -186,6 +186,37 @@ fn a_damaged_page_does_not_come_home() {
     assert_eq!(world.engine.trouble(), Some(seekless_engine::Trouble::Copies));
 }
 
+/// A damaged page keeps the log's tail where it is, so the log fills up. A request that needs a
+/// record fails then; none waits for ever.
+#[test]
+fn nobody_waits_for_a_log_that_a_damaged_page_keeps_full() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 1));
+    world.settle();
+    let record = record_of(&mut world, 3);
+    spoil(&mut world, record + 1);
+    let pages = 10..50;
+    let writes = pages.clone().map(|page| (Op::Write, home(page, 1)));
+    // Each makes an entry of the log void, of which a record tells.
+    let zeroes =
+        pages.flat_map(|page| [(Op::WriteZeroes, home(page, 1)), (Op::Flush, Extent::default())]);
+    for (op, extent) in writes.chain(zeroes) {
+        world.failed_at = world.step.max(1);
+        world.issue(op, extent);
+        for _ in 0..100 {
+            execute_all(&mut world);
+            if world.clients.is_empty() {
+                break;
+            }
+            world.now = world.now.max(world.engine.wakeup().unwrap().0);
+            world.handle(Input::Tick);
+        }
+        assert!(world.clients.is_empty(), "{op:?} of {extent} waits: {:?}", world.engine);
+    }
+    assert!(world.failed > 0, "the log never filled up");
+    assert_eq!(world.engine.trouble(), Some(seekless_engine::Trouble::Copies));
+}
+
 /// A copy that only the log calls written does not hide data absorbed since.
 #[test]
 fn what_was_absorbed_after_a_copy_was_made_outlasts_a_crash() {
