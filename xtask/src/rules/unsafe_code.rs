@@ -19,8 +19,8 @@ reason is missing, or if another file has unsafe code.
 
 All of it calls the kernel or the C library where no safe wrapper exists. The engine, the learner,
 the formats and the protocol have none: these crates forbid it. Crates of other people have unsafe
-code of their own, which this list leaves out. A damaged area, a damaged trace or a hostile client
-reaches none of the calls below with bytes of its own.
+code of their own, which this list leaves out. No bytes of a client, a trace or an area are passed
+to the calls below. The group store passes the file handles that it keeps; the kernel checks them.
 
 | file | function | why it is sound |
 |:--|:--|:--|

@@ -504,14 +504,14 @@ impl Engine {
         let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
         let mut pages = CheckpointPages::new(moment, free);
         let mut buffer: Vec<u8> = Vec::new();
-        let mut metadata = Vec::new();
+        self.background.scrub.forget_writes();
         while let Some(start) = pages.place(self) {
             loop {
                 let mut page: Page = [0; PAGE_BYTES as usize];
                 pages.encode(self, &mut page);
                 if start < self.geo.plan_at() {
                     let at = start + buffer.len() as u64 / PAGE_BYTES;
-                    metadata.push((at, page_sum(&page)));
+                    self.background.scrub.writes(at, page_sum(&page));
                 }
                 buffer.extend_from_slice(&page);
                 if pages.begins_region() || buffer.len() >= WRITE_BYTES {
@@ -528,8 +528,9 @@ impl Engine {
         write_superblock(area, &superblock, valid, true)?;
         let mut page: Page = [0; PAGE_BYTES as usize];
         superblock.encode(&mut page);
-        metadata.extend(superblock.places().map(|place| (place, page_sum(&page))));
-        self.background.scrub.saved(metadata);
+        let sum = page_sum(&page);
+        superblock.places().into_iter().for_each(|at| self.background.scrub.writes(at, sum));
+        self.background.scrub.metadata_is_saved();
         self.identity.checkpoint_slot = moment.checkpoint_slot;
         self.identity.checkpoint_generation = moment.checkpoint_generation;
         Ok(())

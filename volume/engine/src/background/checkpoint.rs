@@ -8,7 +8,7 @@ use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 use crate::area::checkpoint_pages::CheckpointPages;
 use crate::background::{JobStep, RETRY};
 use crate::core::page_map::CopyState;
-use crate::format::{ENTRIES_PER_PAGE, Page, PageSum, page_sum};
+use crate::format::{ENTRIES_PER_PAGE, Page, page_sum};
 use crate::{Engine, Memory, Mode, Output, Target, Trouble};
 
 /// The log grows by this many times the checkpoint's size before the next checkpoint, which is then
@@ -37,9 +37,6 @@ pub(crate) struct Checkpoint {
     /// Buffers and pages of metadata to give back once their I/Os have ended.
     buffers: Vec<u32>,
     pages_taken: Vec<u32>,
-    /// For the scrub: pages of the area that are written, with their sums. A plan is left out: it is
-    /// no more than a hint.
-    metadata: Vec<(u64, PageSum)>,
 }
 
 impl Engine {
@@ -78,10 +75,10 @@ impl Engine {
     pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {
         self.background.failed = false;
         if let Some(job) = self.background.unfinished.take() {
-            let metadata = job.metadata;
-            return Checkpoint { phase: CheckpointPhase::Superblock(0), metadata, ..job };
+            return Checkpoint { phase: CheckpointPhase::Superblock(0), ..job };
         }
         self.background.superblock_due = false;
+        self.background.scrub.forget_writes();
         let restarts = self.log.failed && self.log.is_idle();
         if restarts {
             self.log.leave_behind();
@@ -96,7 +93,6 @@ impl Engine {
             restarts,
             buffers: Vec::new(),
             pages_taken: Vec::new(),
-            metadata: Vec::new(),
         }
     }
 
@@ -163,7 +159,7 @@ impl Engine {
         self.identity.checkpoint_slot = moment.checkpoint_slot;
         self.identity.checkpoint_generation = moment.checkpoint_generation;
         self.identity.plan = moment.plan;
-        self.background.scrub.saved(std::mem::take(&mut job.metadata));
+        self.background.scrub.metadata_is_saved();
         self.log.begins_at(moment.position.0, moment.position.2);
         self.log.ring.tail_is_durable(moment.tail);
         self.log.failed &= !job.restarts;
@@ -196,8 +192,7 @@ impl Engine {
         if matches!(job.phase, CheckpointPhase::Superblock(_)) {
             let pages = CheckpointPages::written(job.pages.moment);
             let (buffers, pages_taken) = (Vec::new(), Vec::new());
-            let metadata = std::mem::take(&mut job.metadata);
-            b.unfinished = Some(Checkpoint { pages, buffers, pages_taken, metadata, ..*job });
+            b.unfinished = Some(Checkpoint { pages, buffers, pages_taken, ..*job });
         }
         // The log does not go on if it is full: its waiters get an error.
         if self.log.failed || self.log.starved && self.log.ring.free() == 0 {
@@ -228,7 +223,7 @@ impl Engine {
             let mut bytes: Page = [0; PAGE_BYTES as usize];
             job.pages.encode(self, &mut bytes);
             if start < self.geo.plan_at() {
-                job.metadata.push((start + count, page_sum(&bytes)));
+                self.background.scrub.writes(start + count, page_sum(&bytes));
             }
             *self.pages[page as usize] = bytes;
             self.put_page(job, page, index, count);
@@ -260,8 +255,8 @@ impl Engine {
         let superblock = self.identity.superblock(&self.config, &self.geo, moment);
         let page = self.take_page();
         superblock.encode(&mut self.pages[page as usize]);
-        job.metadata.retain(|&(at, _)| at != page_at);
-        job.metadata.push((page_at, page_sum(&self.pages[page as usize][..])));
+        let sum = page_sum(&self.pages[page as usize][..]);
+        self.background.scrub.writes(page_at, sum);
         let index = self.take_buffer();
         job.buffers.push(index);
         self.put_page(job, page, index, 0);

@@ -58,15 +58,31 @@ pub(crate) struct Scrubbing {
     pass: Option<Pass>,
     /// Pages of the superblocks and of the checkpoint that they name, with their sums.
     metadata: Vec<(u64, PageSum)>,
+    /// The same of a checkpoint that is being written. A plan is left out: it is only a hint.
+    written: Vec<(u64, PageSum)>,
     /// Only copies that were found damaged.
     lost: Vec<(Slot, PageSum)>,
     done: Scrubbed,
 }
 
 impl Scrubbing {
-    /// The superblocks name these pages.
-    pub(crate) fn saved(&mut self, metadata: Vec<(u64, PageSum)>) {
-        self.metadata = metadata;
+    /// A new checkpoint begins.
+    pub(crate) fn forget_writes(&mut self) {
+        self.written.clear();
+    }
+
+    /// The checkpoint, or a superblock that names it, has this page. A superblock may be written
+    /// again.
+    pub(crate) fn writes(&mut self, page: u64, sum: PageSum) {
+        match self.written.iter_mut().rev().take(3).find(|(at, _)| *at == page) {
+            Some(held) => held.1 = sum,
+            None => self.written.push((page, sum)),
+        }
+    }
+
+    /// The superblocks name the checkpoint.
+    pub(crate) fn metadata_is_saved(&mut self) {
+        std::mem::swap(&mut self.metadata, &mut self.written);
     }
 }
 
