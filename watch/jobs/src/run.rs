@@ -51,8 +51,10 @@ pub(crate) struct Run {
     row: (Place, u32),
     candidates: FxHashMap<u32, Candidate>,
     pub(crate) chase: Option<Chase>,
-    /// The run followed a job to which touches were visible from the start of the chase.
+    /// The run followed a job from its start.
     pub(crate) exact: bool,
+    /// The first piece that was used in memory: the kernel shows such uses from then on.
+    pub(crate) visible: Option<Place>,
     /// Most of what was fetched for it was in vain.
     pub(crate) lost: bool,
     /// The jobs for which something was fetched, if any: the last one.
@@ -73,6 +75,7 @@ impl Run {
             candidates: FxHashMap::default(),
             chase: None,
             exact: false,
+            visible: None,
             lost: false,
             helped_by: None,
         }

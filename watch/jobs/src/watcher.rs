@@ -157,6 +157,7 @@ impl Watcher {
             let mask = mask & ordered;
             let Some(run) = self.runs.get_mut(&of).filter(|_| mask != 0) else { continue };
             run.note(place, mask, false);
+            run.visible.get_or_insert(place);
             if group.is_some() {
                 run.last = now;
                 self.use_piece(now, of, place, mask);
@@ -420,7 +421,9 @@ impl Watcher {
                 if measured && 10 * overlap >= 7 * job.pages() {
                     job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }
-                job.merge(&run.seen, run.exact);
+                let visible = || run.visible.and_then(|p| job.find(p)).unwrap_or(usize::MAX);
+                let exact = run.exact.then(visible);
+                job.merge(&run.seen, exact);
                 Self::used_again(job, &run, today);
             }
             // A part of a job is nothing new, unless the whole job is too much for it.
