@@ -78,9 +78,9 @@ def one(how, device, root, state):
     job = None
     with contextlib.ExitStack() as stack:
         stack.callback(run, "umount", root)
+        fio(root / "cached")  # The file comes into memory, and no daemon learns it.
         if how != "off":
             stack.enter_context(watching(root, state))
-        fio(root / "cached")  # The file comes into memory.
         if how == "ahead":
             job = ahead(root, state)
             stack.callback(lambda: (os.killpg(job.pid, signal.SIGKILL), job.wait()))

@@ -124,12 +124,17 @@ impl Run {
         }
     }
 
-    /// Compares a miss with every job. Returns the job that is recognized, and the position.
+    /// Compares a miss with every job. Returns the job that is recognized, and the position. While
+    /// the run follows a job of another program, only the program's own jobs count.
     pub(crate) fn recognize(&mut self, jobs: &[Job], place: Place) -> Option<(u32, usize)> {
+        let only_own = self.chase.is_some();
         let mut best: Option<(u32, u32, usize)> = None;
         for job in jobs {
             let Some(position) = job.find(place) else { continue };
             let same = self.who.program != 0 && job.program == self.who.program;
+            if only_own && !same {
+                continue;
+            }
             let weight = if same { 2 } else { 1 };
             let candidate =
                 self.candidates.entry(job.id).or_insert(Candidate { last: position, points: 0 });

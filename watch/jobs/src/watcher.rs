@@ -143,7 +143,7 @@ impl Watcher {
             }
         }
         self.use_piece(now, who.group, place, mask);
-        self.recognize(who.group, place);
+        self.recognize(now, who.group, place);
     }
 
     /// A program used pages that were in memory; without a group: a worker of ours did, for a
@@ -193,12 +193,14 @@ impl Watcher {
         }
     }
 
-    fn recognize(&mut self, group: u32, place: Place) {
+    fn recognize(&mut self, now: SimTime, group: u32, place: Place) {
         let Some(run) = self.runs.get_mut(&group) else { return };
-        if run.chase.is_some() {
+        if run.chase.as_ref().is_some_and(|c| c.own) {
             return;
         }
         let Some((id, at)) = run.recognize(&self.jobs, place) else { return };
+        self.end_chase(now, group);
+        let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
         let same = run.who.program == job.program;
         let fetch = job.turn(same) == Turn::Fetch;

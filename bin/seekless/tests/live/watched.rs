@@ -405,7 +405,8 @@ fn what_is_ahead_fits_into_the_daemons_control_group() {
     let mount = slow.mount();
     let (job, ahead) = (watch.remembered(), watch.status()["pages_ahead"].as_u64().unwrap());
     eprintln!("{runs:.2?}; {ahead} pages ahead; {job}");
-    assert!(ahead > 0 && ahead <= LIMIT / 4096 / 2, "{ahead}");
+    // Zero if the group waits for memory at this moment.
+    assert!(ahead <= LIMIT / 4096 / 2, "{ahead}");
     assert!(runs.iter().all(|r| r.1 == runs[0].1), "{runs:?}");
     assert!(job["fetched"].as_u64() > Some(500), "{job}");
     assert!(runs[1].0.min(runs[2].0) < runs[0].0, "{runs:?}");
