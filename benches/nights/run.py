@@ -240,7 +240,7 @@ def system(name, image, args, names):
     """All nights of a system: what each job read, and the figures."""
     all_jobs, read, runs = jobs(args), [], []
     policy = "vanilla" if name in ("vanilla", "watch") else args.policy
-    arguments = ["--disk", args.disk, *args.cache, *(["--policy", policy] if policy else [])]
+    arguments = ["--disk", args.disk, "--scheduler", args.scheduler, *args.cache, *(["--policy", policy] if policy else [])]
     trace = f"{args.record}-{name}.parquet" if args.record else None
     with serving_with(image, arguments) as server, loop(server.file, "--direct-io=on") as device, recording(device, trace), \
             watching(name in ("watch", "both"), device, image.parent) as (root, watch):
@@ -285,6 +285,7 @@ def arguments():
     parser.add_argument("--jobs", type=lambda text: text.split(","),
                         default="du,find,rsync,tar,status,grep,python,sqlite,pgbench".split(","))
     parser.add_argument("--disk", default="exos-x20", help="NAME[,speed=X]; faster than real is for development")
+    parser.add_argument("--scheduler", default="fcfs", help="of the emulated drive; sptf is near to a drive with a queue")
     parser.add_argument("--policy", help="of the system beside vanilla; else serve's default")
     parser.add_argument("--cache", default=[], type=lambda size: ["--cache", size], help="RAM of both systems; else serve's default")
     parser.add_argument("--quick", action="store_true", help="5,000 files on 20 GiB")

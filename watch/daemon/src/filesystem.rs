@@ -150,21 +150,27 @@ impl Filesystem {
                 found.reverse();
                 if own {
                     found.iter().for_each(|&pages| self.watcher.fetched(pages));
-                } else if !found.is_empty() {
-                    let who = self.user(event, processes);
+                } else if !found.is_empty()
+                    && let Some(who) = self.user(event, processes)
+                {
                     found.iter().for_each(|&pages| self.watcher.missed(now, today, who, pages));
                 }
             }
             What::Touched if event.device == number => {
                 // To open a file, a worker uses its inode, in place of the program.
-                let group = (!own).then(|| self.user(event, processes).group);
+                let user = if own { None } else { self.user(event, processes) };
+                if !own && user.is_none() {
+                    return;
+                }
+                let group = user.map(|u| u.group);
                 let bytes = second.clamp(512, 65_536);
                 let first = first.saturating_mul(bytes) / PAGE_BYTES;
                 let count = bytes.div_ceil(PAGE_BYTES);
                 self.watcher.touched(now, group, Pages { file: DEVICE, first, count });
             }
             What::Got | What::Mapped if event.device == number && !own => {
-                let group = Some(self.user(event, processes).group);
+                let Some(user) = self.user(event, processes) else { return };
+                let group = Some(user.group);
                 let count = third.saturating_sub(second).saturating_add(1);
                 self.watcher.touched(now, group, Pages { file: first, first: second, count });
             }
@@ -207,7 +213,7 @@ impl Filesystem {
             // To open a file, a worker uses its inode, in place of the program.
             (true, false) => self.watcher.touched(now, None, pages),
             (false, _) => {
-                let who = self.user(event, processes);
+                let Some(who) = self.user(event, processes) else { return };
                 if read {
                     self.watcher.missed(now, today, who, pages);
                 } else {
@@ -217,10 +223,10 @@ impl Filesystem {
         }
     }
 
-    fn user(&mut self, event: &Event, processes: &mut Processes) -> Who {
-        let who = processes.who(event.thread, event.time);
+    fn user(&mut self, event: &Event, processes: &mut Processes) -> Option<Who> {
+        let who = processes.who(event.thread, event.time)?;
         self.users.insert(who.group, event.thread);
-        who
+        Some(who)
     }
 
     /// Sends orders to the workers. Returns false if there is nothing to send, and true if the

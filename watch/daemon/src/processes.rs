@@ -8,6 +8,9 @@ use twox_hash::XxHash3_64;
 
 /// How long a thread is what it was: a new process begins under the name of the shell.
 const FRESH_NS: u64 = 20_000_000;
+/// The kernel's thread that reads bitmaps of ext4 after a mount, ahead of any need. Nobody waits for
+/// it.
+const LAZY: &str = "ext4lazyinit";
 /// Most threads that are remembered.
 const THREADS: usize = 4096;
 
@@ -26,13 +29,13 @@ impl Processes {
     }
 
     /// Who this thread is, at this time in nanoseconds. A thread that has ended before it was seen
-    /// is a group of its own.
-    pub(crate) fn who(&mut self, thread: u32, now: u64) -> Who {
+    /// is a group of its own. `None`: nobody waits for what this thread reads.
+    pub(crate) fn who(&mut self, thread: u32, now: u64) -> Option<Who> {
         let before = self.threads.get(&thread).copied();
         if let Some((seen, who)) = before
             && now.saturating_sub(seen) < FRESH_NS
         {
-            return who;
+            return Some(who);
         }
         if self.threads.len() >= THREADS {
             self.threads.clear();
@@ -41,7 +44,10 @@ impl Processes {
         let text = String::from_utf8_lossy(&text);
         let (group, name) = parse(&text).unwrap_or((thread, ""));
         if let Some((_, who)) = before.filter(|_| name.is_empty()) {
-            return who;
+            return Some(who);
+        }
+        if name == LAZY {
+            return None;
         }
         // Threads of the kernel are in group 0: each is on its own.
         let group = if group == 0 { thread } else { group };
@@ -54,7 +60,7 @@ impl Processes {
         }
         let who = Who { group, program };
         self.threads.insert(thread, (now, who));
-        who
+        Some(who)
     }
 
     /// The name of a program, if names are kept.
@@ -88,6 +94,7 @@ fn works(stat: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use super::*;
 
@@ -97,10 +104,10 @@ mod tests {
         assert_eq!(parse("7 (a"), None);
         let me = std::process::id();
         let mut processes = Processes::new(true);
-        let who = processes.who(me, 0);
+        let who = processes.who(me, 0).unwrap();
         assert_eq!(who.group, rustix::process::getpgrp().as_raw_pid().cast_unsigned());
         assert!(who.program != 0 && processes.names().any(|(p, _)| p == who.program));
-        assert_eq!(processes.who(u32::MAX, 0), Who { group: u32::MAX, program: 0 });
+        assert_eq!(processes.who(u32::MAX, 0), Some(Who { group: u32::MAX, program: 0 }));
         assert!(works("7 (a) b) S 1 42") && !works("7 (a) Z 1 42") && !works("7 (a"));
         assert!(is_alive(me) && !is_alive(u32::MAX) && !is_alive(0));
     }

@@ -101,6 +101,8 @@ pub(crate) struct Chase {
     pub(crate) job: u32,
     /// False: the run is left alone, and only watched.
     pub(crate) fetch: bool,
+    /// The job is of the program that runs.
+    pub(crate) own: bool,
     /// Furthest position that the program used.
     at: usize,
     metadata: Window,
@@ -121,6 +123,7 @@ impl Chase {
         Self {
             job,
             fetch,
+            own: same,
             at,
             metadata: Window::new(at + 1, size, true),
             files: Window::new(at + 1, size, files),

@@ -168,16 +168,17 @@ impl Job {
 
     /// Takes over the order of a new run. Pieces that the run did not use keep their place behind
     /// their predecessor. Those that it passed over become old, and are dropped in time. `exact`:
-    /// the run's pages are all the pages that were used, and not only those that were missing.
-    pub(crate) fn merge(&mut self, seen: &[Piece], exact: bool) {
+    /// the run's pages are all the pages that were used, and not only those that were missing; this
+    /// holds from this position on.
+    pub(crate) fn merge(&mut self, seen: &[Piece], exact: Option<usize>) {
         let mut matched = vec![false; self.pieces.len()];
         let found: Vec<_> = seen.iter().map(|p| self.find(p.place)).collect();
         for &i in found.iter().flatten() {
             matched[i] = true;
         }
         let (first, last) = (matched.iter().position(|&m| m), matched.iter().rposition(|&m| m));
-        let age = if exact { UNSEEN_EXACT } else { UNSEEN_MAYBE };
-        let passed = first.unwrap_or(usize::MAX)..last.unwrap_or(0);
+        let age = if exact.is_some() { UNSEEN_EXACT } else { UNSEEN_MAYBE };
+        let passed = first.unwrap_or(usize::MAX).max(exact.unwrap_or(0))..last.unwrap_or(0);
         let mut out = Vec::with_capacity(self.pieces.len().max(seen.len()));
         let mut cursor = 0;
         let old = |range: std::ops::Range<usize>, out: &mut Vec<Piece>| {
@@ -197,7 +198,7 @@ impl Job {
                 if piece.block == 0 && piece.generation == 0 {
                     (piece.block, piece.generation) = (before.block, before.generation);
                 }
-                if !exact {
+                if exact.is_none_or(|from| i < from) {
                     piece.pages |= before.pages;
                 }
                 if i >= cursor {
@@ -252,7 +253,7 @@ mod tests {
 
     fn merged(old: &[u64], new: &[u64]) -> Vec<u64> {
         let mut job = job(old);
-        job.merge(&new.iter().map(|&n| piece(n)).collect::<Vec<_>>(), true);
+        job.merge(&new.iter().map(|&n| piece(n)).collect::<Vec<_>>(), Some(0));
         files(&job)
     }
 
@@ -269,21 +270,31 @@ mod tests {
         let mut job = job(&[1, 2, 3, 4, 5]);
         for _ in 0..UNSEEN_MOST / UNSEEN_EXACT {
             assert_eq!(files(&job).len(), 5);
-            job.merge(&[piece(1), piece(3)], true);
+            job.merge(&[piece(1), piece(3)], Some(0));
         }
         assert_eq!(files(&job), [1, 3, 4, 5]);
         job.gone(4);
-        job.merge(&[piece(1)], true);
+        job.merge(&[piece(1)], Some(0));
         assert_eq!(files(&job), [1, 3, 5]);
+    }
+
+    #[test]
+    fn what_was_used_before_uses_were_visible_stays() {
+        let mut job = job(&[1, 2, 3, 4, 5]);
+        for _ in 0..UNSEEN_MOST {
+            job.merge(&[Piece { pages: 0b10, ..piece(1) }, piece(3), piece(5)], Some(2));
+        }
+        assert_eq!(files(&job), [1, 2, 3, 5], "2 may have been used in memory, and 4 was not");
+        assert_eq!(job.pieces[0].pages, 0b11);
     }
 
     #[test]
     fn pages_are_replaced_by_exact_ones_and_added_to_by_misses() {
         let mut job = Job::new(1, 0, vec![Piece { block: 9, generation: 4, ..piece(1) }]);
         let seen = [Piece { pages: 0b100, ..piece(1) }];
-        job.merge(&seen, false);
+        job.merge(&seen, None);
         assert_eq!(job.pieces[0].pages, 0b101);
-        job.merge(&seen, true);
+        job.merge(&seen, Some(0));
         assert_eq!(
             (job.pieces[0].pages, job.pieces[0].block, job.pieces[0].generation),
             (0b100, 9, 4)

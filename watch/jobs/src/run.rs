@@ -51,8 +51,10 @@ pub(crate) struct Run {
     row: (Place, u32),
     candidates: FxHashMap<u32, Candidate>,
     pub(crate) chase: Option<Chase>,
-    /// The run followed a job to which touches were visible from the start of the chase.
+    /// The run followed a job from its start.
     pub(crate) exact: bool,
+    /// The first piece that was used in memory: the kernel shows such uses from then on.
+    pub(crate) visible: Option<Place>,
     /// Most of what was fetched for it was in vain.
     pub(crate) lost: bool,
     /// The jobs for which something was fetched, if any: the last one.
@@ -73,6 +75,7 @@ impl Run {
             candidates: FxHashMap::default(),
             chase: None,
             exact: false,
+            visible: None,
             lost: false,
             helped_by: None,
         }
@@ -121,12 +124,17 @@ impl Run {
         }
     }
 
-    /// Compares a miss with every job. Returns the job that is recognized, and the position.
+    /// Compares a miss with every job. Returns the job that is recognized, and the position. While
+    /// the run follows a job of another program, only the program's own jobs count.
     pub(crate) fn recognize(&mut self, jobs: &[Job], place: Place) -> Option<(u32, usize)> {
+        let only_own = self.chase.is_some();
         let mut best: Option<(u32, u32, usize)> = None;
         for job in jobs {
             let Some(position) = job.find(place) else { continue };
             let same = self.who.program != 0 && job.program == self.who.program;
+            if only_own && !same {
+                continue;
+            }
             let weight = if same { 2 } else { 1 };
             let candidate =
                 self.candidates.entry(job.id).or_insert(Candidate { last: position, points: 0 });

@@ -143,7 +143,7 @@ impl Watcher {
             }
         }
         self.use_piece(now, who.group, place, mask);
-        self.recognize(who.group, place);
+        self.recognize(now, who.group, place);
     }
 
     /// A program used pages that were in memory; without a group: a worker of ours did, for a
@@ -157,6 +157,7 @@ impl Watcher {
             let mask = mask & ordered;
             let Some(run) = self.runs.get_mut(&of).filter(|_| mask != 0) else { continue };
             run.note(place, mask, false);
+            run.visible.get_or_insert(place);
             if group.is_some() {
                 run.last = now;
                 self.use_piece(now, of, place, mask);
@@ -192,12 +193,14 @@ impl Watcher {
         }
     }
 
-    fn recognize(&mut self, group: u32, place: Place) {
+    fn recognize(&mut self, now: SimTime, group: u32, place: Place) {
         let Some(run) = self.runs.get_mut(&group) else { return };
-        if run.chase.is_some() {
+        if run.chase.as_ref().is_some_and(|c| c.own) {
             return;
         }
         let Some((id, at)) = run.recognize(&self.jobs, place) else { return };
+        self.end_chase(now, group);
+        let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
         let same = run.who.program == job.program;
         let fetch = job.turn(same) == Turn::Fetch;
@@ -420,7 +423,9 @@ impl Watcher {
                 if measured && 10 * overlap >= 7 * job.pages() {
                     job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }
-                job.merge(&run.seen, run.exact);
+                let visible = || run.visible.and_then(|p| job.find(p)).unwrap_or(usize::MAX);
+                let exact = run.exact.then(visible);
+                job.merge(&run.seen, exact);
                 Self::used_again(job, &run, today);
             }
             // A part of a job is nothing new, unless the whole job is too much for it.

@@ -102,6 +102,20 @@ fn the_second_run_of_a_job_waits_for_a_few_pages_only() {
 }
 
 #[test]
+fn a_programs_own_job_takes_over_from_anothers() {
+    let mut world = World::new();
+    let names = metadata(1000, 2);
+    world.run(DU, &names);
+    let most = with_files(&names[4..]);
+    let first: Vec<Page> = most.iter().copied().chain(names[..4].iter().rev().copied()).collect();
+    world.run(TAR, &first);
+    // These begin like the job of DU, and not like that of TAR.
+    let second: Vec<Page> = names[..4].iter().copied().chain(most).collect();
+    let (misses, _) = world.run(TAR, &second);
+    assert!(misses < 200, "{misses}");
+}
+
+#[test]
 fn files_come_after_metadata_and_only_for_those_who_use_files() {
     let mut world = World::new();
     let names = metadata(1000, 2);
