@@ -233,7 +233,12 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     // Mounted, in use, written.
     System::ours(system.adopt(&["--area", "area", "--mount", mnt.to_str().unwrap()]));
     assert!(host::is_mounted(&mnt));
+    // The ends of the disk are in the area alone when release begins.
+    let image = system.path("disk.img");
+    run([crate::PROGRAM, "volume", "mode", "writeback", image.to_str().unwrap()]);
     fs::write(mnt.join("file"), b"through seekless").unwrap();
+    run(["sync".as_ref(), "-f".as_ref(), mnt.as_os_str()]);
+    assert_eq!(host::status(&image, &[])["guarded"], true);
     let open = File::open(mnt.join("file")).unwrap();
     let said = System::refused(system.command(&["release", "disk.img"]));
     assert!(said.contains("systemctl stop") && said.contains("busy"), "{said}");
