@@ -4,14 +4,14 @@
 #   packaging/release.sh [OUT]     into the folder OUT, target/package without it
 #
 # Needs cargo-deb (`cargo install cargo-deb --locked`) and dpkg. With lintian, the package must be
-# clean. PROFILE chooses another build than `dist`: PROFILE=release is quicker to make, slower to run.
+# clean. PROFILE chooses another build than `dist`: PROFILE=release is quick to make, and slower to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 profile=${PROFILE:-dist}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 out=$(realpath -m "${1:-$target/package}")
-built=$target/$profile
+built=$target/${profile/#dev/debug}
 stage=$built/package
 
 for tool in cargo-deb dpkg-deb; do
@@ -24,6 +24,8 @@ cargo build --locked --profile "$profile" -p seekless
 rm -rf "$stage"
 mkdir -p "$stage/man" "$stage/units" "$out"
 "$built/seekless" man "$stage/man" >/dev/null
+gzip -9n "$stage"/man/*.1
+gzip -9n <packaging/debian/changelog >"$stage/changelog.gz"
 for shell in bash zsh fish; do "$built/seekless" completions "$shell" >"$stage/$shell"; done
 for unit in packaging/systemd/*.service; do
     sed 's:/usr/local/bin/:/usr/bin/:' "$unit" >"$stage/units/${unit##*/}"

@@ -34,6 +34,7 @@ fn where_requests_are_random_it_says_no_gain() {
     assert_eq!(advice["schema"], "seekless.advise/1");
     assert_eq!(advice["verdict"], "no_gain");
     assert!(words(&advice).contains("No gain here"), "{}", words(&advice));
+    assert_eq!(advice["commands"], Value::Array(Vec::new()));
     for tried in advice["tried"].as_array().unwrap().iter().filter(|t| t["change"] == "layout") {
         assert!(number(&tried["saves_busy"]["share"]) < 0.01, "{}", tried["system"]);
     }
@@ -65,6 +66,11 @@ fn what_is_asked_again_and_again_is_found_worth_it() {
     let adaptive = advice["tried"].as_array().unwrap().iter().find(|t| t["system"] == "adaptive");
     let saves = &adaptive.unwrap()["saves_busy"]["share"];
     assert!(number(saves) > 0.8, "the first fold has taught the trail: {saves}");
+    let command = advice["commands"][0].as_str().unwrap();
+    let is =
+        command.starts_with("seekless adopt DISK --area ") && command.ends_with("--cache 1MiB");
+    assert!(is && command.contains("--policy"), "{command}");
+    assert_eq!(advice["a_year"], Value::Null, "the trace is too short");
     // RAM that holds it all does as well, and is named.
     assert!(words(&advice).contains("RAM 64 MiB saves"), "{}", words(&advice));
 }
@@ -186,4 +192,38 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
         "{}",
         words(&advice)
     );
+}
+
+/// The command is one that the program takes, and a year is the trace's saving, in proportion.
+#[test]
+fn the_answer_ends_with_what_to_type_and_with_a_year() {
+    let place = Place::new();
+    let once = scattered(&mut Dice(24), 500);
+    // A request every ten seconds, for two days.
+    let lines = once.iter().cycle().take(17_280).enumerate();
+    let line = |(i, &(start, len, _)): (usize, &(u64, u64, bool))| {
+        format!("{}.0 0 {start} {len} 1\n", i * 10_000)
+    };
+    place.file("a.trace", lines.map(line).collect::<String>());
+    let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB"];
+    let advice = advice(&place, &args);
+    let (now, then) = (&advice["tried"][0]["total"], &chosen(&advice)["total"]);
+    let saved = number(&now["joules"]) - number(&then["joules"]);
+    let counted = number(&now["requests"]) / 17_280.0;
+    let by_hand = saved / counted * 365.25 / 2.0;
+    let joules = number(&advice["a_year"]["joules"]);
+    assert!(saved > 0.0 && (joules / by_hand - 1.0).abs() < 1e-3, "{joules}, by hand {by_hand}");
+    assert_eq!(advice["a_year"]["usd"], Value::Null, "nobody sells this disk by the hour");
+    assert!(words(&advice).contains("In a year of such days"), "{}", words(&advice));
+    let ran = place.run(&[&["advise"], &args[..]].concat());
+    let command = ran.out.lines().last().unwrap().trim();
+    assert_eq!(command, advice["commands"][0], "{}", ran.out);
+    place.file("DISK", vec![0; 64 << 20]);
+    let mut words: Vec<&str> = command.split(' ').skip(1).collect();
+    let at = words.iter().position(|w| *w == "--area").unwrap();
+    words[at + 1] = "area";
+    std::fs::create_dir(place.path("root")).unwrap();
+    let ran = place.run(&[&words[..], &["--dry-run", "--root", "root"]].concat());
+    assert_eq!(ran.code, Some(0), "{command}: {}", ran.err);
+    assert!(ran.out.contains("--policy") && ran.out.contains("nothing was written"), "{}", ran.out);
 }

@@ -141,7 +141,7 @@ fn without_systemd_it_says_what_to_type_and_release_undoes_it() {
     }
     same(&before, &system.all(), "a dry run");
 
-    let said = System::ours(system.adopt(&["--area", "area"]));
+    let said = System::ours(system.adopt(&["--area", "new/area"]));
     assert!(said.lines().take_while(|l| !l.starts_with("done")).count() == 5, "{said}");
     assert!(said.contains("systemd does not run") && said.contains("seekless serve"), "{said}");
     let fstab = fs::read_to_string(system.path("root/etc/fstab")).unwrap();
@@ -150,11 +150,13 @@ fn without_systemd_it_says_what_to_type_and_release_undoes_it() {
     assert!(said.contains("adopted already") && said.contains("seekless release"), "{said}");
 
     let stays = system.all();
+    assert!(system.path("new/area").exists());
     let said = System::ours(system.command(&["release", "disk.img", "--dry-run"]));
     assert!(said.contains(&unit) && said.contains("noatime,loop 0 2"), "{said}");
     same(&stays, &system.all(), "a dry run of release");
     System::ours(system.command(&["release", "disk.img"]));
     same(&before, &system.all(), "released");
+    assert!(!system.path("new").exists(), "the folder of the area");
     let said = System::refused(system.command(&["release", "disk.img"]));
     assert!(said.contains("not adopted"), "{said}");
 }
@@ -172,7 +174,7 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
         (&["disk.img", "--area", "used"], &["used", "exists", "new file"]),
         (&["disk.img", "--area", "disk.img"], &["is the disk itself"]),
         (&["disk.img", "--area", "mnt"], &["is a folder"]),
-        (&["disk.img", "--area", "none/area"], &["none", "cannot enter"]),
+        (&["disk.img", "--area", "none/deep/area"], &["none", "cannot enter"]),
         (&["disk.img", "--area", "a b/area"], &["a b/area", "' '", "another name"]),
         (&["disk.img", "--area", "area", "--mount", "/"], &["cannot be mounted"]),
         (&["disk.img", "--area", "area", "--name", "a/b"], &["a/b", "letters"]),
@@ -231,7 +233,12 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     // Mounted, in use, written.
     System::ours(system.adopt(&["--area", "area", "--mount", mnt.to_str().unwrap()]));
     assert!(host::is_mounted(&mnt));
+    // The ends of the disk are in the area alone when release begins.
+    let image = system.path("disk.img");
+    run([crate::PROGRAM, "volume", "mode", "writeback", image.to_str().unwrap()]);
     fs::write(mnt.join("file"), b"through seekless").unwrap();
+    run(["sync".as_ref(), "-f".as_ref(), mnt.as_os_str()]);
+    assert_eq!(host::status(&image, &[])["guarded"], true);
     let open = File::open(mnt.join("file")).unwrap();
     let said = System::refused(system.command(&["release", "disk.img"]));
     assert!(said.contains("systemctl stop") && said.contains("busy"), "{said}");

@@ -14,8 +14,8 @@ impl Nbdkit {
     fn start(socket: &std::path::Path, disk: &std::path::Path) -> Self {
         let _ = std::fs::remove_file(socket);
         let mut command = Command::new("nbdkit");
-        command.args(["-f", "--exit-with-parent", "-U"]).arg(socket).arg("file").arg(disk);
-        command.args(["--filter=delay", "rdelay=200us", "wdelay=200us"]);
+        command.args(["-f", "--exit-with-parent", "--filter=delay", "-U"]).arg(socket);
+        command.arg("file").arg(disk).args(["rdelay=200us", "wdelay=200us"]);
         let kit = Self(command.stdin(Stdio::null()).spawn().unwrap());
         let begun = Instant::now();
         while std::os::unix::net::UnixStream::connect(socket).is_err() {

@@ -49,7 +49,12 @@ stop() {
     seekless-file@*)
         server=$(cat "$STATE/$1")
         kill "$server"
-        while kill -0 "$server" 2>/dev/null; do sleep 0.05; done
+        tries=0
+        while kill -0 "$server" 2>/dev/null; do
+            tries=$((tries + 1))
+            [ "$tries" -lt 200 ] || { echo "the server does not end: it is in use" >&2; exit 1; }
+            sleep 0.05
+        done
         rmdir "/run/seekless/$(name "$1")" || rm -r "/run/seekless/$(name "$1")"
         ;;
     seekless-loop@*) eval "$(field ExecStop "$1" | sed "s/%i/$(name "$1")/g")" ;;

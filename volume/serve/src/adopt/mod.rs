@@ -171,6 +171,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (None, None) => None,
     };
     let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
+    record.area_dir = record.area.parent().filter(|dir| !dir.exists()).map(ToOwned::to_owned);
     let texts = units::texts(&record, &options.program, &options.serve);
     record.makes(&options.root, &texts)?;
     let disk = words(&options.backing, &opened)?;
@@ -374,7 +375,12 @@ fn words(path: &Path, opened: &Opened) -> Result<String, AdoptError> {
 
 /// The place of the area, and whether it is a device.
 fn place_of(area: &Path, backing: &Path) -> Result<(PathBuf, bool), AdoptError> {
-    let place = absolute_new(area)?;
+    let folder = area.parent().filter(|p| !p.as_os_str().is_empty() && !p.exists());
+    let place = match (folder, area.file_name()) {
+        // One folder may be missing, such as /var/lib/seekless at first.
+        (Some(folder), Some(name)) => absolute_new(folder)?.join(name),
+        _ => absolute_new(area)?,
+    };
     match place.metadata() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok((place, false)),
         Err(e) => Err(file(area, "look at the place of the area")(e)),

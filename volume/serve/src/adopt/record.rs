@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use seekless_host::Opened;
@@ -35,6 +35,8 @@ pub(super) struct Record {
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Folders that did not exist, outermost first.
     dirs: Vec<PathBuf>,
+    /// The folder of the area, if it did not exist; not below `--root`.
+    pub(super) area_dir: Option<PathBuf>,
 }
 
 impl Record {
@@ -48,7 +50,20 @@ impl Record {
     ) -> Self {
         let schema = SCHEMA.to_owned();
         let (files, links, dirs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { schema, name, backing, area, area_is_device, mount, fstab, files, links, dirs }
+        let area_dir = None;
+        Self {
+            schema,
+            name,
+            backing,
+            area,
+            area_is_device,
+            mount,
+            fstab,
+            files,
+            links,
+            dirs,
+            area_dir,
+        }
     }
 
     fn path(root: &Path, name: &str) -> PathBuf {
@@ -97,9 +112,10 @@ impl Record {
     }
 
     fn make_dirs(&self, root: &Path) -> Result<(), AdoptError> {
-        for dir in &self.dirs {
-            let dir = below(root, dir);
-            match DirBuilder::new().create(&dir) {
+        let area_dir = self.area_dir.clone().map(|dir| (dir, 0o700));
+        let dirs = self.dirs.iter().map(|dir| (below(root, dir), 0o755)).chain(area_dir);
+        for (dir, mode) in dirs {
+            match DirBuilder::new().mode(mode).create(&dir) {
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(file(&dir, "make the folder")(e));
                 }
@@ -110,9 +126,12 @@ impl Record {
     }
 
     fn remove_dirs(&self, root: &Path) {
+        // A folder that others use by now stays.
         for dir in self.dirs.iter().rev() {
-            // A folder that others use by now stays.
             let _ = fs::remove_dir(below(root, dir));
+        }
+        if let Some(dir) = &self.area_dir {
+            let _ = fs::remove_dir(dir);
         }
     }
 

@@ -15,6 +15,8 @@ const UNITS: &str = "/etc/systemd/system";
 /// What the templates name, and the units of an adoption replace.
 const PROGRAM: &str = "/usr/local/bin/seekless";
 const AREA: &str = "--area-dir ${STATE_DIRECTORY}";
+/// An adopted volume has its own place for the area; systemd would leave this folder behind.
+const STATE: &str = "StateDirectory=seekless/%i\nStateDirectoryMode=0700\n";
 const NEEDS: &str = "RequiresMountsFor=/var/lib/seekless /run/seekless";
 /// Longest name of an adoption: it is part of file names and of a unit's name.
 const NAME_MOST: usize = 64;
@@ -149,6 +151,7 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
     let server = FILE_UNIT
         .replace(PROGRAM, &program.to_string_lossy())
         .replace(AREA, "--area ${AREA}")
+        .replace(STATE, "")
         .replace(NEEDS, &needs(record));
     let settings = format!(
         "{by}BACKING={}\nAREA={}\n# Any other option of `seekless serve`\nOPTIONS={}\n",
@@ -317,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_templates_have_what_an_adoption_replaces() {
-        for part in [PROGRAM, AREA, NEEDS] {
+        for part in [PROGRAM, AREA, NEEDS, STATE] {
             assert_eq!(FILE_UNIT.matches(part).count(), 1, "{part}");
         }
     }
