@@ -49,7 +49,8 @@ impl StudyArgs {
     /// The options of a simulation.
     pub(crate) fn options(&self, open: OpenOptions) -> PyResult<Options> {
         let policies = self.policies.iter().map(|p| p.parse::<Policy>());
-        let policies = policies.collect::<Result<_, _>>().map_err(|e| errors::option(e.to_string()))?;
+        let policies =
+            policies.collect::<Result<_, _>>().map_err(|e| errors::option(e.to_string()))?;
         let mut options = Options::new(spec(&self.disk)?, policies);
         options.rolling.open = open;
         options.rolling.device.clone_from(&self.device);
@@ -66,7 +67,8 @@ impl StudyArgs {
         folds: u32,
         others: &[NamedDisk],
     ) -> PyResult<AdviseOptions> {
-        if let Some((key, _)) = self.options.iter().find(|(k, _)| NOT_ADVISE.contains(&k.as_str())) {
+        if let Some((key, _)) = self.options.iter().find(|(k, _)| NOT_ADVISE.contains(&k.as_str()))
+        {
             return Err(errors::option(format!("'{key}' is an option of simulate, not of advise")));
         }
         if !(2..=64).contains(&folds) {
@@ -84,7 +86,7 @@ impl StudyArgs {
 pub(crate) fn axes(grid: &[(String, Vec<String>)]) -> PyResult<Vec<Axis>> {
     let axis = |(key, values): &(String, Vec<String>)| {
         // Checks the key.
-        let named: Axis = format!("{key}=x").parse().map_err(errors::option::<String>)?;
+        let named: Axis = format!("{key}=x").parse().map_err(errors::option)?;
         if values.is_empty() {
             return Err(errors::option(format!("'{key}' has no values")));
         }

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BooleanBuilder, Int64Builder, StringDictionaryBuilder, UInt32Builder,
-};
+use arrow_array::builder::{BooleanBuilder, Int64Builder, StringDictionaryBuilder, UInt32Builder};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
@@ -30,12 +28,8 @@ const OPS: [(Op, &str); 5] = [
     (Op::Flush, "flush"),
 ];
 
-const FLAGS: [(Flags, &str); 4] = [
-    (Flags::FUA, "fua"),
-    (Flags::SYNC, "sync"),
-    (Flags::META, "meta"),
-    (Flags::AHEAD, "ahead"),
-];
+const FLAGS: [(Flags, &str); 4] =
+    [(Flags::FUA, "fua"), (Flags::SYNC, "sync"), (Flags::META, "meta"), (Flags::AHEAD, "ahead")];
 
 /// Why a table cannot be read or made.
 #[derive(Debug)]
@@ -175,24 +169,20 @@ pub(crate) fn read(
 
 /// A trace of a table's rows, in order. The columns are those of [`read`], with plain text; all
 /// but `sector` and `sectors` may be absent.
-pub(crate) fn source(
-    name: &str,
-    reader: impl RecordBatchReader,
-) -> Result<Source, TableError> {
+pub(crate) fn source(name: &str, reader: impl RecordBatchReader) -> Result<Source, TableError> {
     let schema = reader.schema();
     let has = |column| schema.column_with_name(column).is_some();
     let has_times = has("time_ns");
     let path = Path::new(name);
-    let mut table =
-        TableTrace::new(path, has_times, has("day") && !has_times, has("service_ns"));
+    let mut table = TableTrace::new(path, has_times, has("day") && !has_times, has("service_ns"));
     let mut row = 0u64;
     for batch in reader {
         let batch = batch?;
         let columns = Columns::of(name, &batch)?;
         for i in 0..batch.num_rows() {
-            let at = columns.row(i).map_err(|what| {
-                TableError::Wrong(format!("{name}: row {row}: {what}"))
-            })?;
+            let at = columns
+                .row(i)
+                .map_err(|what| TableError::Wrong(format!("{name}: row {row}: {what}")))?;
             table.push(&at)?;
             row += 1;
         }

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use arrow_array::ffi_stream::ArrowArrayStreamReader;
+use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::{PyArrowType, Table};
 use pyo3::prelude::*;
 use seekless_block::{Bytes, Duration};
@@ -41,7 +41,7 @@ impl Trace {
             other => return Err(errors::option(format!("event is '{other}'; expected Q, D or C"))),
         };
         let columns: Option<Columns> =
-            columns.map(str::parse).transpose().map_err(errors::option::<String>)?;
+            columns.map(str::parse).transpose().map_err(errors::option)?;
         let columns = columns.map(|c| c.with_header(header));
         Ok(Self { source: Source::new(path), options: OpenOptions { event, lenient, columns } })
     }
@@ -51,7 +51,7 @@ impl Trace {
     fn from_stream(
         py: Python<'_>,
         name: &str,
-        stream: PyArrowType<ArrowArrayStreamReader>,
+        stream: PyArrowType<RecordBatchStreamReader>,
     ) -> PyResult<Self> {
         let reader = stream.0;
         let source = py.detach(|| table::source(name, reader)).map_err(|e| e.raise())?;
@@ -136,7 +136,9 @@ impl Trace {
         let cells = grid(&args.options(self.options)?, &axes(&axes_of)?).map_err(errors::option)?;
         let workers = match workers {
             None => None,
-            some => Some(some.and_then(NonZero::new).ok_or_else(|| errors::option("workers is 0"))?),
+            some => {
+                Some(some.and_then(NonZero::new).ok_or_else(|| errors::option("workers is 0"))?)
+            }
         };
         let outcomes = watched(py, &self.source, progress.as_ref(), |source, done| {
             sweep(&source, &cells, workers, &mut |_, at| done.set(at))

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use seekless_report::Unit;
 use seekless_trace::{Converted, Example, Skipped, Source, Target};
 use serde_json::json;
@@ -70,7 +70,7 @@ fn ends(args: &Args) -> anyhow::Result<(&[String], Target)> {
     match (&args.out, args.paths.as_slice()) {
         (Some(out), from) => Ok((from, out.clone())),
         (None, [from @ .., to]) if from.len() == 1 => {
-            Ok((from, Target::new(to).map_err(anyhow::Error::msg)?))
+            Ok((from, Target::new(to).map_err(|e| anyhow!("OUT '{to}': {e}"))?))
         }
         (None, [only]) => bail!("no output for {only}: name it behind the trace"),
         (None, _) => bail!("to join several traces, name the output with -o OUT"),
