@@ -48,7 +48,7 @@ def test_wrong_options_are_refused_with_what_to_do(trace):
 
 
 def test_ctrl_c_ends_a_call(tmp_path):
-    path = disksim(tmp_path / "t.trace", requests(400_000))
+    path = disksim(tmp_path / "t.trace", requests(200_000))
     trace = seekless.Trace(path)
     began = time.monotonic()
     timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
@@ -59,11 +59,11 @@ def test_ctrl_c_ends_a_call(tmp_path):
     timer.join()
     assert time.monotonic() - began < 30
     # The trace itself is not stopped.
-    assert len(trace.to_arrow()) == 400_000
+    assert len(trace.to_arrow()) == 200_000
 
 
 def test_other_threads_run_meanwhile(tmp_path):
-    path = disksim(tmp_path / "t.trace", requests(200_000))
+    path = disksim(tmp_path / "t.trace", requests(100_000))
     worker = threading.Thread(target=seekless.simulate, args=(path, "wd800jb", "vanilla"))
     worker.start()
     turns = 0
@@ -91,8 +91,8 @@ def test_progress_is_told_and_its_exception_ends_the_work(trace):
 
 def test_results_become_tables_and_pictures(trace):
     pandas = pytest.importorskip("pandas")
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
+    pytest.importorskip("matplotlib").use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
     simulation = seekless.simulate(trace, "wd800jb")
     sweep = seekless.sweep(trace, "wd800jb", dict(cache=["64KiB", "1MiB"]), ["vanilla", "borg"])
     advice = seekless.advise(trace, "wd800jb")
@@ -102,9 +102,9 @@ def test_results_become_tables_and_pictures(trace):
         assert len(table) == len(frame) == len(result.rows()) > 0
         assert isinstance(frame, pandas.DataFrame)
     for result in results[:4]:
-        matplotlib.pyplot.figure()
+        pyplot.figure()
         assert result.plot().get_xlabel()
-        matplotlib.pyplot.close("all")
+        pyplot.close("all")
     assert list(sweep.to_pandas()["cache"]) == ["64KiB", "64KiB", "1MiB", "1MiB"]
     assert advice.verdict in ("worth", "unsure", "no_gain")
     with pytest.raises(KeyError, match="vanilla, adaptive"):
