@@ -72,7 +72,7 @@ fn ends(args: &Args) -> anyhow::Result<(&[String], Target)> {
         (None, [from @ .., to]) if from.len() == 1 => {
             Ok((from, Target::new(to).map_err(|e| anyhow!("OUT '{to}': {e}"))?))
         }
-        (None, [only]) => bail!("no output for {only}: name it behind the trace"),
+        (None, [only]) => bail!("no OUT for {only}: name the output behind the trace"),
         (None, _) => bail!("to join several traces, name the output with -o OUT"),
     }
 }

@@ -222,7 +222,7 @@ fn several_traces_become_one_in_order_of_time() {
     for (args, words) in [
         (&["a.trace", "late.trace", "-o", "x.csv"][..], "late.trace: line 2: not in order of time"),
         (&["a.trace", "b.trace", "x.csv"], "-o OUT"),
-        (&["a.trace"], "no output"),
+        (&["a.trace"], "no OUT"),
     ] {
         let ran = place.run(&[&["convert"], args].concat());
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}");
