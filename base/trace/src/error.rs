@@ -98,6 +98,10 @@ pub enum TraceError {
         path.display(), place.map_or_else(String::new, |p| format!("{p}: "))
     )]
     Unsorted { path: PathBuf, place: Option<TracePosition>, behind_ns: u64 },
+    #[error("{}: has no times, so its requests cannot be put in order with others", path.display())]
+    NoTimes { path: PathBuf },
+    #[error("{}: cannot be joined: expected {expected} in all traces together", path.display())]
+    Join { path: PathBuf, expected: &'static str },
     #[error("{}: reading was stopped", path.display())]
     Stopped { path: PathBuf },
     #[error("{}: cannot be written", path.display())]

@@ -27,6 +27,7 @@ pub mod fuzzing;
 mod generated;
 mod held;
 mod input;
+mod joined;
 mod native;
 mod reader;
 mod reader_context;

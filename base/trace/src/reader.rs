@@ -106,6 +106,11 @@ impl Reader {
         Info { has_days: self.cx.days, ..self.info }
     }
 
+    /// The position of the last record in its file, if the format's reader knows it.
+    pub(crate) const fn place(&self) -> Option<TracePosition> {
+        self.cx.place
+    }
+
     /// The progress of reading.
     pub fn progress(&self) -> Progress {
         let read = self.read.load(Ordering::Relaxed);

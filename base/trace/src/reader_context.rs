@@ -73,6 +73,30 @@ pub struct Skipped {
     pub late: u64,
 }
 
+impl Skipped {
+    /// Counts those of another trace too.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.malformed += other.malformed;
+        self.zero_length += other.zero_length;
+        for (all, more) in self.other_events.iter_mut().zip(other.other_events) {
+            *all += more;
+        }
+        self.lost_events += other.lost_events;
+        self.streams_lost += other.streams_lost;
+        self.without_op += other.without_op;
+        self.unknown_files += other.unknown_files;
+        self.late += other.late;
+        for (first, found) in [
+            (&mut self.malformed_first, &other.malformed_first),
+            (&mut self.zero_length_first, &other.zero_length_first),
+        ] {
+            if first.is_none() {
+                first.clone_from(found);
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Process<'a> {
     /// 0 = unknown.
@@ -133,6 +157,8 @@ pub(crate) struct ReaderContext {
     /// Whether the day numbers of this trace are valid.
     pub(crate) days: bool,
     pub(crate) records: u64,
+    /// The position of the last request that was checked.
+    pub(crate) place: Option<TracePosition>,
     base: Option<u64>,
     /// Commands of processes that have not sent a request yet.
     names: FxHashMap<u32, Box<[u8]>>,
@@ -156,6 +182,7 @@ impl ReaderContext {
             devices: Vec::new(),
             days: false,
             records: 0,
+            place: None,
             base: None,
             names: FxHashMap::default(),
             stream_of_pid: FxHashMap::default(),
@@ -186,6 +213,7 @@ impl ReaderContext {
         raw: &RawRequest<'_>,
         place: TracePosition,
     ) -> Result<Option<(Extent, SimTime)>, BadRecord> {
+        self.place = Some(place);
         let extent = if raw.op == Op::Flush {
             Extent::new(0, 0)
         } else {

@@ -21,7 +21,6 @@ pub(crate) struct Reorder {
     ended: Option<Result<(), TraceError>>,
     streams: Vec<Option<u32>>,
     devices: Vec<Option<u32>>,
-    first: Option<u64>,
     last: u64,
 }
 
@@ -38,7 +37,6 @@ impl Reorder {
             ended: None,
             streams: vec![Some(0)],
             devices: Vec::new(),
-            first: None,
             last: 0,
         }
     }
@@ -71,7 +69,7 @@ impl Reorder {
             cx.skipped.late += 1;
         }
         self.last = self.last.max(arrival);
-        record.request.arrival.0 = arrival.saturating_sub(*self.first.get_or_insert(arrival));
+        record.request.arrival = cx.arrival(Some(arrival));
 
         let from = record.request.stream.0 as usize;
         if self.streams.len() < self.cx.streams.len() {

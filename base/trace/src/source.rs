@@ -21,9 +21,10 @@ use crate::reorder::Reorder;
 use crate::{Format, OpenOptions, Reader, TraceError, TracePosition, detect, formats};
 
 /// Opens a reader at the start.
-type Maker = Box<dyn Fn(&OpenOptions) -> Result<Reader, TraceError> + Send + Sync>;
+type Maker = Arc<dyn Fn(&OpenOptions) -> Result<Reader, TraceError> + Send + Sync>;
 
 /// A trace named by the user.
+#[derive(Clone)]
 pub struct Source {
     name: PathBuf,
     stdin: bool,
@@ -34,7 +35,7 @@ pub struct Source {
     stop: Option<Arc<AtomicBool>>,
     /// A copy of input that cannot be read twice, made at the first opening. It has no name in any
     /// directory.
-    spool: Mutex<Option<Arc<File>>>,
+    spool: Arc<Mutex<Option<Arc<File>>>>,
 }
 
 impl std::fmt::Debug for Source {
@@ -63,7 +64,7 @@ impl Source {
 
     /// A source from a path and its format; without a format, the content decides.
     pub fn from_path(path: impl Into<PathBuf>, format: Option<Format>) -> Self {
-        let (maker, stop, spool) = (None, None, Mutex::new(None));
+        let (maker, stop, spool) = (None, None, Arc::default());
         Self { name: path.into(), stdin: false, format, maker, stop, spool }
     }
 
@@ -72,13 +73,19 @@ impl Source {
         name: impl Into<PathBuf>,
         maker: impl Fn(&OpenOptions) -> Result<Reader, TraceError> + Send + Sync + 'static,
     ) -> Self {
-        Self { maker: Some(Box::new(maker)), ..Self::from_path(name, None) }
+        Self { maker: Some(Arc::new(maker)), ..Self::from_path(name, None) }
     }
 
     /// The same trace; once `stop` is set, its readers end with [`TraceError::Stopped`].
     #[must_use]
     pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
         Self { stop: Some(stop), ..self }
+    }
+
+    /// The same trace, whose readers read to the end.
+    #[must_use]
+    pub fn unstoppable(self) -> Self {
+        Self { stop: None, ..self }
     }
 
     /// Its readers end when those of `other` end.
@@ -96,7 +103,7 @@ impl Source {
         let source = Self::from_path(name, None);
         let fail = |e| TraceError::Open { path: source.name.clone(), hint: "", source: e };
         let file = Arc::new(copy(&mut bytes).map_err(fail)?);
-        Ok(Self { spool: Mutex::new(Some(file)), ..source })
+        Ok(Self { spool: Arc::new(Mutex::new(Some(file))), ..source })
     }
 
     /// The same source with a given format.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use seekless_report::Unit;
 use seekless_trace::{Converted, Example, Skipped, Source, Target};
 use serde_json::json;
@@ -11,14 +11,20 @@ use seekless_cli::args::ReadArgs;
 use seekless_cli::output;
 
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or
-/// libCacheSim
+/// libCacheSim; join several traces by time
 ///
 /// The store is faster to read than text. It keeps times or days, processes, devices and service
 /// times, if the trace has them. DuckDB, Polars, Spark and pyarrow can read the store.
 /// docs/changing/trace-store.md lists its columns, docs/using/trace-formats.md the losses of each
 /// other format. The output file is complete, or absent.
+///
+/// With -o, several traces become one, in order of time. Each must be in order. Every device of
+/// every trace stays a device of its own. Traces of one format share their clock; in a mixture of
+/// formats, the times of each trace count from its first request.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "seekless convert [OPTIONS] <IN> <OUT>\n       seekless convert [OPTIONS] <IN>... -o <OUT>",
+    after_help = "\
 Examples:
   seekless convert week.blkparse.gz week.parquet
   seekless convert msr:prxy_0.csv prxy_0.parquet
@@ -27,6 +33,7 @@ Examples:
   seekless convert sda.parquet sda.fio             then: fio --name=replay --read_iolog=sda.fio
   seekless convert web.strace oraclegeneral:web.bin.zst
   seekless convert sda.parquet csv:- | less
+  seekless convert msr:prxy_0.csv msr:prxy_1.csv -o prxy.parquet
   ssh server cat /var/log/sda.blkparse.zst | seekless convert - sda.parquet
 Formats read, found by content or named before a colon:
   blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu, biotracer,
@@ -34,14 +41,16 @@ Formats read, found by content or named before a colon:
   only by name: disksim-rw0, mqsim-rw0, heimdall; synth:NAME is made up (`seekless-lab synth`)
 Formats written, by OUT's ending or named before a colon:
   parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral); packed by a
-  further .gz or .zst")]
+  further .gz or .zst"
+)]
 pub(crate) struct Args {
-    /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
-    #[arg(value_name = "IN")]
-    from: String,
+    /// The traces: PATH, FORMAT:PATH, or - for standard input; compressed or not. Without -o, the
+    /// last is the output
+    #[arg(value_name = "IN", required = true)]
+    paths: Vec<String>,
     /// The output: PATH or FORMAT:PATH; FORMAT:- for standard output
-    #[arg(value_name = "OUT", value_parser = Target::new)]
-    to: Target,
+    #[arg(short, value_name = "OUT", value_parser = Target::new)]
+    out: Option<Target>,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
@@ -56,8 +65,22 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
+/// The traces and the output.
+fn ends(args: &Args) -> anyhow::Result<(&[String], Target)> {
+    match (&args.out, args.paths.as_slice()) {
+        (Some(out), from) => Ok((from, out.clone())),
+        (None, [from @ .., to]) if from.len() == 1 => {
+            Ok((from, Target::new(to).map_err(|e| anyhow!("OUT '{to}': {e}"))?))
+        }
+        (None, [only]) => bail!("no OUT for {only}: name the output behind the trace"),
+        (None, _) => bail!("to join several traces, name the output with -o OUT"),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let to = args.to.path.as_path();
+    let (from, target) = ends(args)?;
+    let target = Target { device: args.device.clone(), ..target };
+    let to = target.path.as_path();
     output::ensure_new(to, args.force)?;
     let json = args.json.as_deref();
     if output::is_stdout(json) && to.as_os_str() == "-" {
@@ -65,33 +88,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "the trace and --json cannot both go to standard output: name a file for one of them"
         );
     }
-    let target = Target { device: args.device.clone(), ..args.to.clone() };
-    let source = Source::new(&args.from);
+    let source = match from {
+        [one] => Source::new(one),
+        several => Source::joined(several.iter().map(Source::new).collect()),
+    };
     let bar = output::bar();
     bar.set_message("converting");
-    let done = seekless_trace::convert(&source, &args.read.options(), target, &mut |at| {
+    let done = seekless_trace::convert(&source, &args.read.options(), target.clone(), &mut |at| {
         bar.set_length(at.total.max(1));
         bar.set_position(at.read);
     });
     bar.finish_and_clear();
-    let done = done?;
-    for line in told(args, &done) {
+    let (done, from) = (done?, from.join(", "));
+    for line in told(&from, &target, &done) {
         output::say(&line);
     }
-    json.map_or(Ok(()), |path| output::json(path, &document(args, &done)))
+    json.map_or(Ok(()), |path| output::json(path, &document(&from, &target, &done)))
 }
 
 /// The counts, for programs.
-fn document(args: &Args, done: &Converted) -> serde_json::Value {
-    let to = args.to.path.as_path();
+fn document(from: &str, target: &Target, done: &Converted) -> serde_json::Value {
+    let to = target.path.as_path();
     let size = to.metadata().ok().filter(std::fs::Metadata::is_file).map(|m| m.len());
     let s = &done.skipped;
     let [queued, issued, completed] = s.other_events;
     json!({
         "schema": "seekless.convert/1",
-        "from": { "path": args.from, "format": done.info.format.name() },
-        "to": { "path": to.to_string_lossy(), "format": args.to.format.name(), "bytes": size },
-        "device": args.device,
+        "from": { "path": from, "format": done.info.format.name() },
+        "to": { "path": to.to_string_lossy(), "format": target.format.name(), "bytes": size },
+        "device": target.device,
         "requests": done.records,
         "left_out": {
             "without_word": done.left_out,
@@ -111,20 +136,19 @@ fn document(args: &Args, done: &Converted) -> serde_json::Value {
 }
 
 /// The converted and the omitted parts of the trace, a line each.
-fn told(args: &Args, done: &Converted) -> Vec<String> {
-    let to = args.to.path.as_path();
+fn told(from: &str, target: &Target, done: &Converted) -> Vec<String> {
+    let to = target.path.as_path();
     let size = to.metadata().ok().filter(std::fs::Metadata::is_file);
     let format = done.info.format;
     let mut lines = vec![format!(
-        "{}: {} requests from {} ({format}){}",
+        "{}: {} requests from {from} ({format}){}",
         if to.as_os_str() == "-" { "standard output".into() } else { to.to_string_lossy() },
         count(done.records),
-        args.from,
         size.map_or(String::new(), |m| format!(", {}", Unit::Bytes.format(m.len() as f64, 3)))
     )];
     lines.extend(format.caveat().map(|caveat| format!("note: {caveat}")));
     if done.left_out > 0 {
-        let (n, format) = (count(done.left_out), args.to.format);
+        let (n, format) = (count(done.left_out), target.format);
         lines.push(format!(
             "left out: {n} requests that {format} cannot represent (discards and flushes)"
         ));

@@ -66,6 +66,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("lab", "workload", false, "block report serve"),
     room("lab", "papers", false, "block trace disk report learn store engine sim compare serve"),
     room("bin", "cli", false, "block trace disk report sim compare"),
+    room("bin", "python", false, "block trace disk learn compare"),
     room(
         "bin",
         "seekless",

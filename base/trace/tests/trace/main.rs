@@ -9,6 +9,7 @@ mod files;
 mod fixtures;
 mod formats;
 mod held;
+mod joined;
 mod known;
 mod memory;
 mod sources;

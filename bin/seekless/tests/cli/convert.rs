@@ -204,3 +204,29 @@ fn help_has_examples() {
         assert!(help.contains(format), "{format}");
     }
 }
+
+#[test]
+fn several_traces_become_one_in_order_of_time() {
+    let place = Place::new();
+    place.file("a.trace", "1.0 0 8 8 1\n5.0 0 16 8 1\n").file("b.trace", "3.0 0 800 8 0\n");
+    let ran = place.run(&["convert", "a.trace", "b.trace", "-o", "both.csv", "--json", "-"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&json["requests"], &json["from"]["path"]), (&3.into(), &"a.trace, b.trace".into()));
+    let text = std::fs::read_to_string(place.path("both.csv")).unwrap();
+    let sectors: Vec<bool> = text.lines().skip(1).map(|l| l.contains("800,")).collect();
+    assert_eq!(sectors, [false, true, false], "{text}");
+    assert!(text.contains("b:0"), "{text}");
+
+    place.file("late.trace", "9.0 0 8 8 1\n5.0 0 16 8 1\n");
+    for (args, words) in [
+        (&["a.trace", "late.trace", "-o", "x.csv"][..], "late.trace: line 2: not in order of time"),
+        (&["a.trace", "b.trace", "x.csv"], "-o OUT"),
+        (&["a.trace"], "no OUT"),
+    ] {
+        let ran = place.run(&[&["convert"], args].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}");
+        assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
+        assert!(!place.path("x.csv").exists());
+    }
+}

@@ -15,7 +15,7 @@ impl Nbdkit {
         let _ = std::fs::remove_file(socket);
         let mut command = Command::new("nbdkit");
         command.args(["-f", "--exit-with-parent", "--filter=delay", "-U"]).arg(socket);
-        command.arg("file").arg(disk).args(["rdelay=200us", "wdelay=200us"]);
+        command.arg("file").arg(disk).args(["rdelay=1ms", "wdelay=1ms"]);
         let kit = Self(command.stdin(Stdio::null()).spawn().unwrap());
         let begun = Instant::now();
         while std::os::unix::net::UnixStream::connect(socket).is_err() {
