@@ -31,7 +31,7 @@ Examples:
   seekless simulate week.blkparse.gz --disk wd800jb --train 0%
   seekless simulate week.blkparse.gz --disk wd800jb --policy vanilla,fs2:degree=2 --free 40%
   seekless simulate msr:prxy_0.csv --disk exos-x20 --policy vanilla,borg --open-loop --json out.json
-  seekless simulate week.parquet --disk exos-x20 --sweep cluster=64KiB,256KiB --sweep cache=16MiB,64MiB
+  seekless simulate week.parquet --disk exos-x20 --sweep cache=16MiB,64MiB --csv sweep.csv
   blkparse -i sda | seekless simulate blkparse:- --disk wd800jb --report report.html")]
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not

@@ -1,6 +1,9 @@
 //! A small NBD client with blocking calls, and with several requests in flight on demand. For homes
 //! on other servers, tests, the demo and measurements.
 
+mod content;
+mod replay;
+
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -12,7 +15,11 @@ use seekless_nbd::{
     TransmissionFlags, Violation,
 };
 
+use seekless_block::Extent;
+
 use crate::listen::Address;
+pub use content::Content;
+pub use replay::{Replayed, replay};
 
 /// A call failed.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +39,17 @@ pub enum ClientError {
     /// The server hung up.
     #[error("the server closed the connection")]
     Closed,
+    /// A read returned other bytes than were written there.
+    #[error("WRONG BYTE: {extent} differs from what was written there, at byte {at}")]
+    WrongByte {
+        /// The read.
+        extent: Extent,
+        /// The first byte that differs, from the start of the read.
+        at: usize,
+    },
+    /// The server answered a request that is not in flight.
+    #[error("the server answered request {0:#x}, which was not asked")]
+    Unasked(u64),
     /// Another export than before has the name.
     #[error("the export has changed its size or its features")]
     Changed,

@@ -1,8 +1,6 @@
 //! `seekless demo`: a first true result in a minute, with built-in data. An emulated disk serves
 //! recorded requests over NBD, vanilla and adaptive, and every byte is checked.
 
-mod content;
-mod replay;
 mod show;
 
 use std::io::Write as _;
@@ -16,9 +14,8 @@ use seekless_learn::{Policy, PolicyName};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample, Learning};
 use seekless_trace::{Event, OpenOptions, Source};
 
-use content::Content;
-use replay::{Replayed, replay};
 use seekless_cli::output;
+use seekless_serve::client::{Content, Replayed, replay};
 
 const CACHE: Bytes = Bytes(16 << 20);
 const AHEAD: Bytes = Bytes(64 << 10);

@@ -1,18 +1,18 @@
-//! The demo's client: sends the requests of the trace over NBD, and checks every byte.
+//! A client that sends the requests of a trace, and checks every byte.
 
-use anyhow::{Context as _, bail};
 use seekless_block::{Extent, Flags, Op, Request};
 use seekless_nbd::{Command, CommandFlags, Options};
-use seekless_serve::ServerHandle;
-use seekless_serve::client::Client;
 
-use super::content::Content;
+use super::{Client, ClientError, Content};
+use crate::handle::ServerHandle;
 
 /// The client's counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Replayed {
-    pub(crate) requests: u64,
-    pub(crate) bytes_checked: u64,
+pub struct Replayed {
+    /// Requests that ended.
+    pub requests: u64,
+    /// Bytes that were read and compared.
+    pub bytes_checked: u64,
 }
 
 impl std::ops::AddAssign for Replayed {
@@ -31,15 +31,18 @@ struct InFlight {
 
 /// Replays the requests in their order. Up to `depth` requests are in flight, if they share no
 /// sectors. `tick` is called after each.
-pub(crate) fn replay(
+///
+/// # Errors
+/// The server cannot be reached, a request fails, or a byte differs from what was written there.
+pub fn replay(
     server: &ServerHandle,
     requests: &[Request],
     depth: usize,
     content: &mut Content,
     mut tick: impl FnMut(),
-) -> anyhow::Result<Replayed> {
-    let mut client = Client::new(Box::new(server.connect()?), Options::default())
-        .context("the demo's client cannot connect")?;
+) -> Result<Replayed, ClientError> {
+    let stream = server.connect().map_err(|_| ClientError::Closed)?;
+    let mut client = Client::new(Box::new(stream), Options::default())?;
     let mut flying: Vec<InFlight> = Vec::with_capacity(depth);
     let mut payload = Vec::new();
     let mut done = Replayed::default();
@@ -71,7 +74,7 @@ pub(crate) fn replay(
         let fua = command == Command::Write && request.flags.contains(Flags::FUA);
         let flags = if fua { CommandFlags::FUA } else { CommandFlags::default() };
         let extent = if request.op == Op::Flush { Extent::default() } else { request.extent };
-        let len = u32::try_from(extent.bytes().0)?;
+        let len = u32::try_from(extent.bytes().0).unwrap_or(u32::MAX);
         let cookie = client.submit(command, flags, extent.start.0 * 512, len, &payload)?;
         flying.push(InFlight { cookie, request, expected });
     }
@@ -87,18 +90,17 @@ fn end_one(
     client: &mut Client,
     flying: &mut Vec<InFlight>,
     done: &mut Replayed,
-) -> anyhow::Result<()> {
+) -> Result<(), ClientError> {
     let ended = client.next_end()?;
     let Some(at) = flying.iter().position(|f| f.cookie == ended.cookie) else {
-        bail!("the server answered a request that was not asked");
+        return Err(ClientError::Unasked(ended.cookie));
     };
     let InFlight { request, expected, .. } = flying.swap_remove(at);
     ended.result?;
     if request.op == Op::Read {
         if ended.data != expected {
             let at = ended.data.iter().zip(&expected).position(|(a, b)| a != b).unwrap_or(0);
-            let extent = request.extent;
-            bail!("WRONG BYTE: {extent} differs from what was written there, at byte {at}");
+            return Err(ClientError::WrongByte { extent: request.extent, at });
         }
         done.bytes_checked += request.extent.bytes().0;
     }

@@ -1,5 +1,5 @@
-//! The content of the demo's disk. Every sector of the trace holds bytes that name the sector and
-//! its version, so that every wrong byte is noticed.
+//! The content of a disk that is checked. Every sector of a trace holds bytes that name the sector
+//! and its version, so that every wrong byte is noticed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ const SECTORS: u64 = 8;
 /// The expected content of a disk. Version 0 of a sector of the trace is a pattern; other sectors
 /// are zero.
 #[derive(Debug, Default)]
-pub(crate) struct Content {
+pub struct Content {
     /// By page, for each sector: one more than the number of writes; 0 outside the trace.
     versions: BTreeMap<u64, [u32; SECTORS as usize]>,
 }
@@ -24,36 +24,42 @@ impl Content {
     fn change(&mut self, extent: Extent, change: impl Fn(&mut u32)) {
         for lba in extent.start.0..extent.end().0 {
             let page = self.versions.entry(lba / SECTORS).or_default();
-            change(&mut page[(lba % SECTORS) as usize]);
+            if let Some(version) = page.get_mut((lba % SECTORS) as usize) {
+                change(version);
+            }
         }
     }
 
     /// The trace uses this extent: the extent gets its first content.
-    pub(crate) fn touch(&mut self, extent: Extent) {
+    pub fn touch(&mut self, extent: Extent) {
         self.change(extent, |v| *v = (*v).max(1));
     }
 
     /// The extent is written: it gets its next version.
-    pub(crate) fn write(&mut self, extent: Extent) {
+    pub fn write(&mut self, extent: Extent) {
         self.change(extent, |v| *v += 1);
     }
 
     /// The bytes the extent must hold now.
-    pub(crate) fn bytes(&self, extent: Extent, buffer: &mut Vec<u8>) {
+    pub fn bytes(&self, extent: Extent, buffer: &mut Vec<u8>) {
         buffer.clear();
         for lba in extent.start.0..extent.end().0 {
             let page = self.versions.get(&(lba / SECTORS));
-            let version = page.map_or(0, |page| page[(lba % SECTORS) as usize]);
+            let version =
+                page.and_then(|page| page.get((lba % SECTORS) as usize)).map_or(0, |v| *v);
             let start = buffer.len();
             buffer.resize(start + SECTOR, 0);
             if version > 0 {
-                fill(lba, version, &mut buffer[start..]);
+                fill(lba, version, buffer.get_mut(start..).unwrap_or_default());
             }
         }
     }
 
     /// Writes the first content to the disk.
-    pub(crate) fn store(&self, file: &File) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn store(&self, file: &File) -> std::io::Result<()> {
         let mut buffer = Vec::new();
         for &page in self.versions.keys() {
             self.bytes(Extent::new(page * SECTORS, SECTORS), &mut buffer);
