@@ -78,7 +78,7 @@ impl StudyArgs {
         options.rolling.cutting = Cutting::Folds(folds);
         let others = others.iter().map(spec).collect::<Result<_, _>>()?;
         let Options { rolling, host, policies, .. } = options;
-        Ok(AdviseOptions { rolling, host, policies, others })
+        Ok(AdviseOptions { rolling, host, policies, others, named: "DISK".to_owned() })
     }
 }
 
