@@ -1,0 +1,116 @@
+"""A fleet of disks on Spark: each disk's requests are one group, and one task studies a group.
+
+A task holds its group in memory: the rows, and 32 bytes more for each request. A group that cannot
+be studied has its error in its row, and the others finish. Needs pyspark 4 (`applyInArrow`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence, Union
+
+from . import ADVISED, SIMULATED, SeeklessError, Trace
+from . import advise as _advise
+from . import simulate as _simulate
+
+COLUMNS = dict(time="time_ns:ns", op="op", offset="sector:sectors", size="sectors:sectors")
+"""The columns of the native store; :meth:`seekless.Trace.from_arrow` describes such names."""
+
+_ADVICE = {
+    "requests": "long", "verdict": "string", "choice": "string", "saves_busy": "double",
+    "saves_busy_low": "double", "saves_busy_high": "double", "saves_energy": "double",
+    "held_out_saves_busy": "double", "busy_s": "double", "joules": "double",
+    "instead": "string", "instead_saves_busy": "double", "error": "string",
+}
+_RUN = {
+    "policy": "string", "requests": "long", "device_ios": "long", "busy_s": "double",
+    "background_busy_s": "double", "response_ms_mean": "double", "response_ms_p99": "double",
+    "energy_j_total": "double", "moved_bytes": "long", "error": "string",
+}
+
+
+def advise(
+    df: Any,
+    disk: str,
+    policy: Union[str, Sequence[str]] = ADVISED,
+    *,
+    by: str = "disk",
+    columns: Mapping[str, str] = COLUMNS,
+    **options: Any,
+):
+    """A DataFrame with a row for each value of column ``by``: whether seekless helps there, how
+    much (shares of disk time and of joules, 0 to 1), and which device would help instead.
+
+    ``columns`` names the columns as ``Trace.from_arrow`` does. The requests of a disk may come in
+    any order: they are sorted by time. ``options`` are those of ``seekless.advise``.
+    """
+
+    def rows(trace: Trace):
+        advice = _advise(trace, disk, policy, **options)
+        present, chosen = advice.tried[0], advice.chosen
+        devices = [t for t in advice.tried if t.change in ("device", "device_layout")]
+        best = max(devices, key=lambda t: t.saves_busy["share"], default=None)
+        row = {
+            "requests": advice.trace["requests"],
+            "verdict": advice.verdict,
+            "busy_s": present.document["total"]["busy_s"],
+            "joules": present.document["total"]["joules"],
+        }
+        if chosen:
+            row["choice"] = chosen.system
+            row["saves_busy"] = chosen.saves_busy["share"]
+            row["saves_busy_low"] = chosen.saves_busy["low"]
+            row["saves_busy_high"] = chosen.saves_busy["high"]
+            row["saves_energy"] = chosen.saves_energy["share"]
+            row["held_out_saves_busy"] = chosen.held_out_saves_busy
+        if best:
+            row["instead"] = best.device
+            row["instead_saves_busy"] = best.saves_busy["share"]
+        return [row]
+
+    return _grouped(df, by, columns, _ADVICE, rows)
+
+
+def simulate(
+    df: Any,
+    disk: str,
+    policy: Union[str, Sequence[str]] = SIMULATED,
+    *,
+    by: str = "disk",
+    columns: Mapping[str, str] = COLUMNS,
+    **options: Any,
+):
+    """A DataFrame with a row for each value of column ``by`` and each policy: the numbers of
+    ``seekless.simulate``, with its ``options``."""
+
+    def rows(trace: Trace):
+        return _simulate(trace, disk, policy, **options).rows()
+
+    return _grouped(df, by, columns, _RUN, rows)
+
+
+def _grouped(df, by: str, columns: Mapping[str, str], fields: Mapping[str, str], rows):
+    """The rows of each group, with its key before them."""
+    key_type = df.schema[by].dataType.simpleString()
+    types = {by: key_type, **{name: kind for name, kind in fields.items() if name != by}}
+    time = columns.get("time", "")
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+
+    def study(key, table):
+        import pyarrow
+
+        disk = key[0].as_py()
+        # A task has no Spark session that could translate the types.
+        arrow = {"long": pyarrow.int64(), "double": pyarrow.float64(), "string": pyarrow.string()}
+        columns_out = [(name, arrow[kind]) for name, kind in types.items() if name != by]
+        columns_out.insert(0, (by, key[0].type))
+        column = time if time in table.column_names else time.rsplit(":", 1)[0]
+        try:
+            if column in table.column_names:
+                table = table.sort_by(column)
+            found = rows(Trace.from_arrow(table, name=f"{by} {disk}", **columns))
+        except SeeklessError as error:
+            found = [{"error": str(error)}]
+        out = [{name: row.get(name) for name in types} | {by: disk} for row in found]
+        return pyarrow.Table.from_pylist(out, pyarrow.schema(columns_out))
+
+    return df.groupBy(by).applyInArrow(study, schema)
