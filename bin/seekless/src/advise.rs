@@ -4,14 +4,17 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, Sectors};
-use seekless_compare::{Advice, AdviseOptions, Change, Cutting, Gain, Tried, Verdict, advise};
+use seekless_compare::{
+    Advice, AdviseOptions, Change, Cutting, Fleet, Gain, RollingStage, Tried, Verdict, advise,
+    advise_fleet, csv,
+};
 use seekless_disk::{DeviceSpec, catalogue};
 use seekless_learn::Policy;
 use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_serve::capture::BlockDevice;
-use seekless_trace::Source;
+use seekless_trace::{Progress, Source};
 use tempfile::TempDir;
 
 use seekless_cli::args::{StudyArgs, size};
@@ -29,6 +32,9 @@ use seekless_cli::output;
   seekless advise P3.lis.zst --disk wd800jb --cache 64MiB --json -
   seekless advise trace.blktrace.0 --event D --disk wd800jb --open-loop --report advice.html
 
+  # A folder with one trace a disk
+  seekless advise --fleet traces --disk exos-x20 --csv fleet.csv
+
   # Watch a disk for an hour, then say whether seekless would help; reads only
   seekless advise /dev/sda --for 1h
 
@@ -36,8 +42,19 @@ Exit code: 0, whatever the advice; 2 for bad input.")]
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which is then
     /// recorded first
-    #[arg(value_name = "TRACE|DEVICE")]
+    #[arg(
+        value_name = "TRACE|DEVICE",
+        default_value = "",
+        hide_default_value = true,
+        required_unless_present = "fleet"
+    )]
     trace: String,
+    /// Advise for each trace file in this folder, one disk a file, over all processors
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["trace", "report", "figures"])]
+    fleet: Option<PathBuf>,
+    /// Write one row a disk to this file
+    #[arg(long, value_name = "FILE|-", requires = "fleet")]
+    csv: Option<PathBuf>,
     /// The present disk: a name from `seekless disk list`, or the path of a TOML file [default: the
     /// smallest disk of the catalogue that holds the device]
     #[arg(long)]
@@ -72,6 +89,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let others: Vec<DeviceSpec> =
         args.or.iter().map(|name| seekless_cli::disk::named(name)).collect::<Result<_, _>>()?;
+    if let Some(folder) = &args.fleet {
+        return fleet(args, folder, others);
+    }
     let device = Path::new(&args.trace).metadata().is_ok_and(|m| m.file_type().is_block_device());
     let disk = disk(args, device)?;
     let recorded = device.then(|| record(args)).transpose()?;
@@ -79,13 +99,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some((_, trace)) => Source::new(trace),
         None => Source::new(&args.trace),
     };
-    let options = AdviseOptions {
-        rolling: args.study.rolling(Cutting::Folds(args.folds)),
-        host: args.study.host(disk),
-        policies: args.policy.clone(),
-        others,
-        named: if device { args.trace.clone() } else { "DISK".to_owned() },
-    };
+    let mut options = options(args, disk, others);
+    if device {
+        options.named.clone_from(&args.trace);
+    }
     let bar = output::bar();
     let mut advice = advise(&source, &options, &mut |stage, at| {
         crate::simulate::show(&bar, stage, at);
@@ -97,6 +114,86 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     advice.trace.path.clone_from(&args.trace);
     let report = |command: &str| crate::advise_report::report(&advice, command);
     if args.study.out.write(&advice, report)? { print(&advice) } else { Ok(()) }
+}
+
+fn options(args: &Args, disk: DeviceSpec, others: Vec<DeviceSpec>) -> AdviseOptions {
+    AdviseOptions {
+        rolling: args.study.rolling(Cutting::Folds(args.folds)),
+        host: args.study.host(disk),
+        policies: args.policy.clone(),
+        others,
+        named: "DISK".to_owned(),
+    }
+}
+
+/// One row for each trace file in a folder.
+fn fleet(args: &Args, folder: &Path, others: Vec<DeviceSpec>) -> anyhow::Result<()> {
+    let entries =
+        folder.read_dir().with_context(|| format!("{}: cannot list it", folder.display()))?;
+    let mut traces: Vec<PathBuf> =
+        entries.map(|e| Ok(e?.path())).collect::<std::io::Result<_>>()?;
+    traces.retain(|path| path.is_file());
+    traces.sort();
+    ensure!(!traces.is_empty(), "{}: no file in it; expected one trace a disk", folder.display());
+    let options = options(args, disk(args, false)?, others);
+    let bar = output::bar();
+    let total = traces.len() as u64;
+    let progress = |read: usize| {
+        crate::simulate::show(&bar, RollingStage::Run, Progress { read: read as u64, total });
+    };
+    let fleet = advise_fleet(&traces, &options, None, &progress);
+    bar.finish_and_clear();
+    if let Some(path) = &args.csv {
+        output::write(path, &csv(&fleet.rows()))?;
+    }
+    let report = |_: &str| unreachable!("clap refuses a report of a fleet");
+    let listed = args.csv.as_deref().is_some_and(|path| path == Path::new("-"));
+    if args.study.out.write(&fleet, report)? && !listed {
+        output::print(&fleet_table(&fleet).terminal(output::width(), output::colour()))?;
+    }
+    Ok(())
+}
+
+fn fleet_table(fleet: &Fleet) -> Table {
+    let share = |name: &str| Column::number(name, Unit::Share);
+    let columns = vec![
+        Column::text("trace"),
+        Column::text("verdict"),
+        Column::text("choice"),
+        Column::number("busy", Unit::Seconds),
+        share("saves"),
+        share("left out"),
+        share("joules"),
+        Column::text("instead"),
+        share("saves there"),
+    ];
+    let title = format!("{} disks on {}, modelled", fleet.disks.len(), fleet.disk);
+    let mut table = Table::new(title, columns);
+    for disk in &fleet.disks {
+        let verdict = match disk.verdict {
+            Some(Verdict::Worth) => "worth it",
+            Some(Verdict::Unsure) => "unsure",
+            Some(Verdict::NoGain) => "no gain",
+            None => disk.error.as_deref().unwrap_or("no answer"),
+        };
+        let text = |text: &Option<String>| text.as_deref().map_or(Cell::Empty, Cell::from);
+        let number = |number: Option<f64>| number.map_or(Cell::Empty, Cell::from);
+        table = table.row([
+            Cell::from(disk.trace.as_str()),
+            Cell::from(verdict),
+            text(&disk.choice),
+            number(disk.busy_s),
+            number(disk.saves_busy),
+            number(disk.held_out_saves_busy),
+            number(disk.saves_energy),
+            text(&disk.instead),
+            number(disk.instead_saves_busy),
+        ]);
+    }
+    table.note(format!(
+        "{} worth it, {} unsure, {} without a gain, {} without an answer",
+        fleet.worth, fleet.unsure, fleet.no_gain, fleet.failed
+    ))
 }
 
 /// Records the block device into a file in this folder.

@@ -77,6 +77,8 @@ fn place() -> Place {
         let ran = place.run(&["convert", from, to]);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
     }
+    std::fs::create_dir(place.path("traces")).unwrap();
+    place.file("traces/one.blkparse", &text);
     let shown = place.run(&["disk", "show", "wd800jb"]).out;
     place.file("mine.toml", &shown).file("cheetah9lp.toml", &shown);
     place.file("P3.lis.zst", zstd::encode_all(text.as_bytes(), 3).unwrap());

@@ -11,6 +11,7 @@ mod demo;
 mod devices;
 mod disk;
 mod examples;
+mod fleet;
 mod exports;
 mod honest;
 mod stat;

@@ -1,0 +1,36 @@
+//! Advice for a folder of traces.
+
+use serde_json::Value;
+
+use crate::support::{Place, mixed};
+
+#[test]
+fn a_fleet_has_the_answers_of_each_trace_alone() {
+    let place = Place::new();
+    let text = mixed();
+    std::fs::create_dir(place.path("fleet")).unwrap();
+    place.file("fleet/a.blkparse", &text).file("fleet/b.blkparse", &text);
+    place.file("fleet/c.blkparse", "no trace at all\n");
+    let options = ["--disk", "wd800jb", "--policy", "borg", "--folds", "4"];
+    let ran = place.run(&[&["advise", "--fleet", "fleet", "--json", "-"], &options[..]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let fleet: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(fleet["schema"], "seekless.fleet/1");
+    let disks = fleet["disks"].as_array().unwrap();
+    assert_eq!(disks.len(), 3);
+    let alone = place.run(&[&["advise", "fleet/b.blkparse", "--json", "-"], &options[..]].concat());
+    let alone: Value = serde_json::from_str(&alone.out).unwrap();
+    for disk in &disks[..2] {
+        assert_eq!(disk["verdict"], alone["verdict"]);
+        assert_eq!(disk["busy_s"], alone["tried"][0]["total"]["busy_s"]);
+        assert_eq!(disk["error"], Value::Null);
+    }
+    assert!(disks[2]["error"].as_str().is_some_and(|e| e.contains("c.blkparse")), "{}", disks[2]);
+    assert_eq!(fleet["failed"], 1);
+    let ran = place.run(&[&["advise", "--fleet", "fleet", "--csv", "-"], &options[..]].concat());
+    assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 4), "{}", ran.err);
+    let ran = place.run(&["advise", "--fleet", "none", "--disk", "wd800jb"]);
+    assert!(ran.code == Some(2) && ran.err.contains("none: cannot list it"), "{}", ran.err);
+    let ran = place.run(&["advise"]);
+    assert!(ran.code == Some(2) && ran.err.contains("TRACE|DEVICE"), "{}", ran.err);
+}

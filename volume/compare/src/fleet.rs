@@ -1,0 +1,166 @@
+//! Advice for a fleet: one trace a disk, over all processors. A trace that cannot be studied has its
+//! error in its row, and the others finish.
+
+use std::error::Error;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use seekless_trace::Source;
+use serde::Serialize;
+
+use crate::advise::{Advice, AdviseOptions, Change, Verdict, advise};
+use crate::advise_commands::Yearly;
+use crate::rolling::threads;
+use crate::rows::{Rows, flat};
+
+/// The answer for one disk. Shares are parts of the present system's disk time or energy, 0 to 1,
+/// background work counted.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FleetDisk {
+    /// The trace's path.
+    pub trace: String,
+    /// Requests of the trace.
+    pub requests: Option<u64>,
+    /// The answer in a word.
+    pub verdict: Option<Verdict>,
+    /// The policy that saves most, if any saves.
+    pub choice: Option<String>,
+    /// Disk time of the present system over all folds but the first, in seconds.
+    pub busy_s: Option<f64>,
+    /// Its energy, in joules.
+    pub joules: Option<f64>,
+    /// Share of disk time that the choice saves over the folds that choose.
+    pub saves_busy: Option<f64>,
+    /// The same over the held-out folds.
+    pub held_out_saves_busy: Option<f64>,
+    /// Share of energy that the choice saves over the folds that choose.
+    pub saves_energy: Option<f64>,
+    /// The other device that saves most disk time.
+    pub instead: Option<String>,
+    /// Share of disk time that this device saves.
+    pub instead_saves_busy: Option<f64>,
+    /// What the choice saves in a year of such days.
+    pub a_year: Option<Yearly>,
+    /// Why there is no answer.
+    pub error: Option<String>,
+}
+
+impl FleetDisk {
+    fn of(trace: String, advice: &Advice) -> Self {
+        let now = advice.tried.first().map(|t| &t.total);
+        let chosen = advice.choice.and_then(|i| advice.tried.get(i));
+        let device = |c| matches!(c, Change::Device | Change::DeviceLayout);
+        let instead = advice
+            .tried
+            .iter()
+            .filter(|t| device(t.change))
+            .max_by(|a, b| a.saves_busy.share.total_cmp(&b.saves_busy.share));
+        Self {
+            trace,
+            requests: Some(advice.trace.requests),
+            verdict: Some(advice.verdict),
+            choice: chosen.map(|t| t.system.clone()),
+            busy_s: now.map(|t| t.busy_s),
+            joules: now.map(|t| t.joules),
+            saves_busy: chosen.map(|t| t.saves_busy.share),
+            held_out_saves_busy: chosen.map(|t| t.held_out_saves_busy),
+            saves_energy: chosen.map(|t| t.saves_energy.share),
+            instead: instead.map(|t| t.device.clone()),
+            instead_saves_busy: instead.map(|t| t.saves_busy.share),
+            a_year: advice.a_year,
+            error: None,
+        }
+    }
+}
+
+/// The answers for all disks: schema `seekless.fleet/1`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fleet {
+    /// `seekless.fleet/1`.
+    pub schema: &'static str,
+    /// The present disk of all.
+    pub disk: String,
+    /// Disks where a policy is worth it, where that is not sure, where nothing is gained, and
+    /// traces without an answer.
+    pub worth: usize,
+    /// See `worth`.
+    pub unsure: usize,
+    /// See `worth`.
+    pub no_gain: usize,
+    /// See `worth`.
+    pub failed: usize,
+    /// One row a trace, in the order given.
+    pub disks: Vec<FleetDisk>,
+}
+
+impl Fleet {
+    fn of(disk: String, disks: Vec<FleetDisk>) -> Self {
+        let count = |v| disks.iter().filter(|d| d.verdict == v).count();
+        Self {
+            schema: "seekless.fleet/1",
+            disk,
+            worth: count(Some(Verdict::Worth)),
+            unsure: count(Some(Verdict::Unsure)),
+            no_gain: count(Some(Verdict::NoGain)),
+            failed: count(None),
+            disks,
+        }
+    }
+
+    /// The disks as rows of a table.
+    #[must_use]
+    pub fn rows(&self) -> Rows {
+        let objects: Vec<_> = self.disks.iter().map(flat).collect();
+        Rows::of(&["trace", "verdict", "choice", "saves_busy"], &objects)
+    }
+}
+
+/// Studies each trace as [`advise`] does, on `workers` threads; none = one per processor.
+/// `progress` gets the number of traces that ended.
+pub fn advise_fleet(
+    traces: &[PathBuf],
+    options: &AdviseOptions,
+    workers: Option<NonZero<usize>>,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Fleet {
+    let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let disks: Vec<_> = traces.iter().map(|_| Mutex::new(FleetDisk::default())).collect();
+    let mut options = options.clone();
+    let workers = threads(workers).min(traces.len()).max(1);
+    options.rolling.threads = NonZero::new(if workers == 1 { threads(None) } else { 1 });
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((path, to)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    traces.get(at).zip(disks.get(at))
+                } {
+                    let row = one(path, &options);
+                    *to.lock().unwrap_or_else(PoisonError::into_inner) = row;
+                    progress(ended.fetch_add(1, Ordering::Relaxed) + 1);
+                }
+            });
+        }
+    });
+    let disks = disks.into_iter().map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner));
+    Fleet::of(options.host.disk.name().to_owned(), disks.collect())
+}
+
+fn one(path: &PathBuf, options: &AdviseOptions) -> FleetDisk {
+    let trace = path.display().to_string();
+    match advise(&Source::new(path), options, &mut |_, _| {}) {
+        Ok(advice) => FleetDisk::of(trace, &advice),
+        Err(e) => {
+            let mut why = e.to_string();
+            let mut cause = e.source();
+            while let Some(below) = cause {
+                why = format!("{why}: {below}");
+                cause = below.source();
+            }
+            FleetDisk { trace, error: Some(why), ..FleetDisk::default() }
+        }
+    }
+}
