@@ -63,6 +63,7 @@ fn place() -> Place {
         .file("week.blkparse.gz", packed(&text))
         .file("week.blkparse", &text)
         .file("prxy_0.csv", &msr)
+        .file("prxy_1.csv", &msr)
         .file("random-reads.csv", &msr)
         .file("alibaba.csv.gz", packed(&alibaba))
         .file("web.strace", strace)

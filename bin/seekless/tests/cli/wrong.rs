@@ -62,7 +62,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("simulate good --disk exos20", &["did you mean 'exos-x20'?"]),
     ("simulate good --disk exos-x20 --policy vanilla,adaptve", &["did you mean 'adaptive'?"]),
     ("convert", &["<IN>", "<OUT>"]),
-    ("convert good", &["<OUT>"]),
+    ("convert good", &["no OUT for good"]),
     ("convert none out.parquet", &["none", "No such file"]),
     ("convert empty out.parquet", &["empty", "the file is empty"]),
     ("convert dir out.parquet", &["dir", "blktrace"]),
