@@ -9,4 +9,5 @@ pub mod moved;
 pub mod near;
 pub mod output;
 pub mod signals;
+pub mod tables;
 pub mod text;

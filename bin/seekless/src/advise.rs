@@ -7,18 +7,16 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, Sectors};
 use seekless_compare::{
-    Advice, AdviseOptions, Change, Cutting, Fleet, Gain, RollingStage, Tried, Verdict, advise,
-    advise_fleet, csv,
+    Advice, AdviseOptions, Cutting, RollingStage, Verdict, advise, advise_fleet, csv,
 };
 use seekless_disk::{DeviceSpec, catalogue};
 use seekless_learn::Policy;
-use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_serve::capture::BlockDevice;
 use seekless_trace::{Progress, Source};
 use tempfile::TempDir;
 
 use seekless_cli::args::{StudyArgs, size};
-use seekless_cli::output;
+use seekless_cli::{output, tables};
 
 /// Estimate whether seekless helps, how much, how surely, and which device helps instead
 ///
@@ -149,51 +147,9 @@ fn fleet(args: &Args, folder: &Path, others: Vec<DeviceSpec>) -> anyhow::Result<
     let report = |_: &str| unreachable!("clap refuses a report of a fleet");
     let listed = args.csv.as_deref().is_some_and(|path| path == Path::new("-"));
     if args.study.out.write(&fleet, report)? && !listed {
-        output::print(&fleet_table(&fleet).terminal(output::width(), output::colour()))?;
+        output::print(&tables::fleet(&fleet).terminal(output::width(), output::colour()))?;
     }
     Ok(())
-}
-
-fn fleet_table(fleet: &Fleet) -> Table {
-    let share = |name: &str| Column::number(name, Unit::Share);
-    let columns = vec![
-        Column::text("trace"),
-        Column::text("verdict"),
-        Column::text("choice"),
-        Column::number("busy", Unit::Seconds),
-        share("saves"),
-        share("left out"),
-        share("joules"),
-        Column::text("instead"),
-        share("saves there"),
-    ];
-    let title = format!("{} disks on {}, modelled", fleet.disks.len(), fleet.disk);
-    let mut table = Table::new(title, columns);
-    for disk in &fleet.disks {
-        let verdict = match disk.verdict {
-            Some(Verdict::Worth) => "worth it",
-            Some(Verdict::Unsure) => "unsure",
-            Some(Verdict::NoGain) => "no gain",
-            None => disk.error.as_deref().unwrap_or("no answer"),
-        };
-        let text = |text: &Option<String>| text.as_deref().map_or(Cell::Empty, Cell::from);
-        let number = |number: Option<f64>| number.map_or(Cell::Empty, Cell::from);
-        table = table.row([
-            Cell::from(disk.trace.as_str()),
-            Cell::from(verdict),
-            text(&disk.choice),
-            number(disk.busy_s),
-            number(disk.saves_busy),
-            number(disk.held_out_saves_busy),
-            number(disk.saves_energy),
-            text(&disk.instead),
-            number(disk.instead_saves_busy),
-        ]);
-    }
-    table.note(format!(
-        "{} worth it, {} unsure, {} without a gain, {} without an answer",
-        fleet.worth, fleet.unsure, fleet.no_gain, fleet.failed
-    ))
 }
 
 /// Records the block device into a file in this folder.
@@ -224,7 +180,7 @@ fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
 }
 
 fn print(advice: &Advice) -> anyhow::Result<()> {
-    output::print(&table(advice).terminal(output::width(), output::colour()))?;
+    output::print(&tables::advice(advice).terminal(output::width(), output::colour()))?;
     output::print(&advice.sentences.join("\n"))?;
     if advice.commands.is_empty() {
         return Ok(());
@@ -234,48 +190,4 @@ fn print(advice: &Advice) -> anyhow::Result<()> {
         "\n{what} (`seekless release` undoes an adoption):\n  {}",
         advice.commands.join("\n  ")
     ))
-}
-
-/// Every tried system, and its savings.
-pub(crate) fn table(advice: &Advice) -> Table {
-    let share = |name: &str| Column::number(name, Unit::Share);
-    let mut table = Table::new(
-        format!("{} on {}, modelled", advice.trace.path, advice.disk),
-        vec![
-            Column::text("system"),
-            Column::number("busy", Unit::Seconds).better(Better::Lower),
-            Column::number("background", Unit::Seconds),
-            share("saves"),
-            Column::text("90% range (%)").right(),
-            share("left out"),
-            share("joules"),
-            Column::number("response", Unit::Seconds).better(Better::Lower),
-        ],
-    );
-    for t in &advice.tried {
-        table = table.row([
-            Cell::from(t.system.as_str()),
-            Cell::from(t.total.busy_s),
-            Cell::from(t.total.background_busy_s),
-            Cell::from(t.saves_busy.share),
-            range(t),
-            Cell::from(t.held_out_saves_busy),
-            Cell::from(t.saves_energy.share),
-            Cell::from(t.total.response_ms / 1e3),
-        ]);
-    }
-    table.baseline(0).note(
-        "saves, joules: disk time and energy saved over the folds that choose, background work counted; the range is for the folds \
-         left out, left out what was saved there. clairvoyant knows the next 1,000 requests.",
-    )
-}
-
-/// The range of a system's savings, in per cent.
-fn range(t: &Tried) -> Cell {
-    let Gain { low, high, .. } = t.saves_busy;
-    if !low.is_finite() || !high.is_finite() || t.change == Change::None {
-        return Cell::Empty;
-    }
-    let points = |share: f64| format!("{:.1}", share * 100.0).replace('-', "\u{2212}");
-    Cell::from(format!("{} to {}", points(low), points(high)))
 }

@@ -53,7 +53,7 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
     report
         .section(
             Section::new("What was tried")
-                .table(crate::advise::table(advice))
+                .table(seekless_cli::tables::advice(advice))
                 .figure(saves)
                 .figure(days),
         )

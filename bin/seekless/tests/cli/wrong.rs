@@ -70,7 +70,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("convert good none/out.parquet", &["none/out.parquet", "No such file"]),
     ("convert good out.csv --device 9", &["'9'", "it has '0'"]),
     ("convert msrr:good out.csv", &["not the name of a format"]),
-    ("convert good out.csv more", &["'more'"]),
+    ("convert good out.csv more", &["-o OUT"]),
     ("release", &["<DISK>"]),
     ("release none --root .", &["none", "not adopted"]),
     ("release disk.img --root .", &["disk.img", "not adopted"]),

@@ -162,6 +162,7 @@ impl Engine {
                 return Begun::Job(Job::Destage(job));
             }
             self.destage_came_to_nothing();
+            self.fail_if_stuck();
         }
         let at = self.background.destage_not_before;
         self.background.wake_at(at);
@@ -279,12 +280,15 @@ impl Engine {
         Begun::Nothing
     }
 
-    /// The next try comes later. If the log is full, its tail holds a page that can be neither read
-    /// nor written home: no record shall wait for ever.
-    pub(crate) fn destage_came_to_nothing(&mut self) {
-        self.background.destage_not_before = SimTime(self.background.now.0 + RETRY.0);
+    /// The log is full, and its tail holds a page that can be neither read nor written home: no
+    /// record shall wait for ever.
+    pub(crate) fn fail_if_stuck(&mut self) {
         if self.is_log_full() && self.next_tail() == self.log.ring.tail {
             self.fail_controls();
         }
+    }
+
+    pub(crate) fn destage_came_to_nothing(&mut self) {
+        self.background.destage_not_before = SimTime(self.background.now.0 + RETRY.0);
     }
 }

@@ -193,6 +193,18 @@ impl Engine {
                 self.background.trouble = Some(Trouble::Home);
             }
             self.destage_came_to_nothing();
+            // A page that a client is writing goes home a little later, or need not.
+            let in_work = |slot: Slot| {
+                self.copies.state(slot) == CopyState::Dirty
+                    && self.copies.home(slot).is_some_and(|page| {
+                        self.writes.open_overlaps(self.home_of(page, 1))
+                            || self.background.locks(page.0..page.0 + 1)
+                    })
+            };
+            let tail_in_work = self.geo.slots_of(self.log.ring.tail).any(in_work);
+            if (self.background.failed || job.spoiled) && !tail_in_work {
+                self.fail_if_stuck();
+            }
         } else {
             if !job.spoiled {
                 self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
