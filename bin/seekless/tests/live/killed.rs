@@ -205,7 +205,7 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
             std::thread::spawn(move || read_on(&volume, kind.size, seed))
         });
         // The workloads read little, so this gives the server something to move.
-        let asked = replicas.then(|| {
+        let ask = |numbers: &mut Numbers| {
             let mut mib = |most: u64| format!("{}MiB", numbers.below(most));
             let (range, near) = (format!("{}+12MiB", mib(100)), mib(140));
             let mut command = seekless();
@@ -214,14 +214,20 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
                 .arg(&image)
                 .args(["--range", &range, "--near", &near]);
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-        });
+        };
+        let mut asked = replicas.then(|| ask(&mut numbers));
         // Every second kill waits for a move: the server spares busy clients for seconds. The wait
         // is the last step before the kill, because a replica may soon be given up for a client.
         std::thread::sleep(Duration::from_millis(numbers.below(1500)));
         let begun = Instant::now();
         while kill % 2 == 0 && !has_moved(&image, replicas) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is moved");
+            let late = begun.elapsed() > Duration::from_secs(60);
+            assert!(!late, "nothing is moved: {:#}", status(&image, &[]));
             assert!(threads.iter().all(|t| !t.is_finished()), "a workload ended before the kill");
+            // There may have been no room near that place.
+            if let Some(asked) = asked.as_mut().filter(|a| a.try_wait().unwrap().is_some()) {
+                *asked = ask(&mut numbers);
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
         let (bytes, moving) = moves(&image);
