@@ -225,7 +225,9 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
             assert!(!late, "nothing is moved: {:#}", status(&image, &[]));
             assert!(threads.iter().all(|t| !t.is_finished()), "a workload ended before the kill");
             // There may have been no room near that place.
-            if let Some(asked) = asked.as_mut().filter(|a| a.try_wait().unwrap().is_some()) {
+            if let Some(asked) = &mut asked
+                && asked.try_wait().unwrap().is_some()
+            {
                 *asked = ask(&mut numbers);
             }
             std::thread::sleep(Duration::from_millis(10));
