@@ -37,10 +37,14 @@ impl Faulty {
     fn start(dir: &Dir, flags: TransmissionFlags) -> (Arc<Self>, PathBuf) {
         let mut export = Export::new("", SIZE as u64);
         export.flags = flags;
+        Self::with(dir, "home", export)
+    }
+
+    fn with(dir: &Dir, name: &str, export: Export) -> (Arc<Self>, PathBuf) {
         let disk = Disk { cached: vec![0; SIZE], durable: vec![0; SIZE], clients: Vec::new() };
         let (until, crashes) = (AtomicU64::new(0), AtomicU64::new(0));
         let server = Arc::new(Self { disk: Mutex::new(disk), until, crashes, export });
-        let path = dir.path("home");
+        let path = dir.path(name);
         let listener = UnixListener::bind(&path).unwrap();
         let shared = Arc::clone(&server);
         std::thread::spawn(move || {
@@ -240,6 +244,20 @@ fn a_home_that_cannot_be_served_is_refused() {
     let (_faulty, path) = Faulty::start(&dir, no_flush);
     let error = volume(&path).spawn().err().unwrap().to_string();
     assert!(error.contains("has no flush") && error.contains("--read-only"), "{error}");
+    // A hostile server says what it likes.
+    for (name, size, most, why) in [
+        ("tiny", 1 << 20, 0, "takes no request of 512 bytes"),
+        ("short", 1 << 20, 100, "takes no request of 512 bytes"),
+        ("huge", u64::MAX - 511, 1 << 20, "more than any disk"),
+        ("odd", 1000, 1 << 20, "no disk of 512-byte sectors"),
+    ] {
+        let mut export = Export::new("", size);
+        export.flags = all();
+        export.block.maximum = most;
+        let (_faulty, path) = Faulty::with(&dir, name, export);
+        let error = volume(&path).spawn().err().unwrap().to_string();
+        assert!(error.contains(why), "{name}: {error}");
+    }
     let server = volume(&path).read_only(true).spawn().unwrap();
     assert_eq!(client(&server).read(0, 512).unwrap(), [0; 512]);
     let error = volume(&path).read_only(true).area_path(dir.path("area")).spawn().err().unwrap();

@@ -34,6 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Changes are flushed before they take more memory than this.
 const UNFLUSHED_MOST: u64 = 32 << 20;
+/// Longest read or write: the protocol lets servers refuse more.
+const PAYLOAD_MOST: u32 = 32 << 20;
 /// Longest discard, and longest write of zeroes, of one request.
 const RANGE_MOST: u64 = 1 << 30;
 
@@ -101,8 +103,11 @@ const fn errno(e: NbdErrno) -> Errno {
 fn dial(uri: &NbdUri) -> Result<(Client, Offer), ClientError> {
     let options = Options { export: uri.export.clone(), ..Options::default() };
     let client = Client::connect_to(&uri.address, options, SILENCE)?;
-    let offer =
-        Offer { size: client.size(), flags: client.flags(), most: client.block_sizes().maximum };
+    let offer = Offer {
+        size: client.size(),
+        flags: client.flags(),
+        most: client.block_sizes().maximum.min(PAYLOAD_MOST) / 512 * 512,
+    };
     Ok((client, offer))
 }
 
@@ -122,6 +127,13 @@ impl Remote {
                 "has {} bytes, which is no disk of 512-byte sectors",
                 offer.size
             )));
+        }
+        // As long as a file may be.
+        if i64::try_from(offer.size).is_err() {
+            return Err(refused(format!("has {} bytes, more than any disk", offer.size)));
+        }
+        if offer.most == 0 {
+            return Err(refused("takes no request of 512 bytes".to_owned()));
         }
         if client.block_sizes().minimum > 512 {
             let least = client.block_sizes().minimum;
