@@ -7,7 +7,6 @@ mod advise;
 mod bad;
 mod contract;
 mod convert;
-mod demo;
 mod devices;
 mod disk;
 mod examples;
