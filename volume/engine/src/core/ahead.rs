@@ -380,13 +380,12 @@ impl Engine {
     pub(super) fn note_write(&mut self, extent: Extent) {
         let (cache, ahead) = (&self.cache, &mut self.ahead);
         if let Some(ahead) = ahead {
+            let Range { start, end } = cache.grid.pages(extent);
             // A discard may span the whole device.
-            for page in cache.grid.pages(extent).take(cache.pages() as usize) {
-                ahead.policy.wrote(page);
-                if let Some(slot) = cache.slot_of(page) {
-                    ahead.policy.dropped(slot);
-                }
-            }
+            let pages = start..end.min(start.saturating_add(u64::from(cache.pages())));
+            ahead.policy.wrote(pages.clone());
+            let slots = pages.filter_map(|page| cache.slot_of(page));
+            slots.for_each(|slot| ahead.policy.dropped(slot));
         }
     }
 

@@ -51,6 +51,10 @@ impl Ghosts {
 
     /// The page is no ghost any more: its features, if it was one.
     pub(super) fn take(&mut self, page: u64) -> Option<Features> {
+        // Long writes insert many pages, and leave no ghosts.
+        if self.by_page.is_empty() {
+            return None;
+        }
         let number = self.by_page.remove(&page)?;
         self.watched.get((number - self.first) as usize).map(|ghost| ghost.2)
     }

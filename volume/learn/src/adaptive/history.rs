@@ -80,10 +80,14 @@ impl History {
         self.region(page / REGION)[(page % REGION) as usize]
     }
 
-    /// A page to be changed at this time, where its region is known.
+    /// The pages of a region, to be changed, where the region is known.
+    pub(crate) fn known_region(&mut self, region: u64) -> Option<&mut Region> {
+        self.find(region).map(|at| &mut self.regions[at])
+    }
+
+    /// A page to be changed, where its region is known.
     pub(crate) fn known(&mut self, page: u64) -> Option<&mut PageHistory> {
-        let at = self.find(page / REGION)?;
-        Some(&mut self.regions[at][(page % REGION) as usize])
+        self.known_region(page / REGION).map(|pages| &mut pages[(page % REGION) as usize])
     }
 
     /// A page to be changed at this time. Its region takes the place of the least recent one of its set.

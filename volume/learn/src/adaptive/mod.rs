@@ -421,11 +421,17 @@ impl Adaptive {
         slot.waits = false;
     }
 
-    /// A client writes this page.
-    pub fn wrote(&mut self, page: u64) {
-        let now = self.now;
-        if let Some(entry) = self.history.known(page) {
-            entry.written = now;
+    /// A client writes these pages.
+    pub fn wrote(&mut self, pages: Range<u64>) {
+        let mut from = pages.start;
+        while from < pages.end {
+            let region = from / REGION;
+            let to = pages.end.min((region + 1) * REGION);
+            if let Some(known) = self.history.known_region(region) {
+                let [first, last] = [from, to - 1].map(|page| (page % REGION) as usize);
+                known[first..=last].iter_mut().for_each(|page| page.written = self.now);
+            }
+            from = to;
         }
     }
 
