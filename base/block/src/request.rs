@@ -22,6 +22,15 @@ pub enum Op {
 }
 
 impl Op {
+    /// All operations, with their names in stores and tables.
+    pub const NAMES: [(Self, &'static str); 5] = [
+        (Self::Read, "read"),
+        (Self::Write, "write"),
+        (Self::Discard, "discard"),
+        (Self::WriteZeroes, "write_zeroes"),
+        (Self::Flush, "flush"),
+    ];
+
     /// Whether the request changes the result of later reads.
     pub const fn is_write_like(self) -> bool {
         matches!(self, Self::Write | Self::Discard | Self::WriteZeroes)

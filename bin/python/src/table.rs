@@ -20,14 +20,6 @@ use crate::errors;
 /// Rows of a batch.
 const ROWS: usize = 1 << 16;
 
-const OPS: [(Op, &str); 5] = [
-    (Op::Read, "read"),
-    (Op::Write, "write"),
-    (Op::Discard, "discard"),
-    (Op::WriteZeroes, "write_zeroes"),
-    (Op::Flush, "flush"),
-];
-
 const FLAGS: [(Flags, &str); 4] =
     [(Flags::FUA, "fua"), (Flags::SYNC, "sync"), (Flags::META, "meta"), (Flags::AHEAD, "ahead")];
 
@@ -106,7 +98,7 @@ impl Batch {
         let int = |n: u64| i64::try_from(n).ok();
         self.rows += 1;
         self.times.append_option(int(request.arrival.0).filter(|_| has_times));
-        let op = OPS.iter().find(|(op, _)| *op == request.op).map_or("", |(_, name)| name);
+        let op = Op::NAMES.iter().find(|(op, _)| *op == request.op).map_or("", |(_, name)| name);
         self.op.append_value(op);
         self.sector.append_value(int(request.extent.start.0).unwrap_or(i64::MAX));
         self.sectors.append_value(int(request.extent.len.0).unwrap_or(i64::MAX));
@@ -290,7 +282,7 @@ impl<'a> Columns<'a> {
 }
 
 fn operation(text: &str) -> Result<Op, String> {
-    let names = || OPS.map(|(_, name)| name).join(", ");
-    let found = OPS.iter().find(|(_, name)| *name == text).map(|(op, _)| *op);
+    let names = || Op::NAMES.map(|(_, name)| name).join(", ");
+    let found = Op::NAMES.iter().find(|(_, name)| *name == text).map(|(op, _)| *op);
     found.ok_or_else(|| format!("op is '{text}'; expected one of {}", names()))
 }

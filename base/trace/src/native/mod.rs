@@ -9,7 +9,7 @@ mod write;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::ByteArray;
 use parquet::schema::types::{Type, TypePtr};
-use seekless_block::{Flags, Op};
+use seekless_block::Flags;
 
 pub(crate) use read::StoreReader;
 pub use write::StoreWriter;
@@ -82,14 +82,6 @@ const FLAGS: [(Flags, Col); 4] = [
     (Flags::SYNC, Col::Sync),
     (Flags::META, Col::Meta),
     (Flags::AHEAD, Col::Ahead),
-];
-
-const OPS: [(Op, &str); 5] = [
-    (Op::Read, "read"),
-    (Op::Write, "write"),
-    (Op::Discard, "discard"),
-    (Op::WriteZeroes, "write_zeroes"),
-    (Op::Flush, "flush"),
 ];
 
 /// Values of one column, with the definition levels of an optional one (1 present, 0 null).

@@ -22,7 +22,7 @@ use seekless_block::{Flags, Op};
 
 use super::{
     COLUMNS, Col, Column, ColumnType, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_LOST, KEY_PROCESSES,
-    KEY_SCHEMA, KEY_SERVICE, KEY_TIMES, OPS, SCHEMA, Values,
+    KEY_SCHEMA, KEY_SERVICE, KEY_TIMES, SCHEMA, Values,
 };
 use crate::error::{BadRecord, quote};
 use crate::input::Cursor;
@@ -277,7 +277,7 @@ impl StoreReader {
     ) -> Result<Option<Record>, BadRecord> {
         let row = self.take();
         let op = self.text(&row, Col::Op);
-        let Some(&(op, _)) = OPS.iter().find(|(_, name)| name.as_bytes() == op) else {
+        let Some(&(op, _)) = Op::NAMES.iter().find(|(_, name)| name.as_bytes() == op) else {
             let found = quote(op);
             return Err(BadRecord::found(
                 "an op: read, write, discard, write_zeroes, flush",

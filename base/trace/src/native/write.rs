@@ -12,10 +12,11 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
+use seekless_block::Op;
 
 use super::{
     COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_LOST, KEY_PROCESSES, KEY_SCHEMA,
-    KEY_SERVICE, KEY_SOURCE, KEY_TIMES, KEY_UNITS, KEY_VERSION, OPS, SCHEMA, UNITS, Values, schema,
+    KEY_SERVICE, KEY_SOURCE, KEY_TIMES, KEY_UNITS, KEY_VERSION, SCHEMA, UNITS, Values, schema,
 };
 use crate::{Device, Info, Record, Stream, TraceError};
 
@@ -32,7 +33,7 @@ pub struct StoreWriter<W: Write + Send> {
     /// The names of streams and devices in Parquet's form, converted once.
     processes: Vec<Option<ByteArray>>,
     devices: Vec<Option<ByteArray>>,
-    ops: [ByteArray; OPS.len()],
+    ops: [ByteArray; Op::NAMES.len()],
 }
 
 impl<W: Write + Send> std::fmt::Debug for StoreWriter<W> {
@@ -79,7 +80,7 @@ impl<W: Write + Send> StoreWriter<W> {
             has_times: info.has_times,
             processes: Vec::new(),
             devices: Vec::new(),
-            ops: OPS.map(|(_, name)| ByteArray::from(name)),
+            ops: Op::NAMES.map(|(_, name)| ByteArray::from(name)),
         })
     }
 

@@ -14,14 +14,6 @@ pub(super) const STREAMS_MAX: usize = 1 << 18;
 /// Minimum fraction of the page-sized requests that start at the same sector of a page.
 const NEARLY_ALL: f64 = 0.8;
 
-const OPS: [(Op, &str); 5] = [
-    (Op::Read, "read"),
-    (Op::Write, "write"),
-    (Op::Discard, "discard"),
-    (Op::WriteZeroes, "write_zeroes"),
-    (Op::Flush, "flush"),
-];
-
 /// Counts that devices and processes have in common.
 #[derive(Clone, Debug, Default)]
 struct Counts {
@@ -95,7 +87,7 @@ pub(super) enum Step {
 
 #[derive(Debug)]
 pub(super) struct Shapes {
-    ops: [(u64, u64); OPS.len()],
+    ops: [(u64, u64); Op::NAMES.len()],
     read_sizes: ValueHistogram,
     write_sizes: ValueHistogram,
     seeks: ValueHistogram,
@@ -168,7 +160,7 @@ impl Shapes {
 
     /// Number of requests and bytes for each operation.
     pub(super) fn mix(&self) -> Vec<OpRow> {
-        let rows = OPS.iter().map(|&(op, name)| {
+        let rows = Op::NAMES.iter().map(|&(op, name)| {
             let (requests, sectors) = self.ops[op as usize];
             OpRow { op: name, requests, bytes: sectors.saturating_mul(SECTOR_BYTES) }
         });
