@@ -59,7 +59,8 @@ fn sent_in_a_turn(command: Command, requests: usize, alone: bool) -> (usize, usi
         1,
         [Export::new("", 1 << 20)].into(),
     );
-    let options = Options { export: String::new(), structured: false, allocation: false };
+    let options =
+        Options { export: String::new(), structured: false, allocation: false, tls: false };
     let mut session = ClientSession::new(options);
     let (mut input, mut out) = (Vec::new(), Vec::new());
     loop {

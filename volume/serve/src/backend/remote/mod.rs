@@ -21,6 +21,7 @@ use seekless_nbd::{CommandFlags, Errno as NbdErrno, Options, TransmissionFlags};
 use super::FAST_ZERO;
 use crate::client::{Client, ClientError};
 use crate::error::ServeError;
+use crate::tls::TlsHome;
 use unflushed::{Change, Unflushed};
 pub use uri::NbdUri;
 
@@ -70,6 +71,7 @@ struct Pool {
 /// See the module.
 pub(crate) struct Remote {
     uri: NbdUri,
+    tls: Option<TlsHome>,
     offer: Offer,
     patience: Duration,
     /// Shared by requests in flight; held alone while connections are made anew.
@@ -100,9 +102,9 @@ const fn errno(e: NbdErrno) -> Errno {
     }
 }
 
-fn dial(uri: &NbdUri) -> Result<(Client, Offer), ClientError> {
+fn dial(uri: &NbdUri, tls: Option<&TlsHome>) -> Result<(Client, Offer), ClientError> {
     let options = Options { export: uri.export.clone(), ..Options::default() };
-    let client = Client::connect_to(&uri.address, options, SILENCE)?;
+    let client = Client::connect_with(&uri.address, options, SILENCE, tls)?;
     let offer = Offer {
         size: client.size(),
         flags: client.flags(),
@@ -119,8 +121,10 @@ impl Remote {
     /// takes no single sector.
     pub(crate) fn connect(uri: NbdUri, read_only: bool) -> Result<Self, ServeError> {
         let refused = |why: String| ServeError::Uri { uri: uri.to_string(), why };
-        let (client, offer) =
-            dial(&uri).map_err(|source| ServeError::Remote { uri: uri.to_string(), source })?;
+        let tls = uri.tls.as_ref();
+        let tls = tls.map(|t| TlsHome::load(t.folder.as_deref(), &t.name)).transpose()?;
+        let (client, offer) = dial(&uri, tls.as_ref())
+            .map_err(|source| ServeError::Remote { uri: uri.to_string(), source })?;
         let has = |flag| offer.flags.contains(flag);
         if !offer.size.is_multiple_of(512) || offer.size == 0 {
             return Err(refused(format!(
@@ -152,6 +156,7 @@ impl Remote {
         drop(client);
         let remote = Self {
             uri,
+            tls,
             offer,
             patience: PATIENCE,
             line: RwLock::default(),
@@ -210,7 +215,7 @@ impl Remote {
         let most = if self.has(TransmissionFlags::CAN_MULTI_CONN) { CONNECTIONS } else { 1 };
         let mut clients = Vec::new();
         while clients.len() < most {
-            match dial(&self.uri) {
+            match dial(&self.uri, self.tls.as_ref()) {
                 Ok((client, offer)) if offer == self.offer => clients.push(client),
                 Ok(_) => return Err(ClientError::Changed),
                 // The server takes fewer.
