@@ -46,76 +46,86 @@ impl Drop for Nbdkit {
     }
 }
 
+/// fio on a volume, which writes, reads and verifies; `more` says how long.
+fn fio(front: &Path, more: &[&str]) -> Child {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=2", "900", "fio", "--name=verify", "--ioengine=nbd"]);
+    command.arg(format!("--uri={}", uri_of(front).display()));
+    command.args(["--bs=4k", "--rw=randrw", "--iodepth=8", "--fsync=50", "--verify=crc32c"]);
+    command.args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn verified(fio: Child) {
+    let output = fio.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Each kill is noticed before the next one: the count is of connections that broke.
 #[test]
 fn fio_notices_nothing_of_a_home_whose_server_is_killed() {
     need!("elsewhere", host::programs(&["nbdkit", "fio", "timeout"]));
     let dir = tempfile::tempdir().unwrap();
     let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-    std::fs::File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    File::create(&disk).unwrap().set_len(64 << 20).unwrap();
     let mut kit = Nbdkit::start(&socket, &disk);
-    let uri = format!("nbd+unix:///?socket={}", socket.display());
-    let front = dir.path().join("front");
+    let (uri, front) = (uri_of(&socket), dir.path().join("front"));
     let listen = format!("unix:{}", front.display());
     let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
-    let server = Server::start(dir.path(), uri.as_ref(), None, &args);
-    let fio = |seconds: u64, seed: u64| {
-        let mut command = Command::new("timeout");
-        command.args(["--kill-after=2", "900", "fio", "--name=verify", "--ioengine=nbd"]);
-        command.arg(format!("--uri=nbd+unix:///?socket={}", front.display()));
-        command.args(["--size=32m", "--bs=4k", "--rw=randrw", "--iodepth=8", "--fsync=50"]);
-        command.args(["--verify=crc32c", "--verify_backlog=64", "--time_based"]);
-        command.arg(format!("--runtime={seconds}")).arg(format!("--randseed={seed}"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
-    };
+    let server = Server::start(dir.path(), &uri, None, &args);
     let kills = host::rounds("SEEKLESS_KILLS", 3, 100);
-    let fio = fio(2 + kills / 2, 1);
-    for _ in 0..kills {
-        std::thread::sleep(Duration::from_millis(300));
+    let reconnects = || host::status(&uri, &[])["elsewhere"]["reconnects"].as_u64().unwrap();
+    let settings = ["--size=32m", "--verify_backlog=64", "--time_based", "--runtime=5"];
+    let mut running = fio(&front, &settings);
+    for kill in 0..kills {
         drop(kit);
         kit = Nbdkit::start(&socket, &disk);
+        let begun = Instant::now();
+        while reconnects() <= kill {
+            assert!(begun.elapsed() < Duration::from_secs(60), "kill {kill} goes unnoticed");
+            std::thread::sleep(Duration::from_millis(20));
+            if running.try_wait().unwrap().is_some() {
+                verified(running);
+                running = fio(&front, &settings);
+            }
+        }
     }
-    let output = fio.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
+    verified(running);
     let counts = server.stop();
     let elsewhere = &counts["elsewhere"];
     assert!(elsewhere["reconnects"].as_u64().unwrap() >= kills, "{elsewhere}");
     assert!(elsewhere["away_s"].as_f64().unwrap() > 0.0, "{elsewhere}");
     drop(kit);
-    // A server that is not there is named, and so is what to do about an area.
-    let refused = attempt([crate::PROGRAM, "serve", &uri, "--nbd", &listen]);
+    // A server that is not there is named.
+    let refused = attempt([crate::PROGRAM, "serve", uri.to_str().unwrap(), "--nbd", &listen]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("cannot connect to nbd+unix"), "{said}");
 }
 
-/// Filters that break connections, fail and wait. A failed request is the client's to see, and no
-/// byte may be wrong; the retry filter hides what it can.
+/// A server that fails requests and tries again by itself; and one that says, again and again, that
+/// it shuts down, which ends all connections.
 #[test]
-fn fio_verifies_through_filters_that_fail_and_retry() {
+fn fio_verifies_through_filters_that_fail() {
     need!("filters", host::programs(&["nbdkit", "fio", "timeout"]));
-    let dir = tempfile::tempdir().unwrap();
-    let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-    File::create(&disk).unwrap().set_len(64 << 20).unwrap();
-    let filters = ["--filter=retry-request", "--filter=error", "--filter=delay"];
-    let settings =
-        ["retry-request-delay=0", "retry-request-retries=20", "error=EIO", "error-rate=5%"];
-    let delays = ["rdelay=1ms", "wdelay=1ms"];
-    let settings: Vec<&str> = settings.into_iter().chain(delays).collect();
-    let kit = Nbdkit::with(&socket, &disk, &filters, &settings);
-    let (uri, front) = (uri_of(&socket), dir.path().join("front"));
-    let listen = format!("unix:{}", front.display());
-    let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
-    let server = Server::start(dir.path(), uri.as_ref(), None, &args);
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=2", "100", "fio", "--name=verify", "--ioengine=nbd"]);
-    command.arg(format!("--uri={}", uri_of(&front).display()));
-    command.args(["--size=8m", "--bs=4k", "--rw=randrw", "--iodepth=8", "--verify=crc32c"]);
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!(server.stop()["elsewhere"]["reconnects"], 0);
-    drop(kit);
+    let retries = &["--filter=retry-request", "--filter=error", "--filter=delay"];
+    let asked = &["retry-request-delay=1", "error=EIO", "error-rate=1%", "rdelay=1ms"];
+    let (ends, shutdown) = (&["--filter=error"], &["error=ESHUTDOWN", "error-rate=3%"]);
+    for (filters, settings, least) in [(&retries[..], &asked[..], 0), (ends, shutdown, 50)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
+        File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+        let kit = Nbdkit::with(&socket, &disk, filters, settings);
+        let front = dir.path().join("front");
+        let listen = format!("unix:{}", front.display());
+        let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
+        let server = Server::start(dir.path(), &uri_of(&socket), None, &args);
+        verified(fio(&front, &["--size=8m"]));
+        let counts = server.stop();
+        let reconnects = counts["elsewhere"]["reconnects"].as_u64().unwrap();
+        assert!(reconnects >= least && (least > 0 || reconnects == 0), "{counts}");
+        drop(kit);
+    }
 }
 
 fn uri_of(socket: &Path) -> PathBuf {
