@@ -52,7 +52,12 @@ fn fio(front: &Path, more: &[&str]) -> Child {
     command.args(["--kill-after=2", "900", "fio", "--name=verify", "--ioengine=nbd"]);
     command.arg(format!("--uri={}", uri_of(front).display()));
     command.args(["--bs=4k", "--rw=randrw", "--iodepth=8", "--fsync=50", "--verify=crc32c"]);
-    command.arg("--verify_state_save=0").args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("--verify_state_save=0")
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
