@@ -7,9 +7,9 @@ use crate::error::{Violation, ViolationKind};
 use crate::export::BlockSizes;
 use crate::wire::{
     self, ALLOCATION_CONTEXT, Command, CommandFlags, Errno, Fields, MAX_OPTION_BYTES,
-    MAX_PAYLOAD_BYTES, OPT_EXPORT_NAME, OPT_GO, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY,
-    OPTION_REPLY_BYTES, REP_ACK, REP_ERR, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REQUEST_MAGIC,
-    TransmissionFlags, push_option, put,
+    MAX_PAYLOAD_BYTES, OPT_EXPORT_NAME, OPT_GO, OPT_SET_META_CONTEXT, OPT_STARTTLS,
+    OPT_STRUCTURED_REPLY, OPTION_REPLY_BYTES, REP_ACK, REP_ERR, REP_ERR_UNSUP, REP_INFO,
+    REP_META_CONTEXT, REQUEST_MAGIC, TransmissionFlags, push_option, put,
 };
 
 /// The choices of a client.
@@ -21,12 +21,14 @@ pub struct Options {
     pub structured: bool,
     /// Ask for `base:allocation`, for block status; needs structured replies.
     pub allocation: bool,
+    /// Ask for TLS first, and accept no session without TLS: see [`ClientEvent::StartTls`].
+    pub tls: bool,
 }
 
 impl Default for Options {
     /// The default export with structured replies and block status.
     fn default() -> Self {
-        Self { export: String::new(), structured: true, allocation: true }
+        Self { export: String::new(), structured: true, allocation: true, tls: false }
     }
 }
 
@@ -37,6 +39,10 @@ pub enum ClientEvent {
     More(usize),
     /// Bytes were taken; call `step` again.
     Nothing,
+    /// The server is ready for TLS: exchange the following bytes through TLS, then call `step`
+    /// again. A caller that has received more bytes already must end the connection: somebody put
+    /// them there.
+    StartTls,
     /// The handshake is over; [`ClientSession::request`] may be called.
     Ready,
     /// The server refused the export with this reply type; the session is over.
@@ -79,6 +85,8 @@ pub enum ClientEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientState {
     Greeting,
+    /// TLS has begun.
+    Encrypted,
     /// The final reply to this option is expected.
     Option(u32),
     /// The reply to `EXPORT_NAME` is expected.
@@ -201,6 +209,7 @@ impl ClientSession {
         if matches!(
             self.state,
             ClientState::Greeting
+                | ClientState::Encrypted
                 | ClientState::Option(_)
                 | ClientState::ExportName
                 | ClientState::Closed
@@ -239,6 +248,10 @@ impl ClientSession {
     ) -> Result<(usize, ClientEvent), Violation> {
         let (taken, event) = match self.state {
             ClientState::Greeting => self.greeting(input, out)?,
+            ClientState::Encrypted => {
+                self.choose(out);
+                (0, ClientEvent::Nothing)
+            }
             ClientState::Option(option) => self.option_reply(option, input, out)?,
             ClientState::ExportName => self.export_name_reply(input),
             ClientState::Closed => {
@@ -279,13 +292,23 @@ impl ClientSession {
         self.no_zeroes = flags & wire::NO_ZEROES != 0;
         let ours = u32::from(flags & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES));
         out.extend_from_slice(&ours.to_be_bytes());
+        if self.options.tls {
+            push_option(out, OPT_STARTTLS, 0);
+            self.state = ClientState::Option(OPT_STARTTLS);
+        } else {
+            self.choose(out);
+        }
+        Ok((18, ClientEvent::Nothing))
+    }
+
+    /// Asks for the features of the session.
+    fn choose(&mut self, out: &mut Vec<u8>) {
         if self.options.structured {
             push_option(out, OPT_STRUCTURED_REPLY, 0);
             self.state = ClientState::Option(OPT_STRUCTURED_REPLY);
         } else {
             self.go(out);
         }
-        Ok((18, ClientEvent::Nothing))
     }
 
     /// Asks for the export.
@@ -354,6 +377,10 @@ impl ClientSession {
     ) -> Result<ClientEvent, Violation> {
         let refused = kind & REP_ERR != 0;
         match option {
+            OPT_STARTTLS if kind == REP_ACK => {
+                self.state = ClientState::Encrypted;
+                return Ok(ClientEvent::StartTls);
+            }
             OPT_STRUCTURED_REPLY if kind == REP_ACK || refused => {
                 self.structured = kind == REP_ACK;
                 if self.structured && self.options.allocation {
@@ -385,7 +412,7 @@ impl ClientSession {
                 out.extend_from_slice(self.options.export.as_bytes());
                 self.state = ClientState::ExportName;
             }
-            OPT_GO if refused => {
+            OPT_STARTTLS | OPT_GO if refused => {
                 self.state = ClientState::Closed;
                 return Ok(ClientEvent::Refused(kind));
             }

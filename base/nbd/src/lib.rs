@@ -5,8 +5,8 @@
 //! data after it.
 //!
 //! Supported: the fixed newstyle handshake (`LIST`, `INFO`, `GO`, `ABORT`, `STRUCTURED_REPLY`,
-//! `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXPORT_NAME` and, for a server that requires TLS,
-//! `STARTTLS`; every other option is answered with `ERR_UNSUP`), simple and structured replies, `base:allocation`, and the commands read, write,
+//! `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXPORT_NAME` and, for a server or a client that requires
+//! TLS, `STARTTLS`; every other option is answered with `ERR_UNSUP`), simple and structured replies, `base:allocation`, and the commands read, write,
 //! disconnect, flush, trim, cache, write zeroes and block status with their flags.
 //!
 //! A peer can cause only limited work. A session holds the state of one option or one request. For
@@ -40,4 +40,6 @@ pub use client::{ClientEvent, ClientSession, Options};
 pub use error::{Violation, ViolationKind};
 pub use export::{BlockSizes, Export};
 pub use server::{ReplyHeader, Request, ServerEvent, ServerSession};
-pub use wire::{Command, CommandFlags, Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};
+pub use wire::{
+    Command, CommandFlags, Errno, REP_ERR_TLS_REQD, STATE_HOLE, STATE_ZERO, TransmissionFlags,
+};

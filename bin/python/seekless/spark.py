@@ -1,12 +1,13 @@
 """A fleet of disks on Spark: each disk's requests are one group, and one task studies a group.
 
-A task holds its group in memory: the rows, and 32 bytes more for each request. A group that cannot
-be studied has its error in its row, and the others finish. Needs pyspark 4 (`applyInArrow`).
+A task holds its group in memory: the rows, and 32 bytes more for each request. Traces in files, one
+a disk, need neither this memory nor a shuffle: see :func:`advise_files`. What cannot be studied has
+its error in its row, and the others finish. Needs pyspark 4 (`applyInArrow`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import ADVISED, SIMULATED, SeeklessError, Trace
 from . import advise as _advise
@@ -44,29 +45,7 @@ def advise(
     any order: they are sorted by time. ``options`` are those of ``seekless.advise``.
     """
 
-    def rows(trace: Trace):
-        advice = _advise(trace, disk, policy, **options)
-        present, chosen = advice.tried[0], advice.chosen
-        devices = [t for t in advice.tried if t.change in ("device", "device_layout")]
-        best = max(devices, key=lambda t: t.saves_busy["share"], default=None)
-        row = {
-            "requests": advice.trace["requests"],
-            "verdict": advice.verdict,
-            "busy_s": present.document["total"]["busy_s"],
-            "joules": present.document["total"]["joules"],
-        }
-        if chosen:
-            row["choice"] = chosen.system
-            row["saves_busy"] = chosen.saves_busy["share"]
-            row["saves_busy_low"] = chosen.saves_busy["low"]
-            row["saves_busy_high"] = chosen.saves_busy["high"]
-            row["saves_energy"] = chosen.saves_energy["share"]
-            row["held_out_saves_busy"] = chosen.held_out_saves_busy
-        if best:
-            row["instead"] = best.device
-            row["instead_saves_busy"] = best.saves_busy["share"]
-        return [row]
-
+    rows = lambda trace: _advised(trace, disk, policy, options)  # noqa: E731
     return _grouped(df, by, columns, _ADVICE, rows)
 
 
@@ -88,6 +67,92 @@ def simulate(
     return _grouped(df, by, columns, _RUN, rows)
 
 
+def advise_files(
+    session: Any,
+    paths: Sequence[Any],
+    disk: str,
+    policy: Union[str, Sequence[str]] = ADVISED,
+    *,
+    tasks: Optional[int] = None,
+    **options: Any,
+):
+    """The same for one trace file a disk, by its path: ``FORMAT:PATH`` too. No rows travel: a task
+    reads its files as a stream, in the memory of one study, whatever their length."""
+    return _files(session, paths, tasks, _ADVICE, lambda t: _advised(t, disk, policy, options))
+
+
+def simulate_files(
+    session: Any,
+    paths: Sequence[Any],
+    disk: str,
+    policy: Union[str, Sequence[str]] = SIMULATED,
+    *,
+    tasks: Optional[int] = None,
+    **options: Any,
+):
+    """:func:`simulate` for one trace file a disk; see :func:`advise_files`."""
+    rows = lambda trace: _simulate(trace, disk, policy, **options).rows()  # noqa: E731
+    return _files(session, paths, tasks, _RUN, rows)
+
+
+def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
+    advice = _advise(trace, disk, policy, **options)
+    present, chosen = advice.tried[0], advice.chosen
+    devices = [t for t in advice.tried if t.change in ("device", "device_layout")]
+    best = max(devices, key=lambda t: t.saves_busy["share"], default=None)
+    row = {
+        "requests": advice.trace["requests"],
+        "verdict": advice.verdict,
+        "busy_s": present.document["total"]["busy_s"],
+        "joules": present.document["total"]["joules"],
+    }
+    if chosen:
+        row["choice"] = chosen.system
+        row["saves_busy"] = chosen.saves_busy["share"]
+        row["saves_busy_low"] = chosen.saves_busy["low"]
+        row["saves_busy_high"] = chosen.saves_busy["high"]
+        row["saves_energy"] = chosen.saves_energy["share"]
+        row["held_out_saves_busy"] = chosen.held_out_saves_busy
+    if best:
+        row["instead"] = best.device
+        row["instead_saves_busy"] = best.saves_busy["share"]
+    return [row]
+
+
+def _studied(rows, trace):
+    """The rows of a study, or one row with its error: nothing that is wrong with one disk may end
+    the task, which holds other disks too."""
+    try:
+        return rows(trace())
+    except SeeklessError as error:
+        return [{"error": str(error)}]
+    except Exception as error:  # noqa: BLE001
+        return [{"error": f"{type(error).__name__}: {error}"}]
+
+
+def _files(session, paths, tasks, fields: Mapping[str, str], rows):
+    """The rows of each file, with its path before them."""
+    types = {"trace": "string", **fields}
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+    paths = [str(path) for path in paths]
+
+    def study(batches):
+        import pyarrow
+
+        arrow = {"long": pyarrow.int64(), "double": pyarrow.float64(), "string": pyarrow.string()}
+        shape = pyarrow.schema([(name, arrow[kind]) for name, kind in types.items()])
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                found = _studied(rows, lambda: Trace(path))
+                out = [{name: row.get(name) for name in types} | {"trace": path} for row in found]
+                yield pyarrow.RecordBatch.from_pylist(out, shape)
+
+    # Many short tasks: a killed one is tried again, and the last ones end together.
+    tasks = tasks or max(1, min(len(paths), 20 * session.sparkContext.defaultParallelism))
+    parallel = session.sparkContext.parallelize([(path,) for path in paths], tasks)
+    return session.createDataFrame(parallel, "trace string").mapInArrow(study, schema)
+
+
 def _grouped(df, by: str, columns: Mapping[str, str], fields: Mapping[str, str], rows):
     """The rows of each group, with its key before them."""
     key_type = df.schema[by].dataType.simpleString()
@@ -104,12 +169,12 @@ def _grouped(df, by: str, columns: Mapping[str, str], fields: Mapping[str, str],
         columns_out = [(name, arrow[kind]) for name, kind in types.items() if name != by]
         columns_out.insert(0, (by, key[0].type))
         column = time if time in table.column_names else time.rsplit(":", 1)[0]
-        try:
-            if column in table.column_names:
-                table = table.sort_by(column)
-            found = rows(Trace.from_arrow(table, name=f"{by} {disk}", **columns))
-        except SeeklessError as error:
-            found = [{"error": str(error)}]
+
+        def trace():
+            ordered = table.sort_by(column) if column in table.column_names else table
+            return Trace.from_arrow(ordered, name=f"{by} {disk}", **columns)
+
+        found = _studied(rows, trace)
         out = [{name: row.get(name) for name in types} | {by: disk} for row in found]
         return pyarrow.Table.from_pylist(out, pyarrow.schema(columns_out))
 

@@ -64,3 +64,27 @@ def test_a_fleet_has_the_numbers_of_each_disk(session):
             assert row["response_ms_p99"] == run.response_ms["p99"]
     wrong = advice["c"]
     assert "disk c: row 0: op is 'eat'" in wrong["error"] and wrong["verdict"] is None
+
+
+def test_files_are_studied_where_they_are(session, tmp_path):
+    """A file that is damaged, or of a disk that is too large, has its error in its row."""
+    import pyarrow.parquet as pq
+
+    from seekless import spark
+
+    sample = os.path.join(os.path.dirname(__file__), "../../../sample/desktop.trace.zst")
+    store = tmp_path / "good.parquet"
+    pq.write_table(seekless.read_trace(sample), store)
+    whole = store.read_bytes()
+    (tmp_path / "short.parquet").write_bytes(whole[: len(whole) // 2])
+    paths = [sample, store, tmp_path / "short.parquet", tmp_path / "none.parquet"]
+    rows = spark.simulate_files(session, paths, "wd800jb", "vanilla").collect()
+    found = {row["trace"]: row for row in rows}
+    assert sorted(found) == sorted(map(str, paths))
+    alone = seekless.simulate(sample, "wd800jb", "vanilla")["vanilla"]
+    assert found[sample]["busy_s"] == alone.busy_s and found[sample]["error"] is None
+    for path in paths[2:]:
+        row = found[str(path)]
+        assert row["requests"] is None and path.name in row["error"]
+    small = spark.advise_files(session, [sample], "rz55", "borg").collect()[0]
+    assert small["verdict"] is None and "Choose a larger disk" in small["error"]

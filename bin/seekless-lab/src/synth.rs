@@ -31,11 +31,15 @@ Examples:
   seekless-lab synth borg-web --scale 0.1 -o fio:web.log
   seekless-lab synth borg-developer -o dev.parquet && seekless stat dev.parquet --size 45.59GiB
   seekless-lab synth eefs-light -o light.strace && seekless-lab reproduce eefs --trace light.strace
-  seekless simulate synth:borg-office --disk maxtor-6l020")]
+  seekless simulate synth:borg-office --disk maxtor-6l020
+  seekless-lab synth fleet --disks 1000 --scale 0.2 -o fleet && seekless advise --fleet fleet --disk exos-x20")]
 pub(crate) struct Args {
-    /// The week or day
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(PERSONALITIES.map(|p| p.name).into_iter().chain(FILE_DAYS.map(|d| d.name))))]
+    /// The week or day, or `fleet`: weeks of many disks, each with its own seed, in a folder
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(PERSONALITIES.map(|p| p.name).into_iter().chain(FILE_DAYS.map(|d| d.name)).chain([FLEET])))]
     name: String,
+    /// Disks of the fleet
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    disks: u32,
     /// Destination: PATH or FORMAT:PATH, FORMAT:- for standard output; formats as of `seekless
     /// convert`. Default: NAME.parquet
     #[arg(short, long = "output", value_name = "OUT", value_parser = Target::new)]
@@ -55,7 +59,13 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
+/// The name of a made-up fleet.
+const FLEET: &str = "fleet";
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.name == FLEET {
+        return of_a_fleet(args);
+    }
     match FILE_DAYS.iter().find(|d| d.name == args.name) {
         Some(day) => of_files(day, args),
         None => of_a_disk(args),
@@ -94,6 +104,34 @@ fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
         day.title
     ));
     Ok(())
+}
+
+/// A week of each disk of a fleet, one native file a disk. The disks take turns with the
+/// personalities.
+fn of_a_fleet(args: &Args) -> anyhow::Result<()> {
+    if args.json.is_some() {
+        bail!("--json is for the week of one disk");
+    }
+    let folder = args.output.clone().map_or_else(|| PathBuf::from(FLEET), |t| t.path);
+    let fail = || format!("cannot make {}", folder.display());
+    std::fs::create_dir_all(&folder).with_context(fail)?;
+    let bar = output::bar();
+    bar.set_length(args.disks.into());
+    let mut requests = 0;
+    for (disk, personality) in (0..args.disks).zip(PERSONALITIES.into_iter().cycle()) {
+        let seed = args.seed.wrapping_add(disk.into());
+        let week =
+            Synthetic::new(personality.name, args.scale, seed).map_err(anyhow::Error::msg)?;
+        let path = folder.join(format!("disk-{disk:05}.parquet"));
+        output::ensure_new(&path, args.force)?;
+        let written =
+            convert(&week.source(), &OpenOptions::default(), Target::from(&path), &mut |_| {})?;
+        requests += written.records;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let (disks, folder) = (args.disks, folder.display());
+    output::print(&format!("{folder}: {requests} requests of {disks} disks, made up"))
 }
 
 /// A week of requests to a disk, as a trace in any format.

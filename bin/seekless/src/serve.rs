@@ -66,7 +66,7 @@ Examples:
   seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809")]
 pub(crate) struct Args {
     /// The file or block device to serve, or another server's disk: nbd://HOST[:PORT]/[EXPORT] or
-    /// nbd+unix:///[EXPORT]?socket=PATH
+    /// nbd+unix:///[EXPORT]?socket=PATH; with TLS nbds:// or nbds+unix://
     backing: PathBuf,
     /// Make the backing as a sparse file of this size, if it does not exist
     #[arg(long, value_parser = size)]

@@ -101,7 +101,8 @@ fn run(load: &Load, index: u64) -> Result<(u64, Instant, Instant), Error> {
     let mut random = Random(0x5EED + index);
     let mut next = random.below(1 << 16);
     let mut stream = UnixStream::connect(&load.socket)?;
-    let options = Options { export: load.export.clone(), structured: false, allocation: false };
+    let options =
+        Options { export: load.export.clone(), structured: false, allocation: false, tls: false };
     let mut session = ClientSession::new(options);
     let mut out = Vec::with_capacity(depth * (4096 + 28));
     let mut buf = vec![0u8; 1 << 20];

@@ -29,6 +29,8 @@ use seekless_host::{HostError, Opened, cannot, private, signature};
 
 use crate::backend::files::Disk;
 use crate::backend::guard;
+use crate::backend::home::Home;
+use crate::backend::remote::NbdUri;
 use crate::backend::runs::Runs;
 use crate::backend::{identity, loop_device, partition_grid};
 use crate::error::ServeError;
@@ -125,6 +127,9 @@ pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
         .map_err(cannot("get random bytes"))?;
     match &options.at {
         At::Beside(path) => beside(backing, path, uuid, options),
+        At::Start | At::Middle | At::End if NbdUri::in_path(backing).is_some() => {
+            Err(refused(backing, "is on another server: the area stands here, --at FILE-or-DEVICE"))
+        }
         At::Start | At::Middle | At::End => inside(backing, uuid, options),
     }
 }
@@ -304,8 +309,8 @@ fn beside(
     options: &MakeOptions,
 ) -> Result<Made, ServeError> {
     // Only read; the lock keeps other writers away.
-    let home = Opened::path(backing, false)?;
-    let mut disk = whole(&home)?;
+    let home = Home::named(backing, false)?;
+    let mut disk = home.whole()?;
     let volume = disk.capacity();
     let (replicas, size) = sizes(options, volume.0);
     check_home(backing, &mut disk, options.mode == Mode::WriteBack || replicas.0 > 0)?;
@@ -339,7 +344,7 @@ fn beside(
     }
     let mut all = whole(&opened)?;
     blank(&mut all, path, options, "")?;
-    private::keep_private(path, &opened, true, private::owner_of(&home))?;
+    private::keep_private(path, &opened, true, home.owner())?;
     let mut format = format_options(options, uuid, backing);
     (format.capacity, format.replicas) = (volume, replicas);
     if options.grid.is_none() {

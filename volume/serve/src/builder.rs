@@ -16,7 +16,8 @@ use seekless_nbd::{Export, TransmissionFlags};
 
 use crate::area::Store;
 use crate::backend::emulated::Emulated;
-use crate::backend::files::{Disk, Files, HomeMedium, opened_memory};
+use crate::backend::files::{Disk, Files, opened_memory};
+use crate::backend::home::Home;
 use crate::backend::remote::{NbdUri, Remote};
 use crate::backend::runs::Runs;
 use crate::error::ServeError;
@@ -441,25 +442,23 @@ impl Builder {
             Backing::Path(path) => {
                 let opened = Opened::path(path, self.read_only)?;
                 self.notes.extend(private::open_to_all(path, &opened));
-                Store::open(opened, path, self.area_path.as_deref(), self.read_only)?
+                Store::open(Home::Here(opened), path, self.area_path.as_deref(), self.read_only)?
             }
             Backing::Nbd(uri) => {
-                if self.area_path.is_some() {
-                    let why =
-                        "is on another server, where no area outlasts this one: leave out --area";
-                    return Err(ServeError::Uri { uri: uri.to_string(), why: why.to_owned() });
-                }
-                let remote = Remote::connect(uri.clone(), self.read_only)?;
-                return self.plain(remote.bytes(), None, HomeMedium::Remote(Box::new(remote)));
+                let path = PathBuf::from(uri.to_string());
+                let home = Home::Elsewhere(Arc::new(Remote::connect(uri.clone(), self.read_only)?));
+                Store::open(home, &path, self.area_path.as_deref(), self.read_only)?
             }
             Backing::Memory(bytes) => {
-                Store::Plain(opened_memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?)
+                Store::Plain(Home::Here(opened_memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?))
             }
         };
         match store {
-            Store::Plain(opened) => {
-                let home = Disk::new(opened.fd, Runs::all());
-                self.plain(opened.bytes, opened.dir, HomeMedium::Disk(home))
+            Store::Plain(Home::Here(opened)) => {
+                self.plain(opened.bytes, opened.dir, Disk::new(opened.fd, Runs::all()))
+            }
+            Store::Plain(Home::Elsewhere(remote)) => {
+                self.plain(remote.bytes(), None, Disk::elsewhere(remote))
             }
             Store::Lasting(mut lasting) => {
                 let policy =
@@ -497,7 +496,7 @@ impl Builder {
         &mut self,
         bytes: u64,
         dir: Option<PathBuf>,
-        home: HomeMedium,
+        home: Disk,
     ) -> Result<Ground, ServeError> {
         let policy = self.policy(AreaHolds::NoPlan)?;
         let area = match policy.name() {

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use seekless_nbd::{
     BlockSizes, ClientEvent, ClientSession, Command, CommandFlags, Errno, Options,
-    TransmissionFlags, Violation,
+    REP_ERR_TLS_REQD, TransmissionFlags, Violation,
 };
 
 use seekless_block::Extent;
 
 use crate::listen::Address;
+use crate::tls::TlsHome;
 pub use content::Content;
 pub use replay::{Replayed, replay};
 
@@ -33,6 +34,12 @@ pub enum ClientError {
     /// The server refused the export, with this reply type.
     #[error("the server refused the export (reply {0:#x})")]
     Refused(u32),
+    /// The server requires TLS.
+    #[error("the server requires TLS: write nbds:// or nbds+unix://")]
+    NeedsTls,
+    /// The server has no TLS.
+    #[error("the server has no TLS")]
+    NoTls,
     /// The request failed.
     #[error(transparent)]
     Errno(#[from] Errno),
@@ -103,6 +110,16 @@ impl Client {
         options: Options,
         silence: Duration,
     ) -> Result<Self, ClientError> {
+        Self::connect_with(address, options, silence, None)
+    }
+
+    /// The same through TLS.
+    pub(crate) fn connect_with(
+        address: &Address,
+        options: Options,
+        silence: Duration,
+        tls: Option<&TlsHome>,
+    ) -> Result<Self, ClientError> {
         let stream: Box<dyn Stream> = match address {
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
@@ -129,11 +146,21 @@ impl Client {
                 Box::new(stream)
             }
         };
-        Self::new(stream, options)
+        Self::begin(stream, options, tls)
     }
 
     /// Starts a session over a stream.
     pub fn new(stream: Box<dyn Stream>, options: Options) -> Result<Self, ClientError> {
+        Self::begin(stream, options, None)
+    }
+
+    fn begin(
+        stream: Box<dyn Stream>,
+        options: Options,
+        tls: Option<&TlsHome>,
+    ) -> Result<Self, ClientError> {
+        let options = Options { tls: tls.is_some(), ..options };
+        let mut is_encrypted = false;
         let mut client = Self {
             stream,
             session: ClientSession::new(options),
@@ -147,10 +174,26 @@ impl Client {
         loop {
             match client.step()? {
                 ClientEvent::Ready => return Ok(client),
+                ClientEvent::Refused(REP_ERR_TLS_REQD) => return Err(ClientError::NeedsTls),
+                ClientEvent::Refused(_) if tls.is_some() && !is_encrypted => {
+                    return Err(ClientError::NoTls);
+                }
                 ClientEvent::Refused(why) => return Err(ClientError::Refused(why)),
+                ClientEvent::StartTls => {
+                    client = client.encrypted(tls)?;
+                    is_encrypted = true;
+                }
                 _ => {}
             }
         }
+    }
+
+    /// Continues through TLS.
+    fn encrypted(mut self, tls: Option<&TlsHome>) -> Result<Self, ClientError> {
+        // Nothing that came before TLS may count as the server's word.
+        let tls = tls.filter(|_| self.start == self.end).ok_or(ClientError::NoTls)?;
+        self.stream = tls.wrap(self.stream)?;
+        Ok(self)
     }
 
     /// Size of the export in bytes.

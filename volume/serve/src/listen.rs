@@ -31,6 +31,19 @@ pub enum Address {
     Tcp(String),
 }
 
+impl Address {
+    /// The name or number of the machine, without brackets.
+    pub(crate) fn host(&self) -> &str {
+        match self {
+            Self::Unix(_) => "localhost",
+            Self::Tcp(address) => {
+                let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+                host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
+            }
+        }
+    }
+}
+
 impl FromStr for Address {
     type Err = ServeError;
 

@@ -22,6 +22,7 @@ use seekless_nbd::{Errno, Export};
 use slab::Slab;
 
 use crate::backend::emulated::{DiskStats, HeadSample};
+use crate::backend::remote::RemoteCounts;
 use crate::conn::{Conn, Owner};
 use crate::eagerness::{Eagerness, SPIN};
 use crate::error::ServeError;
@@ -63,6 +64,8 @@ pub struct ServerStats {
     pub area: AreaStats,
     /// Counters of the adaptive policy; `None` under another policy.
     pub adaptive: Option<AdaptiveCounts>,
+    /// The server of home; `None` if home is here.
+    pub elsewhere: Option<RemoteCounts>,
 }
 
 /// Counters of the adaptive policy that the engine's counts lack.

@@ -32,6 +32,9 @@ pub struct Status {
     pub adaptive: Option<AdaptiveStatus>,
     /// The scrub of a lasting area; absent without one.
     pub scrub: Option<ScrubStatus>,
+    /// The server of home; absent if home is here.
+    #[serde(default)]
+    pub elsewhere: Option<ElsewhereStatus>,
     /// Busy time of the disk; absent without an emulated or modelled disk.
     pub busy: Option<BusyStatus>,
 }
@@ -199,6 +202,37 @@ impl ScrubStatus {
             pages: s.done.pages,
             damaged_pages: s.done.damaged,
             lost_pages: s.done.lost,
+        })
+    }
+}
+
+/// A home on another server: what was asked of that server, and what its failures cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ElsewhereStatus {
+    /// False while there is no connection.
+    pub connected: bool,
+    /// Reads that the server answered: the operations that many providers charge for.
+    pub reads: u64,
+    /// Writes, discards and writes of zeroes that it answered.
+    pub changes: u64,
+    /// How often connections were made again.
+    pub reconnects: u64,
+    /// Requests that were sent again.
+    pub sent_again: u64,
+    /// Time without a connection.
+    pub away_s: f64,
+}
+
+impl ElsewhereStatus {
+    /// From the volume's counters; `None` if home is here.
+    pub fn of(stats: &ServerStats) -> Option<Self> {
+        stats.elsewhere.map(|c| Self {
+            connected: !c.is_away,
+            reads: c.reads,
+            changes: c.changes,
+            reconnects: c.reconnects,
+            sent_again: c.sent_again,
+            away_s: c.away.as_secs_f64(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! TLS for NBD clients: certificates, and one thread for each encrypted connection. The thread
+//! TLS to the server of a home, and TLS for NBD clients: certificates, and one thread for each encrypted connection. The thread
 //! carries plain bytes between the client's socket and a socket pair, whose other end the volume's
 //! thread serves like any client. So the volume's thread encrypts nothing.
 
@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+};
 use seekless_host::{HostError, cannot};
 
+use crate::client::Stream;
 use crate::error::ServeError;
 
 /// Most bytes carried at once, in either direction.
@@ -45,12 +48,6 @@ impl fmt::Debug for Tls {
 impl Tls {
     /// Reads certificates and key.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, ServeError> {
-        let bad = |path: &Path| {
-            let path = path.to_owned();
-            move |e: &dyn fmt::Display| -> ServeError {
-                HostError::Refused { path, why: format!("is no use for TLS: {e}") }.into()
-            }
-        };
         let certs = certificates(&files.cert).map_err(|e| bad(&files.cert)(&e))?;
         let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| bad(&files.key)(&e))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -60,12 +57,8 @@ impl Tls {
         let config = match &files.ca {
             None => config.with_no_client_auth(),
             Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for cert in certificates(path).map_err(|e| bad(path)(&e))? {
-                    roots.add(cert).map_err(|e| bad(path)(&e))?;
-                }
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                let roots = Arc::new(roots(path)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
                 config.with_client_cert_verifier(verifier.map_err(|e| bad(path)(&e))?)
             }
         };
@@ -94,6 +87,75 @@ impl Tls {
             .spawn(move || drop(carrier.carry()))
             .map_err(cannot("start a thread for TLS"))?;
         Ok(plain.into())
+    }
+}
+
+/// A file that TLS cannot use.
+fn bad(path: &Path) -> impl FnOnce(&dyn fmt::Display) -> ServeError {
+    let path = path.to_owned();
+    move |e| HostError::Refused { path, why: format!("is no use for TLS: {e}") }.into()
+}
+
+/// The authorities of a file.
+fn roots(path: &Path) -> Result<RootCertStore, ServeError> {
+    let mut roots = RootCertStore::empty();
+    for cert in certificates(path).map_err(|e| bad(path)(&e))? {
+        roots.add(cert).map_err(|e| bad(path)(&e))?;
+    }
+    Ok(roots)
+}
+
+/// TLS to the server of a home.
+#[derive(Clone)]
+pub(crate) struct TlsHome {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl TlsHome {
+    /// Reads the certificates of a folder, with the names that other programs give them: `ca-cert.pem`
+    /// is the server's authority, `client-cert.pem` and `client-key.pem` say who we are, where the
+    /// server asks. Without a folder, the server's authority is one of the system's.
+    pub(crate) fn load(folder: Option<&Path>, name: &str) -> Result<Self, ServeError> {
+        let at = folder.unwrap_or_else(|| Path::new("the system's certificates"));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| bad(at)(&e))?;
+        let (roots, own) = match folder {
+            None => {
+                let mut roots = RootCertStore::empty();
+                let found = rustls_native_certs::load_native_certs();
+                roots.add_parsable_certificates(found.certs);
+                if roots.is_empty() {
+                    let why = "no authority was found: add ?tls-certificates=FOLDER to the address";
+                    return Err(bad(at)(&why));
+                }
+                (roots, None)
+            }
+            Some(folder) => {
+                let own = folder.join("client-cert.pem");
+                let own = own.exists().then(|| (own, folder.join("client-key.pem")));
+                (roots(&folder.join("ca-cert.pem"))?, own)
+            }
+        };
+        let config = config.with_root_certificates(roots);
+        let config = match own {
+            None => config.with_no_client_auth(),
+            Some((cert, key)) => {
+                let certs = certificates(&cert).map_err(|e| bad(&cert)(&e))?;
+                let key = PrivateKeyDer::from_pem_file(&key).map_err(|e| bad(&key)(&e))?;
+                config.with_client_auth_cert(certs, key).map_err(|e| bad(&cert)(&e))?
+            }
+        };
+        let name = ServerName::try_from(name.to_owned()).map_err(|e| bad(Path::new(name))(&e))?;
+        Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// The same stream, through TLS.
+    pub(crate) fn wrap(&self, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+        let tls = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
+        Ok(Box::new(StreamOwned::new(tls.map_err(io::Error::other)?, stream)))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::backend::errno_of;
 use crate::backend::files::Files;
 use crate::backend::guard::EDGE;
 use crate::backend::region::Region;
+use crate::backend::remote::Remote;
 use crate::backend::workers::{Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::learner::{Room, RoomReply};
@@ -369,6 +370,7 @@ impl<O> Volume<O> {
             disk: self.emulated.as_ref().map(|e| e.stats(self.now)),
             unobserved: self.unobserved,
             clients,
+            elsewhere: self.files.remote().map(Remote::counts),
             adaptive: self.engine.prefetched().map(|(counts, _)| AdaptiveCounts {
                 unused: counts.unused,
                 trail: self.engine.trail(),

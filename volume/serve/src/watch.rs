@@ -21,9 +21,9 @@ use crate::policy_guard::PolicyGuard;
 use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::shadow::{Compared, Shadow};
 use crate::status::{
-    AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, GuardStatus, Head,
-    History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample, ScrubStatus, Status,
-    VolumeStatus,
+    AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, ElsewhereStatus, Event, Events,
+    GuardStatus, Head, History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample,
+    ScrubStatus, Status, VolumeStatus,
 };
 use crate::tap::{IoSample, TapEnd};
 
@@ -430,6 +430,7 @@ impl Work {
                 unwatched: self.from.tap.missed(),
             },
             scrub: ScrubStatus::of(stats),
+            elsewhere: ElsewhereStatus::of(stats),
             adaptive: AdaptiveStatus::of(stats, self.guard_status()),
             busy,
         }

@@ -22,9 +22,13 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
+        Self::with(|session| session)
+    }
+
+    fn with(how: impl FnOnce(ServerSession) -> ServerSession) -> Self {
         let mut out = Vec::new();
         let exports = [Export::new("x", 512), Export::new("disk", SIZE as u64)];
-        let session = ServerSession::new(exports.into(), &mut out);
+        let session = how(ServerSession::new(exports.into(), &mut out));
         Self {
             session,
             out,
@@ -92,6 +96,7 @@ struct Client {
     held: Vec<u8>,
     ready: bool,
     refused: bool,
+    encrypted: bool,
     reads: BTreeMap<u64, Vec<u8>>,
     statuses: BTreeMap<u64, Vec<(u32, u32)>>,
     done: BTreeMap<u64, Result<(), Errno>>,
@@ -105,6 +110,7 @@ impl Client {
             held: Vec::new(),
             ready: false,
             refused: false,
+            encrypted: false,
             reads: BTreeMap::new(),
             statuses: BTreeMap::new(),
             done: BTreeMap::new(),
@@ -120,6 +126,7 @@ impl Client {
                 ClientEvent::More(_) => return,
                 ClientEvent::Ready => self.ready = true,
                 ClientEvent::Refused(_) => self.refused = true,
+                ClientEvent::StartTls => self.encrypted = true,
                 ClientEvent::Data { cookie, at } => {
                     let buf = self.reads.get_mut(&cookie).expect("a read under way");
                     buf[at as usize..at as usize + taken].copy_from_slice(&self.held[..taken]);
@@ -138,7 +145,7 @@ impl Client {
 }
 
 fn options(structured: bool, allocation: bool) -> Options {
-    Options { export: "disk".into(), structured, allocation }
+    Options { export: "disk".into(), structured, allocation, tls: false }
 }
 
 /// Moves bytes in both directions, in pieces of `piece` bytes, until both sides are silent.
@@ -168,6 +175,18 @@ fn the_client_learns_what_the_server_offers() {
     settle(&mut c, &mut Server::new(), 100);
     assert!(c.refused && !c.ready);
     assert_eq!(c.session.request(Command::Flush, 0, 0, CommandFlags::NONE, &mut Vec::new()), None);
+}
+
+/// Both or neither: nothing is said in the clear to a side that asks for TLS.
+#[test]
+fn tls_is_for_both_sides_or_for_none() {
+    for (asks, requires) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut c = Client::new(Options { tls: asks, ..options(true, true) });
+        let mut s = Server::with(|s| if requires { s.with_tls() } else { s });
+        settle(&mut c, &mut s, 7);
+        assert_eq!((c.ready, c.refused), (asks == requires, asks != requires), "{asks} {requires}");
+        assert_eq!(c.encrypted, asks && requires);
+    }
 }
 
 #[test]

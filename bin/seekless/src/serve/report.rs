@@ -7,6 +7,7 @@ use seekless_block::{Bytes, Duration, Energy, PAGE_BYTES, SECTOR_BYTES};
 use seekless_compare::States;
 use seekless_engine::AttachReport;
 use seekless_learn::PolicyName;
+use seekless_serve::status::ElsewhereStatus;
 use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
 use serde::Serialize;
 
@@ -152,6 +153,17 @@ pub(super) fn summary(stats: &ServerStats) -> String {
             stats.unobserved
         );
     }
+    if let Some(c) = stats.elsewhere {
+        let _ = write!(
+            text,
+            "\nthe server of home answered {} reads and {} changes; connected again {} times, {} requests sent again, {:.1} s without it",
+            c.reads,
+            c.changes,
+            c.reconnects,
+            c.sent_again,
+            c.away.as_secs_f64(),
+        );
+    }
     if let Some(d) = &stats.disk {
         let _ = write!(
             text,
@@ -202,6 +214,8 @@ struct Counts<'a> {
     prefetched_pages: u64,
     prefetch_used_pages: u64,
     unobserved_requests: u64,
+    /// Of a home on another server.
+    elsewhere: Option<ElsewhereStatus>,
     disk: Option<DiskCounts<'a>>,
 }
 
@@ -246,6 +260,7 @@ pub(super) fn json(args: &Args, stats: &ServerStats) -> anyhow::Result<String> {
         prefetched_pages: e.prefetched,
         prefetch_used_pages: e.prefetch_used,
         unobserved_requests: stats.unobserved,
+        elsewhere: ElsewhereStatus::of(stats),
         disk: stats.disk.as_ref().map(|d| disk_counts(name, d)),
     };
     Ok(serde_json::to_string_pretty(&counts)?)

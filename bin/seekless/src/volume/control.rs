@@ -9,7 +9,7 @@ use seekless_engine::Mode;
 use seekless_serve::control::{
     Administered, ReplicaState, VolumeState, mode_name, mode_of, state_of,
 };
-use seekless_serve::status::{AdaptiveStatus, ScrubStatus};
+use seekless_serve::status::{AdaptiveStatus, ElsewhereStatus, ScrubStatus};
 
 use super::VolumeArgs;
 
@@ -141,6 +141,7 @@ fn words(s: &VolumeState) -> String {
         );
     }
     text += &s.scrub.as_ref().map_or_else(String::new, scrub);
+    text += &s.elsewhere.as_ref().map_or_else(String::new, elsewhere);
     if s.fell_back {
         text += "\nfailing  the area: writes go home since an I/O of it failed; `seekless volume mode` sets write-back again";
     }
@@ -171,6 +172,18 @@ fn scrub(s: &ScrubStatus) -> String {
         );
     }
     text
+}
+
+fn elsewhere(e: &ElsewhereStatus) -> String {
+    format!(
+        "\nhome     {}: {} reads, {} changes; connected again {} times, {} requests sent again, {:.1} s without a connection",
+        if e.connected { "on another server" } else { "NOT CONNECTED to its server" },
+        e.reads,
+        e.changes,
+        e.reconnects,
+        e.sent_again,
+        e.away_s,
+    )
 }
 
 fn adaptive(a: &AdaptiveStatus) -> String {

@@ -97,7 +97,7 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     // Only the area is written: draining it needs no guard.
-    let mut builder = Builder::new(Backing::Path(args.backing.clone())).to_drain(true);
+    let mut builder = Builder::new(Backing::named(&args.backing)?).to_drain(true);
     if let At::Beside(path) = &args.at {
         builder = builder.area_path(path.clone());
     }

@@ -15,15 +15,17 @@ use seekless_host::{Opened, private};
 use super::{HEAD, MAGIC, NO_ROOM, failed, first_page, guarded_by, part, refused, whole};
 use crate::backend::files::Disk;
 use crate::backend::guard::{self, GuardError, Standing};
+use crate::backend::home::Home;
 use crate::backend::identity;
 use crate::backend::region::Region;
+use crate::backend::remote::NbdUri;
 use crate::error::ServeError;
 use crate::learner::AreaHolds;
 
 /// A backing, with its area if it has one.
 pub(crate) enum Store {
     /// A disk without a lasting area.
-    Plain(Opened),
+    Plain(Home),
     /// A volume and its area.
     Lasting(Box<Lasting>),
 }
@@ -33,8 +35,8 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
     if write {
         restore(backing, area)?;
     }
-    let opened = Opened::path(backing, !write)?;
-    match Store::open(opened, backing, area, !write)? {
+    let home = Home::named(backing, !write)?;
+    match Store::open(home, backing, area, !write)? {
         Store::Lasting(lasting) => Ok(*lasting),
         Store::Plain(_) => Err(refused(
             backing,
@@ -47,6 +49,9 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
 /// one who opens the area next.
 fn restore(backing: &Path, area: Option<&Path>) -> Result<(), ServeError> {
     let path = area.unwrap_or(backing);
+    if NbdUri::in_path(path).is_some() {
+        return Ok(());
+    }
     let opened = Opened::path(path, false)?;
     let mut all = whole(&opened)?;
     let first = first_page(&mut all, path)?;
@@ -92,18 +97,25 @@ pub struct Lasting {
 impl Store {
     /// Finds the area of a backing: the named area, or the one inside it.
     pub(crate) fn open(
-        opened: Opened,
+        home: Home,
         backing: &Path,
         area: Option<&Path>,
         read_only: bool,
     ) -> Result<Self, ServeError> {
-        let mut all = whole(&opened)?;
+        let mut all = home.whole()?;
         let first = first_page(&mut all, backing)?;
         let ours = first.starts_with(MAGIC);
         match area {
-            None if !ours => Ok(Self::Plain(opened)),
-            None => Lasting::inside(&opened, all, &first, backing),
-            Some(path) => Lasting::beside(&opened, all, &first, backing, path, read_only),
+            None if !ours => Ok(Self::Plain(home)),
+            None => match &home {
+                Home::Here(opened) => Lasting::inside(opened, all, &first, backing),
+                Home::Elsewhere(_) => {
+                    let why = "begins with a page of seekless: it is an area, or has one within itself, which is served where it is a file or device; nothing was changed";
+                    let guard = guard::of_page(&first);
+                    Err(guard.map_or_else(|| refused(backing, why), |p| guarded_by(backing, &p)))
+                }
+            },
+            Some(path) => Lasting::beside(&home, all, &first, backing, path, read_only),
         }
     }
 }
@@ -148,7 +160,7 @@ impl Lasting {
     }
 
     fn beside(
-        opened: &Opened,
+        opened: &Home,
         home: Disk,
         first: &Page,
         backing: &Path,
@@ -164,7 +176,7 @@ impl Lasting {
             return Err(refused(backing, why));
         }
         let place = Opened::path(path, read_only)?;
-        let note = private::keep_private(path, &place, !read_only, private::owner_of(opened))?;
+        let note = private::keep_private(path, &place, !read_only, opened.owner())?;
         let mut all = whole(&place)?;
         let found = read_superblock(&mut all, Lba(0)).map_err(|e| failed(path)(e.into()))?;
         if let Some(what) = foreign(&mut all, path)? {
@@ -182,7 +194,7 @@ impl Lasting {
             return Err(failed(path)(AttachError::Shrunken { expected, found }));
         }
         let area = part(&place.fd, &[(0, expected.bytes().0)])?;
-        let found = Sectors(opened.bytes / SECTOR_BYTES);
+        let found = Sectors(opened.bytes() / SECTOR_BYTES);
         let keys = (superblock.uuid, superblock.home_capacity);
         let (mut home, mut standing, mut named_generation) = (home, Ok(Standing::Nowhere), 0);
         if keys.1.0 >= guard::HOME_MIN {
@@ -283,8 +295,7 @@ impl Lasting {
 
     /// The stamp of home.
     fn stamp(&self) -> [u8; 32] {
-        let of_home = || identity::stamp(std::os::fd::AsFd::as_fd(&self.home));
-        self.own_stamp().unwrap_or_else(of_home)
+        self.own_stamp().unwrap_or_else(|| self.home.stamp())
     }
 
     /// Refuses a disk that the area was not made for.

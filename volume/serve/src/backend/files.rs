@@ -1,8 +1,9 @@
 //! The files under a volume: the backing, and the optimized area. Positional I/O in two forms: one
 //! never waits for the disk, the other may wait. Knows no engine.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -25,18 +26,87 @@ const PAGE: u64 = 4096;
 /// Most runs of one block status reply.
 const RUNS_MAX: usize = 512;
 
-/// Where the clients' data stands.
+/// Where the bytes of a disk stand.
 #[derive(Debug)]
-pub(crate) enum HomeMedium {
-    Disk(Disk),
-    /// On another server. It has no guard, and no lasting area.
-    Remote(Box<Remote>),
+enum Medium {
+    File(OpenFile),
+    /// On another server.
+    Remote(Arc<Remote>),
+}
+
+impl Medium {
+    fn go_direct(&mut self) {
+        if let Self::File(file) = self {
+            file.go_direct();
+        }
+    }
+
+    /// True if nothing goes through the host's page cache.
+    const fn is_direct(&self) -> bool {
+        match self {
+            Self::File(file) => file.is_direct(),
+            Self::Remote(_) => true,
+        }
+    }
+
+    fn read(&self, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => file.read(at, buf),
+            Self::Remote(remote) => remote.read(at, buf),
+        }
+    }
+
+    fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
+        match self {
+            Self::File(file) => file.read_now(at, buf),
+            Self::Remote(_) => None,
+        }
+    }
+
+    fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => file.write(at, buf, how),
+            Self::Remote(remote) => {
+                let durable = how.contains(ReadWriteFlags::DSYNC);
+                let flags = if durable { Flags::FUA } else { Flags::NONE };
+                remote.change(Op::Write, flags, at, buf.len() as u64, buf)
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => file.sync(),
+            Self::Remote(remote) => remote.change(Op::Flush, Flags::NONE, 0, 0, &[]),
+        }
+    }
+
+    fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => match file.punch(at, len) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+                other => other,
+            },
+            Self::Remote(remote) => remote.change(Op::Discard, Flags::NONE, at, len, &[]),
+        }
+    }
+
+    /// Zeroes in the cheapest way; `false` if the caller must write the zeroes.
+    fn zero_fast(&self, at: u64, len: u64, flags: Flags) -> Result<bool, Errno> {
+        match self {
+            Self::File(file) => file.zero_fast(at, len, !flags.contains(Flags::NO_HOLE)),
+            Self::Remote(remote) => {
+                let flags = Flags(flags.0 & (Flags::NO_HOLE.0 | FAST_ZERO.0));
+                remote.change(Op::WriteZeroes, flags, at, len, &[]).map(|()| true)
+            }
+        }
+    }
 }
 
 /// The two files of a volume.
 #[derive(Debug)]
 pub(crate) struct Files {
-    home: HomeMedium,
+    home: Disk,
     area: Option<Disk>,
     /// Proof that nobody wrote home, if home is on a device that only seekless uses.
     own: Option<[u8; 32]>,
@@ -53,7 +123,7 @@ pub(crate) struct Files {
 /// One file or block device, or runs of it; while guarded, its two ends are elsewhere.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    own: OpenFile,
+    own: Medium,
     runs: Runs,
     guard: Option<Box<Region>>,
 }
@@ -66,7 +136,7 @@ pub(crate) fn opened_memory(bytes: u64) -> Result<Opened, HostError> {
 impl Files {
     /// A backing with an optimized area of `area` bytes: an anonymous file in `dir`, or memory
     /// without `dir`.
-    pub(crate) fn new(home: HomeMedium, area: u64, dir: Option<&Path>) -> Result<Self, HostError> {
+    pub(crate) fn new(home: Disk, area: u64, dir: Option<&Path>) -> Result<Self, HostError> {
         let area = match (area, dir) {
             (0, _) => None,
             (bytes, Some(dir)) => Some(anonymous_file(dir, bytes)?),
@@ -89,7 +159,7 @@ impl Files {
         let area = Some(area);
         Self {
             own,
-            home: HomeMedium::Disk(home),
+            home,
             area,
             may_be_newer: true,
             is_area_temporary: false,
@@ -102,7 +172,7 @@ impl Files {
     pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
         Self {
             own: None,
-            home: HomeMedium::Disk(home),
+            home,
             area: Some(area),
             may_be_newer: true,
             is_area_temporary: false,
@@ -113,16 +183,21 @@ impl Files {
 
     /// True if home is on another server, which says that its disk rotates.
     pub(crate) fn is_rotational(&self) -> bool {
-        self.remote(Target::Home).is_some_and(Remote::is_rotational)
+        self.remote().is_some_and(Remote::is_rotational)
+    }
+
+    /// The other server that home is on.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        match &self.home.own {
+            Medium::Remote(remote) => Some(remote),
+            Medium::File(_) => None,
+        }
     }
 
     /// Moves bytes past the host's page cache, where that is possible.
     pub(crate) fn go_direct(&mut self) {
-        let home = match &mut self.home {
-            HomeMedium::Disk(disk) => Some(disk),
-            HomeMedium::Remote(_) => None,
-        };
-        self.direct = home.into_iter().chain(&mut self.area).fold(true, |direct, disk| {
+        let disks = std::iter::once(&mut self.home).chain(&mut self.area);
+        self.direct = disks.fold(true, |direct, disk| {
             disk.go_direct();
             direct && disk.own.is_direct()
         });
@@ -135,25 +210,24 @@ impl Files {
 
     /// The stamp of a home that gets no more writes.
     pub(crate) fn stamp_home(&self) -> [u8; 32] {
-        // Without a successful sync there is no proof, and none of a home on another server.
-        let Ok(home) = self.disk(Target::Home) else { return [0; 32] };
-        let stamp = || self.own.unwrap_or_else(|| identity::stamp(home.as_fd()));
-        home.sync().map_or([0; 32], |()| stamp())
+        // Without a successful sync there is no proof.
+        let stamp = || self.own.unwrap_or_else(|| self.home.stamp());
+        self.home.sync().map_or([0; 32], |()| stamp())
     }
 
     /// The guard of home, if there is room for one.
     pub(crate) fn guard(&self) -> Option<&Region> {
-        self.disk(Target::Home).ok()?.guard()
+        self.home.guard()
     }
 
     #[cfg(test)]
-    pub(crate) fn home(&self) -> &Disk {
-        self.disk(Target::Home).unwrap()
+    pub(crate) const fn home(&self) -> &Disk {
+        &self.home
     }
 
     /// Puts the guard up or takes it down; see [`Region`].
     pub(crate) fn move_guard(&self, up: bool) -> Result<(), Errno> {
-        let home = self.disk(Target::Home)?;
+        let home = &self.home;
         let region = home.guard().ok_or(Errno::NXIO)?;
         let moved = if up { region.put_up(home) } else { region.take_down(home) };
         moved.map_err(|e| match e {
@@ -165,18 +239,9 @@ impl Files {
     }
 
     fn disk(&self, target: Target) -> Result<&Disk, Errno> {
-        match (target, &self.home) {
-            (Target::Home, HomeMedium::Disk(disk)) => Ok(disk),
-            (Target::Home, HomeMedium::Remote(_)) => Err(Errno::NXIO),
-            (Target::Area, _) => self.area.as_ref().ok_or(Errno::NXIO),
-        }
-    }
-
-    /// The other server that this target is on.
-    fn remote(&self, target: Target) -> Option<&Remote> {
-        match (target, &self.home) {
-            (Target::Home, HomeMedium::Remote(remote)) => Some(remote),
-            _ => None,
+        match target {
+            Target::Home => Ok(&self.home),
+            Target::Area => self.area.as_ref().ok_or(Errno::NXIO),
         }
     }
 
@@ -207,6 +272,9 @@ impl Files {
             }
         }
         let (side, place) = disk.runs().one(at, buf.len() as u64)?;
+        if side == Side::Own && matches!(disk.own, Medium::Remote(_)) {
+            return None;
+        }
         let waits = |region: &Region| region.loses_sums(place, buf.len() as u64);
         if side == Side::Region && disk.guard().is_some_and(waits) {
             return None;
@@ -216,9 +284,6 @@ impl Files {
 
     /// Reads, and may wait.
     pub(crate) fn read(&self, target: Target, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
-        if let Some(remote) = self.remote(target) {
-            return remote.read(at, buf);
-        }
         self.disk(target)?.read(at, buf)?;
         match (&self.newest, target) {
             (Some(newest), Target::Home) => self.lay_over(newest, at, buf),
@@ -266,9 +331,6 @@ impl Files {
         len: u64,
         buf: &[u8],
     ) -> Result<(), Errno> {
-        if let Some(remote) = self.remote(target) {
-            return remote.change(op, flags, at, len, buf);
-        }
         let disk = self.disk(target)?;
         let is_temporary = target == Target::Area && self.is_area_temporary;
         let fua = flags.contains(Flags::FUA) && !is_temporary;
@@ -291,7 +353,7 @@ impl Files {
         let Ok(disk) = self.disk(target) else { return };
         for p in disk.runs().pieces(at, len) {
             let advice = rustix::fs::Advice::WillNeed;
-            let Ok(file) = disk.handle(p.side) else { continue };
+            let Some(file) = disk.handle(p.side) else { continue };
             // The advice may fail.
             let _ = rustix::fs::fadvise(file, p.at, std::num::NonZeroU64::new(p.len), advice);
         }
@@ -307,49 +369,73 @@ impl Files {
     /// Holes of the backing from `at` on, as (bytes, state): for `len` bytes, or the first
     /// [`RUNS_MAX`] runs.
     pub(crate) fn status(&self, at: u64, len: u32) -> Vec<(u32, u32)> {
-        let HomeMedium::Disk(home) = &self.home else { return vec![(len, 0)] };
+        let Medium::File(home) = &self.home.own else { return vec![(len, 0)] };
         if self.may_be_newer {
             return vec![(len, 0)];
         }
         let mut runs = Vec::new();
         // Only a lasting area can have a guard, and then this line is not reached.
-        for p in home.runs.pieces(at, len.into()) {
-            home.status_of_piece(p.at, p.len, &mut runs);
+        for p in self.home.runs.pieces(at, len.into()) {
+            status_of_piece(home, p.at, p.len, &mut runs);
         }
         runs
     }
 }
 
+/// Holes of one piece of a file, as (bytes, state).
+fn status_of_piece(file: &OpenFile, at: u64, len: u64, runs: &mut Vec<(u32, u32)>) {
+    let end = at + len;
+    let mut from = at;
+    while from < end && runs.len() < RUNS_MAX {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(from)) {
+            Ok(data) => data.min(end),
+            // No data up to the end of the file.
+            Err(Errno::NXIO) => end,
+            // Not known: counts as data.
+            Err(_) => from,
+        };
+        let hole = if data > from {
+            data
+        } else {
+            match rustix::fs::seek(file, SeekFrom::Hole(from)) {
+                Ok(hole) if hole > from => hole.min(end),
+                _ => end,
+            }
+        };
+        let state = if data > from { STATE_HOLE | STATE_ZERO } else { 0 };
+        runs.push(((hole - from) as u32, state));
+        from = hole;
+    }
+}
+
 impl Disk {
-    /// Holes of one piece of the file, as (bytes, state).
-    fn status_of_piece(&self, at: u64, len: u64, runs: &mut Vec<(u32, u32)>) {
-        let end = at + len;
-        let mut from = at;
-        while from < end && runs.len() < RUNS_MAX {
-            let data = match rustix::fs::seek(&self.own, SeekFrom::Data(from)) {
-                Ok(data) => data.min(end),
-                // No data up to the end of the file.
-                Err(Errno::NXIO) => end,
-                // Not known: counts as data.
-                Err(_) => from,
-            };
-            let hole = if data > from {
-                data
-            } else {
-                match rustix::fs::seek(&self.own, SeekFrom::Hole(from)) {
-                    Ok(hole) if hole > from => hole.min(end),
-                    _ => end,
-                }
-            };
-            let state = if data > from { STATE_HOLE | STATE_ZERO } else { 0 };
-            runs.push(((hole - from) as u32, state));
-            from = hole;
+    /// These runs of a file.
+    pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
+        Self { own: Medium::File(OpenFile::new(fd)), runs, guard: None }
+    }
+
+    /// A whole export of another server.
+    pub(crate) fn elsewhere(remote: Arc<Remote>) -> Self {
+        let runs = Runs::new(&[(0, remote.bytes())]);
+        Self { own: Medium::Remote(remote), runs, guard: None }
+    }
+
+    /// The file of the disk; `None` on another server.
+    fn file(&self) -> Option<&OpenFile> {
+        match &self.own {
+            Medium::File(file) => Some(file),
+            Medium::Remote(_) => None,
         }
     }
 
-    /// These runs of a file.
-    pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
-        Self { own: OpenFile::new(fd), runs, guard: None }
+    /// See [`identity::stamp`]; another server proves nothing.
+    pub(crate) fn stamp(&self) -> [u8; 32] {
+        self.file().map_or([0; 32], |file| identity::stamp(file.as_fd()))
+    }
+
+    /// The kernel of this host reads the partitions again, if the disk is a device of this host.
+    pub(crate) fn read_partitions(&self) -> Result<(), Errno> {
+        self.file().map_or(Ok(()), |file| seekless_host::sys::read_partitions(file.as_fd()))
     }
 
     fn go_direct(&mut self) {
@@ -372,8 +458,13 @@ impl Disk {
 
     /// The same disk without its guard.
     pub(crate) fn bare(&self) -> Result<Self, Errno> {
-        let fd = rustix::io::fcntl_dupfd_cloexec(&self.own, 0)?;
-        Ok(Self::new(fd, self.runs.clone()))
+        let own = match &self.own {
+            Medium::File(file) => {
+                Medium::File(OpenFile::new(rustix::io::fcntl_dupfd_cloexec(file, 0)?))
+            }
+            Medium::Remote(remote) => Medium::Remote(Arc::clone(remote)),
+        };
+        Ok(Self { own, runs: self.runs.clone(), guard: None })
     }
 
     /// Its guard, if there is room for one.
@@ -391,10 +482,10 @@ impl Disk {
     }
 
     #[inline]
-    fn handle(&self, side: Side) -> Result<&OpenFile, Errno> {
+    fn handle(&self, side: Side) -> Option<&OpenFile> {
         match side {
-            Side::Own => Ok(&self.own),
-            Side::Region => self.guard().map(Region::handle).ok_or(Errno::NXIO),
+            Side::Own => self.file(),
+            Side::Region => self.guard().map(Region::handle),
         }
     }
 
@@ -447,10 +538,7 @@ impl Disk {
                 self.zero(at + p.from, p.len, Flags::NONE)
             }
             Side::Region => Ok(()),
-            Side::Own => match self.own.punch(p.at, p.len) {
-                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-                Err(e) => Err(e),
-            },
+            Side::Own => self.own.punch(p.at, p.len),
         })
     }
 
@@ -458,7 +546,7 @@ impl Disk {
     fn zero(&self, at: u64, len: u64, flags: Flags) -> Result<(), Errno> {
         for p in self.runs().pieces(at, len) {
             if p.side == Side::Own {
-                if self.own.zero_fast(p.at, p.len, !flags.contains(Flags::NO_HOLE))? {
+                if self.own.zero_fast(p.at, p.len, flags)? {
                     continue;
                 }
                 if flags.contains(FAST_ZERO) {
@@ -469,12 +557,6 @@ impl Disk {
             OpenFile::write_zeroes(at + p.from, p.len, write)?;
         }
         Ok(())
-    }
-}
-
-impl AsFd for Disk {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.own.as_fd()
     }
 }
 

@@ -10,12 +10,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::FileType;
 use seekless_engine::format::Label;
 
+use super::remote::NbdUri;
+
 /// A file system's clock may not distinguish two writes within this time.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The name of home in its area: of a device, its permanent name; of a file, its inode number and
-/// name, of which one may change.
+/// name, of which one may change; of an export of another server, its address.
 pub(crate) fn label(path: &Path) -> String {
+    if let Some(Ok(NbdUri { address, export, .. })) = NbdUri::in_path(path) {
+        let name = format!("{address} {export}");
+        // A long name is cut, and its checksum is not.
+        let text = format!("nbd {:08x} {name}", crc_fast::crc32_iscsi(name.as_bytes()));
+        return Label::new(&text).as_str().to_owned();
+    }
     let Ok(meta) = path.metadata() else { return String::new() };
     let text = if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
         device_name(path, meta.rdev())

@@ -4,6 +4,7 @@
 pub(crate) mod emulated;
 pub(crate) mod files;
 pub(crate) mod guard;
+pub(crate) mod home;
 pub(crate) mod identity;
 pub(crate) mod lateness;
 pub(crate) mod loop_device;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Extent, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaId, Label};
-use seekless_host::{OpenFile, sys};
+use seekless_host::OpenFile;
 
 use super::files::Disk;
 use super::guard::{
@@ -250,7 +250,7 @@ impl Region {
         let before = self.with(home, |g| g.standing())?;
         let standing = self.with(home, |g| g.settle())?;
         if before != standing {
-            sys::read_partitions(home.as_fd()).map_err(io("reading the partitions of"))?;
+            home.read_partitions().map_err(io("reading the partitions of"))?;
         }
         self.turn(if standing == Standing::Up { UP } else { DOWN });
         Ok(standing)
@@ -268,7 +268,7 @@ impl Region {
         // A partition in use would be another way to mount the disk.
         let result = result.and_then(|()| {
             touched = true;
-            sys::read_partitions(home.as_fd()).map_err(io("reading the partitions of"))
+            home.read_partitions().map_err(io("reading the partitions of"))
         });
         match result {
             Ok(()) => {
@@ -293,7 +293,7 @@ impl Region {
             Ok(()) => {
                 self.turn(DOWN);
                 // A partition in use is already known to its user.
-                let _ = sys::read_partitions(home.as_fd());
+                let _ = home.read_partitions();
                 Ok(())
             }
             Err(e) => {

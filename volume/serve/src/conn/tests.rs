@@ -8,7 +8,7 @@ use seekless_engine::{Config, Engine};
 use seekless_nbd::{ClientEvent, ClientSession, Options};
 
 use super::*;
-use crate::backend::files::{Disk, Files, HomeMedium, opened_memory};
+use crate::backend::files::{Disk, Files, opened_memory};
 use crate::backend::runs::Runs;
 use crate::listen::Accepted;
 use crate::volume::{Clock, Parts};
@@ -19,7 +19,7 @@ const HEADER: usize = 16;
 
 fn volume() -> Volume<Owner> {
     let bytes = 1 << 20;
-    let home = HomeMedium::Disk(Disk::new(opened_memory(bytes).unwrap().fd, Runs::all()));
+    let home = Disk::new(opened_memory(bytes).unwrap().fd, Runs::all());
     let files = Files::new(home, 0, None).unwrap();
     Volume::new(Parts {
         engine: Engine::new(Config::new(seekless_block::Sectors(bytes / SECTOR_BYTES))),
@@ -59,7 +59,8 @@ fn sent_in_a_turn(command: Command, requests: usize, alone: bool) -> (usize, usi
         1,
         [Export::new("", 1 << 20)].into(),
     );
-    let options = Options { export: String::new(), structured: false, allocation: false };
+    let options =
+        Options { export: String::new(), structured: false, allocation: false, tls: false };
     let mut session = ClientSession::new(options);
     let (mut input, mut out) = (Vec::new(), Vec::new());
     loop {

@@ -305,7 +305,7 @@ fn open_here(
     area: Option<&Path>,
     moved: bool,
 ) -> Result<ServerHandle, AdministerError> {
-    let mut builder = Builder::new(Backing::Path(backing.to_owned())).moved(moved).to_drain(true);
+    let mut builder = Builder::new(Backing::named(backing)?).moved(moved).to_drain(true);
     if let Some(area) = area {
         builder = builder.area_path(area.to_owned());
     }
@@ -395,6 +395,7 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
         nbd_clients: 0,
         damaged_pages: 0,
         scrub: None,
+        elsewhere: None,
         fell_back: false,
         trouble: None,
         last_failure: guard.err(),

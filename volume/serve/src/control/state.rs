@@ -7,7 +7,7 @@ use seekless_engine::{Mode, Replicated};
 use serde::{Deserialize, Serialize};
 
 use crate::ServerStats;
-use crate::status::{AdaptiveStatus, GuardStatus, ScrubStatus};
+use crate::status::{AdaptiveStatus, ElsewhereStatus, GuardStatus, ScrubStatus};
 
 /// State of a volume: schema `seekless.volume/1`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub struct VolumeState {
     /// Check of the area in idle time.
     #[serde(default)]
     pub scrub: Option<ScrubStatus>,
+    /// The server of home; absent if home is here.
+    #[serde(default)]
+    pub elsewhere: Option<ElsewhereStatus>,
     /// The area failed, so the server left write-back by itself.
     #[serde(default)]
     pub fell_back: bool,
@@ -181,6 +184,7 @@ impl VolumeState {
             nbd_clients: stats.clients as u64,
             damaged_pages: stats.engine.damaged,
             scrub: ScrubStatus::of(stats),
+            elsewhere: ElsewhereStatus::of(stats),
             fell_back: a.fell_back,
             trouble: a.trouble.map(|t| t.to_string()),
             last_failure: failure,

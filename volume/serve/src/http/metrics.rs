@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::status::{AdaptiveStatus, Busy, BusyStatus, ScrubStatus, Status};
+use crate::status::{AdaptiveStatus, Busy, BusyStatus, ElsewhereStatus, ScrubStatus, Status};
 
 /// Which text a collector takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,9 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
     if let Some(c) = &s.scrub {
         scrub(&mut t, c);
     }
+    if let Some(e) = &s.elsewhere {
+        elsewhere(&mut t, e);
+    }
     if let Some(b) = &s.busy {
         busy(&mut t, b);
     }
@@ -154,6 +157,23 @@ fn scrub(t: &mut Text, s: &ScrubStatus) {
     let ended: Vec<_> = s.last_end_unix_ms.iter().map(|ms| ("", *ms as f64 / 1000.0)).collect();
     let help = "End of the last pass, since 1970.";
     t.family("gauge", "seekless_scrub_last_end_seconds", "seconds", help, &ended);
+}
+
+fn elsewhere(t: &mut Text, e: &ElsewhereStatus) {
+    t.gauge("seekless_home_connected", "", "0 while home's server is away.", flag(e.connected));
+    t.family(
+        "counter",
+        "seekless_home_operations",
+        "",
+        "Requests that home's server answered.",
+        &[("{kind=\"read\"}", e.reads as f64), ("{kind=\"change\"}", e.changes as f64)],
+    );
+    let help = "How often connections to home's server were made again.";
+    t.counter("seekless_home_reconnects", "", help, e.reconnects);
+    let help = "Requests to home's server that were sent again.";
+    t.counter("seekless_home_sent_again", "", help, e.sent_again);
+    let help = "Time without a connection to home's server.";
+    t.family("counter", "seekless_home_away_seconds", "seconds", help, &[("", e.away_s)]);
 }
 
 fn adaptive(t: &mut Text, a: &AdaptiveStatus) {

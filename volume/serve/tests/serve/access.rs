@@ -201,6 +201,87 @@ fn tls_with_other_clients() {
     }
 }
 
+/// nbdkit with TLS, on a socket; killed when dropped.
+struct Nbdkit(std::process::Child);
+
+impl Nbdkit {
+    fn start(dir: &Dir, tls: &[&str]) -> Self {
+        let socket = dir.path("home");
+        let _ = std::fs::remove_file(&socket);
+        let mut command = Command::new("nbdkit");
+        command.args(["-f", "--exit-with-parent"]).args(tls).arg("-U").arg(&socket);
+        let kit = Self(command.arg("file").arg(dir.path("disk")).spawn().unwrap());
+        let begun = Instant::now();
+        while UnixStream::connect(&socket).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "nbdkit does not answer");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        kit
+    }
+}
+
+impl Drop for Nbdkit {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_home_behind_tls() {
+    if let Some(missing) = missing(&["openssl", "nbdkit"]) {
+        eprintln!("SKIPPED a_home_behind_tls: {missing}");
+        return;
+    }
+    let (dir, other) = (Dir::new("tls-home"), Dir::new("tls-other"));
+    certificates(&dir);
+    certificates(&other);
+    std::fs::File::create(dir.path("disk")).unwrap().set_len(SIZE).unwrap();
+    let here = format!("--tls-certificates={}", dir.0.display());
+    let tls = ["--tls=require", "--tls-verify-peer", &here];
+    let mut kit = Nbdkit::start(&dir, &tls);
+    let (socket, certs) = (dir.path("home"), dir.0.display().to_string());
+    let home = |scheme: &str, query: &str| {
+        let uri = format!("{scheme}:///?socket={}{query}", socket.display());
+        Builder::new(Backing::Nbd(uri.parse().unwrap()))
+    };
+    let refused = |scheme: &str, query: &str| {
+        let error = home(scheme, query).spawn().err().unwrap();
+        let source = std::error::Error::source(&error);
+        let source = source.map(|e| format!("{e}: {:?}", e.source()));
+        format!("{error}: {}", source.unwrap_or_default())
+    };
+    let own = format!("&tls-certificates={certs}");
+    let server = home("nbds+unix", &own).spawn().unwrap();
+    let mut front = client(&server);
+    let bytes: Vec<u8> = (0..3 << 20).map(|i: u64| (i * i / 4093) as u8).collect();
+    front.write(1 << 20, &bytes).unwrap();
+    front.flush().unwrap();
+    assert!(std::fs::read(dir.path("disk")).unwrap()[1 << 20..4 << 20] == bytes);
+    // A new connection has TLS again.
+    drop(kit);
+    kit = Nbdkit::start(&dir, &tls);
+    assert!(front.read(1 << 20, 3 << 20).unwrap() == bytes);
+    server.stop().unwrap();
+
+    let said = refused("nbd+unix", "");
+    assert!(said.contains("requires TLS: write nbds"), "{said}");
+    let said = refused("nbds+unix", &format!("{own}&tls-hostname=elsewhere"));
+    assert!(said.contains("NotValidForName"), "{said}");
+    let said = refused("nbds+unix", &format!("&tls-certificates={}", other.0.display()));
+    assert!(said.contains("certificate"), "{said}");
+    let said = refused("nbds+unix", "&tls-certificates=/nowhere");
+    assert!(said.contains("/nowhere/ca-cert.pem: is no use for TLS"), "{said}");
+    // It asks for a client's certificate.
+    let anonymous = dir.path("anonymous").display().to_string();
+    refused("nbds+unix", &format!("&tls-certificates={anonymous}"));
+    drop(kit);
+    kit = Nbdkit::start(&dir, &[]);
+    let said = refused("nbds+unix", &own);
+    assert!(said.contains("has no TLS"), "{said}");
+    drop(kit);
+}
+
 #[test]
 fn broken_tls_costs_its_client_alone() {
     use std::io::Write as _;

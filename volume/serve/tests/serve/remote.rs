@@ -2,15 +2,19 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use seekless_block::Bytes;
+use seekless_block::{Bytes, Extent, Lba};
+use seekless_engine::Mode;
+use seekless_learn::{Copy, Plan};
 use seekless_nbd::{
     Command, CommandFlags, Export, Request, ServerEvent, ServerSession, TransmissionFlags,
 };
+use seekless_serve::area::{At, MakeOptions, Share, make};
 use seekless_serve::client::Client;
+use seekless_serve::control::Administered;
 use seekless_serve::{Backing, Builder, ServerHandle};
 
 use crate::{Dir, Random, client};
@@ -141,7 +145,7 @@ fn least() -> TransmissionFlags {
     TransmissionFlags::HAS_FLAGS.union(TransmissionFlags::SEND_FLUSH)
 }
 
-fn volume(path: &std::path::Path) -> Builder {
+fn volume(path: &Path) -> Builder {
     let uri = format!("nbd+unix:///?socket={}", path.display());
     Builder::new(Backing::Nbd(uri.parse().unwrap()))
 }
@@ -260,6 +264,113 @@ fn a_home_that_cannot_be_served_is_refused() {
     }
     let server = volume(&path).read_only(true).spawn().unwrap();
     assert_eq!(client(&server).read(0, 512).unwrap(), [0; 512]);
-    let error = volume(&path).read_only(true).area_path(dir.path("area")).spawn().err().unwrap();
-    assert!(error.to_string().contains("leave out --area"), "{error}");
+}
+
+/// An area here, for a home behind this socket.
+fn area_beside(path: &Path, area: &Path, mode: Mode) -> PathBuf {
+    let uri = PathBuf::from(format!("nbd+unix:///?socket={}", path.display()));
+    let options = MakeOptions {
+        at: At::Beside(area.to_owned()),
+        size: Some(Share::Bytes(Bytes(16 << 20))),
+        write_buffer_percent: 50,
+        replicas: None,
+        mode,
+        grid: None,
+        force: false,
+    };
+    make(&uri, &options).unwrap();
+    uri
+}
+
+/// Seven lives of a volume with an area here, whose home crashes again and again, during attaches
+/// too. The home loses all that was not flushed.
+fn an_area_outlives_crashes(name: &str, mode: Mode, seed: u64) {
+    println!("seed {seed}");
+    let dir = Dir::new(name);
+    let (faulty, path) = Faulty::start(&dir, all());
+    let area = dir.path("area");
+    let uri = area_beside(&path, &area, mode);
+    let (mut random, mut model) = (Random(seed), vec![0; SIZE]);
+    let copies =
+        (0..16).map(|i| Copy { home: Extent::new(i * 128, 64), place: Lba(i * 64) }).collect();
+    let plan = Plan { copies };
+    for life in 0..7 {
+        faulty.until.store(1 + random.below(40), SeqCst);
+        let open = || volume(&path).area_path(area.clone());
+        let server = open().engine(|c| c.cache_bytes = Bytes(64 << 10)).spawn().unwrap();
+        let found = *server.attached().unwrap();
+        assert!(!found.trusted, "another server proves nothing");
+        let mut front = client(&server);
+        server.install(plan.clone()).unwrap();
+        let most = faulty.crashes.load(SeqCst) + 8;
+        while faulty.crashes.load(SeqCst) < most {
+            if faulty.until.load(SeqCst) == 0 {
+                faulty.until.store(1 + random.below(40), SeqCst);
+            }
+            step(&mut front, &mut random, &mut model);
+        }
+        assert!(front.read(0, SIZE as u32).unwrap() == model, "life {life}");
+        let elsewhere = server.stats().unwrap().elsewhere.unwrap();
+        assert!(elsewhere.reconnects >= 8 && elsewhere.sent_again > 0, "{elsewhere:?}");
+        let bare = faulty.disk.lock().unwrap().cached.starts_with(b"SEEKLESS");
+        assert_eq!(bare, mode == Mode::WriteBack, "nobody mounts it while the area is newer");
+        if mode == Mode::WriteBack {
+            let error = volume(&path).spawn().err().unwrap().to_string();
+            assert!(error.contains("newest data stand in an area elsewhere"), "{error}");
+        }
+        server.stop().unwrap();
+    }
+    faulty.until.store(0, SeqCst);
+    Administered::reach(&uri, Some(&area), false).unwrap().detach(false, &mut |_| {}).unwrap();
+    assert!(faulty.disk.lock().unwrap().durable == model, "all is at home");
+}
+
+#[test]
+fn an_area_here_outlives_crashes_of_a_home_elsewhere() {
+    an_area_outlives_crashes("remote-through", Mode::WriteThrough, 7);
+    an_area_outlives_crashes("remote-back", Mode::WriteBack, 8);
+}
+
+/// No server says whether somebody wrote its disk meanwhile: each copy is compared before its use.
+#[test]
+fn a_home_elsewhere_that_was_written_meanwhile_is_what_is_read() {
+    let dir = Dir::new("remote-stamp");
+    let (faulty, path) = Faulty::start(&dir, all());
+    let area = dir.path("area");
+    area_beside(&path, &area, Mode::WriteThrough);
+    let open = || volume(&path).area_path(area.clone()).engine(|c| c.cache_bytes = Bytes(0));
+    let server = open().spawn().unwrap();
+    client(&server).write(0, &[1; 256 << 10]).unwrap();
+    let copies = vec![Copy { home: Extent::new(0, 512), place: Lba(0) }];
+    server.install(Plan { copies }).unwrap();
+    assert!(server.wait_settled(std::time::Duration::from_secs(20)).unwrap());
+    server.stop().unwrap();
+    faulty.disk.lock().unwrap().cached[4096..8192].fill(2);
+    let server = open().spawn().unwrap();
+    let found = *server.attached().unwrap();
+    assert!(
+        found.clean && !found.trusted && found.copies == 0 && found.suspects == 64,
+        "{found:?}"
+    );
+    let mut front = client(&server);
+    assert_eq!(front.read(4096, 4096).unwrap(), [2; 4096]);
+    assert_eq!(front.read(8192, 4096).unwrap(), [1; 4096]);
+    server.stop().unwrap();
+    // Another home, and an area within a home.
+    let other = Export { flags: all(), ..Export::new("", SIZE as u64) };
+    let (_other, elsewhere) = Faulty::with(&dir, "other", other);
+    let error = volume(&elsewhere).area_path(area.clone()).spawn().err().unwrap().to_string();
+    assert!(error.contains("was made for 'nbd ") && error.contains("--moved"), "{error}");
+    let uri = format!("nbd+unix:///?socket={}", path.display());
+    let inside = MakeOptions {
+        at: At::Middle,
+        size: None,
+        write_buffer_percent: 40,
+        replicas: None,
+        mode: Mode::WriteThrough,
+        grid: None,
+        force: false,
+    };
+    let error = make(Path::new(&uri), &inside).unwrap_err().to_string();
+    assert!(error.contains("the area stands here"), "{error}");
 }

@@ -21,6 +21,7 @@ use seekless_nbd::{CommandFlags, Errno as NbdErrno, Options, TransmissionFlags};
 use super::FAST_ZERO;
 use crate::client::{Client, ClientError};
 use crate::error::ServeError;
+use crate::tls::TlsHome;
 use unflushed::{Change, Unflushed};
 pub use uri::NbdUri;
 
@@ -63,13 +64,32 @@ struct Line {
 struct Pool {
     /// Without a request in flight.
     idle: Vec<Client>,
-    /// One of them broke: no more requests are sent.
-    is_broken: bool,
+    /// When one of them broke: since then no requests are sent.
+    broken: Option<Instant>,
+}
+
+/// What was asked of the other server, and what its failures cost, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteCounts {
+    /// Reads that it answered.
+    pub reads: u64,
+    /// Writes, discards and writes of zeroes that it answered.
+    pub changes: u64,
+    /// How often connections were made again.
+    pub reconnects: u64,
+    /// Requests that were sent again, because nobody knew whether they were carried out, or because
+    /// no flush had covered them.
+    pub sent_again: u64,
+    /// Time without a connection.
+    pub away: Duration,
+    /// There is no connection now.
+    pub is_away: bool,
 }
 
 /// See the module.
 pub(crate) struct Remote {
     uri: NbdUri,
+    tls: Option<TlsHome>,
     offer: Offer,
     patience: Duration,
     /// Shared by requests in flight; held alone while connections are made anew.
@@ -77,6 +97,7 @@ pub(crate) struct Remote {
     pool: Mutex<Pool>,
     returned: Condvar,
     unflushed: Mutex<Unflushed>,
+    counts: Mutex<RemoteCounts>,
 }
 
 impl std::fmt::Debug for Remote {
@@ -100,9 +121,9 @@ const fn errno(e: NbdErrno) -> Errno {
     }
 }
 
-fn dial(uri: &NbdUri) -> Result<(Client, Offer), ClientError> {
+fn dial(uri: &NbdUri, tls: Option<&TlsHome>) -> Result<(Client, Offer), ClientError> {
     let options = Options { export: uri.export.clone(), ..Options::default() };
-    let client = Client::connect_to(&uri.address, options, SILENCE)?;
+    let client = Client::connect_with(&uri.address, options, SILENCE, tls)?;
     let offer = Offer {
         size: client.size(),
         flags: client.flags(),
@@ -119,8 +140,10 @@ impl Remote {
     /// takes no single sector.
     pub(crate) fn connect(uri: NbdUri, read_only: bool) -> Result<Self, ServeError> {
         let refused = |why: String| ServeError::Uri { uri: uri.to_string(), why };
-        let (client, offer) =
-            dial(&uri).map_err(|source| ServeError::Remote { uri: uri.to_string(), source })?;
+        let tls = uri.tls.as_ref();
+        let tls = tls.map(|t| TlsHome::load(t.folder.as_deref(), &t.name)).transpose()?;
+        let (client, offer) = dial(&uri, tls.as_ref())
+            .map_err(|source| ServeError::Remote { uri: uri.to_string(), source })?;
         let has = |flag| offer.flags.contains(flag);
         if !offer.size.is_multiple_of(512) || offer.size == 0 {
             return Err(refused(format!(
@@ -152,16 +175,18 @@ impl Remote {
         drop(client);
         let remote = Self {
             uri,
+            tls,
             offer,
             patience: PATIENCE,
             line: RwLock::default(),
             pool: Mutex::default(),
             returned: Condvar::new(),
             unflushed: Mutex::default(),
+            counts: Mutex::default(),
         };
         let failed = |source| ServeError::Remote { uri: remote.uri.to_string(), source };
         let idle = remote.redial().map_err(failed)?;
-        *locked(&remote.pool) = Pool { idle, is_broken: false };
+        *locked(&remote.pool) = Pool { idle, broken: None };
         Ok(remote)
     }
 
@@ -175,6 +200,13 @@ impl Remote {
         self.has(TransmissionFlags::ROTATIONAL)
     }
 
+    pub(crate) fn counts(&self) -> RemoteCounts {
+        let broken = locked(&self.pool).broken;
+        let counts = *locked(&self.counts);
+        let away = counts.away + broken.map_or(Duration::ZERO, |since| since.elapsed());
+        RemoteCounts { away, is_away: broken.is_some(), ..counts }
+    }
+
     const fn has(&self, flag: TransmissionFlags) -> bool {
         self.offer.flags.contains(flag)
     }
@@ -183,7 +215,7 @@ impl Remote {
     fn take(&self) -> Option<Client> {
         let mut pool = locked(&self.pool);
         loop {
-            if pool.is_broken {
+            if pool.broken.is_some() {
                 return None;
             }
             if let Some(client) = pool.idle.pop() {
@@ -200,7 +232,7 @@ impl Remote {
 
     /// A connection broke.
     fn lost(&self) {
-        locked(&self.pool).is_broken = true;
+        locked(&self.pool).broken.get_or_insert_with(Instant::now);
         self.returned.notify_all();
     }
 
@@ -210,7 +242,7 @@ impl Remote {
         let most = if self.has(TransmissionFlags::CAN_MULTI_CONN) { CONNECTIONS } else { 1 };
         let mut clients = Vec::new();
         while clients.len() < most {
-            match dial(&self.uri) {
+            match dial(&self.uri, self.tls.as_ref()) {
                 Ok((client, offer)) if offer == self.offer => clients.push(client),
                 Ok(_) => return Err(ClientError::Changed),
                 // The server takes fewer.
@@ -241,7 +273,10 @@ impl Remote {
                         self.give(client);
                         return Err(errno(e));
                     }
-                    Err(_) => self.lost(),
+                    Err(_) => {
+                        self.lost();
+                        locked(&self.counts).sent_again += 1;
+                    }
                 }
             }
             drop(line);
@@ -266,7 +301,13 @@ impl Remote {
             if let Ok(mut clients) = self.redial()
                 && clients.first_mut().is_some_and(|first| self.send_again(first).is_ok())
             {
-                *locked(&self.pool) = Pool { idle: clients, is_broken: false };
+                let before = std::mem::replace(
+                    &mut *locked(&self.pool),
+                    Pool { idle: clients, broken: None },
+                );
+                let mut counts = locked(&self.counts);
+                counts.reconnects += 1;
+                counts.away += before.broken.map_or(Duration::ZERO, |since| since.elapsed());
                 *line = Line { mended: line.mended + 1, is_dead: false };
                 return Ok(());
             }
@@ -283,7 +324,10 @@ impl Remote {
     /// one was made, before the others.
     fn send_again(&self, first: &mut Client) -> Result<(), ClientError> {
         first.read(0, 512)?;
-        locked(&self.unflushed).iter().try_for_each(|change| self.send(first, change))
+        let unflushed = locked(&self.unflushed);
+        unflushed.iter().try_for_each(|change| self.send(first, change))?;
+        locked(&self.counts).sent_again += unflushed.iter().count() as u64;
+        Ok(())
     }
 
     /// One change that fits into one request.
@@ -314,6 +358,7 @@ impl Remote {
             let len = part.len() as u32;
             let bytes = self.ask(|client| client.read(at, len))?.0;
             part.copy_from_slice(&bytes);
+            locked(&self.counts).reads += 1;
             at += u64::from(len);
         }
         Ok(())
@@ -385,6 +430,7 @@ impl Remote {
         let ((), line) = self.ask(|client| self.send(client, &change))?;
         // A durable change too: an older one that is sent again must not win.
         locked(&self.unflushed).push(change);
+        locked(&self.counts).changes += 1;
         drop(line);
         Ok(())
     }
