@@ -37,6 +37,9 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
     if let Some(trouble) = &v.trouble {
         lines.push(format!("cannot go on: {trouble}"));
     }
+    if let Some(verdict) = &s.verdict {
+        lines.push(verdict.text.clone());
+    }
     lines.push(String::new());
     requests(s, h, look.width, &mut lines);
     lines.push(String::new());

@@ -27,7 +27,7 @@ pub(crate) fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
     }
     let shots = std::env::var_os("SEEKLESS_SCREENSHOTS").map(PathBuf::from);
     let mut seen = Vec::new();
-    for (width, dark) in [(1200, false), (420, true)] {
+    for (width, dark) in [(1200, false), (390, true)] {
         let shot = shots.as_ref().map(|d| d.join(format!("{name}-{width}.png")));
         let job = json!({
             "url": url, "width": width, "dark": dark, "ready": ready, "run": run, "axe": axe(), "shot": shot,

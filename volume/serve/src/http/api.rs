@@ -56,14 +56,21 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::status::{AdaptiveStatus, Busy, BusyStatus, GuardStatus, Head, Status};
+    use crate::status::{
+        AdaptiveStatus, Busy, BusyStatus, GuardStatus, Head, Status, VerdictStatus,
+    };
 
     fn full() -> Board {
         let (vanilla, head) = (Some(Busy::default()), Some(Head::default()));
         let busy = BusyStatus { vanilla, head, ..BusyStatus::default() };
         let guard = Some(GuardStatus::default());
         let adaptive = Some(AdaptiveStatus { guard, ..AdaptiveStatus::default() });
-        let mut status = Status { busy: Some(busy), adaptive, ..Status::default() };
+        let mut status = Status {
+            busy: Some(busy),
+            adaptive,
+            verdict: Some(VerdictStatus::default()),
+            ..Status::default()
+        };
         status.schema = "seekless.status/1".to_owned();
         status.budget.limit_bytes_per_s = Some(1);
         Board::of(status)

@@ -112,7 +112,7 @@
     put($('path-note'), `${what}, over the last minute. The optimized area is drawn behind the volume’s own addresses.${thin}${points.length ? '' : ' Nothing was asked.'}`);
   };
 
-  const PHASES = [['seek', 'seek_s', 1], ['rotation', 'rotation_s', 0], ['transfer', 'transfer_s', 2], ['overhead', 'overhead_s', 6]];
+  const PHASES = [['seek', 'seek_s', 0], ['rotation', 'rotation_s', 1], ['transfer', 'transfer_s', 2], ['overhead', 'overhead_s', 6]];
   const busy = (s, h) => {
     const b = s.busy, svg = $('busy-time');
     svg.toggleAttribute('hidden', !b);
@@ -162,7 +162,7 @@
         (i ? 'L' : 'M') + (f.l + (t - last + 120000) / 120000 * (f.r - f.l)).toFixed(1) + ' ' + (f.b - v / top * (f.b - f.t)).toFixed(1)).join('');
       if (d) svg.append(shape('path', { class: 'ln ' + more, d }));
     };
-    draw(vanilla, 'vanilla k1');
+    draw(vanilla, 'vanilla k6');
     draw(now, 'k0');
   };
 
@@ -188,6 +188,17 @@
     put($('budget'), `Moving data takes ${bytes(g.used_bytes_per_s)}/s now, of ${g.limit_bytes_per_s === null ? 'no limit' : 'at most ' + bytes(g.limit_bytes_per_s) + '/s'}; ${bytes(s.copies.moved_bytes)} since the start, in an area of ${bytes(s.copies.area_bytes)}.`);
   };
 
+  const modes = ['auto', 'light', 'dark'], theme = $('theme');
+  let mode = 'auto';
+  const wear = (m) => {
+    mode = m;
+    if (m === 'auto') delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = m;
+    put(theme, 'Theme: ' + m);
+  };
+  wear('auto');
+  theme.hidden = false;
+  theme.onclick = () => wear(modes[(modes.indexOf(mode) + 1) % 3]);
+
   let newest = 0;
   const log = (e) => {
     for (const event of e.events.filter((x) => x.number > newest)) {
@@ -208,6 +219,8 @@
       const [s, h, e] = await Promise.all([get('/api/status'), get('/api/history'), get('/api/events')]);
       $('lost').hidden = true;
       put($('backing'), s.volume.backing);
+      $('verdict').hidden = !s.verdict;
+      put($('verdict'), s.verdict ? s.verdict.text[0].toUpperCase() + s.verdict.text.slice(1) + '.' : '');
       document.title = s.volume.backing + ' · seekless';
       const v = s.volume;
       put($('about'), `${bytes(v.size_bytes)}${v.read_only ? ', read-only' : ''}, served for ${span(s.uptime_s)} by seekless ${s.version}; NBD clients: ${v.nbd_clients}${v.trouble ? `; it cannot go on: ${v.trouble}` : ''}`);
@@ -215,10 +228,6 @@
       const r = s.requests, all = Math.max(1, r.ram_reads + r.copy_reads + r.home_reads);
       const list = [['Requests a second', count(sum(near, (x) => x.requests) / took)], ['Requests', count(r.total)],
         ['Reads from RAM', percent(r.ram_reads / all)], ['Reads from copies', percent(r.copy_reads / all)]];
-      if (s.busy && s.busy.vanilla && total(s.busy.vanilla) > 0) {
-        const change = total(s.busy.now) / total(s.busy.vanilla) - 1;
-        list.push(['Busy time against vanilla', (change < 0 ? '−' : '+') + percent(Math.abs(change))]);
-      }
       tiles(list);
       reads(s, h);
       path(s, h);
