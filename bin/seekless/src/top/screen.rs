@@ -15,10 +15,10 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const SHADES: [char; 4] = ['█', '▓', '▒', '░'];
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
-    pub(super) width: usize,
-    pub(super) height: usize,
-    pub(super) colour: bool,
+pub(crate) struct Look {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) colour: bool,
 }
 
 /// At most `look.height` lines, each with a line break, none wider than `look.width`.
