@@ -139,13 +139,16 @@ fn watch(args: &Args) -> anyhow::Result<()> {
         output::print(place)?;
     }
     daemon.ready();
-    loop {
+    let ended = loop {
         daemon.messages().iter().for_each(|m| output::say(m));
-        if daemon.run(stop.as_fd())? {
-            break;
+        match daemon.run(stop.as_fd()) {
+            Ok(false) => {}
+            ended => break ended,
         }
-    }
+    };
+    // What was learned is saved after an error too.
     daemon.stop().iter().for_each(|m| output::say(m));
+    ended?;
     output::print("stopped")
 }
 

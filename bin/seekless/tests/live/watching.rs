@@ -201,6 +201,11 @@ fn promtool_finds_no_fault_with_the_metrics() {
     watched.status(|s| s["requests"]["total"] == asked);
     let text = host::run(["python3", "-c", PLAIN, watched.page.to_str().unwrap()]);
     assert!(text.contains("seekless_disk_busy_seconds_total{"), "{text}");
+    promtool(&text);
+}
+
+/// Fails if promtool finds a fault with these metrics.
+pub(crate) fn promtool(text: &str) {
     let mut promtool = Command::new("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut child = promtool.spawn().unwrap();
