@@ -33,7 +33,7 @@
       const all = s.filesystems.flatMap((f) => f.jobs), of = (key) => sum(s.filesystems, (f) => f.totals[key]);
       $('verdict').hidden = false;
       put($('verdict'), verdict(s, all.filter((j) => j.plain.runs && j.helped.runs)));
-      put($('about'), `Watches ${count(s.filesystems.length)} file systems for ${span(s.seconds)}.`
+      put($('about'), `Watches ${count(s.filesystems.length)} file system${s.filesystems.length === 1 ? '' : 's'} for ${span(s.seconds)}.`
         + (s.pages_ahead || s.dry_run ? '' : ' Memory is short: nothing is read ahead now.')
         + (s.lost_events ? ` The kernel lost ${count(s.lost_events)} events.` : ''));
       tiles([['Jobs', count(all.length)], ['Recognized runs', count(of('recognized'))], ['Pages read ahead', count(of('fetched'))],
