@@ -18,7 +18,8 @@ use seekless_serve::status::{Events, History, Status};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::serve::watching::{HttpAddress, token};
-use screen::{Look, screen};
+pub(crate) use screen::Look;
+use screen::screen;
 use seekless_cli::output;
 use seekless_serve::control::ask;
 
@@ -56,40 +57,47 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let status: serde_json::Value = ask(address, token, "/api/status")?;
         return output::print(&serde_json::to_string_pretty(&status)?);
     }
-    let look = |size: (usize, usize)| -> anyhow::Result<String> {
+    Screen::follow(args.once, |look| {
         let status: Status = ask(address, token, "/api/status")?;
         let history: History = ask(address, token, "/api/history")?;
         let events: Events = ask(address, token, "/api/events")?;
-        let look = Look { width: size.0, height: size.1, colour: output::colour() };
         Ok(screen(&status, &history, &events, look))
-    };
-    if args.once || !std::io::stdout().is_terminal() {
-        return output::print(&look((output::width().min(120), usize::MAX))?);
-    }
-    // An unreachable server is reported on the normal screen.
-    look((80, 24))?;
-    let screen = Screen::take()?;
-    while !screen.wants_to_end() {
-        let size =
-            terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()));
-        let text = match look(size) {
-            Ok(text) => text,
-            Err(error) => format!("{error:#}\nTrying again; q ends.\n"),
-        };
-        screen.show(&text)?;
-        screen.wait(EVERY);
-    }
-    Ok(())
+    })
 }
 
 /// The terminal's second screen, restored when dropped.
-struct Screen {
+pub(crate) struct Screen {
     before: Option<Termios>,
     end: Arc<AtomicBool>,
     quit: std::cell::Cell<bool>,
 }
 
 impl Screen {
+    /// Shows this text each second until the user ends it; once, if `once` or without a terminal.
+    pub(crate) fn follow(
+        once: bool,
+        text: impl Fn(Look) -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        let look = |(width, height)| text(Look { width, height, colour: output::colour() });
+        if once || !std::io::stdout().is_terminal() {
+            return output::print(&look((output::width().min(120), usize::MAX))?);
+        }
+        // An unreachable server is reported on the normal screen.
+        look((80, 24))?;
+        let screen = Self::take()?;
+        while !screen.wants_to_end() {
+            let size =
+                terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()));
+            let text = match look(size) {
+                Ok(text) => text,
+                Err(error) => format!("{error:#}\nTrying again; q ends.\n"),
+            };
+            screen.show(&text)?;
+            screen.wait(EVERY);
+        }
+        Ok(())
+    }
+
     fn take() -> anyhow::Result<Self> {
         let end = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {

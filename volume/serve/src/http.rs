@@ -25,6 +25,7 @@ use crate::error::ServeError;
 use crate::listen::{Access, Address, Listener};
 use crate::watch::Board;
 use guard::Guard;
+pub use metrics::MetricText;
 
 /// Most connections; more are closed at once.
 const CONNECTIONS_MAX: usize = 16;
@@ -51,6 +52,22 @@ impl HttpServer {
     /// The address is not local and there is no token; the token is too short; the address is not
     /// available.
     pub fn start(address: &Address, token: Option<&str>, board: Board) -> Result<Self, ServeError> {
+        Self::show(address, token, Content::Board(board))
+    }
+
+    /// Shows something else than a volume, under the same rules.
+    ///
+    /// # Errors
+    /// Those of [`Self::start`].
+    pub fn of(
+        address: &Address,
+        token: Option<&str>,
+        shown: Box<dyn Shown>,
+    ) -> Result<Self, ServeError> {
+        Self::show(address, token, Content::Shown(shown))
+    }
+
+    fn show(address: &Address, token: Option<&str>, content: Content) -> Result<Self, ServeError> {
         let address = match address {
             Address::Tcp(name) => {
                 let fail = |source| ServeError::Listen { address: format!("tcp:{name}"), source };
@@ -70,7 +87,7 @@ impl HttpServer {
         // The guard decides what other machines may see.
         let access = Access { insecure: true, ..Access::default() };
         let listener = Listener::bind(&address, &access)?;
-        Self::run(listener, guard, Content::Board(board))
+        Self::run(listener, guard, content)
     }
 
     /// Takes commands at a unix socket. Its directory must restrict access to its owner.
@@ -121,6 +138,18 @@ struct Site {
     open: AtomicUsize,
 }
 
+/// What a web server shows beside volumes.
+pub trait Shown: Send + Sync {
+    /// The body of its page, and its script.
+    fn page(&self) -> (&'static str, &'static str);
+    /// Its present state as JSON, or the reason why it is unknown.
+    fn status(&self) -> Result<String, String>;
+    /// The JSON Schema of its state.
+    fn schema(&self) -> &'static str;
+    /// Adds its metrics.
+    fn metrics(&self, text: &mut MetricText) -> Result<(), String>;
+}
+
 /// A volume that takes commands. Answers are JSON, or the reason for a refusal.
 pub(crate) trait ControlAnswers: Send + Sync {
     /// The volume's state.
@@ -132,6 +161,8 @@ pub(crate) trait ControlAnswers: Send + Sync {
 enum Content {
     /// Read-only.
     Board(Board),
+    /// Read-only.
+    Shown(Box<dyn Shown>),
     Control(Box<dyn ControlAnswers>),
 }
 
@@ -253,6 +284,26 @@ enum Asked {
     Command(usize),
 }
 
+impl Asked {
+    fn from_control(
+        request: &httparse::Request<'_, '_>,
+        path: &str,
+        volume: &dyn ControlAnswers,
+    ) -> Self {
+        match (request.method, path) {
+            (Some("GET"), "/state") => Self::Answered(told(volume.state())),
+            (Some("POST"), "/command") => match body_length(request) {
+                Some(length) if length <= BODY_MAX => Self::Command(length),
+                _ => Self::Answered(Answer::refusal(
+                    "413 Content Too Large",
+                    "a command has a Content-Length of 64 KiB at most",
+                )),
+            },
+            _ => Self::Answered(Answer::refusal("404 Not Found", "no such command")),
+        }
+    }
+}
+
 fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
     let mut head = vec![0; HEAD_MAX];
     let mut filled = 0;
@@ -292,7 +343,7 @@ fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
             }
             told(volume.command(&body))
         }
-        (Asked::Command(_), Content::Board(_)) => return Ok(()),
+        (Asked::Command(_), Content::Board(_) | Content::Shown(_)) => return Ok(()),
     };
     stream.renew();
     let mut bytes = format!(
@@ -323,26 +374,18 @@ fn asked(request: &httparse::Request<'_, '_>, site: &Site) -> Asked {
         return Asked::Answered(refusal);
     }
     let path = request.path.unwrap_or("/");
-    let board = match &site.content {
-        Content::Board(board) => board,
-        Content::Control(volume) => {
-            return match (request.method, path) {
-                (Some("GET"), "/state") => Asked::Answered(told(volume.state())),
-                (Some("POST"), "/command") => match body_length(request) {
-                    Some(length) if length <= BODY_MAX => Asked::Command(length),
-                    _ => Asked::Answered(Answer::refusal(
-                        "413 Content Too Large",
-                        "a command has a Content-Length of 64 KiB at most",
-                    )),
-                },
-                _ => Asked::Answered(Answer::refusal("404 Not Found", "no such command")),
-            };
-        }
-    };
+    if let Content::Control(volume) = &site.content {
+        return Asked::from_control(request, path, &**volume);
+    }
     Asked::Answered(if matches!(request.method, Some("GET" | "HEAD")) {
         let accept = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case("accept"));
         let dialect = metrics::Dialect::accepted(accept.map_or(&[], |h| h.value));
-        api::answer(path.split('?').next().unwrap_or(path), board, dialect)
+        let path = path.split('?').next().unwrap_or(path);
+        match &site.content {
+            Content::Board(board) => api::answer(path, board, dialect),
+            Content::Shown(shown) => api::shown(path, &**shown, dialect),
+            Content::Control(_) => Answer::refusal("404 Not Found", "no such command"),
+        }
     } else {
         Answer::refusal("405 Method Not Allowed", "this server only shows: GET or HEAD")
             .with("Allow: GET, HEAD")

@@ -46,6 +46,7 @@ mod shadow;
 pub mod status;
 mod tap;
 mod tls;
+mod verdict;
 mod volume;
 mod watch;
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use seekless_block::{Lba, Op, Request, Sectors, SimTime};
+use seekless_block::{Duration, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Command, Device, DeviceSpec, Drive, Scheduler, SpinDown, Usage, catalogue};
 use seekless_engine::{Config, Target};
 use seekless_sim::{Phases, Replay, SimConfig, SimError, Simulation};
@@ -121,6 +121,9 @@ impl StandIn {
 
 struct DiskShadow {
     vanilla: Result<Simulation, SimError>,
+    /// The vanilla system's clock shows the volume's time. If the two began apart, their platters
+    /// would stand differently at each request, and the times of rotation would differ.
+    started: bool,
     /// The modelled disk for the I/Os that were sent; none if the volume's own disk is emulated.
     model: Option<Model>,
 }
@@ -208,7 +211,7 @@ impl DiskShadow {
             spin_down,
             replay: Replay::Open,
         };
-        Ok(Self { vanilla: Ok(Simulation::new(disk, config)?), model })
+        Ok(Self { vanilla: Ok(Simulation::new(disk, config)?), started: false, model })
     }
 }
 
@@ -218,8 +221,12 @@ impl Shadow for DiskShadow {
             // The volume refused a request past its end too.
             let home = request.extent.end();
             let fits = sim.capacity() >= Sectors(home.0);
+            let first = !std::mem::replace(&mut self.started, true);
+            let since = if first { request.arrival.since(sim.now()) } else { Duration::ZERO };
             let result = if fits {
-                sim.settle_below(DEPTH).and_then(|()| sim.offer(request))
+                sim.settle_below(DEPTH)
+                    .and_then(|()| sim.pass(since))
+                    .and_then(|()| sim.offer(request))
             } else {
                 Ok(())
             };
@@ -331,7 +338,7 @@ fn busy(p: &Phases, energy_j: f64) -> Busy {
 mod tests {
     use proptest::prelude::Rng as _;
     use proptest::test_runner::{RngAlgorithm, TestRng};
-    use seekless_block::{Duration, Extent};
+    use seekless_block::Extent;
     use seekless_disk::Disk;
 
     use super::*;

@@ -37,6 +37,34 @@ pub struct Status {
     pub elsewhere: Option<ElsewhereStatus>,
     /// Busy time of the disk; absent without an emulated or modelled disk.
     pub busy: Option<BusyStatus>,
+    /// The verdict on the last hour; absent if the vanilla system's disk time is unknown.
+    #[serde(default)]
+    pub verdict: Option<VerdictStatus>,
+}
+
+/// The disk's work in the last hour, against the vanilla system's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VerdictStatus {
+    /// In one sentence.
+    pub text: String,
+    /// The time that is compared: an hour, or less after a start.
+    pub window_s: f64,
+    /// Disk time of the vanilla system in this time.
+    pub vanilla_s: f64,
+    /// Actual disk time in this time, with moving data.
+    pub actual_s: f64,
+    /// Disk time saved since the start of the server; below zero, more was spent than saved.
+    pub saved_s: f64,
+    /// Since when the saved time is more than that for moving data; null before, and where moving
+    /// never cost more than it saved.
+    pub paid_back_since_unix_ms: Option<u64>,
+}
+
+impl VerdictStatus {
+    /// Disk time saved in the window.
+    pub(crate) fn saved_in_window(&self) -> f64 {
+        self.vanilla_s - self.actual_s
+    }
 }
 
 /// The volume.

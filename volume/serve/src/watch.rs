@@ -23,9 +23,10 @@ use crate::shadow::{Compared, Shadow};
 use crate::status::{
     AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, ElsewhereStatus, Event, Events,
     GuardStatus, Head, History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample,
-    ScrubStatus, Status, VolumeStatus,
+    ScrubStatus, Status, VerdictStatus, VolumeStatus,
 };
 use crate::tap::{IoSample, TapEnd};
+use crate::verdict::Judge;
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Intervals kept: two minutes.
@@ -186,6 +187,8 @@ struct Work {
     said: Said,
     /// Of the adaptive policy, if there is a model of the vanilla system.
     guard: Option<PolicyGuard>,
+    judge: Judge,
+    verdict: Option<VerdictStatus>,
 }
 
 /// The times of an emulated disk, and of the vanilla system on one.
@@ -221,6 +224,8 @@ impl Work {
             progress: (0, 0),
             said: Said::default(),
             guard,
+            judge: Judge::default(),
+            verdict: None,
         }
     }
 
@@ -241,7 +246,7 @@ impl Work {
         let took = self.looked.elapsed();
         self.looked = Instant::now();
         let busy = self.busy(&stats);
-        self.look_after(busy.as_ref(), unix);
+        self.look_after(busy.as_ref(), &stats, unix);
         let busy = busy.filter(|_| !self.about.stand_in);
         self.narrate(&stats, busy.as_ref(), unix);
         let sample = self.sample(&stats, busy.as_ref(), took, unix);
@@ -265,14 +270,14 @@ impl Work {
         true
     }
 
-    /// Lets the guard decide whether the adaptive policy stands aside.
-    fn look_after(&mut self, busy: Option<&BusyStatus>, unix: u64) {
+    /// Judges the last hour, and lets the guard decide whether the adaptive policy stands aside.
+    fn look_after(&mut self, busy: Option<&BusyStatus>, stats: &ServerStats, unix: u64) {
         let missed = self.from.tap.missed();
         let compared = self.shadow.as_ref().and_then(|s| s.compared());
-        let (Some(guard), Some(compared)) = (&mut self.guard, compared.or_else(|| of(busy?)))
-        else {
-            return;
-        };
+        let Some(compared) = compared.or_else(|| of(busy?)) else { return };
+        let moved = stats.engine.moved_bytes;
+        self.verdict = Some(self.judge.look(unix, compared, missed, moved));
+        let Some(guard) = &mut self.guard else { return };
         let Some(bypass) = guard.look(unix, compared, missed) else { return };
         // A volume that has ended needs no command.
         let _ = self.from.volume.send(Control::Bypass(bypass));
@@ -433,6 +438,7 @@ impl Work {
             elsewhere: ElsewhereStatus::of(stats),
             adaptive: AdaptiveStatus::of(stats, self.guard_status()),
             busy,
+            verdict: self.verdict.clone(),
         }
     }
 

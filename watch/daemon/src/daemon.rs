@@ -264,6 +264,7 @@ impl Daemon {
         }
         if self.looked.elapsed() >= LIMITS {
             self.looked = Instant::now();
+            self.tracer.check()?;
             self.pages_ahead = pressure::pages_ahead();
             self.without =
                 if self.touches > FLOOD { FLOOD_ROUNDS } else { self.without.saturating_sub(1) };

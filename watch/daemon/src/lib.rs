@@ -27,5 +27,5 @@ mod tracer;
 pub use control::ask;
 pub use daemon::{Config, Daemon};
 pub use error::WatchError;
-pub use report::{FilesystemReport, SCHEMA, WatchReport};
+pub use report::{FilesystemReport, SCHEMA, SCHEMA_JSON, WatchReport};
 pub use seekless_jobs::{JobReport, Tally};

@@ -91,6 +91,16 @@ impl Tracer {
         Ok(())
     }
 
+    /// Fails if another program has switched off what is always on, or tracefs is gone: without
+    /// this, a daemon that sees nothing looks like a quiet disk.
+    pub(crate) fn check(&self) -> Result<(), TraceError> {
+        self.instance.must_be_on("tracing_on")?;
+        let always = |e: &&(What, _, _, _)| self.decoder.knows(e.0) && is_always_on(e.0);
+        EVENTS.iter().filter(always).try_for_each(|(_, name, ..)| {
+            self.instance.must_be_on(&format!("events/{name}/enable"))
+        })
+    }
+
     /// Switches the events of uses in memory on or off. They are many.
     pub(crate) fn touches(&mut self, on: bool) {
         self.switch.set(on);

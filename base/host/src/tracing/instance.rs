@@ -71,6 +71,17 @@ impl Instance {
             .map_err(at(&path, "set what recording needs"))
     }
 
+    /// Fails if this setting is not on any more.
+    pub fn must_be_on(&self, name: &str) -> Result<(), TraceError> {
+        let path = self.path.join(name);
+        let text = description(&path).map_err(at(&path, "read whether events are recorded"))?;
+        if text.starts_with('1') {
+            return Ok(());
+        }
+        let what = "another program has switched this off, so nothing is seen any more (`trace-cmd reset` does so); start again";
+        Err(TraceError::Data { path, what: what.to_owned() })
+    }
+
     /// Reads and parses a description.
     pub fn describe<T>(
         &self,

@@ -12,8 +12,6 @@ use crate::number_format::MISSING;
 const GAP: usize = 2;
 /// Minimum width of shortened words before the table becomes a list.
 const SHORTEST: usize = 12;
-/// A table with more columns than this extends into both margins of a page.
-const BROAD: usize = 9;
 
 impl Table {
     /// The table for a terminal of `width` columns, with ANSI colours if `colour`. If it is too
@@ -86,10 +84,7 @@ impl Table {
     /// The table as HTML: a `<table>` in a box that can scroll sideways.
     pub fn html(&self) -> String {
         let columns = self.shown();
-        // A table with a few columns too many extends into the right margin of a page; a wider one
-        // into both.
-        let kind = if columns.len() > BROAD { "table broad" } else { "table" };
-        let mut out = format!("<div class=\"{kind}\" tabindex=\"0\" role=\"region\"");
+        let mut out = "<div class=\"table\" tabindex=\"0\" role=\"region\"".to_owned();
         let name = if self.title.is_empty() { "Table" } else { &self.title };
         let _ = write!(out, " aria-label=\"{}\"><table>", esc(name));
         if !self.title.is_empty() {
@@ -133,7 +128,14 @@ impl Table {
             for (c, column) in columns.iter().enumerate() {
                 let tag =
                     if c == 0 && column.align == Align::Left { "th scope=\"row\"" } else { "td" };
-                let _ = write!(out, "<{tag}{}>{}", class(column.align), esc(&column.cells[r].text));
+                // On a narrow screen each row is a list, and each cell carries its heading.
+                let heading = if tag == "td" {
+                    format!(" data-h=\"{}\"", esc(&column.heading()))
+                } else {
+                    String::new()
+                };
+                let text = esc(&column.cells[r].text);
+                let _ = write!(out, "<{tag}{}{heading}>{text}", class(column.align));
                 if let Some((text, verdict)) = &column.cells[r].change {
                     let word = match verdict {
                         Verdict::Better => "better",

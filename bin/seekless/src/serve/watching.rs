@@ -20,6 +20,24 @@ pub(crate) struct HttpArgs {
     pub(super) http_token: Option<String>,
 }
 
+impl HttpArgs {
+    /// Starts the web server if that was asked for, and says where it is.
+    pub(crate) fn listen(
+        &self,
+        start: impl FnOnce(&Address, Option<&str>) -> Result<HttpServer, ServeError>,
+    ) -> anyhow::Result<Option<(HttpServer, String)>> {
+        let Some(HttpAddress(address)) = &self.http else { return Ok(None) };
+        let token = token(self.http_token.as_ref());
+        let http = start(address, token.as_deref())?;
+        let place = match (http.tcp_address(), address) {
+            (Some(found), _) => format!("http  http://{found}/"),
+            (None, address) => format!("http  {address}"),
+        };
+        let secret = if token.is_some() { "  (with the token as password)" } else { "" };
+        Ok(Some((http, place + secret)))
+    }
+}
+
 /// The address of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpAddress(pub(crate) Address);
@@ -66,17 +84,8 @@ pub(super) fn start(
     args: &Args,
     server: &ServerHandle,
 ) -> anyhow::Result<Option<(HttpServer, String)>> {
-    let (Some(HttpAddress(address)), Some(board)) = (&args.watching.http, server.board()) else {
-        return Ok(None);
-    };
-    let token = token(args.watching.http_token.as_ref());
-    let http = HttpServer::start(address, token.as_deref(), board)?;
-    let place = match (http.tcp_address(), address) {
-        (Some(found), _) => format!("http  http://{found}/"),
-        (None, address) => format!("http  {address}"),
-    };
-    let secret = if token.is_some() { "  (with the token as password)" } else { "" };
-    Ok(Some((http, place + secret)))
+    let Some(board) = server.board() else { return Ok(None) };
+    args.watching.listen(|address, token| HttpServer::start(address, token, board))
 }
 
 #[cfg(test)]

@@ -15,10 +15,10 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const SHADES: [char; 4] = ['█', '▓', '▒', '░'];
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
-    pub(super) width: usize,
-    pub(super) height: usize,
-    pub(super) colour: bool,
+pub(crate) struct Look {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) colour: bool,
 }
 
 /// At most `look.height` lines, each with a line break, none wider than `look.width`.
@@ -36,6 +36,9 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
     ));
     if let Some(trouble) = &v.trouble {
         lines.push(format!("cannot go on: {trouble}"));
+    }
+    if let Some(verdict) = &s.verdict {
+        lines.push(verdict.text.clone());
     }
     lines.push(String::new());
     requests(s, h, look.width, &mut lines);

@@ -104,21 +104,23 @@ pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<()> {
 fn words(s: &VolumeState) -> String {
     let served = if s.served { "served" } else { "not served" };
     let lasting = if s.lasting { "" } else { ", gone when the server ends" };
-    let mut text = format!(
-        "volume   {} ({}), {served}\narea     {}{lasting}\nmode     {}\ndirty    {}\ncopies   {}",
-        s.backing,
-        Bytes(s.size_bytes),
-        Bytes(s.area_bytes),
-        s.mode,
-        if s.dirty_bytes > 0 {
-            format!("{} in the area alone", Bytes(s.dirty_bytes))
-        } else if s.drained {
-            "nothing; everything is at home".to_owned()
-        } else {
-            "nothing now".to_owned()
-        },
-        Bytes(s.copied_bytes),
-    );
+    let verdict = s.verdict.as_ref().map_or_else(String::new, |v| format!("verdict  {}\n", v.text));
+    let mut text = verdict
+        + &format!(
+            "volume   {} ({}), {served}\narea     {}{lasting}\nmode     {}\ndirty    {}\ncopies   {}",
+            s.backing,
+            Bytes(s.size_bytes),
+            Bytes(s.area_bytes),
+            s.mode,
+            if s.dirty_bytes > 0 {
+                format!("{} in the area alone", Bytes(s.dirty_bytes))
+            } else if s.drained {
+                "nothing; everything is at home".to_owned()
+            } else {
+                "nothing now".to_owned()
+            },
+            Bytes(s.copied_bytes),
+        );
     if s.in_doubt_bytes > 0 {
         text += &format!(", and {} to be compared with home", Bytes(s.in_doubt_bytes));
     }

@@ -86,6 +86,7 @@ fn the_live_page_shows_what_happens() {
     watched.read_groups(30);
     let run = json!({
         "overflow": "document.documentElement.scrollWidth",
+        "verdict": "document.getElementById('verdict').textContent",
         "title": "document.title",
         "tiles": "document.querySelectorAll('.tiles dd').length",
         "marks": "document.querySelectorAll('#path .mark').length",
@@ -98,7 +99,8 @@ fn the_live_page_shows_what_happens() {
     });
     let page = visit("live", &url, "document.body.dataset.ready === 'yes'", &run);
     let values = &page["values"];
-    assert_eq!(values["tiles"], 5, "{values:#}");
+    assert_eq!(values["tiles"], 4, "{values:#}");
+    assert!(values["verdict"].as_str().unwrap().starts_with("Last "), "{values:#}");
     assert_eq!(values["bars"], json!(["now", "vanilla"]));
     assert_eq!(
         (&values["lines"], &values["areas"], &values["lost"]),

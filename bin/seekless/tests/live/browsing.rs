@@ -19,15 +19,20 @@ pub(crate) fn axe() -> Option<PathBuf> {
     std::env::var_os("SEEKLESS_AXE").map(PathBuf::from).filter(|p| p.is_file())
 }
 
+/// The number of tables that are wider than their place, in JavaScript.
+const CLIPPED: &str = "[...document.querySelectorAll('.table, .bars')].filter(e => e.scrollWidth > e.clientWidth).length";
+
 /// Opens a page, wide and narrow, light and dark; checks what holds of every page, on paper too;
 /// what was seen wide.
 pub(crate) fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
     if axe().is_none() {
         eprintln!("SKIPPED accessibility of the {name}: SEEKLESS_AXE names no axe-core script");
     }
+    let mut run = run.clone();
+    run["clipped"] = json!(CLIPPED);
     let shots = std::env::var_os("SEEKLESS_SCREENSHOTS").map(PathBuf::from);
     let mut seen = Vec::new();
-    for (width, dark) in [(1200, false), (420, true)] {
+    for (width, dark) in [(1200, false), (390, true)] {
         let shot = shots.as_ref().map(|d| d.join(format!("{name}-{width}.png")));
         let job = json!({
             "url": url, "width": width, "dark": dark, "ready": ready, "run": run, "axe": axe(), "shot": shot,
@@ -48,6 +53,7 @@ pub(crate) fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
         }
         // A page of text and figures takes some 20 KB of PDF, an empty one less than 2.
         assert!(dark || page["pdf"].as_u64() > Some(8_000), "{name}: printed as {}", page["pdf"]);
+        assert_eq!(page["values"]["clipped"], 0, "{name}, {width} wide: columns are cut off");
         let wide = page["values"]["overflow"].as_i64().unwrap();
         assert!(wide <= width, "{name}: {wide} pixels on a page of {width}");
         seen.push(page);

@@ -116,7 +116,10 @@ struct Watch {
 
 impl Watch {
     fn start(state: &Path, point: &Path, args: &[&str]) -> Self {
-        let mut command = seekless();
+        Self::of(seekless(), state, point, args)
+    }
+
+    fn of(mut command: Command, state: &Path, point: &Path, args: &[&str]) -> Self {
         command.arg("watch").arg(point).args(args).arg("--state").arg(state);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -469,6 +472,156 @@ fn a_dry_run_reads_nothing_and_a_full_state_is_said_once() {
     assert_eq!((about.len(), said.len()), (1, 1), "{said:?}");
     mount.unmount();
     drop(small);
+}
+
+/// A small file system on a fast disk.
+struct Quick {
+    mount: Option<Mount>,
+    device: Option<Loop>,
+    dir: tempfile::TempDir,
+}
+
+impl Quick {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, point) = (dir.path().join("disk.img"), dir.path().join("m"));
+        File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        run(host::with(&["mkfs.ext4", "-q", "-F"], image.to_str().unwrap()));
+        fs::create_dir(&point).unwrap();
+        let device = Loop::attach(&image, &[]);
+        run(["blockdev", "--setra", "0", device.device()]);
+        let mount = Mount::new(device.device(), &point, "noatime");
+        Self { mount: Some(mount), device: Some(device), dir }
+    }
+
+    fn paths(&self) -> (PathBuf, PathBuf) {
+        (self.dir.path().join("state"), self.dir.path().join("m"))
+    }
+}
+
+impl Drop for Quick {
+    fn drop(&mut self) {
+        drop(self.mount.take());
+        drop(self.device.take());
+    }
+}
+
+/// The end of a daemon that ends by itself, and what it said.
+fn failed(watch: &mut Watch) -> String {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(60) {
+        if let Some(status) = watch.child.try_wait().unwrap() {
+            assert_eq!(status.code(), Some(2));
+            return watch.errors.iter().collect::<Vec<_>>().join("\n");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("a daemon that sees nothing goes on");
+}
+
+#[test]
+fn a_lost_trace_ends_the_daemon_with_a_reason_and_saves_what_it_learned() {
+    need!("watch: lost trace", missing("ext4").or_else(|| host::programs(&["unshare", "nsenter"])));
+    let quick = Quick::new();
+    let (state, point) = quick.paths();
+    for setting in ["tracing_on", "events/enable"] {
+        let mut watch = Watch::start(&state, &point, &[]);
+        let all = fs::read_dir("/sys/kernel/tracing/instances").unwrap();
+        let own = format!("seekless-{}-", watch.child.id());
+        let mut all = all.map(|e| e.unwrap().path());
+        let instance = all.find(|p| p.file_name().unwrap().to_str().unwrap().starts_with(&own));
+        fs::write(instance.unwrap().join(setting), "0").unwrap();
+        let said = failed(&mut watch);
+        assert!(said.contains("another program has switched this off"), "{setting}: {said}");
+        assert!(!state.join("control").exists(), "{setting}");
+    }
+    // Tracefs is taken away.
+    let mut command = Command::new("unshare");
+    command.args(["-m", "--"]).arg(seekless().get_program());
+    let mut watch = Watch::of(command, &state, &point, &[]);
+    let away = "umount -l /sys/kernel/tracing; umount -l /sys/kernel/debug/tracing; true";
+    let pid = watch.child.id().to_string();
+    run(["nsenter", "-t", &pid, "-m", "sh", "-c", away]);
+    let said = failed(&mut watch);
+    assert!(said.contains("cannot read whether events are recorded"), "{said}");
+}
+
+#[test]
+fn a_kernel_without_tracing_is_said_at_the_start() {
+    need!("watch: no tracing", missing("ext4").or_else(|| host::programs(&["unshare"])));
+    let quick = Quick::new();
+    let (state, point) = quick.paths();
+    let cover = "mount -t tmpfs none /sys/kernel/tracing && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", cover, "sh"]).arg(seekless().get_program());
+    let output = command.arg("watch").arg(&point).arg("--state").arg(&state).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("the kernel's events cannot be reached"), "{said}");
+}
+
+#[test]
+fn events_that_do_not_fit_the_buffer_are_counted_and_watching_goes_on() {
+    need!("watch: lost events", missing("ext4"));
+    let quick = Quick::new();
+    let (state, point) = quick.paths();
+    // A hole: each page of it is an event, and none takes the disk.
+    let hole = point.join("hole");
+    File::create(&hole).unwrap().set_len(2 << 30).unwrap();
+    let watch = Watch::start(&state, &point, &[]);
+    assert_eq!(watch.status()["lost_events"], 0);
+    watch.signal(Signal::STOP);
+    run(["dd", "bs=4k", "of=/dev/null", &format!("if={}", hole.display())]);
+    watch.signal(Signal::CONT);
+    let lost = watch.status()["lost_events"].as_u64().unwrap();
+    assert!(lost > 1000, "{lost} of 524,288");
+    assert_eq!(watch.status()["lost_events"], lost, "no more are lost");
+    let said = watch.stop();
+    assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn the_page_the_metrics_and_top_show_the_same() {
+    need!("watch: page", missing("ext4").or_else(|| host::programs(&["python3"])));
+    let quick = Quick::new();
+    let (state, point) = quick.paths();
+    let watch = Watch::start(&state, &point, &["--http", "127.0.0.1:0"]);
+    let said = next_line(&watch.lines, "http ").unwrap();
+    let url = said.trim_start_matches("http ").trim();
+    let get = |path: &str| {
+        let read = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())";
+        run(["python3", "-c", read, &format!("{url}{path}")])
+    };
+    let status: Value = serde_json::from_str(&get("api/status")).unwrap();
+    assert_eq!(status["filesystems"][0]["kind"], "ext4", "{status}");
+    assert_eq!(status["schema"], "seekless.watch/1");
+    let schema: Value = serde_json::from_str(&get("api/schema")).unwrap();
+    assert_eq!(schema["title"], "seekless.watch/1");
+    let metrics = get("metrics");
+    let used = format!("seekless_watch_used_pages_total{{mount=\"{}\"}} 0", point.display());
+    assert!(metrics.contains(&used), "{metrics}");
+    match host::programs(&["promtool"]) {
+        Some(why) => eprintln!("SKIPPED promtool: {why}"),
+        None => crate::watching::promtool(&(metrics.trim_end().to_owned() + "\n")),
+    }
+    let output = seekless().args(["watch", "top", "--once", "--state"]).arg(&state).output();
+    let top = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(top.contains("File systems") && top.contains("Jobs on"), "{top}");
+    match crate::browsing::missing() {
+        Some(why) => eprintln!("SKIPPED page: {why}"),
+        None => {
+            let run = serde_json::json!({
+                "overflow": "document.documentElement.scrollWidth",
+                "verdict": "document.getElementById('verdict').textContent",
+                "rows": "document.querySelectorAll('#files tbody tr').length",
+            });
+            let ready = "document.body.dataset.ready === 'yes'";
+            let page = crate::browsing::visit("watch", url, ready, &run);
+            assert_eq!(page["values"]["rows"], 1, "{page:#}");
+            assert!(page["values"]["verdict"].as_str().unwrap().starts_with("No job"), "{page:#}");
+        }
+    }
+    watch.stop();
 }
 
 #[test]

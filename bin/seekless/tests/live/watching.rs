@@ -110,9 +110,10 @@ fn with_no_copy_the_shadow_is_the_disk_itself() {
         assert_eq!(head.is_object(), busy["basis"] == "emulated", "{head}");
         assert!(head.is_null() || head["seek_cylinders"].as_u64() > Some(0), "{head}");
         let (n, v): (f64, f64) = (now.iter().sum(), vanilla.iter().sum());
-        // Not the same to the bit: the instants differ by what a server takes, and so do the turns.
-        assert!((n / v - 1.0).abs() < 0.08, "{disk:?}: {now:?} and {vanilla:?}");
-        assert!((now[0] / vanilla[0] - 1.0).abs() < 0.02, "the same arm: {now:?} and {vanilla:?}");
+        // The vanilla system gets each request at the volume's own instant: its platter stands the same.
+        assert!((n / v - 1.0).abs() < 0.01, "{disk:?}: {now:?} and {vanilla:?}");
+        let verdict = status["verdict"]["text"].as_str().unwrap();
+        assert!(verdict.ends_with("the disk worked as much as without seekless"), "{verdict}");
         assert!(n > 0.5, "{n} s for {asked} reads of a disk that takes milliseconds for each");
         watched.server.stop();
     }
@@ -200,6 +201,11 @@ fn promtool_finds_no_fault_with_the_metrics() {
     watched.status(|s| s["requests"]["total"] == asked);
     let text = host::run(["python3", "-c", PLAIN, watched.page.to_str().unwrap()]);
     assert!(text.contains("seekless_disk_busy_seconds_total{"), "{text}");
+    promtool(&text);
+}
+
+/// Fails if promtool finds a fault with these metrics.
+pub(crate) fn promtool(text: &str) {
     let mut promtool = Command::new("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut child = promtool.spawn().unwrap();

@@ -108,14 +108,14 @@ impl Shown<'_> {
 fn figure(c: &Compared) -> Figure {
     let bars = StackedBars {
         axis: Axis::new("Energy", Unit::Joules),
-        parts: ["read", "write", "rotation", "seek"].map(String::from).to_vec(),
+        parts: ["seek", "rotation", "read", "write"].map(String::from).to_vec(),
         bars: c
             .outcomes
             .iter()
             .zip(SYSTEMS)
             .map(|(o, (_, name))| {
                 let e = o.energy;
-                Values::new(name, [e.read, e.write, e.rotation, e.seek])
+                Values::new(name, [e.seek, e.rotation, e.read, e.write])
             })
             .collect(),
     };

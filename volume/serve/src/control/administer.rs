@@ -389,6 +389,7 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
         guarded,
         moving_bytes: None,
         moved_bytes: 0,
+        verdict: None,
         adaptive: None,
         replicas,
         requests: 0,

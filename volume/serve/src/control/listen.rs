@@ -88,9 +88,12 @@ impl Steered {
 impl ControlAnswers for Steered {
     fn state(&self) -> Result<String, String> {
         let stats = self.volume.stats().map_err(|e| e.to_string())?;
-        let shown = self.board.as_ref().and_then(|board| board.status().adaptive.clone());
-        let guard = shown.and_then(|adaptive| Some((adaptive.guard?, adaptive.guard_note)));
-        json(&VolumeState::of(&self.backing, self.sizes, &stats, guard))
+        let shown = self.board.as_ref().map(Board::status);
+        let adaptive = shown.as_ref().and_then(|s| s.adaptive.clone());
+        let guard = adaptive.and_then(|adaptive| Some((adaptive.guard?, adaptive.guard_note)));
+        let verdict = shown.and_then(|s| s.verdict.clone());
+        let state = VolumeState::of(&self.backing, self.sizes, &stats, guard);
+        json(&VolumeState { verdict, ..state })
     }
 
     fn command(&self, body: &[u8]) -> Result<String, String> {

@@ -7,7 +7,9 @@ use seekless_engine::{Mode, Replicated};
 use serde::{Deserialize, Serialize};
 
 use crate::ServerStats;
-use crate::status::{AdaptiveStatus, ElsewhereStatus, GuardStatus, ScrubStatus};
+use crate::status::{
+    AdaptiveStatus, ElsewhereStatus, GuardStatus, ScrubStatus, VerdictStatus,
+};
 
 /// State of a volume: schema `seekless.volume/1`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,6 +42,9 @@ pub struct VolumeState {
     pub moving_bytes: Option<(u64, u64)>,
     /// Copied to their places since the server's start.
     pub moved_bytes: u64,
+    /// The verdict on the last hour, if its server can compare.
+    #[serde(default)]
+    pub verdict: Option<VerdictStatus>,
     /// The adaptive policy of its server.
     #[serde(default)]
     pub adaptive: Option<AdaptiveStatus>,
@@ -178,6 +183,7 @@ impl VolumeState {
             guarded: a.guarded,
             moving_bytes: stats.progress.map(|p| (p.done.bytes().0, p.total.bytes().0)),
             moved_bytes: stats.engine.moved_bytes,
+            verdict: None,
             adaptive: AdaptiveStatus::of(stats, guard),
             replicas: a.replicas.map(|r| ReplicaState::of(&r, stats)),
             requests: stats.engine.requests,

@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 
-use super::Answer;
-use super::metrics::{self, Dialect};
+use super::metrics::{self, Dialect, MetricText};
+use super::{Answer, Shown};
 use crate::watch::Board;
 
+const FRAME: &str = include_str!("frame.html");
+const COMMON: &str = include_str!("common.js");
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -14,7 +16,7 @@ const SCHEMA: &str = include_str!("schema.json");
 /// The answer for a path; `dialect` is that of metrics.
 pub(super) fn answer(path: &str, board: &Board, dialect: Dialect) -> Answer {
     match path {
-        "/" => page(),
+        "/" => page(PAGE, SCRIPT),
         "/api/status" => json(&*board.status()),
         "/api/history" => json(&board.history()),
         "/api/events" => json(&board.events()),
@@ -27,6 +29,28 @@ pub(super) fn answer(path: &str, board: &Board, dialect: Dialect) -> Answer {
     }
 }
 
+/// The same for something else than a volume.
+pub(super) fn shown(path: &str, shown: &dyn Shown, dialect: Dialect) -> Answer {
+    let answer = |kind, body: Result<String, String>| match body {
+        Ok(body) => Answer::new(kind, body),
+        Err(why) => Answer::refusal("503 Service Unavailable", &why),
+    };
+    match path {
+        "/" => {
+            let (body, script) = shown.page();
+            page(body, script)
+        }
+        "/api/status" => answer("application/json", shown.status()),
+        "/api/schema" => Answer::new("application/schema+json", shown.schema()),
+        "/metrics" => {
+            let mut text = MetricText::new(dialect);
+            let body = shown.metrics(&mut text).map(|()| text.end());
+            answer(dialect.content_type(), body)
+        }
+        _ => Answer::refusal("404 Not Found", "there are /, /api/status, /api/schema and /metrics"),
+    }
+}
+
 fn json(value: &impl Serialize) -> Answer {
     match serde_json::to_vec(value) {
         Ok(body) => Answer::new("application/json", body),
@@ -35,14 +59,17 @@ fn json(value: &impl Serialize) -> Answer {
 }
 
 /// One file without external parts. Only scripts and styles with this answer's nonce run in it.
-fn page() -> Answer {
+fn page(body: &str, script: &str) -> Answer {
     let mut random = [0; 16];
     if rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).is_err() {
         return Answer::refusal("500 Internal Server Error", "the host gives no random bytes");
     }
     let nonce: String = random.iter().map(|b| format!("{b:02x}")).collect();
-    let body =
-        PAGE.replace("/*STYLE*/", STYLE).replace("/*SCRIPT*/", SCRIPT).replace("NONCE", &nonce);
+    let body = FRAME
+        .replace("/*STYLE*/", STYLE)
+        .replace("<!--BODY-->", body)
+        .replace("/*SCRIPT*/", &format!("(() => {{\n{COMMON}{script}}})();\n"))
+        .replace("NONCE", &nonce);
     Answer::new("text/html; charset=utf-8", body)
         .with(&format!(
             "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
@@ -56,14 +83,21 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::status::{AdaptiveStatus, Busy, BusyStatus, GuardStatus, Head, Status};
+    use crate::status::{
+        AdaptiveStatus, Busy, BusyStatus, GuardStatus, Head, Status, VerdictStatus,
+    };
 
     fn full() -> Board {
         let (vanilla, head) = (Some(Busy::default()), Some(Head::default()));
         let busy = BusyStatus { vanilla, head, ..BusyStatus::default() };
         let guard = Some(GuardStatus::default());
         let adaptive = Some(AdaptiveStatus { guard, ..AdaptiveStatus::default() });
-        let mut status = Status { busy: Some(busy), adaptive, ..Status::default() };
+        let mut status = Status {
+            busy: Some(busy),
+            adaptive,
+            verdict: Some(VerdictStatus::default()),
+            ..Status::default()
+        };
         status.schema = "seekless.status/1".to_owned();
         status.budget.limit_bytes_per_s = Some(1);
         Board::of(status)
@@ -135,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_page_loads_nothing_and_each_nonce_is_used_once() {
-        let (one, two) = (page(), page());
+        let (one, two) = (page(PAGE, SCRIPT), page(PAGE, SCRIPT));
         let text = String::from_utf8(one.body).unwrap();
         for word in [
             "http:",

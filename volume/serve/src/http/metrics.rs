@@ -28,11 +28,27 @@ impl Dialect {
     }
 }
 
-struct Text(String, Dialect);
+/// Metrics as text.
+pub struct MetricText(String, Dialect);
 
-impl Text {
+impl MetricText {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self(String::with_capacity(4096), dialect)
+    }
+
+    pub(super) fn end(self) -> String {
+        if self.1 == Dialect::OpenMetrics { self.0 + "# EOF\n" } else { self.0 }
+    }
+
     /// A family with its samples (labels and values). Without samples there is no family.
-    fn family(&mut self, kind: &str, name: &str, unit: &str, help: &str, samples: &[(&str, f64)]) {
+    pub fn family(
+        &mut self,
+        kind: &str,
+        name: &str,
+        unit: &str,
+        help: &str,
+        samples: &[(&str, f64)],
+    ) {
         if samples.is_empty() {
             return;
         }
@@ -61,11 +77,13 @@ impl Text {
         }
     }
 
-    fn counter(&mut self, name: &str, unit: &str, help: &str, value: u64) {
+    /// A counter without labels.
+    pub fn counter(&mut self, name: &str, unit: &str, help: &str, value: u64) {
         self.family("counter", name, unit, help, &[("", value as f64)]);
     }
 
-    fn gauge(&mut self, name: &str, unit: &str, help: &str, value: f64) {
+    /// A gauge without labels.
+    pub fn gauge(&mut self, name: &str, unit: &str, help: &str, value: f64) {
         self.family("gauge", name, unit, help, &[("", value)]);
     }
 }
@@ -75,7 +93,7 @@ fn flag(on: bool) -> f64 {
 }
 
 pub(super) fn text(s: &Status, dialect: Dialect) -> String {
-    let mut t = Text(String::with_capacity(4096), dialect);
+    let mut t = MetricText::new(dialect);
     let version = format!("{{version=\"{}\"}}", s.version);
     t.family("info", "seekless_build", "", "The version that serves.", &[(&version, 1.0)]);
     t.gauge("seekless_uptime_seconds", "seconds", "Time since the start.", s.uptime_s);
@@ -118,11 +136,11 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
     if let Some(b) = &s.busy {
         busy(&mut t, b);
     }
-    if dialect == Dialect::OpenMetrics { t.0 + "# EOF\n" } else { t.0 }
+    t.end()
 }
 
 /// Copies, the plan, and moving data.
-fn copies(t: &mut Text, s: &Status) {
+fn copies(t: &mut MetricText, s: &Status) {
     let (c, p) = (&s.copies, &s.plan);
     t.gauge("seekless_area_bytes", "bytes", "Size of the optimized area.", c.area_bytes as f64);
     t.gauge("seekless_copies_bytes", "bytes", "Usable copies.", c.usable_bytes as f64);
@@ -147,7 +165,7 @@ fn copies(t: &mut Text, s: &Status) {
     );
 }
 
-fn scrub(t: &mut Text, s: &ScrubStatus) {
+fn scrub(t: &mut MetricText, s: &ScrubStatus) {
     t.counter("seekless_scrub_passes", "", "Checks of the whole area that have ended.", s.passes);
     let help = "Pages of the area that the scrub compared with their checksums.";
     t.counter("seekless_scrub_pages", "pages", help, s.pages);
@@ -159,7 +177,7 @@ fn scrub(t: &mut Text, s: &ScrubStatus) {
     t.family("gauge", "seekless_scrub_last_end_seconds", "seconds", help, &ended);
 }
 
-fn elsewhere(t: &mut Text, e: &ElsewhereStatus) {
+fn elsewhere(t: &mut MetricText, e: &ElsewhereStatus) {
     t.gauge("seekless_home_connected", "", "0 while home's server is away.", flag(e.connected));
     t.family(
         "counter",
@@ -176,7 +194,7 @@ fn elsewhere(t: &mut Text, e: &ElsewhereStatus) {
     t.family("counter", "seekless_home_away_seconds", "seconds", help, &[("", e.away_s)]);
 }
 
-fn adaptive(t: &mut Text, a: &AdaptiveStatus) {
+fn adaptive(t: &mut MetricText, a: &AdaptiveStatus) {
     let help = "Pages that were read before a client asked for them.";
     t.counter("seekless_prefetched_pages", "pages", help, a.prefetched_pages);
     t.family(
@@ -211,7 +229,7 @@ fn adaptive(t: &mut Text, a: &AdaptiveStatus) {
     t.family("counter", "seekless_guard_bypassed_seconds", "seconds", help, &bypassed);
 }
 
-fn busy(t: &mut Text, b: &BusyStatus) {
+fn busy(t: &mut MetricText, b: &BusyStatus) {
     let phases = |layout: &str, b: &Busy| {
         [
             ("seek", b.seek_s),

@@ -1,48 +1,5 @@
-(() => {
-  'use strict';
-  const SVG = 'http://www.w3.org/2000/svg';
-  const $ = (id) => document.getElementById(id);
-  const el = (tag, attrs = {}, ...inner) => {
-    const e = document.createElement(tag);
-    for (const k in attrs) e.setAttribute(k, attrs[k]);
-    e.append(...inner);
-    return e;
-  };
-  const shape = (tag, attrs, text) => {
-    const e = document.createElementNS(SVG, tag);
-    for (const k in attrs) e.setAttribute(k, attrs[k]);
-    if (text !== undefined) e.textContent = text;
-    return e;
-  };
-  const put = (e, text) => {
-    if (e.textContent !== text) e.textContent = text;
-  };
-
-  const bytes = (v) => {
-    const steps = [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [1024, 'KiB'], [1, 'B']];
-    const [f, name] = steps.find(([f]) => v >= f) || steps[4];
-    return Number((v / f).toPrecision(3)) + ' ' + name;
-  };
-  const count = (v) => Math.round(v).toLocaleString('en');
-  const percent = (v) => (100 * v).toFixed(v < 0.1 && v > 0 ? 1 : 0) + ' %';
-  const seconds = (v) => v >= 100 ? count(v) + ' s' : v >= 1 ? v.toFixed(1) + ' s' : (1000 * v).toFixed(0) + ' ms';
-  const span = (v) => v >= 86400 ? (v / 86400).toFixed(1) + ' days' : v >= 3600 ? (v / 3600).toFixed(1) + ' h' : v >= 60 ? Math.floor(v / 60) + ' min' : Math.floor(v) + ' s';
   const total = (b) => b.seek_s + b.rotation_s + b.transfer_s + b.overhead_s;
   const sum = (list, of) => list.reduce((t, x) => t + of(x), 0);
-
-  const tiles = (list) => $('tiles').replaceChildren(...list.map(([name, value]) =>
-    el('div', {}, el('dt', {}, name), el('dd', {}, value))));
-
-  // A row of a table that carries its bar: the number is read, the bar is seen.
-  const row = (name, style, value, text, more = []) => {
-    const bar = shape('svg', { viewBox: '0 0 100 14', preserveAspectRatio: 'none', 'aria-hidden': 'true', class: 'k' + style });
-    bar.append(shape('rect', { class: 'fill', width: Math.max(0, Math.min(100, 100 * value)), height: 14 }));
-    return el('tr', {}, el('th', { scope: 'row' }, name), el('td', { class: 'bar' }, bar),
-      el('td', { class: 'num' }, text), ...more.map((m) => el('td', { class: 'num' }, m)));
-  };
-  const table = (label, heads, rows) => el('table', { 'aria-label': label },
-    el('thead', {}, el('tr', {}, ...heads.map((h, i) => el(h ? 'th' : 'td', { ...(h && { scope: 'col' }), class: i > 1 ? 'num' : '' }, h)))),
-    el('tbody', {}, ...rows));
 
   const reads = (s, h) => {
     const now = h.samples.slice(-40), r = s.requests;
@@ -112,7 +69,7 @@
     put($('path-note'), `${what}, over the last minute. The optimized area is drawn behind the volume’s own addresses.${thin}${points.length ? '' : ' Nothing was asked.'}`);
   };
 
-  const PHASES = [['seek', 'seek_s', 1], ['rotation', 'rotation_s', 0], ['transfer', 'transfer_s', 2], ['overhead', 'overhead_s', 6]];
+  const PHASES = [['seek', 'seek_s', 0], ['rotation', 'rotation_s', 1], ['transfer', 'transfer_s', 2], ['overhead', 'overhead_s', 6]];
   const busy = (s, h) => {
     const b = s.busy, svg = $('busy-time');
     svg.toggleAttribute('hidden', !b);
@@ -162,7 +119,7 @@
         (i ? 'L' : 'M') + (f.l + (t - last + 120000) / 120000 * (f.r - f.l)).toFixed(1) + ' ' + (f.b - v / top * (f.b - f.t)).toFixed(1)).join('');
       if (d) svg.append(shape('path', { class: 'ln ' + more, d }));
     };
-    draw(vanilla, 'vanilla k1');
+    draw(vanilla, 'vanilla k6');
     draw(now, 'k0');
   };
 
@@ -198,16 +155,13 @@
     }
   };
 
-  const get = async (path) => {
-    const answer = await fetch(path, { cache: 'no-store' });
-    if (!answer.ok) throw new Error(path + ': ' + answer.status);
-    return answer.json();
-  };
   const look = async () => {
     try {
       const [s, h, e] = await Promise.all([get('/api/status'), get('/api/history'), get('/api/events')]);
       $('lost').hidden = true;
       put($('backing'), s.volume.backing);
+      $('verdict').hidden = !s.verdict;
+      put($('verdict'), s.verdict ? s.verdict.text[0].toUpperCase() + s.verdict.text.slice(1) + '.' : '');
       document.title = s.volume.backing + ' · seekless';
       const v = s.volume;
       put($('about'), `${bytes(v.size_bytes)}${v.read_only ? ', read-only' : ''}, served for ${span(s.uptime_s)} by seekless ${s.version}; NBD clients: ${v.nbd_clients}${v.trouble ? `; it cannot go on: ${v.trouble}` : ''}`);
@@ -215,10 +169,6 @@
       const r = s.requests, all = Math.max(1, r.ram_reads + r.copy_reads + r.home_reads);
       const list = [['Requests a second', count(sum(near, (x) => x.requests) / took)], ['Requests', count(r.total)],
         ['Reads from RAM', percent(r.ram_reads / all)], ['Reads from copies', percent(r.copy_reads / all)]];
-      if (s.busy && s.busy.vanilla && total(s.busy.vanilla) > 0) {
-        const change = total(s.busy.now) / total(s.busy.vanilla) - 1;
-        list.push(['Busy time against vanilla', (change < 0 ? '−' : '+') + percent(Math.abs(change))]);
-      }
       tiles(list);
       reads(s, h);
       path(s, h);
@@ -232,4 +182,3 @@
     setTimeout(look, document.hidden ? 5000 : 1000);
   };
   look();
-})();

@@ -1,5 +1,7 @@
 //! `seekless watch`: reading ahead of repeated work on mounted file systems, from beside the path.
 
+mod shown;
+
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -10,7 +12,11 @@ use seekless_cli::near::did_you_mean;
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
 use seekless_daemon::{Config, Daemon, WatchReport, ask, show};
+use seekless_serve::http::HttpServer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::serve::watching::HttpArgs;
+use crate::top::Screen;
 
 /// Make repeated work on mounted file systems faster, without anything in its path
 ///
@@ -48,6 +54,8 @@ pub(crate) struct Args {
     /// The folder for what is learned; private, at most some 20 MB for a file system
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
+    #[command(flatten)]
+    watching: HttpArgs,
 }
 
 const STATE: &str = "/var/lib/seekless/watch";
@@ -58,6 +66,8 @@ enum Question {
     Status(AskArgs),
     /// Show the jobs that a running `seekless watch` knows, and what it saves for each
     Report(AskArgs),
+    /// Show both in a terminal, again each second; q ends
+    Top(TopArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -74,11 +84,39 @@ struct AskArgs {
     json: bool,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless watch top
+  seekless watch top --once")]
+struct TopArgs {
+    /// The folder of the running watch
+    #[arg(long, value_name = "DIR", default_value = STATE)]
+    state: PathBuf,
+    /// Print once and end
+    #[arg(long)]
+    once: bool,
+}
+
+fn top(args: &TopArgs) -> anyhow::Result<()> {
+    Screen::follow(args.once, |look| {
+        let report = ask(&args.state)?;
+        let (files, jobs) = (
+            show::status(&report, look.width, look.colour),
+            show::jobs(&report, look.width, look.colour),
+        );
+        let text = format!("{files}\n\n{jobs}");
+        let lines: Vec<_> = text.lines().take(look.height.saturating_sub(1).max(1)).collect();
+        Ok(lines.join("\n") + "\n")
+    })
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match &args.question {
         None => watch(args),
         Some(Question::Status(args)) => answer(args, show::status),
         Some(Question::Report(args)) => answer(args, show::jobs),
+        Some(Question::Top(args)) => top(args),
     }
 }
 
@@ -94,20 +132,29 @@ fn watch(args: &Args) -> anyhow::Result<()> {
     for point in daemon.points() {
         output::print(&format!("watching {}", point.display()))?;
     }
-    daemon.ready();
-    loop {
-        daemon.messages().iter().for_each(|m| output::say(m));
-        if daemon.run(stop.as_fd())? {
-            break;
-        }
+    let shown = args.watching.listen(|address, token| {
+        HttpServer::of(address, token, Box::new(shown::Daemon(args.state.clone())))
+    })?;
+    if let Some((_, place)) = &shown {
+        output::print(place)?;
     }
+    daemon.ready();
+    let ended = loop {
+        daemon.messages().iter().for_each(|m| output::say(m));
+        match daemon.run(stop.as_fd()) {
+            Ok(false) => {}
+            ended => break ended,
+        }
+    };
+    // What was learned is saved after an error too.
     daemon.stop().iter().for_each(|m| output::say(m));
+    ended?;
     output::print("stopped")
 }
 
 /// The mount point as the kernel has it.
 fn whole(path: &Path) -> anyhow::Result<PathBuf> {
-    let near = || did_you_mean(path.to_str().unwrap_or_default(), ["status", "report"]);
+    let near = || did_you_mean(path.to_str().unwrap_or_default(), ["status", "report", "top"]);
     path.canonicalize().with_context(|| format!("{}: cannot find it{}", path.display(), near()))
 }
 
