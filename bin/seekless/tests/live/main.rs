@@ -11,6 +11,7 @@ mod area;
 mod bad_input;
 mod browser;
 mod browsing;
+mod debian;
 mod devices;
 mod elsewhere;
 mod emulated;
