@@ -215,6 +215,8 @@ mod tests {
         for (bad, word) in [
             ("-", "csv:-"),
             ("msr:x", "written"),
+            ("cvs:-", "not the name of a format"),
+            ("12:00.csv", "./12:00.csv"),
             ("a.parquet.gz", "compression"),
             ("x.zst", "compression"),
         ] {

@@ -14,8 +14,11 @@ use crate::need;
 /// Longest time of a start or an end of the machine.
 const PATIENCE: Duration = Duration::from_secs(200);
 
-/// The package of this build, from packaging/release.sh.
-pub(crate) fn package(out: &Path, what: &str) -> PathBuf {
+/// The target of the static program.
+const STATIC: &str = "x86_64-unknown-linux-musl";
+
+/// A part of a release of this build, from packaging/release.sh.
+fn package(out: &Path, what: &str) -> PathBuf {
     let built = Path::new(crate::PROGRAM).parent().unwrap();
     let profile = match built.file_name().unwrap().to_str().unwrap() {
         "debug" => "dev",
@@ -260,6 +263,38 @@ fn the_package_adopts_a_disk_that_stands_after_a_restart_and_is_released() {
     debian.run("umount /srv/data && dpkg -P seekless");
     debian.end("poweroff");
     run(["test", "!", "-e", debian.tree().join("usr/bin/seekless").to_str().unwrap()]);
+}
+
+#[test]
+fn the_static_program_runs_where_there_is_nothing_else() {
+    let tools = ["musl-gcc", "strip", "readelf", "chroot"];
+    need!(
+        "the static program",
+        host::long().or_else(host::root).or_else(|| host::programs(&tools))
+    );
+    let installed = attempt(["rustc", "--print", "target-libdir", "--target", STATIC]);
+    let libraries = String::from_utf8_lossy(&installed.stdout).trim().to_owned();
+    if !Path::new(&libraries).is_dir() {
+        return eprintln!("SKIPPED the static program: no target {STATIC}");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let program = package(root.path(), "static");
+    let name = program.file_name().unwrap().to_str().unwrap();
+    let version = format!("seekless {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(name, format!("{}-{STATIC}", version.replace(' ', "-")));
+    let trace = "0.0 0 0 8 1\n1.0 0 100 8 1\n2.0 0 200 8 0\n";
+    fs::write(root.path().join("trace"), trace).unwrap();
+    let inside = |args: &[&str]| {
+        let all = [&["chroot", root.path().to_str().unwrap(), &format!("/{name}")], args].concat();
+        run(all)
+    };
+    assert_eq!(inside(&["--version"]).trim(), version);
+    // What C libraries it has: zstd, LZMA.
+    inside(&["convert", "trace", "trace.parquet"]);
+    inside(&["convert", "trace.parquet", "trace.csv.zst"]);
+    let counted = inside(&["stat", "trace.csv.zst", "--json", "-"]);
+    let said: serde_json::Value = serde_json::from_str(&counted).unwrap();
+    assert_eq!(said["schema"], "seekless.stat/1", "{counted}");
 }
 
 /// Starts a program that works on the mount and ignores SIGTERM.

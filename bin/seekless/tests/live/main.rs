@@ -33,6 +33,7 @@ mod replicas;
 mod same_bytes;
 mod scrubbed;
 mod units;
+mod unplugged;
 mod watched;
 mod watching;
 mod workloads;
