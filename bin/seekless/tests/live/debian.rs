@@ -100,6 +100,7 @@ impl Debian {
             std::thread::sleep(Duration::from_millis(100));
         }
         let _ = nspawn.kill();
+        let _ = nspawn.wait();
         panic!("it did not start: {}", self.console());
     }
 
@@ -112,7 +113,7 @@ impl Debian {
         let (_, leader) = self.running.as_ref().unwrap();
         let output = inside(*leader, &format!("({line}) 2>&1")).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        println!("# {line}\n{said}");
+        eprintln!("# {line}\n{said}");
         (output.status.success(), said)
     }
 
@@ -131,7 +132,7 @@ impl Debian {
     /// Ends it by `systemctl poweroff` or `reboot`; returns what the console showed.
     fn end(&mut self, how: &str) -> String {
         let (mut nspawn, leader) = self.running.take().unwrap();
-        println!("# systemctl {how}\n");
+        eprintln!("# systemctl {how}\n");
         let _ = inside(leader, &format!("systemctl {how}")).output();
         let start = Instant::now();
         while nspawn.try_wait().unwrap().is_none() {

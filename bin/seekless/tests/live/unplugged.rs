@@ -148,7 +148,7 @@ fn in_write_through_an_unplugged_area_costs_no_byte_and_the_volume_goes_on() {
         same(&client.read((at * MIB) as u64, new.len() as u32).unwrap(), &new, "read again");
     }
     let state = place.until(|state| state["last_failure"].to_string().contains("area"));
-    println!("flushes: {flushes:?}; {state}");
+    eprintln!("flushes: {flushes:?}; {state}");
     drop(client);
     end(&mut server);
     same(&fs::read(place.image()).unwrap(), &model, "the bare disk");
@@ -178,7 +178,7 @@ fn in_write_back_the_loss_of_an_unplugged_area_is_said_at_once() {
     if written.is_ok() {
         same(&home(&place.image(), 24 << 20, 4096), &new, "acknowledged and flushed");
     }
-    println!("a write and flush behind the loss: {written:?}; {state}");
+    eprintln!("a write and flush behind the loss: {written:?}; {state}");
     drop(client);
     end(&mut server);
 }
