@@ -36,11 +36,18 @@ impl Target {
     pub(crate) const FORMATS: [Format; 4] =
         [Format::Native, Format::Fio, Format::Csv, Format::Oracle];
 
+    /// The names of the formats that can be written.
+    #[must_use]
+    pub fn formats() -> [&'static str; 4] {
+        Self::FORMATS.map(Format::name)
+    }
+
     /// Parses the user's text: `PATH` or `FORMAT:PATH`, with `-` for standard output. Without a
     /// format, the end of the name decides: `.fio` or `.iolog`, `.csv`, `.oracleGeneral`; every
-    /// other name means the native store. A further `.gz` or `.zst` compresses the file.
+    /// other name means the native store. A further `.gz` or `.zst` compresses the file. A path with
+    /// a colon needs `./` before it: an unknown format is never taken for a part of the name.
     pub fn new(text: &str) -> Result<Self, String> {
-        let names = || Self::FORMATS.map(Format::name).join(", ");
+        let names = || Self::formats().join(", ");
         let (named, path) = match text.split_once(':') {
             Some((name, path)) => match Format::from_name(name) {
                 Some(format) if Self::FORMATS.contains(&format) => (Some(format), path),
@@ -50,7 +57,13 @@ impl Target {
                         names()
                     ));
                 }
-                None => (None, text),
+                None if name.contains('/') => (None, text),
+                None => {
+                    return Err(format!(
+                        "{name} is not the name of a format; formats that can be written: {}; for a file of this name write ./{text}",
+                        names()
+                    ));
+                }
             },
             None => (None, text),
         };
@@ -202,6 +215,8 @@ mod tests {
         for (bad, word) in [
             ("-", "csv:-"),
             ("msr:x", "written"),
+            ("cvs:-", "not the name of a format"),
+            ("12:00.csv", "./12:00.csv"),
             ("a.parquet.gz", "compression"),
             ("x.zst", "compression"),
         ] {

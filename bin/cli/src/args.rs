@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use seekless_block::{Bytes, Duration};
 use seekless_compare::{AssumedFree, Cutting, Host, RollingOptions};
@@ -13,6 +14,25 @@ use seekless_trace::{Columns, Event, OpenOptions};
 pub use seekless_compare::words::{duration, ram, share, size};
 
 use crate::output;
+
+/// A file that a command writes when its work is done, or `-`. A place where it cannot be written
+/// is refused before the work begins.
+#[must_use]
+pub fn out_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| output::ensure_writable(&path).map(|()| path))
+}
+
+/// A folder that a command makes and fills when its work is done; refused like [`out_file`].
+#[must_use]
+pub fn out_folder() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let known = path.ancestors().find(|p| p.as_os_str().is_empty() || p.exists());
+        match known.filter(|p| !p.as_os_str().is_empty() && !p.is_dir()) {
+            Some(file) => Err(format!("cannot make it: {} is no folder", file.display())),
+            None => Ok(path),
+        }
+    })
+}
 
 /// The event of a block trace that counts as a request.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -158,13 +178,13 @@ impl StudyArgs {
 #[derive(Clone, Debug, Args)]
 pub struct Out {
     /// Write the numbers as JSON to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = out_file())]
     json: Option<PathBuf>,
     /// Write a report as one HTML file
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = out_file())]
     report: Option<PathBuf>,
     /// Write every figure of the report into this folder, as SVG, PNG and CSV
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = out_folder())]
     figures: Option<PathBuf>,
 }
 

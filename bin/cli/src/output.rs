@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use seekless_report::Report;
 use tempfile::NamedTempFile;
 
@@ -70,6 +72,22 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
             let _ = fs::remove_file(&part);
         })
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Refuses a path at which [`write`] will fail, before the work whose result it gets.
+pub fn ensure_writable(path: &Path) -> Result<(), String> {
+    let folder = folder(path);
+    // A pipe or a device is written itself.
+    if path.as_os_str() == "-" || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        return Ok(());
+    }
+    if path.is_dir() {
+        return Err("cannot write it: it is a folder; name a file in it".to_owned());
+    }
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|e| {
+        let todo = if e == Errno::NOENT { "; make that folder first" } else { "" };
+        format!("cannot write into {}: {}{todo}", folder.display(), io::Error::from(e))
+    })
 }
 
 /// Refuses to replace a file, unless `force`. A dangling link counts as a file.

@@ -215,7 +215,8 @@ class Tried:
 
     system: str
     change: str
-    """``none``, ``layout``, ``foresight``, ``setting``, ``device`` or ``device_layout``."""
+    """``none``, ``layout``, ``foresight``, ``setting``, ``layout_and_ram``,
+    ``device`` or ``device_layout``."""
     device: str
     saves_busy: "dict[str, float]"
     """``share`` of disk time saved, moving data counted; ``low`` and ``high`` bound 90 %."""

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TRACE", required_unless_present = "apply")]
     trace: Option<String>,
     /// Keep the list in FILE
-    #[arg(long, value_name = "FILE", conflicts_with = "apply")]
+    #[arg(long, value_name = "FILE", conflicts_with = "apply", value_parser = seekless_cli::args::out_file())]
     list: Option<PathBuf>,
     /// Apply a list: moves data
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "device", "start_sector", "hottest", "most"])]
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     read: ReadArgs,
     /// Write the numbers as JSON (schema seekless.cluster/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

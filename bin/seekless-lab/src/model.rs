@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "arrival")]
     account: Account,
     /// Write the numbers as JSON (schema seekless.model/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     max_runs: Option<u64>,
     /// Write the results as JSON (schema seekless.study/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 
@@ -69,13 +69,13 @@ pub(crate) struct ReportArgs {
     /// Folder of the results
     dir: PathBuf,
     /// Write a report as one HTML file
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = seekless_cli::args::out_file())]
     report: Option<PathBuf>,
     /// Write every figure of the report into this folder, as SVG, PNG and CSV
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = seekless_cli::args::out_folder())]
     figures: Option<PathBuf>,
     /// Write the results as JSON (schema seekless.study/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct CleanArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FilesystemArgs {
     /// Write the list as JSON (schema seekless.filesystems/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

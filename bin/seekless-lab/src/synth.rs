@@ -55,7 +55,7 @@ pub(crate) struct Args {
     force: bool,
     /// Write the matched numbers as JSON (schema seekless.synth/1) to FILE, or to standard output
     /// with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Args {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     /// Write the list as JSON (schema seekless.workloads/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     idle: Option<Duration>,
     /// Write the result as JSON (schema seekless.workload/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["trace", "report", "figures"])]
     fleet: Option<PathBuf>,
     /// Write one row a disk to this file
-    #[arg(long, value_name = "FILE|-", requires = "fleet")]
+    #[arg(long, value_name = "FILE|-", requires = "fleet", value_parser = seekless_cli::args::out_file())]
     csv: Option<PathBuf>,
     /// The present disk: a name from `seekless disk list`, or the path of a TOML file [default: the
     /// smallest disk of the catalogue that holds the device]

@@ -8,6 +8,7 @@ use seekless_trace::{Converted, Example, Skipped, Source, Target};
 use serde_json::json;
 
 use seekless_cli::args::ReadArgs;
+use seekless_cli::near::did_you_mean;
 use seekless_cli::output;
 
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     #[arg(value_name = "IN", required = true)]
     paths: Vec<String>,
     /// The output: PATH or FORMAT:PATH; FORMAT:- for standard output
-    #[arg(short, value_name = "OUT", value_parser = Target::new)]
+    #[arg(short, value_name = "OUT", value_parser = target)]
     out: Option<Target>,
     /// Replace OUT if it exists
     #[arg(long)]
@@ -61,8 +62,18 @@ pub(crate) struct Args {
     read: ReadArgs,
     /// Write the counts of converted and omitted records as JSON (schema seekless.convert/1) to
     /// FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
+}
+
+/// The output. A wrong format is answered with the one that is most like it.
+fn target(text: &str) -> Result<Target, String> {
+    Target::new(text).map_err(|e| {
+        let name = text.split_once(':').map_or("", |(name, _)| name);
+        let unknown = !Target::formats().contains(&name);
+        let near = unknown.then(|| did_you_mean(name, Target::formats()));
+        format!("{e}{}", near.unwrap_or_default())
+    })
 }
 
 /// The traces and the output.
@@ -70,7 +81,7 @@ fn ends(args: &Args) -> anyhow::Result<(&[String], Target)> {
     match (&args.out, args.paths.as_slice()) {
         (Some(out), from) => Ok((from, out.clone())),
         (None, [from @ .., to]) if from.len() == 1 => {
-            Ok((from, Target::new(to).map_err(|e| anyhow!("OUT '{to}': {e}"))?))
+            Ok((from, target(to).map_err(|e| anyhow!("OUT '{to}': {e}"))?))
         }
         (None, [only]) => bail!("no OUT for {only}: name the output behind the trace"),
         (None, _) => bail!("to join several traces, name the output with -o OUT"),

@@ -85,7 +85,7 @@ pub(crate) struct Args {
     buffer: Bytes,
     /// Write the final counts as JSON (schema seekless.record/1) to FILE, or to standard output
     /// with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

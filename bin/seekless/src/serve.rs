@@ -166,7 +166,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "disk", help_heading = "Watching")]
     model: Option<String>,
     /// Write the final counts as JSON (seekless.serve/1); - = standard output
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

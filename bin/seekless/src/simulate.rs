@@ -74,13 +74,13 @@ pub(crate) struct Args {
           conflicts_with_all = ["json", "report", "figures", "picture"])]
     sweep: Vec<Axis>,
     /// Write the rows of a sweep to FILE [default: standard output]
-    #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Sweeping options")]
+    #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Sweeping options", value_parser = seekless_cli::args::out_file())]
     csv: Option<PathBuf>,
     /// Combinations that run at the same time [default: one per processor]
     #[arg(long, value_name = "N", requires = "sweep", help_heading = "Sweeping options")]
     workers: Option<NonZero<usize>>,
     /// Write the head's path under each policy as an SVG picture
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = seekless_cli::args::out_file())]
     picture: Option<PathBuf>,
 }
 

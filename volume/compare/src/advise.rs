@@ -48,6 +48,8 @@ pub enum Change {
     Foresight,
     /// More RAM, more read-ahead, or another scheduler; no policy.
     Setting,
+    /// A policy that learns, with more RAM.
+    LayoutAndRam,
     /// Another device in the disk's place.
     Device,
     /// Another device, with a learned layout on it.

@@ -89,7 +89,7 @@ pub(crate) fn in_a_year(advice: &Advice) -> Option<String> {
 /// What would help where no policy and no other change does.
 pub(crate) fn else_would(advice: &Advice) -> Option<String> {
     let helps = |t: &Tried| {
-        matches!(t.change, Change::Layout | Change::Setting | Change::Device)
+        matches!(t.change, Change::Layout | Change::LayoutAndRam | Change::Setting | Change::Device)
             && t.saves_busy.share >= WORTH
     };
     if advice.tried.iter().any(helps) {

@@ -56,6 +56,7 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     }
     out.extend(found(advice, chosen, &folds));
     out.extend(in_a_year(advice));
+    out.extend(together(advice));
     out.extend(instead(advice));
     out.extend(else_would(advice));
     out
@@ -99,6 +100,28 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
         }
     }
     out
+}
+
+/// A policy with more RAM, where both together save more than each alone.
+fn together(advice: &Advice) -> Option<String> {
+    let best = |of: &dyn Fn(&Tried) -> bool| {
+        let tried = advice.tried.iter().filter(|t| of(t));
+        tried.max_by(|a, b| a.saves_busy.share.total_cmp(&b.saves_busy.share))
+    };
+    let share = |tried: Option<&Tried>| tried.map_or(0.0, |t| t.saves_busy.share);
+    let both = best(&|t| t.change == Change::LayoutAndRam)?;
+    let policy = share(best(&|t| t.change == Change::Layout));
+    let has_ram = |t: &Tried| t.cache_bytes == both.cache_bytes;
+    let ram = share(best(&|t| t.change == Change::Setting && has_ram(t)));
+    (both.saves_busy.share >= policy.max(ram) + WORTH).then(|| {
+        format!(
+            "Both together: {} saves {}; the policy alone saves {}, and that RAM alone {}.",
+            both.system,
+            percent(both.saves_busy.share),
+            percent(policy),
+            percent(ram),
+        )
+    })
 }
 
 /// Other changes that help, best first.

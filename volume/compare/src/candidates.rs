@@ -46,8 +46,11 @@ pub(crate) fn systems(
         .collect();
     sizes.dedup();
     let mut all = vec![(Change::None, vanilla.clone())];
-    all.extend(learned(options, &vanilla, &sizes, capacity));
+    let learned = learned(options, &vanilla, &sizes, capacity);
+    let with_ram = with_more_ram(options, &learned);
+    all.extend(learned);
     all.extend(settings(options, &vanilla).into_iter().map(|s| (Change::Setting, s)));
+    all.extend(with_ram);
     all.extend(devices(options, &vanilla, &sizes, capacity));
     all
 }
@@ -91,10 +94,26 @@ fn learned(
     all
 }
 
+/// The RAM that a setting tries.
+fn more_ram(options: &AdviseOptions) -> Bytes {
+    Bytes(options.host.cache.0.max(STEP) * 4)
+}
+
+/// The policies that adapt, with more RAM: what RAM answers, a policy cannot save. Those that plan
+/// have many sizes and intervals already.
+fn with_more_ram(options: &AdviseOptions, learned: &[(Change, System)]) -> Vec<(Change, System)> {
+    let cache = more_ram(options);
+    let adapts = |s: &System| s.learning.is_some_and(|l| l.policy.adapts());
+    let tried = learned.iter().filter(|(change, s)| *change == Change::Layout && adapts(s));
+    let more =
+        tried.map(|(_, s)| System { name: format!("{}, RAM {cache}", s.name), cache, ..s.clone() });
+    more.map(|s| (Change::LayoutAndRam, s)).collect()
+}
+
 /// More RAM, more or no read-ahead, another scheduler, spin-down.
 fn settings(options: &AdviseOptions, vanilla: &System) -> Vec<System> {
     let host = &options.host;
-    let more = Bytes(host.cache.0.max(STEP) * 4);
+    let more = more_ram(options);
     let read_ahead = Bytes(host.read_ahead.0.max(65_536) * 4);
     let mut all = vec![
         System { name: format!("RAM {more}"), cache: more, ..vanilla.clone() },

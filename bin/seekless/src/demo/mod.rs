@@ -116,11 +116,11 @@ pub(crate) struct Args {
     #[arg(long, value_parser = speed)]
     speed: Option<f64>,
     /// Path of the report
-    #[arg(long, value_name = "FILE.html", default_value = "seekless-demo.html")]
+    #[arg(long, value_name = "FILE.html", default_value = "seekless-demo.html", value_parser = seekless_cli::args::out_file())]
     report: PathBuf,
     /// Write the numbers as JSON (schema seekless.demo/1) to FILE, or, in place of the tables, to
     /// standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Args {
     spin_down: SpinDown,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with
     /// -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

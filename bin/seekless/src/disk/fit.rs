@@ -52,16 +52,16 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 pub(super) struct To {
     /// Path of the description
-    #[arg(short, long, value_name = "FILE.toml")]
+    #[arg(short, long, value_name = "FILE.toml", value_parser = seekless_cli::args::out_file())]
     output: PathBuf,
     /// Draw access time over seek distance, as FS2's Figure 8
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = seekless_cli::args::out_file())]
     plot: Option<PathBuf>,
     /// Name of the disk [default: the description's file name]
     #[arg(long)]
     name: Option<String>,
     /// Write the results as JSON (schema seekless.disk-fit/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

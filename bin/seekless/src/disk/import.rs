@@ -23,11 +23,11 @@ pub(crate) struct Args {
     /// A .diskspecs; a .parv, for its first drive; or a .model for the mechanism alone
     file: PathBuf,
     /// Path of the entry; - is standard output
-    #[arg(short, long, value_name = "FILE.toml", default_value = "-")]
+    #[arg(short, long, value_name = "FILE.toml", default_value = "-", value_parser = seekless_cli::args::out_file())]
     output: PathBuf,
     /// Write the entry as JSON (schema seekless.disk-import/1) to FILE, or, in place of the entry,
     /// to standard output with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     drives: Option<PathBuf>,
     /// Write the numbers as JSON (schema seekless.disk-validate/1) to FILE, or to standard output
     /// with -
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
 }
 

@@ -51,6 +51,38 @@ fn where_requests_are_random_it_says_no_gain() {
     }
 }
 
+/// Picks without order among 8 MiB, which more RAM answers, and a round of 75 MiB, which no RAM
+/// holds and a trail does.
+#[test]
+fn a_policy_and_more_ram_are_tried_together() {
+    let place = Place::new();
+    let mut dice = Dice(23);
+    let mut far = |n: usize| -> Vec<(u64, u64, bool)> {
+        (0..n).map(|_| (dice.below(600_000) * 64, 64, true)).collect()
+    };
+    let (few, round) = (far(250), far(2_400));
+    let mut all = Vec::new();
+    for _ in 0..8 {
+        all.extend((0..3_000).map(|_| few[dice.below(few.len() as u64) as usize]));
+        all.extend(&round);
+    }
+    place.file("a.trace", disksim(&all));
+    let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--policy", "adaptive"];
+    let advice = advice(&place, &args);
+    let share = |change: &str, name: &str| {
+        let mut tried = advice["tried"].as_array().unwrap().iter();
+        let found = tried.find(|t| t["change"] == change && t["system"] == name);
+        number(&found.unwrap_or_else(|| panic!("{change} {name}"))["saves_busy"]["share"])
+    };
+    let both = share("layout_and_ram", "adaptive, RAM 64 MiB");
+    let (policy, ram) = (share("layout", "adaptive"), share("setting", "RAM 64 MiB"));
+    assert!(both > policy.max(ram) + 0.1, "{both}: {policy} and {ram}");
+    let said = words(&advice);
+    assert!(said.contains("Both together: adaptive, RAM 64 MiB saves "), "{said}");
+    // The choice is for the RAM there is.
+    assert_eq!(chosen(&advice)["cache_bytes"], 1 << 20, "{}", chosen(&advice)["system"]);
+}
+
 #[test]
 fn what_is_asked_again_and_again_is_found_worth_it() {
     let place = Place::new();

@@ -15,10 +15,9 @@ start() {
     seekless-file@*)
         i=$(name "$1")
         . "$ROOT/etc/seekless/$i.conf"
-        RUNTIME_DIRECTORY=/run/seekless/$i
         [ -d /run/seekless ] || mkdir -m 700 /run/seekless
-        mkdir -p -m 700 "$RUNTIME_DIRECTORY"
-        eval "set -- '$1' $(field ExecStart "$1" | sed 's/^@\([^ ]*\) @seekless/\1/')"
+        mkdir -p -m 700 "/run/seekless/$i"
+        eval "set -- '$1' $(field ExecStart "$1" | sed "s/^@\([^ ]*\) @seekless/\1/; s/%i/$i/g")"
         unit=$1
         shift
         : >"$STATE/log"

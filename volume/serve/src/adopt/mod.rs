@@ -311,6 +311,8 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
         bring_home(record)?;
     }
     record.remove_units(root)?;
+    // systemd leaves it when the server stops; it goes with the next start of the machine anyway.
+    let _ = std::fs::remove_dir(systemd.at(&units::run_of(&record.name)));
     if record.fstab.is_some() {
         fstab::restore(root, &record.name)?;
     }

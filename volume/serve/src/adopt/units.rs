@@ -18,6 +18,8 @@ const AREA: &str = "--area-dir ${STATE_DIRECTORY}";
 /// An adopted volume has its own place for the area; systemd would leave this folder behind.
 const STATE: &str = "StateDirectory=seekless/%i\nStateDirectoryMode=0700\n";
 const NEEDS: &str = "RequiresMountsFor=/var/lib/seekless /run/seekless";
+/// The mount of the server's file; systemd escapes a `-` in the name of a disk.
+const SERVED: &str = "run-seekless-%i-disk.mount";
 /// Longest name of an adoption: it is part of file names and of a unit's name.
 const NAME_MOST: usize = 64;
 
@@ -107,6 +109,11 @@ fn escaped(path: &Path) -> String {
     name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("\\x2e{rest}"))
 }
 
+/// The folder of a running server.
+pub(super) fn run_of(name: &str) -> PathBuf {
+    Path::new("/run/seekless").join(name)
+}
+
 /// What the server needs before it starts: mounts below files, and devices.
 fn needs(record: &Record) -> String {
     let mut lines = NEEDS.to_owned();
@@ -153,6 +160,8 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
         .replace(AREA, "--area ${AREA}")
         .replace(STATE, "")
         .replace(NEEDS, &needs(record));
+    let served = format!("{}.mount", escaped(&run_of(name).join("disk")));
+    let of_served = |unit: &str| unit.replace(SERVED, &served);
     let settings = format!(
         "{by}BACKING={}\nAREA={}\n# Any other option of `seekless serve`\nOPTIONS={}\n",
         backing.display(),
@@ -162,8 +171,8 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
     let units = Path::new(UNITS);
     let mut texts = vec![
         (PathBuf::from(format!("/etc/seekless/{name}.conf")), settings),
-        (units.join(server_unit(record)), format!("{by}{server}")),
-        (units.join(device_unit(record)), format!("{by}{LOOP_UNIT}")),
+        (units.join(server_unit(record)), format!("{by}{}", of_served(&server))),
+        (units.join(device_unit(record)), format!("{by}{}", of_served(LOOP_UNIT))),
     ];
     if let Some(mount) = &record.mount {
         texts.push((units.join(&mount.unit), format!("{by}{}", mount_unit(record, mount))));
@@ -320,8 +329,9 @@ mod tests {
 
     #[test]
     fn the_templates_have_what_an_adoption_replaces() {
-        for part in [PROGRAM, AREA, NEEDS, STATE] {
+        for part in [PROGRAM, AREA, NEEDS, STATE, SERVED] {
             assert_eq!(FILE_UNIT.matches(part).count(), 1, "{part}");
         }
+        assert_eq!(LOOP_UNIT.matches(SERVED).count(), 1);
     }
 }

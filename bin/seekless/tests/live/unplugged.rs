@@ -1,0 +1,184 @@
+//! An area whose device is pulled out while the volume is used. The device is a loop device over the
+//! file of another seekless, which is killed: from then on, each of its requests fails.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use seekless_serve::Address;
+use seekless_serve::client::Client;
+use serde_json::Value;
+
+use crate::host::{self, Loop, Numbers, Server, run, status};
+use crate::need;
+
+const MIB: usize = 1 << 20;
+
+fn missing() -> Option<String> {
+    host::fuse().or_else(host::root).or_else(|| host::programs(&["losetup", "blockdev"]))
+}
+
+/// A disk, and its area on a device that can be pulled out.
+struct Unplugged {
+    dir: tempfile::TempDir,
+    stick: Option<Server>,
+    // Detached before the server beneath it is dropped.
+    device: Option<Loop>,
+    before: Vec<u8>,
+}
+
+impl Unplugged {
+    fn new(mode: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let before = Numbers::new(5).bytes(32 * MIB);
+        fs::write(path("disk.img"), &before).unwrap();
+        File::create(path("stick.img")).unwrap().set_len(16 << 20).unwrap();
+        let stick = dir.path().join("stick");
+        fs::create_dir(&stick).unwrap();
+        let args = ["--policy", "vanilla", "--optimized", "0"];
+        let file = path("stick.disk");
+        let server = Server::start(&stick, &path("stick.img"), Some(&file), &args);
+        let device = Loop::attach(&file, &["--direct-io=on"]);
+        let area = device.device();
+        let image = path("disk.img");
+        run([
+            crate::PROGRAM,
+            "volume",
+            "format",
+            image.to_str().unwrap(),
+            "--at",
+            area,
+            "--mode",
+            mode,
+        ]);
+        Self { dir, stick: Some(server), device: Some(device), before }
+    }
+
+    fn image(&self) -> std::path::PathBuf {
+        self.dir.path().join("disk.img")
+    }
+
+    fn serve(&self) -> (Server, Client) {
+        let socket = self.dir.path().join("nbd.sock");
+        let address = format!("unix:{}", socket.display());
+        let area = self.device.as_ref().unwrap().device();
+        let args = ["--area", area, "--nbd", &address, "--policy", "borg:min-weight=1"];
+        // No RAM: reads show what the devices have.
+        let args = [&args[..], &["--cache", "0"]].concat();
+        let server = Server::start(self.dir.path(), &self.image(), None, &args);
+        (server, Client::connect(&Address::Unix(socket)).unwrap())
+    }
+
+    fn unplug(&mut self) {
+        let mut stick = self.stick.take().unwrap();
+        stick.signal(Signal::KILL);
+        assert!(stick.wait(Duration::from_secs(20)).is_some(), "it was killed");
+        // What the host still has of it.
+        run(["blockdev", "--flushbufs", self.device.as_ref().unwrap().device()]);
+    }
+
+    /// Its status, as soon as it says this.
+    fn until(&self, what: impl Fn(&Value) -> bool) -> Value {
+        let start = Instant::now();
+        loop {
+            let state = status(&self.image(), &[]);
+            if what(&state) {
+                return state;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "{state}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Unplugged {
+    fn drop(&mut self) {
+        self.device.take();
+        self.stick.take();
+    }
+}
+
+/// It tries for a minute to save the area, and then says that it could not.
+fn end(server: &mut Server) {
+    server.signal(if host::is_long() { Signal::TERM } else { Signal::KILL });
+    let ended = server.wait(Duration::from_secs(75)).unwrap();
+    if host::is_long() {
+        let said = server.said().join("\n");
+        assert_eq!(ended.code(), Some(2), "{said}");
+        assert!(said.contains("could not be marked as detached"), "{said}");
+    }
+}
+
+fn same(found: &[u8], expected: &[u8], when: &str) {
+    assert!(found == expected, "{when}: other bytes");
+}
+
+fn home(image: &Path, at: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    File::open(image).unwrap().read_exact_at(&mut bytes, at as u64).unwrap();
+    bytes
+}
+
+#[test]
+fn in_write_through_an_unplugged_area_costs_no_byte_and_the_volume_goes_on() {
+    need!("an unplugged area", missing());
+    let mut place = Unplugged::new("writethrough");
+    let (mut server, mut client) = place.serve();
+    // Copies that reads use.
+    for _ in 0..3 {
+        for at in [20, 3, 11, 7] {
+            client.read((at * MIB) as u64, 64 << 10).unwrap();
+        }
+    }
+    server.learn();
+    place.unplug();
+    let (mut model, mut flushes) = (place.before.clone(), Vec::new());
+    for (n, at) in [3usize, 7, 11, 20, 30].into_iter().enumerate() {
+        let found = client.read((at * MIB) as u64, 64 << 10).unwrap();
+        same(&found, &model[at * MIB..][..64 << 10], "read behind it");
+        let new = Numbers::new(n as u64).bytes(64 << 10);
+        client.write((at * MIB) as u64, &new).unwrap();
+        model[at * MIB..][..new.len()].copy_from_slice(&new);
+        // A flush may say that the area does not note which copies are void. What it covers is at home.
+        flushes.push(client.flush().is_ok());
+        same(&home(&place.image(), at * MIB, new.len()), &new, "home, flushed");
+        same(&client.read((at * MIB) as u64, new.len() as u32).unwrap(), &new, "read again");
+    }
+    let state = place.until(|state| state["last_failure"].to_string().contains("area"));
+    eprintln!("flushes: {flushes:?}; {state}");
+    drop(client);
+    end(&mut server);
+    same(&fs::read(place.image()).unwrap(), &model, "the bare disk");
+}
+
+#[test]
+fn in_write_back_the_loss_of_an_unplugged_area_is_said_at_once() {
+    need!("an unplugged area", missing());
+    let mut place = Unplugged::new("writeback");
+    let (mut server, mut client) = place.serve();
+    let absorbed = Numbers::new(9).bytes(MIB);
+    client.write(8 << 20, &absorbed).unwrap();
+    client.flush().unwrap();
+    assert_eq!(status(&place.image(), &[])["dirty_bytes"], MIB as u64);
+    place.unplug();
+    // What is in the area alone is an error, never old bytes.
+    assert!(client.read(8 << 20, 4096).is_err(), "the lost page");
+    let state = place.until(|state| state["fell_back"] == true && !state["trouble"].is_null());
+    assert_eq!(state["mode"], "writethrough", "{state}");
+    assert_eq!(state["dirty_bytes"], MIB as u64, "{state}");
+    // The rest of the disk is served, and what is written is at home or refused.
+    // The guarded beginning is lost with the area.
+    let rest = client.read(128 << 10, MIB as u32).unwrap();
+    same(&rest, &place.before[128 << 10..][..MIB], "the rest");
+    let new = Numbers::new(10).bytes(4096);
+    let written = client.write(24 << 20, &new).and_then(|()| client.flush());
+    if written.is_ok() {
+        same(&home(&place.image(), 24 << 20, 4096), &new, "acknowledged and flushed");
+    }
+    eprintln!("a write and flush behind the loss: {written:?}; {state}");
+    drop(client);
+    end(&mut server);
+}
