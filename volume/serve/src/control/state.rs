@@ -7,9 +7,7 @@ use seekless_engine::{Mode, Replicated};
 use serde::{Deserialize, Serialize};
 
 use crate::ServerStats;
-use crate::status::{
-    AdaptiveStatus, ElsewhereStatus, GuardStatus, ScrubStatus, VerdictStatus,
-};
+use crate::status::{AdaptiveStatus, ElsewhereStatus, GuardStatus, ScrubStatus, VerdictStatus};
 
 /// State of a volume: schema `seekless.volume/1`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
