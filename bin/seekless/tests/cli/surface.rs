@@ -115,7 +115,7 @@ fn lines(folder: &Path) -> (usize, usize) {
 #[test]
 fn the_programs_only_parse_call_and_print() {
     let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for (program, most) in [("seekless", 7_300), ("seekless-lab", 3_000), ("cli", 1_000)] {
+    for (program, most) in [("seekless", 7_500), ("seekless-lab", 3_000), ("cli", 1_000)] {
         let (all, longest) = lines(&bin.join(program).join("src"));
         assert!(all <= most, "{program} has {all} lines: move what decides into a room");
         assert!(longest <= 600, "{program} has a file of {longest} lines");
