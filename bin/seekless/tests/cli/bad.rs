@@ -83,7 +83,7 @@ fn every_bad_input_is_refused_with_reasons() {
             &["good", "--disk", "wd800jb", "--json", "no/such/o.json"],
             &["no/such/o.json", "cannot write"],
         ),
-        (&["good", "--disk", "wd800jb", "--json", "."], &["cannot write ."]),
+        (&["good", "--disk", "wd800jb", "--json", "."], &["'.'", "it is a folder"]),
         (&["good", "--disk", "wd800jb", "--json", "-", "--report", "no/o.html"], &["no/o.html"]),
         (&["good"], &["--disk"]),
         (&["--disk", "wd800jb"], &["TRACE"]),

@@ -1,7 +1,7 @@
 //! `seekless record` on loop devices: what other programs ask for, known beforehand, against what the trace
 //! says; limits, losses and full disks; and that nothing stays behind in the kernel.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -23,7 +23,7 @@ const INSTANCES: &str = "/sys/kernel/tracing/instances";
 /// What is missing for recording a loop device.
 pub(crate) fn recording() -> Option<String> {
     let tracefs = || fs::read_dir(INSTANCES).err().map(|e| format!("{INSTANCES}: {e}"));
-    let loops = || fs::File::open("/dev/loop-control").err().map(|e| format!("loop devices: {e}"));
+    let loops = || File::open("/dev/loop-control").err().map(|e| format!("loop devices: {e}"));
     root().or_else(tracefs).or_else(loops).or_else(|| programs(&["dd", "losetup"]))
 }
 
@@ -37,7 +37,7 @@ fn instances(pid: u32) -> usize {
 /// A loop device over a sparse file of 64 MiB.
 fn disk(dir: &Path, name: &str, options: &[&str]) -> Loop {
     let file = dir.join(name);
-    fs::File::create(&file).unwrap().set_len(64 << 20).unwrap();
+    File::create(&file).unwrap().set_len(64 << 20).unwrap();
     let disk = Loop::attach(&file, options);
     // Where there is a udev, it looks at new devices: that is over then.
     let _ = attempt(["udevadm", "settle"]);
@@ -439,10 +439,12 @@ fn advice_on_a_device_records_it_first() {
     need!("advice on a device", recording());
     let dir = tempfile::tempdir().unwrap();
     let disk = disk(dir.path(), "disk.img", &[]);
+    // A file: a pipe that nobody reads meanwhile holds 64 KiB.
+    let told = dir.path().join("advice.json");
     let mut child = seekless()
         .args(["advise", disk.device(), "--for", "3s", "--json", "-"])
         .env("TMPDIR", dir.path())
-        .stdout(Stdio::piped())
+        .stdout(File::create(&told).unwrap())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -461,7 +463,8 @@ fn advice_on_a_device_records_it_first() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let advice: Value = serde_json::from_slice(&fs::read(&told).unwrap()).unwrap();
+    fs::remove_file(told).unwrap();
     assert_eq!(advice["trace"]["path"], disk.device());
     let requests = advice["trace"]["requests"].as_u64().unwrap();
     assert!(requests >= 50 && advice["trace"]["reads"] == requests, "{}", advice["trace"]);

@@ -123,7 +123,7 @@ fn home(image: &Path, at: usize, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn in_write_through_an_unplugged_area_costs_no_byte_and_the_volume_goes_on() {
+fn in_write_through_an_unplugged_area_costs_no_byte() {
     need!("an unplugged area", missing());
     let mut place = Unplugged::new("writethrough");
     let (mut server, mut client) = place.serve();
