@@ -4,6 +4,7 @@
 mod access;
 mod backing;
 mod disk;
+mod other_verbs;
 mod report;
 pub(crate) mod watching;
 
@@ -21,8 +22,8 @@ use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
 use seekless_serve::{
-    Address, Backing, Builder, Emulation, Ending, FuseMount, HostQueue, Learning, MemoryFile,
-    MountPoint, Say, ServeError, ServerHandle, ServerStats, StopReply, Streams,
+    Address, Backing, Builder, Emulation, Ending, FuseMount, Learning, MemoryFile, MountPoint, Say,
+    ServeError, ServerHandle, ServerStats, StopReply, Streams,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
@@ -33,8 +34,6 @@ use seekless_cli::output;
 use seekless_cli::signals::on_signal;
 use watching::HttpArgs;
 
-/// RAM to read ahead into while a volume is rescued.
-const RESCUE_CACHE: Bytes = Bytes(16 << 20);
 /// Interval at which the status line is renewed, and a failed server is noticed.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Interval between attempts to unmount.
@@ -171,49 +170,6 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// An emulated disk and nothing else: no learning, no cache, no read-ahead.
-    pub(crate) fn emulation(
-        (name, speed): (&str, f64),
-        (scheduler, host, spin_down): (Scheduler, Option<HostQueue>, SpinDown),
-        image: &std::path::Path,
-        size: Bytes,
-        front: (&[Address], AccessArgs, Option<&std::path::Path>),
-        json: Option<&std::path::Path>,
-        watching: HttpArgs,
-    ) -> Self {
-        Self {
-            backing: image.to_owned(),
-            size: Some(size),
-            read_only: false,
-            nbd: front.0.to_vec(),
-            name: String::new(),
-            access: front.1,
-            fuse: front.2.map(ToOwned::to_owned),
-            area: None,
-            moved: false,
-            optimized: Some(Bytes(0)),
-            area_dir: None,
-            learn_every: Duration::from_secs(3600),
-            observe: None,
-            state: None,
-            policy: Some(Policy::new(PolicyName::Vanilla)),
-            background_rate: Bytes(0),
-            scrub: Duration::from_secs(7 * 86_400),
-            gather: None,
-            cache: Bytes(0),
-            read_ahead: Bytes(0),
-            cluster: Bytes(0),
-            disk: Some(Emulated { name: name.to_owned(), speed, host }),
-            scheduler,
-            spin_down,
-            watching,
-            model: None,
-            json: json.map(ToOwned::to_owned),
-        }
-    }
-}
-
-impl Args {
     /// The given policy, if any. Without an area, it reads ahead alone.
     fn policy(&self) -> Option<Policy> {
         let no_area = self.optimized == Some(Bytes(0));
@@ -237,31 +193,6 @@ impl Args {
     /// True if the policy is adaptive, unless the area decides otherwise.
     fn may_adapt(&self) -> bool {
         self.policy().is_none_or(|p| p.name() == PolicyName::Adaptive)
-    }
-}
-
-impl Args {
-    /// The volume with its area, read-only; backing and area stay unchanged.
-    pub(crate) fn rescue(
-        backing: PathBuf,
-        area: Option<PathBuf>,
-        front: (Vec<Address>, AccessArgs, Option<PathBuf>),
-        name: String,
-    ) -> Self {
-        let (nbd, access, fuse) = front;
-        let mut args = Self::emulation(
-            ("", 1.0),
-            (Scheduler::Fcfs, None, SpinDown::default()),
-            &backing,
-            Bytes(0),
-            (&nbd, access, fuse.as_deref()),
-            None,
-            HttpArgs::default(),
-        );
-        (args.read_only, args.size, args.disk) = (true, None, None);
-        (args.policy, args.cache) = (None, RESCUE_CACHE);
-        (args.area, args.name) = (area, name);
-        args
     }
 }
 
