@@ -437,7 +437,7 @@ impl Filesystem for FuseRequests {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -449,7 +449,7 @@ impl Filesystem for FuseRequests {
         if ino.0 == ROOT && name == control::COMMAND_XATTR {
             return reply_empty(reply, control::run_command(mounted, value));
         }
-        reply_empty(reply, mounted.setxattr(ino.0, name, value, flags));
+        reply_empty(reply, mounted.setxattr(request, ino.0, name, value, flags));
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {

@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::mounted_dir::{MountedDir, OpenDir, ROOT, held};
-use crate::underlying::{CAPABILITIES, by_path};
+use crate::underlying::{ACCESS_LIST, CAPABILITIES, by_path};
 use seekless_host::sys;
 
 /// Prefix of our own extended attributes, which are hidden from clients.
@@ -323,6 +323,7 @@ impl MountedDir {
 
     pub(super) fn setxattr(
         &self,
+        request: &Request,
         ino: u64,
         name: &OsStr,
         value: &[u8],
@@ -343,7 +344,16 @@ impl MountedDir {
         } else {
             None
         };
-        rustix::fs::setxattr(by_path(&path), name, value, flags)
+        rustix::fs::setxattr(by_path(&path), name, value, flags)?;
+        let stat = rustix::fs::fstat(&path)?;
+        if name == ACCESS_LIST
+            && stat.st_mode & Mode::SGID.bits() != 0
+            && !may_keep(request, stat.st_gid)
+        {
+            let mode = Mode::from_raw_mode(stat.st_mode) - Mode::SGID;
+            rustix::fs::chmod(by_path(&path), mode)?;
+        }
+        Ok(())
     }
 
     pub(super) fn removexattr(&self, ino: u64, name: &OsStr) -> Result<(), Errno> {
@@ -409,4 +419,18 @@ fn is_other(a: &OwnedFd, b: &OwnedFd) -> bool {
 fn chown(fd: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
     rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)
+}
+
+/// Whether a client that sets an access list may leave the set-group-ID bit of a file of this group
+/// (as Linux has it: a member of the group, or CAP_FSETID). The kernel asks the server to look.
+fn may_keep(request: &Request, group: u32) -> bool {
+    const CAP_FSETID: u64 = 1 << 4;
+    if request.uid() == 0 || request.gid() == group {
+        return true;
+    }
+    let path = format!("/proc/{}/status", request.pid());
+    let status = std::fs::read_to_string(path).unwrap_or_default();
+    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("");
+    let member = line("Groups:").split_whitespace().any(|g| g.parse() == Ok(group));
+    member || u64::from_str_radix(line("CapEff:").trim(), 16).is_ok_and(|c| c & CAP_FSETID != 0)
 }

@@ -28,6 +28,8 @@ pub(crate) const BINDING: &str = "trusted.seekless.store";
 /// Capabilities of a program. The kernel removes this attribute at every write or truncation, also
 /// by root.
 pub(crate) const CAPABILITIES: &str = "security.capability";
+/// The access list of POSIX ACLs.
+pub(crate) const ACCESS_LIST: &str = "system.posix_acl_access";
 /// Length of a marker in bytes.
 const MARKER_BYTES: usize = 32;
 
