@@ -135,11 +135,11 @@ impl Guarding {
     #[must_use]
     pub fn is_home_complete(&self, engine: &Engine) -> bool {
         engine.is_drained()
-            && (!self.has_replicas || self.holds && engine.stained().next().is_none())
+            && (!self.has_replicas || self.holds)
             && !engine.is_withdrawing()
             && !engine.is_replicating()
             // Else the area would count a page as stained that somebody writes at home.
-            && !engine.free.map.is_pending()
+            && engine.free.map.is_unstained()
     }
 
     /// The next task. `up`: the guard is up; `busy`: an I/O at home's ends is in flight.

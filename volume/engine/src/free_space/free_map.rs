@@ -100,6 +100,13 @@ impl FreeMap {
         !self.used.is_empty() || !self.to_open.is_empty()
     }
 
+    /// Whether the area calls no page stained, and will not after the round in progress, even if
+    /// that round fails.
+    pub(crate) fn is_unstained(&self) -> bool {
+        let sets = [&self.stained, &self.staining, &self.told.staining, &self.told.used];
+        sets.iter().all(|set| set.is_empty()) && !self.is_pending()
+    }
+
     /// Whether there is news that only a checkpoint would send to the area.
     pub(crate) fn has_news(&self) -> bool {
         !self.freed.is_empty() || !self.cleaned.is_empty()
@@ -360,6 +367,29 @@ mod tests {
         // it.
         map.told.used.insert(20..21);
         assert!(!map.can_stain(20..22));
+    }
+
+    /// A run whose stain was never recorded, or whose record failed, is stained only later: by then
+    /// a guard that had gone down would let somebody else write there.
+    #[test]
+    fn what_a_round_may_still_stain_counts_as_stained() {
+        let mut map =
+            FreeMap { region_pages: 8, home_pages: 64, stained_most: 10, ..FreeMap::default() };
+        map.discarded(0..40);
+        assert!(map.is_unstained());
+        map.stain(4..6);
+        assert!(map.stained.is_empty() && !map.is_unstained(), "the next round stains them");
+        assert!(map.tell(false) && !map.is_unstained(), "a round is in progress");
+        map.told(false);
+        assert!(!map.is_unstained(), "the area may know of it");
+        assert!(map.tell(false));
+        map.told(true);
+        map.clean(4..6);
+        assert!(map.tell(true) && !map.is_unstained(), "the area still calls them stained");
+        map.told(true);
+        assert!(map.is_unstained());
+        map.told.used.insert(7..8);
+        assert!(!map.is_unstained(), "if the round fails, the area calls the page stained");
     }
 
     /// No record says that the page is used: else a discard before that record would count as

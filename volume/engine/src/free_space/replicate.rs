@@ -352,7 +352,7 @@ impl Engine {
             if self.free.replicas.withdrawing && self.sync.is_idle() {
                 // Pages that the area calls stained become stained again once the client discards
                 // them.
-                if self.free.map.stained.is_empty() && !self.free.map.is_pending() {
+                if self.free.map.is_unstained() {
                     self.free.replicas.withdrawing = false;
                 } else if now >= self.background.clean_not_before {
                     self.background.clean_not_before = SimTime(now.0 + RETRY.0);

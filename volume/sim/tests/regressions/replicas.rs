@@ -381,3 +381,37 @@ fn a_write_that_failed_vouches_for_nothing() {
     let history = History { steps, ..History::with_faults(73, false) };
     held(&history, &[15_199_769_146_976_240_467]);
 }
+
+/// A guard that protects replicas goes down only when no round in progress, nor the next, can call
+/// a page stained: else the area would overwrite with zeroes what somebody then writes at home.
+#[test]
+fn a_guard_stays_up_while_a_round_may_still_stain_a_page() {
+    let never_written = vec![
+        put(152, 24),
+        HistoryStep::Ask { op: Op::Write, start: 160, len: 2, fua: true },
+        HistoryStep::Heal,
+        discard(24, 136),
+        HistoryStep::Execute(30),
+        HistoryStep::Repeat(1),
+        HistoryStep::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
+        HistoryStep::Replicate(vec![(1, vec![(2, 2)]), (4, vec![(40, 2), (33, 1)])]),
+        HistoryStep::Withdraw,
+        HistoryStep::Heal,
+    ];
+    let drained = vec![
+        discard(24, 104),
+        HistoryStep::Settle(16_702_177_184_284_327_840),
+        HistoryStep::Replicate(vec![(6, vec![(8, 1), (19, 2), (30, 1)])]),
+        HistoryStep::Drain,
+        HistoryStep::Settle(17_391_329_641_164_499_827),
+        discard(14, 10),
+        HistoryStep::Settle(18_225_158_993_968_542_283),
+    ];
+    for (seed, steps) in [(5_001_534, never_written), (5_001_732, drained)] {
+        let history = History { steps, ..History::with_faults(seed, true) };
+        let looks = Looks::These(vec![0]);
+        if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
+            panic!("{failure}");
+        }
+    }
+}
