@@ -32,6 +32,7 @@ mod remembered;
 mod replicas;
 mod same_bytes;
 mod scrubbed;
+mod ublk;
 mod units;
 mod unplugged;
 mod watched;
