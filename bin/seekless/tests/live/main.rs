@@ -18,6 +18,7 @@ mod emulated;
 mod files;
 mod filesystems;
 mod fixtures;
+mod full;
 mod grouped;
 mod host;
 mod killed;
