@@ -402,8 +402,7 @@ pub(crate) fn resume(
     let identity = Identity::of(s, r.plan.is_some());
     let plan_generation = s.plan_generation;
     let (clean, trusted) = (r.is_clean(), r.is_trusted(proof));
-    let mut engine = Engine::with(divided_like(config, s, &r.geo), r.geo, identity);
-    engine.copies.resume(r.map);
+    let mut engine = Engine::with(divided_like(config, s, &r.geo), r.geo, identity, r.map);
     // After a stop in order somebody else may have written to discarded pages.
     if trusted || !clean || proof.keeps_home() {
         let most = engine.geo.segment_pages - 1;

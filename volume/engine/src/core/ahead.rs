@@ -200,7 +200,7 @@ impl Engine {
         if let Some(ahead) = &mut self.ahead {
             (0..self.cache.pages()).for_each(|slot| ahead.policy.dropped(slot));
         }
-        self.cache.invalidate(Extent::new(0, self.config.capacity.0));
+        self.cache.invalidate(Extent::new(0, self.config.capacity.0), |_| {});
     }
 
     /// The policy and its view of RAM and trail.
@@ -376,17 +376,14 @@ impl Engine {
         }
     }
 
-    /// A client writes. RAM still holds the former bytes.
+    /// A client writes: RAM forgets the former bytes.
     pub(super) fn note_write(&mut self, extent: Extent) {
-        let (cache, ahead) = (&self.cache, &mut self.ahead);
-        if let Some(ahead) = ahead {
-            let Range { start, end } = cache.grid.pages(extent);
-            // A discard may span the whole device.
-            let pages = start..end.min(start.saturating_add(u64::from(cache.pages())));
-            ahead.policy.wrote(pages.clone());
-            let slots = pages.filter_map(|page| cache.slot_of(page));
-            slots.for_each(|slot| ahead.policy.dropped(slot));
-        }
+        let (cache, ahead) = (&mut self.cache, &mut self.ahead);
+        let Some(ahead) = ahead else { return cache.invalidate(extent, |_| {}) };
+        let Range { start, end } = cache.grid.pages(extent);
+        // A discard may span the whole device.
+        ahead.policy.wrote(start..end.min(start.saturating_add(u64::from(cache.pages()))));
+        cache.invalidate(extent, |slot| ahead.policy.dropped(slot));
     }
 
     /// Whether I/Os in flight are clients': not only pages that are read along.

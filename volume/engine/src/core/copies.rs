@@ -33,18 +33,13 @@ impl DerefMut for Copies {
 }
 
 impl Copies {
-    /// No copies.
-    pub(crate) fn new(geo: &Geometry) -> Self {
+    /// The copies of a map.
+    pub(crate) fn new(geo: &Geometry, map: PageMap) -> Self {
         Self {
-            map: PageMap::new(geo.slots()),
+            map,
             readers: vec![0; (geo.read_segments + geo.log_segments) as usize],
             geo: *geo,
         }
-    }
-
-    /// The copies that recovery found.
-    pub(crate) fn resume(&mut self, map: PageMap) {
-        self.map = map;
     }
 
     pub(crate) const fn segment_of(&self, slot: Slot) -> u32 {
@@ -186,7 +181,7 @@ mod tests {
     #[test]
     fn a_read_across_segments_is_a_reader_of_each() {
         let geo = Geometry::new(8, 4, 2).unwrap_or(Geometry::NONE);
-        let mut copies = Copies::new(&geo);
+        let mut copies = Copies::new(&geo, PageMap::new(geo.slots()));
         copies.begin_read(Slot(7), 4);
         copies.begin_read(Slot(15), 1);
         let read = |copies: &Copies| [0, 1, 2].map(|segment| copies.is_read(segment));

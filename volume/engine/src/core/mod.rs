@@ -40,7 +40,7 @@ use crate::{
 use ahead::Ahead;
 use copies::Copies;
 use engine_state::EngineState;
-use page_map::Slot;
+use page_map::{PageMap, Slot};
 use ram_cache::{PageGrid, RamCache};
 use read::{Join, Read, Waiting};
 use write::{Absorbed, Blocked, HomeWrite};
@@ -171,10 +171,17 @@ impl Engine {
     /// [`format_area`] writes count as written.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self::with(config, Geometry::of(&config), Identity::fresh(&config))
+        let geo = Geometry::of(&config);
+        Self::with(config, geo, Identity::fresh(&config), PageMap::new(geo.slots()))
     }
 
-    pub(crate) fn with(mut config: Config, geo: Geometry, identity: Identity) -> Self {
+    /// The map is that of the area: memory never holds a second one, an empty one, beside it.
+    pub(crate) fn with(
+        mut config: Config,
+        geo: Geometry,
+        identity: Identity,
+        map: PageMap,
+    ) -> Self {
         let pages = u32::try_from(config.cache_bytes.0 / PAGE_BYTES).unwrap_or(u32::MAX - 1);
         if geo.log_segments == 0 {
             config.mode = Mode::WriteThrough;
@@ -193,7 +200,7 @@ impl Engine {
             .then(|| Box::new(Ahead::new(&geo, pages, keeps_trail, config.capacity)));
         Self {
             cache: RamCache::new(pages, PageGrid::new(config.grid)),
-            copies: Copies::new(&geo),
+            copies: Copies::new(&geo, map),
             writes: WriteLog::new(),
             state: EngineState::new(config.mode),
             pending: Vec::with_capacity(256),

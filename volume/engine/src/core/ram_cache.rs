@@ -194,8 +194,8 @@ impl RamCache {
         self.slots.len() as u32
     }
 
-    /// Forgets the sectors of an extent.
-    pub(crate) fn invalidate(&mut self, extent: Extent) {
+    /// Forgets the sectors of an extent. `held` gets the slots that held some of them.
+    pub(crate) fn invalidate(&mut self, extent: Extent, mut held: impl FnMut(u32)) {
         if self.free.len() == self.slots.len() {
             return;
         }
@@ -209,16 +209,17 @@ impl RamCache {
                 }
                 let whole = self.grid.extent(page..page + 1);
                 if let Some(part) = whole.intersection(extent) {
-                    self.grid.pieces(part).for_each(|p| self.forget(p));
+                    self.grid.pieces(part).for_each(|p| self.forget(p, &mut held));
                 }
             }
         } else {
-            self.grid.pieces(extent).for_each(|p| self.forget(p));
+            self.grid.pieces(extent).for_each(|p| self.forget(p, &mut held));
         }
     }
 
-    fn forget(&mut self, piece: Piece) {
+    fn forget(&mut self, piece: Piece, held: &mut impl FnMut(u32)) {
         let Some(slot) = self.slot_of(piece.page) else { return };
+        held(slot);
         let s = &mut self.slots[slot as usize];
         s.valid &= !piece.mask();
         if s.valid == 0 {
@@ -353,7 +354,7 @@ mod tests {
                 let extent = Extent::new(start, len);
                 match kind {
                     0 => {
-                        cache.invalidate(extent);
+                        cache.invalidate(extent, |_| {});
                         for p in grid.pieces(extent) {
                             if let Some(t) = twin.iter_mut().find(|t| t.0 == p.page) {
                                 t.1[p.offset as usize..(p.offset + p.len) as usize].fill(false);

@@ -188,7 +188,6 @@ impl Engine {
             self.scratch = slots;
         }
         self.note_write(extent);
-        self.cache.invalidate(extent);
         self.background.overtake(self.pages_of(extent));
         let payload = request.op == Op::Write;
         let keep = payload && !self.cache.is_off();
@@ -234,7 +233,6 @@ impl Engine {
         let extent = request.extent;
         self.stats.absorbed += 1;
         self.note_write(extent);
-        self.cache.invalidate(extent);
         self.background.overtake(self.pages_of(extent));
         let since = self.writes.mark();
         let mark = self.writes.begin(extent);
@@ -273,7 +271,6 @@ impl Engine {
         if held {
             self.stats.absorbed += 1;
             self.note_write(extent);
-            self.cache.invalidate(extent);
             self.background.overtake(pages.clone());
             for page in pages.clone() {
                 let offset = Sectors((page - pages.start) * PAGE_SECTORS);
@@ -314,7 +311,7 @@ impl Engine {
         self.retry_blocked |= !self.blocked.is_empty();
         if told {
             if failed {
-                self.cache.invalidate(extent);
+                self.cache.invalidate(extent, |_| {});
                 self.sync.lost = true;
             }
             return;
@@ -344,9 +341,10 @@ impl Engine {
             return;
         }
         let mut offset = Sectors(0);
+        let alone = !self.writes.touched(since, extent, Some(mark));
         for piece in self.cache.grid.pieces(extent) {
             let part = Extent { start: extent.start + offset, len: Sectors(piece.len) };
-            if !self.writes.touched(since, part, Some(mark)) {
+            if alone || !self.writes.touched(since, part, Some(mark)) {
                 let inserted = self.cache.insert(piece);
                 self.note_insert(inserted, piece.page, None);
                 let index = inserted.slot;

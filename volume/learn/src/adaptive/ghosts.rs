@@ -9,6 +9,10 @@ use super::features::Features;
 
 /// Ghosts at a time.
 const MOST: usize = 1 << 14;
+/// Pages of a part of the disk, and counters of parts. Most parts have no ghost, and no page there
+/// need be searched.
+const PART: u64 = 64;
+const PARTS: u32 = 1 << 15;
 /// Shortest time that a ghost is watched, in insertions and touches of RAM.
 const LIFETIME_MIN: f32 = 2048.0;
 
@@ -18,6 +22,8 @@ pub(super) struct Ghosts {
     watched: VecDeque<(u64, u32, Features)>,
     /// By page, the number of its ghost.
     by_page: FxHashMap<u64, u64>,
+    /// By part of the disk, the pages that are watched there: several parts share a counter.
+    near: Vec<u16>,
     /// Number of the oldest.
     first: u64,
     /// Mean age of a page of RAM when it is evicted.
@@ -29,11 +35,19 @@ impl Ghosts {
         let mut by_page = FxHashMap::default();
         by_page.reserve(2 * MOST);
         let watched = VecDeque::with_capacity(MOST);
-        Self { watched, by_page, first: 0, lifetime: LIFETIME_MIN }
+        let near = vec![0; PARTS as usize];
+        Self { watched, by_page, near, first: 0, lifetime: LIFETIME_MIN }
+    }
+
+    /// The counter of a page's part. The multiplier is 2^64 divided by the golden ratio.
+    fn near(&mut self, page: u64) -> &mut u16 {
+        let hash = (page / PART).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &mut self.near[(hash >> (u64::BITS - PARTS.ilog2())) as usize]
     }
 
     pub(super) const fn bytes() -> u64 {
-        (MOST * (size_of::<(u64, u32, Features)>() + 4 * size_of::<u64>())) as u64
+        let watched = MOST * (size_of::<(u64, u32, Features)>() + 4 * size_of::<u64>());
+        (watched + PARTS as usize * size_of::<u16>()) as u64
     }
 
     /// A page of this age was evicted.
@@ -44,6 +58,7 @@ impl Ghosts {
     /// Watches a page from now on, unless it is watched already.
     pub(super) fn watch(&mut self, page: u64, now: u32, features: Features) {
         if self.watched.len() < MOST && !self.by_page.contains_key(&page) {
+            *self.near(page) += 1;
             self.by_page.insert(page, self.first + self.watched.len() as u64);
             self.watched.push_back((page, now, features));
         }
@@ -51,11 +66,12 @@ impl Ghosts {
 
     /// The page is no ghost any more: its features, if it was one.
     pub(super) fn take(&mut self, page: u64) -> Option<Features> {
-        // Long writes insert many pages, and leave no ghosts.
-        if self.by_page.is_empty() {
+        // Long reads and writes ask for many pages.
+        if *self.near(page) == 0 {
             return None;
         }
         let number = self.by_page.remove(&page)?;
+        *self.near(page) -= 1;
         self.watched.get((number - self.first) as usize).map(|ghost| ghost.2)
     }
 
@@ -72,6 +88,7 @@ impl Ghosts {
             self.first += 1;
             if is_ghost {
                 self.by_page.remove(&page);
+                *self.near(page) -= 1;
                 return Some(features);
             }
         }
