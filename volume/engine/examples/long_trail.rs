@@ -1,7 +1,7 @@
 //! What a long trail costs: memory, time to attach, time of a request. The engine alone, without
 //! data; the area's metadata stands in a sparse file.
 //!
-//!     long_trail fill AREA GIB            makes an area, fills it, and detaches it in order
+//!     long_trail fill AREA GIB                 makes an area, fills it, and detaches it in order
 //!     long_trail attach AREA REQUESTS [wait]   attaches it, asks, and ends as if killed
 //!
 //! `fill` reads random pieces of 256 KiB of 20 TB until the trail has gone around. Home takes 20 ms
@@ -17,7 +17,9 @@ use std::error::Error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use seekless_block::{Bytes, Device, DeviceError, Extent, Lba, Op, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_block::{
+    Bytes, Device, DeviceError, Extent, Lba, Op, PAGE_SECTORS, Request, Sectors, SimTime,
+};
 use seekless_engine::{
     AttachReport, Config, Engine, FormatOptions, Input, Io, Memory, Mode, Output, PageSum, Proof,
     RequestId, Target, attach, format_area,

@@ -1,8 +1,8 @@
 //! What the adaptive policy costs a request beside vanilla, in instructions: hits in RAM, misses at
 //! random with all that follows them, writes of 4 KiB, and reads and writes of 1 MiB. Valgrind counts them: it runs
-//! this program again. The promise is 1 us more at a hit and 15 us more at a miss. A processor of
-//! 3 GHz does some 3,000 and 45,000 instructions in that time; the bounds allow for tests that are
-//! built with little optimization.
+//! this program again. The promise is 1 us more at a hit and 15 us more at a miss: a processor of
+//! 3 GHz does some 3,000 and 45,000 instructions in that time. A build with little optimization may
+//! take twice as many.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "it runs valgrind")]
 
@@ -118,11 +118,11 @@ fn instructions(policy: &str, load: &str) -> Option<u64> {
 #[test]
 fn a_request_costs_a_bounded_number_of_instructions_more() {
     const BOUNDS: [(&str, u64); 5] = [
-        ("hit", 3000),
-        ("miss", 90_000),
-        ("write", 5000),
-        ("long read", 40_000),
-        ("long write", 90_000),
+        ("hit", 1500),
+        ("miss", 45_000),
+        ("write", 3500),
+        ("long read", 45_000),
+        ("long write", 60_000),
     ];
     let mut costs = Vec::new();
     for (load, most) in BOUNDS {
@@ -134,7 +134,7 @@ fn a_request_costs_a_bounded_number_of_instructions_more() {
         };
         let more = adaptive.saturating_sub(vanilla);
         eprintln!("{load}: vanilla {vanilla}, adaptive {adaptive}: {more} instructions more");
-        costs.push((load, more, most));
+        costs.push((load, more, if cfg!(debug_assertions) { 2 * most } else { most }));
     }
     for (load, more, most) in costs {
         assert!(more <= most, "{load}: {more} instructions more than vanilla's, {most} allowed");
