@@ -63,6 +63,22 @@ impl Extent {
         let end = self.end().min(other.end());
         (start < end).then(|| Self::span(start.0, end.0))
     }
+
+    /// The same sectors in order; adjacent and overlapping extents become one.
+    #[must_use]
+    pub fn merged(mut extents: Vec<Self>) -> Vec<Self> {
+        extents.sort_unstable();
+        let mut all: Vec<Self> = Vec::new();
+        for extent in extents {
+            match all.last_mut() {
+                Some(last) if extent.start <= last.end() => {
+                    *last = Self::span(last.start.0, last.end().0.max(extent.end().0));
+                }
+                _ => all.push(extent),
+            }
+        }
+        all
+    }
 }
 
 impl fmt::Display for Extent {

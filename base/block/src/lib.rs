@@ -7,12 +7,14 @@
 
 mod device;
 mod extent;
+mod mix;
 mod request;
 mod size;
 mod units;
 
 pub use device::{Device, DeviceError, MemDevice};
 pub use extent::Extent;
+pub use mix::{Dice, mix};
 pub use request::{Flags, Op, Request, StreamId};
 pub use size::{format_size, parse_size};
 pub use units::{

@@ -161,7 +161,7 @@ pub fn open_handle(
 
 /// Lets the allocator keep freed memory for the next request, in one arena for all threads. Other
 /// allocators than that of glibc stay as they are.
-pub fn keep_freed_memory() {
+pub(crate) fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     {
         const LARGEST: libc::c_int = 32 << 20;

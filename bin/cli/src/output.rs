@@ -75,7 +75,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Refuses a path at which [`write`] will fail, before the work whose result it gets.
-pub fn ensure_writable(path: &Path) -> Result<(), String> {
+pub(crate) fn ensure_writable(path: &Path) -> Result<(), String> {
     let folder = folder(path);
     // A pipe or a device is written itself.
     if path.as_os_str() == "-" || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {

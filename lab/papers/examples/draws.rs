@@ -3,6 +3,7 @@
 //! arrival; the platter turns until all blocks have been read.
 #![allow(clippy::print_stdout)]
 
+use seekless_block::Dice;
 use seekless_papers::clustering::{Rotation, Start};
 
 const DRAWS: u32 = 10_000_000;
@@ -12,14 +13,8 @@ fn main() {
     for (positions, tracks, k) in
         [(9u32, 15u32, 2u32), (9, 15, 8), (9, 15, 30), (64, 4, 12), (13, 8, 20)]
     {
-        let mut state = 1990 + u64::from(k);
-        let mut below = |n: u64| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((u128::from(z ^ (z >> 31)) * u128::from(n)) >> 64) as u64
-        };
+        let mut dice = Dice::new(1990 + u64::from(k));
+        let mut below = |n: u64| dice.below(n);
         let mut blocks: Vec<u32> = (0..positions * tracks).collect();
         let mut counts = vec![0u32; positions as usize];
         let (mut arrival, mut paper) = ((0.0, 0.0), (0.0, 0.0));

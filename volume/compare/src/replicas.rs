@@ -2,7 +2,7 @@
 //! while the trace is served. Discards in the trace tell the free space. Without discards, a share
 //! of the untouched space is assumed to be free, and a note says so.
 
-use seekless_block::{Extent, Op, Request, Sectors, SimTime};
+use seekless_block::{Extent, Op, Request, Sectors, SimTime, mix};
 use seekless_disk::Device;
 use seekless_learn::{Act, Learner, Plan, Policy, VolumeState};
 use seekless_sim::{EngineSpace, SimConfig, SimError, Simulation, shape_of};
@@ -46,34 +46,12 @@ impl Touched {
         never.truncate(want);
         never.sort_unstable();
         let had = never.len() as f64 / self.pieces.len().max(1) as f64;
-        (merged(never.into_iter().map(|p| Extent::new(p * PIECE, PIECE)).collect()), had)
+        (Extent::merged(never.into_iter().map(|p| Extent::new(p * PIECE, PIECE)).collect()), had)
     }
 
     pub(crate) const fn discards(&self) -> bool {
         self.discards
     }
-}
-
-/// The finalizer of SplitMix64.
-const fn mix(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
-}
-
-/// In order; adjacent and overlapping extents become one.
-fn merged(mut extents: Vec<Extent>) -> Vec<Extent> {
-    extents.sort_unstable();
-    let mut all: Vec<Extent> = Vec::new();
-    for extent in extents {
-        match all.last_mut() {
-            Some(last) if extent.start <= last.end() => {
-                *last = Extent::span(last.start.0, last.end().0.max(extent.end().0));
-            }
-            _ => all.push(extent),
-        }
-    }
-    all
 }
 
 /// A disk with replicas in its free space.

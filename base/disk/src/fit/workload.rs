@@ -1,7 +1,7 @@
 //! The reads that characterize a disk: sequential runs, backward steps, and reads at every
 //! distance. No clock, no file.
 
-use seekless_block::{Duration, Extent, Lba};
+use seekless_block::{Dice, Duration, Extent, Lba};
 
 /// Reads start and end at multiples of 4 KiB, for direct I/O on any disk.
 const UNIT: u64 = 8;
@@ -104,22 +104,13 @@ struct Seeks {
     unit: u64,
     units: u64,
     at: u64,
-    dice: u64,
+    dice: Dice,
     drawn: u64,
 }
 
 impl Seeks {
     fn new(capacity: u64, unit: u64) -> Self {
-        Self { unit, units: capacity / unit, at: 0, dice: 0x05ee_d0f5_eec5, drawn: 0 }
-    }
-
-    /// A number from 0 to 1, evenly distributed (SplitMix64).
-    fn draw(&mut self) -> f64 {
-        self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.dice;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        Self { unit, units: capacity / unit, at: 0, dice: Dice::new(0x05ee_d0f5_eec5), drawn: 0 }
     }
 }
 
@@ -130,12 +121,12 @@ impl Iterator for Seeks {
         self.drawn += 1;
         let last = self.units - 1;
         self.at = if self.drawn.is_multiple_of(2) {
-            (self.draw() * last as f64) as u64
+            (self.dice.unit() * last as f64) as u64
         } else {
-            let distance = ((last as f64).powf(self.draw()) as u64).max(1);
+            let distance = ((last as f64).powf(self.dice.unit()) as u64).max(1);
             let down = self.at.checked_sub(distance);
             let up = Some(self.at + distance).filter(|&a| a <= last);
-            let first = self.draw() < 0.5;
+            let first = self.dice.unit() < 0.5;
             let (a, b) = if first { (down, up) } else { (up, down) };
             a.or(b).unwrap_or(0)
         };

@@ -1,7 +1,9 @@
 //! Partial determinism (BORG, FAST'09, 2.3): the repetition of non-sequential accesses. It uses the
 //! addresses of consecutive requests, not their senders.
 
-use super::sampled_map::{SampledMap, mix};
+use seekless_block::mix;
+
+use super::sampled_map::SampledMap;
 use super::summary::Determinism;
 
 /// Minimum number of occurrences that counts as frequent.

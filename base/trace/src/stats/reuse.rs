@@ -2,9 +2,9 @@
 //! at once (Mattson et al. 1970). All pages are used while they fit; then a sample with distances
 //! scaled up (SHARDS: Waldspurger et al., FAST'15).
 
-use seekless_block::PAGE_BYTES;
+use seekless_block::{PAGE_BYTES, mix};
 
-use super::sampled_map::{SIGMAS, SampledMap, mix};
+use super::sampled_map::{SIGMAS, SampledMap};
 use super::summary::{Estimate, MissPoint, Reuse};
 
 /// Cache sizes per doubling in the output.

@@ -16,14 +16,6 @@ const SHIFT_MAX: u32 = 32;
 /// The stated error in standard errors: 99.7% of the estimates are inside it.
 pub(super) const SIGMAS: f64 = 3.0;
 
-/// One-to-one mixing of 64 bits (the finalizer of SplitMix64). It turns regular numbers into evenly
-/// distributed ones.
-pub(super) const fn mix(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
-}
-
 /// A key with an evenly distributed 64-bit hash.
 pub(super) trait Sampled: Copy + Eq + Hash {
     /// The hash: evenly distributed over all keys, and always the same for a key.
@@ -153,6 +145,8 @@ pub(super) fn total(weight: u64, sum: f64, squares: f64, unit: f64) -> Estimate 
 
 #[cfg(test)]
 mod tests {
+    use seekless_block::mix;
+
     use super::*;
 
     #[test]

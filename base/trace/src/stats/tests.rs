@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use seekless_block::mix;
 
 use super::days::WorkingSets;
 use super::reuse::{Distances, page_key};
-use super::sampled_map::mix;
 
 /// Miss ratio of an LRU cache of `size` pages, by simulation.
 fn lru_misses(accesses: &[u64], size: usize) -> f64 {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use seekless_block::Dice;
 use seekless_disk::clustering::{Access, Arm};
 
 use super::Rotation;
@@ -138,34 +139,6 @@ impl<'a> Load<'a> {
     fn draw(&self, dice: &mut Dice) -> u32 {
         let at = dice.unit() * self.below.last().copied().unwrap_or(1.0);
         self.below.partition_point(|b| *b <= at).min(self.below.len() - 1) as u32
-    }
-}
-
-/// SplitMix64: draws depend on the seed alone.
-#[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform from 0 to below `n`.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
-    }
-
-    /// Uniform from 0 to below 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

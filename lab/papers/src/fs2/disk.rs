@@ -1,7 +1,7 @@
 //! FS2's disk: the parts of random accesses (Figure 2), and the band of access times (Figure 8).
 //! Everything here is modelled; the paper's printed numbers stand beside ours.
 
-use seekless_block::{Op, SimTime};
+use seekless_block::{Dice, Op, SimTime};
 use seekless_disk::fit::{Fit, Sample, fit, workload};
 use seekless_disk::{Disk, SeekSpec, catalogue};
 use seekless_report::{
@@ -43,23 +43,14 @@ impl Parts {
     }
 }
 
-/// Uniform from 0 to below `below` (SplitMix64).
-fn draw(state: &mut u64, below: u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((u128::from(z ^ (z >> 31)) * u128::from(below)) >> 64) as u64
-}
-
 fn parts(name: &'static str) -> Result<Parts, PaperError> {
     let spec = catalogue::get(name)?;
     let mut disk = Disk::new(&spec)?;
-    let (mut now, mut dice) = (SimTime(0), 2005);
+    let (mut now, mut dice) = (SimTime(0), Dice::new(2005));
     let mut sums = [0u64; 3];
     let mut energy = 0.0;
     for _ in 0..READS {
-        let at = draw(&mut dice, disk.capacity().0 / SECTORS) * SECTORS;
+        let at = dice.below(disk.capacity().0 / SECTORS) * SECTORS;
         let access = disk.access(now, Op::Read, seekless_block::Extent::new(at, SECTORS))?;
         now += access.total();
         sums[0] += access.seek.0;

@@ -29,7 +29,7 @@ impl StaticReplication {
         self.reads.push(request.extent);
         // Reads that repeat need no more memory.
         if self.reads.len().is_power_of_two() && self.reads.len() > MERGED_FROM {
-            self.reads = merged(std::mem::take(&mut self.reads));
+            self.reads = Extent::merged(std::mem::take(&mut self.reads));
         }
     }
 
@@ -40,23 +40,8 @@ impl StaticReplication {
             let down = |at: u64| at / PAGE_SECTORS * PAGE_SECTORS;
             Extent::span(down(e.start.0), down(e.end().0 + PAGE_SECTORS - 1))
         };
-        let read = merged(self.reads.clone());
+        let read = Extent::merged(self.reads.clone());
         let away = read.into_iter().filter(|e| !hot.overlaps(*e)).map(pages).collect();
-        side_by_side(&merged(away), free, hot)
+        side_by_side(&Extent::merged(away), free, hot)
     }
-}
-
-/// In order; neighbours and overlapping extents are merged.
-fn merged(mut extents: Vec<Extent>) -> Vec<Extent> {
-    extents.sort_unstable();
-    let mut all: Vec<Extent> = Vec::new();
-    for extent in extents {
-        match all.last_mut() {
-            Some(last) if extent.start <= last.end() => {
-                *last = Extent::span(last.start.0, last.end().0.max(extent.end().0));
-            }
-            _ => all.push(extent),
-        }
-    }
-    all
 }

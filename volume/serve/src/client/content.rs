@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use seekless_block::{Extent, SECTOR_BYTES};
+use seekless_block::{Dice, Extent, SECTOR_BYTES};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
@@ -69,15 +69,11 @@ impl Content {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014) from a seed made of sector and version.
+/// Numbers from a seed made of sector and version.
 fn fill(lba: u64, version: u32, sector: &mut [u8]) {
-    let mut state = (lba << 20) ^ u64::from(version);
+    let mut dice = Dice::new((lba << 20) ^ u64::from(version));
     for word in sector.chunks_exact_mut(8) {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+        word.copy_from_slice(&dice.draw().to_le_bytes());
     }
 }
 

@@ -19,6 +19,8 @@ const ATTACH: u64 = 0xa77a_c4ed;
 const SCRUB: u64 = 0x5c_2b;
 /// The draws for the adaptive policy.
 const ADAPTIVE: u64 = 0xada9;
+/// Times for each page moved in the background, in nanoseconds: none, a few I/Os, or many.
+const PACES: [u64; 3] = [0, 4, 40];
 
 impl History {
     /// The history of a seed.
@@ -55,9 +57,6 @@ impl History {
         let mut history = Self::with_replicas(seed);
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ PARTS);
         let setup = &mut history.setup;
-        // The time for each moved page: for a few I/Os, or many.
-        let nanos = [0, 4, 40][rng.random_range(0..3)];
-        setup.background_rate = (PAGE_BYTES * 1_000_000_000).checked_div(nanos).unwrap_or(0);
         setup.write_back &= rng.random_ratio(1, 4);
         setup.gather = 0;
         setup.at_once = rng.random();
@@ -147,16 +146,21 @@ impl History {
         if placement == Placement::Elsewhere {
             self.setup.ends = rng.random_range(0..8) * PAGE_SECTORS;
         }
+        self.setup.drains = rng.random_ratio(1, 8);
     }
 
-    /// Draws when passes of the scrub begin.
+    /// Draws when passes of the scrub begin, and when reads bypass copies.
     fn draw_scrubs(&mut self) {
         let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ SCRUB);
         let often = rng.random_range(4..40);
+        let bypasses = rng.random_ratio(1, 3);
         for step in std::mem::take(&mut self.steps) {
             self.steps.push(step);
             if rng.random_ratio(1, often) {
                 self.steps.push(HistoryStep::Scrub);
+            }
+            if bypasses && rng.random_ratio(1, often) {
+                self.steps.push(HistoryStep::Bypass(rng.random_ratio(1, 3)));
             }
         }
     }
@@ -165,8 +169,11 @@ impl History {
     fn draw_adaptive(&mut self, trail: bool) {
         let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ ADAPTIVE);
         let setup = &mut self.setup;
-        setup.adaptive = trail || rng.random_ratio(1, 3);
-        setup.append_pages = rng.random_range(1..5);
+        // A server refuses the policy without RAM for its read-ahead, and beside replicas.
+        let may = setup.cache_pages > 0 && setup.replicas == 0;
+        setup.adaptive = trail || may && rng.random_ratio(2, 3);
+        let keeps_trail = trail || rng.random_ratio(3, 4);
+        setup.append_pages = if keeps_trail { rng.random_range(1..5) } else { 0 };
         setup.toggles = setup.adaptive && rng.random_ratio(1, 4);
         if trail {
             setup.cache_pages = [4, 8, 16][rng.random_range(0..3)];
@@ -287,8 +294,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         cluster: pick(&[0, 2 * PAGE_BYTES, 4 * PAGE_BYTES]),
         buffer_bytes: 16 * PAGE_BYTES,
         stage_bytes: pick(&[16, 32, 64]) * PAGE_BYTES,
-        background_pause: pick(&[0, 0, 1_000]),
-        background_rate: 0,
+        background_rate: (PAGE_BYTES * 1_000_000_000).checked_div(pick(&PACES)).unwrap_or(0),
         at_once: false,
         gather: 0,
         shared: pick(&[0, 1]) == 1,
@@ -297,6 +303,8 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         toggles: false,
         home_nanos: 0,
         ends: 0,
+        drains: false,
+        to_drain: false,
     }
 }
 

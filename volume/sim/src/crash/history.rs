@@ -44,6 +44,8 @@ pub enum HistoryStep {
     Drain,
     /// Compare the area with its checksums.
     Scrub,
+    /// The policy's guard or the learner sends reads home, or lets copies answer again.
+    Bypass(bool),
     /// Lets the time pass that the engine waits for.
     Pass,
     /// From now on, these I/Os take effect only when no others are in flight.
@@ -75,6 +77,25 @@ pub enum HistoryStep {
         /// For each attempt at recovery, the write or flush at which the power fails again.
         again: Vec<u64>,
     },
+}
+
+impl HistoryStep {
+    /// Whether it comes from a client or an administrator of a served volume.
+    pub(crate) const fn needs_server(&self) -> bool {
+        use HistoryStep::{Ask, Bypass, Install, Mode, Repeat, Replicate, Resize, Scrub, Withdraw};
+        matches!(
+            self,
+            Ask { .. }
+                | Repeat(_)
+                | Install(_)
+                | Replicate(_)
+                | Withdraw
+                | Mode(_)
+                | Scrub
+                | Bypass(_)
+                | Resize { .. }
+        )
+    }
 }
 
 /// I/Os that are slower than all others.

@@ -102,6 +102,7 @@ impl<M: Machine> Live<M> {
     ) -> Result<(), String> {
         let world = &mut self.world;
         match step {
+            _ if world.setup.to_drain && step.needs_server() => {}
             &HistoryStep::Ask { op, start, len, fua } => {
                 let flags = if fua { Flags::FUA } else { Flags::NONE };
                 // Home may have shrunk.
@@ -123,19 +124,11 @@ impl<M: Machine> Live<M> {
             &HistoryStep::Mode(mode) => world.set_mode(mode)?,
             HistoryStep::Drain => world.drain()?,
             HistoryStep::Scrub => world.handle(Input::Scrub)?,
+            &HistoryStep::Bypass(on) => world.handle(Input::Bypass(on))?,
             HistoryStep::Pass => drop(world.pass()?),
             &HistoryStep::Slow(slow) => world.slow = slow,
             &HistoryStep::Break(fault) => world.break_down(fault),
-            HistoryStep::Heal => {
-                if world.is_broken() {
-                    self.ends_or_says_why("a drain", World::drain, M::is_drained)?;
-                }
-                self.world.heal(1)?;
-                if self.world.wants == Mode::WriteBack {
-                    // The engine left write-back when the area failed.
-                    self.world.set_mode(Mode::WriteBack)?;
-                }
-            }
+            HistoryStep::Heal => self.heal()?,
             HistoryStep::Restart(_) if world.is_broken() => {
                 let stamp = self.stamp;
                 let detach = |w: &mut World<M>| w.handle(Input::Detach { stamp });
@@ -158,6 +151,18 @@ impl<M: Machine> Live<M> {
         }
         self.world.is_sound()?;
         look(Moment::Live(&self.world), self.stamp)
+    }
+
+    fn heal(&mut self) -> Result<(), String> {
+        if self.world.is_broken() {
+            self.ends_or_says_why("a drain", World::drain, M::is_drained)?;
+        }
+        self.world.heal(1)?;
+        if self.world.wants == Mode::WriteBack && !self.world.setup.to_drain {
+            // The engine left write-back when the area failed.
+            self.world.set_mode(Mode::WriteBack)?;
+        }
+        Ok(())
     }
 
     fn settle(
@@ -308,6 +313,7 @@ impl<M: Machine> Live<M> {
     ) -> Result<(), String> {
         self.end_life();
         self.setup.adaptive ^= self.setup.toggles;
+        self.setup.to_drain ^= self.setup.drains;
         let before = Some(image.clone());
         let (machine, medium, generation) =
             recover::<M>(&self.setup, image, again, self.stamp, rng)
@@ -350,7 +356,7 @@ pub(crate) fn attach<M: Machine>(
     let mut area = Disk::new(Rc::clone(medium), Target::Area);
     let mut home = Disk::new(Rc::clone(medium), Target::Home);
     let guard = setup.placement.guard(medium.borrow().current().guard);
-    let proof = Proof { stamp, guard, to_drain: false };
+    let proof = Proof { stamp, guard, to_drain: setup.to_drain };
     let (machine, generation, needs_guard) = M::attach(setup, &mut area, &mut home, &proof)?;
     let is_up = matches!(guard, HomeGuard::Up(_));
     if (is_up || needs_guard && guard == HomeGuard::Down) && !medium.borrow().is_off() {

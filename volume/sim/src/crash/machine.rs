@@ -47,8 +47,6 @@ pub struct Setup {
     pub stage_bytes: u64,
     /// How long an absorbed write may stay in RAM, in nanoseconds.
     pub gather: u64,
-    /// The background's wait after a request, in nanoseconds.
-    pub background_pause: u64,
     /// Background bytes per second; 0 for no limit.
     pub background_rate: u64,
     /// Most reads and writes take effect at once.
@@ -59,19 +57,23 @@ pub struct Setup {
     pub ends: u64,
     /// The adaptive policy chooses what a miss reads.
     pub adaptive: bool,
-    /// Pages that it appends in one piece.
+    /// Pages that it appends in one piece; 0: there is no trail.
     pub append_pages: u32,
     /// Every other life is without it, or with it.
     pub toggles: bool,
     /// How long a read of home takes, in nanoseconds.
     pub home_nanos: u64,
+    /// Every other life only drains the area, and serves nobody.
+    pub drains: bool,
+    /// This life is such a one.
+    pub to_drain: bool,
 }
 
 impl Setup {
     /// Whether copies stand on a trail, in the order of use.
     #[must_use]
     pub(crate) const fn has_trail(&self) -> bool {
-        self.adaptive && self.replicas == 0 && self.cache_pages > 0
+        self.adaptive && self.append_pages > 0 && self.replicas == 0 && self.cache_pages > 0
     }
 }
 
@@ -141,7 +143,7 @@ pub trait Machine: Sized {
         proof: &Proof,
     ) -> Result<(Self, u64, bool), Refused>;
     /// The mover of home's guard, for a machine that was just attached; none if it needs no guard.
-    fn guarding(&self) -> Option<Guarding> {
+    fn guarding(&self, _to_drain: bool) -> Option<Guarding> {
         None
     }
     /// The generation of the area, if it has one.
@@ -273,7 +275,6 @@ impl Machine for Engine {
             cache_bytes: Bytes(setup.cache_pages * seekless_block::PAGE_BYTES),
             read_ahead: Bytes(setup.read_ahead),
             cluster: Bytes(setup.cluster),
-            background_pause: seekless_block::Duration(setup.background_pause),
             background_rate: Bytes(setup.background_rate),
             gather: seekless_block::Duration(setup.gather),
             degree: setup.degree,
@@ -300,8 +301,8 @@ impl Machine for Engine {
         read_superblock(area, Lba(0)).ok().map(|found| found.superblock.generation)
     }
 
-    fn guarding(&self) -> Option<Guarding> {
-        Some(Guarding::new(self, false))
+    fn guarding(&self, to_drain: bool) -> Option<Guarding> {
+        Some(Guarding::new(self, to_drain))
     }
 
     fn resumes_drain(&self, guarding: Option<&Guarding>, up: bool) -> bool {

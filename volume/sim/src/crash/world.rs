@@ -144,7 +144,7 @@ impl<M: Machine> World<M> {
     ) -> Result<Self, String> {
         let guarded = setup.placement == Placement::Elsewhere;
         let mut world = Self {
-            guarding: machine.guarding().filter(|_| guarded),
+            guarding: machine.guarding(setup.to_drain).filter(|_| guarded),
             wants: if setup.write_back { Mode::WriteBack } else { Mode::WriteThrough },
             machine,
             generation,
@@ -167,7 +167,9 @@ impl<M: Machine> World<M> {
             before: None,
         };
         world.is_kept()?;
-        if world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded()) {
+        if world.setup.to_drain
+            || world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded())
+        {
             world.drain()?;
         }
         Ok(world)

@@ -26,7 +26,6 @@ fn setup() -> Setup {
         cluster: 0,
         buffer_bytes: 1 << 16,
         stage_bytes: 1 << 16,
-        background_pause: 0,
         background_rate: 0,
         at_once: false,
         gather: 0,
@@ -36,6 +35,8 @@ fn setup() -> Setup {
         toggles: false,
         home_nanos: 0,
         ends: 0,
+        drains: false,
+        to_drain: false,
     }
 }
 
