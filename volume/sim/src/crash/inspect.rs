@@ -27,7 +27,8 @@ pub(super) fn inspect<M: Machine>(
     look: Look,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let setup = &world.setup;
+    // Whoever drained the area, the next life serves it.
+    let setup = &Setup { to_drain: false, ..world.setup.clone() };
     let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
     tally.killed += u64::from(look.killed);
     let left = if look.killed {

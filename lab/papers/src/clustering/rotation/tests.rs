@@ -1,7 +1,7 @@
 //! Counted costs against brute force, random draws and the paper.
 
 use super::*;
-use crate::clustering::load::Dice;
+use seekless_block::Dice;
 
 /// The cost of one configuration, by the words of the paper and by turning a platter. The head
 /// arrives exactly at the beginning of the position `passing`.
