@@ -30,7 +30,7 @@ fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
     assert!(tally.done.iter().all(|&n| n > 15), "{tally:?}");
     let [passes, damaged, lost] = tally.scrubs;
     assert!(tally.scrubbed > 1_000 && passes > 1_000, "{tally:?}");
-    assert!(damaged > 8 && lost > 2, "{tally:?}");
+    assert!(damaged > 5 && lost > 1, "{tally:?}");
 }
 
 /// Replicas, free map, watermarks and victims.
