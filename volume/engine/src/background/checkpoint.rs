@@ -78,6 +78,7 @@ impl Engine {
             return Checkpoint { phase: CheckpointPhase::Superblock(0), ..job };
         }
         self.background.superblock_due = false;
+        self.log.emptied = self.is_log_empty();
         self.background.scrub.forget_writes();
         let restarts = self.log.failed && self.log.is_idle();
         if restarts {
@@ -163,6 +164,7 @@ impl Engine {
         self.log.begins_at(moment.position.0, moment.position.2);
         self.log.ring.tail_is_durable(moment.tail);
         self.log.failed &= !job.restarts;
+        self.log.holds_pages &= !self.log.emptied;
         self.background.trouble = self.background.trouble.filter(|t| !t.is_of_area());
         self.state.announced(moment.mode);
         self.background.ends_drain = false;

@@ -366,7 +366,9 @@ impl Engine {
             }
             Some(Pending::HomeWrite(write)) => self.home_write_done(write, ok),
             Some(Pending::Edge(edges)) => self.edge_done(edges, ok),
-            Some(Pending::Flush { id }) => self.complete(id, Extent::default(), ok),
+            Some(Pending::Flush { id }) => {
+                self.complete(id, Extent::default(), ok && !self.sync.lost);
+            }
             Some(Pending::Record(number)) => self.record_done(number, ok),
             Some(Pending::Homeward(piece)) => self.piece_home_done(piece, ok),
             Some(Pending::SyncHome) => self.sync_home_done(ok),

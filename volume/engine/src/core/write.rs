@@ -220,7 +220,7 @@ impl Engine {
         }
         let uncertain = ok && self.free_written(frees, extent, mark, since);
         let void = voids || self.sync.is_void(self.pages_of(extent));
-        if ok && fua && (uncertain || void || self.log.failed) {
+        if ok && fua && (uncertain || void || self.log.failed && self.area_counts()) {
             // The FUA covers tombstones of earlier writes too, and the records that failed.
             self.sync.wait(Waiter::Write(id, extent));
         } else {

@@ -95,12 +95,13 @@ impl Sync {
 
 impl Engine {
     pub(crate) fn flush(&mut self, id: RequestId, asked: Asked) {
-        let log = self.log_in_use()
-            || self.sync.log_dirty
-            || self.sync.has_voids()
-            || !self.sync.is_idle()
-            || self.free.map.is_pending()
-            || self.log.failed;
+        let log = self.area_counts()
+            && (self.log_in_use()
+                || self.sync.log_dirty
+                || self.sync.has_voids()
+                || !self.sync.is_idle()
+                || self.free.map.is_pending()
+                || self.log.failed);
         if log && self.config.gather > Duration::ZERO {
             self.log.hurry = true;
             self.sync.behind.push_back((self.log.next_number(), id));

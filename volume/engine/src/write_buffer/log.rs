@@ -83,6 +83,10 @@ pub(crate) struct Log {
     pub(super) told: u64,
     /// A record failed: the log takes nothing until a checkpoint has left that record behind.
     pub(crate) failed: bool,
+    /// Recovery may find pages of clients in the log.
+    pub(crate) holds_pages: bool,
+    /// No page was appended since a checkpoint began that knew of none.
+    pub(crate) emptied: bool,
     /// A record waits for a free segment.
     pub(crate) starved: bool,
     /// Somebody waits for the open record.
@@ -111,6 +115,8 @@ impl Log {
             since_checkpoint: 0,
             told: 0,
             failed: false,
+            holds_pages: false,
+            emptied: false,
             starved: false,
             hurry: false,
             gathered_since: SimTime::ZERO,

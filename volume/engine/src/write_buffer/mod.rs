@@ -42,6 +42,24 @@ impl Engine {
         self.copies.is_log(slot) && self.log.ring.is_live(self.geo.segment_of(slot))
     }
 
+    /// Whether an attach after a crash may take bytes from the area for newer than home, or a page
+    /// for free. If not, a flush needs home alone: the copies are then compared with home.
+    pub(crate) fn area_counts(&self) -> bool {
+        self.state.mode() == Mode::WriteBack || self.log.holds_pages || !self.free.takes_plans()
+    }
+
+    /// Whether a checkpoint that begins now knows of no page in the log.
+    pub(crate) fn is_log_empty(&self) -> bool {
+        self.state.mode() == Mode::WriteThrough
+            && self.copies.count(CopyState::Dirty) == 0
+            && self.log.is_idle()
+            && !self.sync.has_voids()
+            && self
+                .geo
+                .slots_of(self.log.ring.head)
+                .all(|s| self.copies.state(s) == CopyState::Free)
+    }
+
     fn is_read(&self, segment: Segment) -> bool {
         self.copies.is_read(self.geo.number_of(segment))
     }
@@ -151,6 +169,7 @@ impl Engine {
             room = self.open_room();
         }
         let log = &mut self.log;
+        (log.holds_pages, log.emptied) = (true, false);
         let taken = pages.min(room);
         log.head_page += taken as u32;
         let Some(record) = log.records.back_mut() else { unreachable!("one was just begun") };

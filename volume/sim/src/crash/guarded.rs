@@ -12,6 +12,7 @@ impl<M: Machine> World<M> {
     /// is up.
     pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
         self.wants = mode;
+        self.past.buffered |= mode == Mode::WriteBack;
         if self.guarding.as_mut().is_some_and(|guarding| !guarding.want(mode)) {
             return self.move_guard();
         }

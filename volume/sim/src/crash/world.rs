@@ -51,6 +51,8 @@ pub(crate) struct Past {
     last: u64,
     /// The last writes with their names, oldest first.
     writes: Vec<(Extent, u64)>,
+    /// The area was wanted to hold newest data at some time.
+    pub(super) buffered: bool,
 }
 
 impl Past {
@@ -93,7 +95,7 @@ impl Past {
 
     /// Clients of a new device of this many sectors.
     pub(crate) fn new(sectors: u64) -> Self {
-        Self { model: Model::new(sectors), last: 0, writes: Vec::new() }
+        Self { model: Model::new(sectors), last: 0, writes: Vec::new(), buffered: false }
     }
 }
 
@@ -103,7 +105,7 @@ pub(crate) struct World<M> {
     /// The area's generation since its attach.
     pub(super) generation: u64,
     pub(super) medium: Rc<RefCell<Medium>>,
-    past: Past,
+    pub(super) past: Past,
     pub(super) setup: Setup,
     clients: BTreeMap<u64, Client>,
     buffers: Vec<Vec<u8>>,
@@ -119,6 +121,8 @@ pub(crate) struct World<M> {
     faults: Vec<Fault>,
     /// A device failed since all was well: a request may fail.
     faulty: bool,
+    /// Home failed since all was well.
+    home_faulty: bool,
     /// Failed I/Os.
     pub(super) faults_met: u64,
     /// Clean copies that a write of their home drops.
@@ -162,10 +166,12 @@ impl<M: Machine> World<M> {
             slow: None,
             faults: Vec::new(),
             faulty: false,
+            home_faulty: false,
             faults_met: 0,
             dropped: 0,
             before: None,
         };
+        world.past.buffered |= world.setup.write_back;
         world.is_kept()?;
         if world.setup.to_drain
             || world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded())
@@ -379,6 +385,7 @@ impl<M: Machine> World<M> {
     fn fail(&mut self, sent: Sent, fault: usize, seed: usize) -> Result<Input, String> {
         let Sent { io, ticket, .. } = sent;
         self.faulty = true;
+        self.home_faulty |= io.target == Target::Home;
         self.faults_met += 1;
         if let Some(left) = &mut self.faults[fault].left {
             *left -= 1;
@@ -409,7 +416,7 @@ impl<M: Machine> World<M> {
     pub(crate) fn heal(&mut self, order: u64) -> Result<(), String> {
         self.faults.clear();
         self.rest(order)?;
-        self.faulty = false;
+        (self.faulty, self.home_faulty) = (false, false);
         // A flush can promise again.
         self.issue(Op::Flush, Extent::default(), Flags::NONE)?;
         self.rest(order)
@@ -422,6 +429,12 @@ impl<M: Machine> World<M> {
         let Client { issued, op, extent, buffer } = client;
         match result {
             Ok(()) => self.past.model.end(issued, if op == Op::Read { &buffer } else { &[] }),
+            // All data is at home, and home works.
+            Err(fault) if self.faulty && !self.home_faulty && self.is_home_enough() => {
+                Err(format!(
+                    "the area fails and home does not, and {op:?} of {extent} failed: {fault:?}"
+                ))
+            }
             Err(_) if self.faulty => {
                 self.past.model.fail(issued);
                 Ok(())
@@ -433,6 +446,11 @@ impl<M: Machine> World<M> {
             }
             Err(fault) => Err(format!("{op:?} of {extent} failed: {fault:?}")),
         }
+    }
+
+    /// Whether home always had the newest bytes, and no other bytes that clients do not see.
+    const fn is_home_enough(&self) -> bool {
+        !self.past.buffered && self.setup.replicas == 0
     }
 
     /// Lets the time pass that the engine waits for. False if it waits for nothing.
