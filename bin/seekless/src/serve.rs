@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
-use seekless_block::Bytes;
+use seekless_block::{Bytes, Sectors};
 use seekless_disk::{Device, Scheduler, SpinDown};
+use seekless_engine::Trouble;
 use seekless_host::notify::{self, Manager};
 use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
@@ -291,7 +292,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some((_, place)) = &http {
         tell(args, place)?;
     }
-    let told = Told { manager, streams: Streams::default(), lost: 0, fell_back: false };
+    let told =
+        Told { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
     let result = watch(args, &server, end, &events, told);
     drop(http);
     if server.attached().is_some() {
@@ -397,6 +399,7 @@ struct Told {
     streams: Streams,
     lost: u64,
     fell_back: bool,
+    gone: bool,
 }
 
 impl Told {
@@ -417,7 +420,14 @@ impl Told {
         if stats.area.fell_back && !self.fell_back {
             say("the area fails: writes go home from now on; see `seekless volume status`");
         }
-        (self.lost, self.fell_back) = (lost, stats.area.fell_back);
+        let gone = stats.area.trouble == Some(Trouble::Gone);
+        if gone && !self.gone {
+            say(&format!(
+                "DATA LOST unless the area comes back: it is gone with {} that the disk lacks; the volume is read-only",
+                Sectors(stats.area.dirty_sectors).bytes()
+            ));
+        }
+        (self.lost, self.fell_back, self.gone) = (lost, stats.area.fell_back, gone);
     }
 
     /// Reports a changed source of the learner's requests, and the status.

@@ -211,6 +211,10 @@ pub enum Trouble {
     #[error("pages of the write buffer cannot be read, or do not match their checksums")]
     Copies,
     #[error(
+        "the area can neither be read nor written, and holds the only copy of some data: reads of these pages fail, and the volume is read-only until the area works again"
+    )]
+    Gone,
+    #[error(
         "acknowledged writes could be written neither to the area nor home, and are lost: every flush fails until the server is started again"
     )]
     Lost,

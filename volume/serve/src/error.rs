@@ -24,7 +24,7 @@ pub enum ServeError {
     },
     /// The area could not be saved.
     #[error(
-        "{}: the area could not be marked as detached within {waited:?}; nothing is lost: the next attach recovers it from its log",
+        "{}: the area could not be marked as detached within {waited:.0?}; an area that is readable again loses nothing: the next attach recovers it from its log",
         path.display()
     )]
     NotDetached {

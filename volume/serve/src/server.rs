@@ -229,6 +229,7 @@ impl Server {
         self.listen();
         let mut events = Vec::with_capacity(EVENTS);
         let mut resting = None;
+        let mut failed = None;
         loop {
             self.wait(&mut events)?;
             self.volume.refresh();
@@ -246,10 +247,14 @@ impl Server {
                 if self.volume.detach() {
                     break;
                 }
-                let since = resting.get_or_insert_with(Instant::now);
-                if since.elapsed() > DETACH_MOST {
-                    let waited = DETACH_MOST;
-                    return Err(ServeError::NotDetached { path: self.area_path, waited });
+                let waited = resting.get_or_insert_with(Instant::now).elapsed();
+                let error = || ServeError::NotDetached { path: self.area_path.clone(), waited };
+                if self.volume.detach_fails() {
+                    failed = Some(error());
+                    break;
+                }
+                if waited > DETACH_MOST {
+                    return Err(error());
                 }
             }
         }
@@ -258,7 +263,7 @@ impl Server {
         self.volume
             .stop()
             .map_err(|e| cannot("make the last writes durable")(std::io::Error::other(e)))?;
-        Ok(stats)
+        failed.map_or(Ok(stats), Err)
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {

@@ -38,6 +38,8 @@ use io::{Running, concerns};
 use scrub::Schedule;
 pub use scrub::ScrubStats;
 
+/// The area's device may refuse a detach so often: the engine tries once a second.
+const DETACH_TRIES: u32 = 3;
 /// Longest delay of a stop by replicas on request.
 const REPLICATE_MOST: seekless_block::Duration = seekless_block::Duration(5_000_000_000);
 
@@ -307,6 +309,11 @@ impl<O> Volume<O> {
             self.tell(Input::Detach { stamp });
         }
         self.engine.is_detached()
+    }
+
+    /// Whether the area's device refuses the detach again and again.
+    pub(crate) const fn detach_fails(&self) -> bool {
+        self.engine.failed_detaches() >= DETACH_TRIES
     }
 
     /// Handles results of workers, the emulated disk and the clock.

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use seekless_block::{Bytes, Op, SECTOR_BYTES, SimTime};
-use seekless_engine::Target;
+use seekless_engine::{Target, Trouble};
 use seekless_host::cannot;
 
 use crate::backend::emulated::DiskStats;
@@ -519,6 +519,10 @@ impl Work {
         }
         if stats.area.fell_back && !before.area.fell_back {
             tell("The area fails: writes go home from now on.".to_owned());
+        }
+        let gone = |stats: &ServerStats| stats.area.trouble == Some(Trouble::Gone);
+        if gone(stats) && !gone(before) {
+            tell("The area is gone with newest data: the volume is read-only.".to_owned());
         }
     }
 

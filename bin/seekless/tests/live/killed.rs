@@ -29,6 +29,12 @@ const EXT4: Kind =
     Kind { name: "ext4", size: 160 << 20, make: &["mkfs.ext4", "-q"], check: &["e2fsck", "-fn"] };
 const XFS: Kind =
     Kind { name: "xfs", size: 320 << 20, make: &["mkfs.xfs", "-q"], check: &["xfs_repair", "-n"] };
+const BTRFS: Kind = Kind {
+    name: "btrfs",
+    size: 320 << 20,
+    make: &["mkfs.btrfs", "-q"],
+    check: &["btrfs", "check", "--readonly"],
+};
 
 #[test]
 fn ext4_survives_kills_with_writes_absorbed() {
@@ -56,6 +62,22 @@ fn xfs_survives_kills_with_writes_passed_on() {
     need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
     need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
     survives(&XFS, "writethrough", World::Plan);
+}
+
+#[test]
+fn btrfs_survives_kills_with_writes_absorbed() {
+    need!("btrfs", host::long());
+    need!("btrfs", host::programs(&["losetup", "mkfs.btrfs", "btrfs", "git", "timeout"]));
+    need!("btrfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("btrfs")));
+    survives(&BTRFS, "writeback", World::Plan);
+}
+
+#[test]
+fn btrfs_survives_kills_with_a_trail_and_writes_passed_on() {
+    need!("btrfs", host::long());
+    need!("btrfs", host::programs(&["losetup", "mkfs.btrfs", "btrfs", "git", "timeout"]));
+    need!("btrfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("btrfs")));
+    survives(&BTRFS, "writethrough", World::Trail);
 }
 
 #[test]

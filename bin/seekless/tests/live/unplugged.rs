@@ -101,15 +101,14 @@ impl Drop for Unplugged {
     }
 }
 
-/// It tries for a minute to save the area, and then says that it could not.
+/// It tries a few times to save the area, and then says that it could not. A hang, or the minute of
+/// an area that is slow, would take longer.
 fn end(server: &mut Server) {
-    server.signal(if host::is_long() { Signal::TERM } else { Signal::KILL });
-    let ended = server.wait(Duration::from_secs(75)).unwrap();
-    if host::is_long() {
-        let said = server.said().join("\n");
-        assert_eq!(ended.code(), Some(2), "{said}");
-        assert!(said.contains("could not be marked as detached"), "{said}");
-    }
+    server.signal(Signal::TERM);
+    let ended = server.wait(Duration::from_secs(45)).unwrap();
+    let said = server.said().join("\n");
+    assert_eq!(ended.code(), Some(2), "{said}");
+    assert!(said.contains("could not be marked as detached"), "{said}");
 }
 
 fn same(found: &[u8], expected: &[u8], when: &str) {
@@ -135,20 +134,18 @@ fn in_write_through_an_unplugged_area_costs_no_byte() {
     }
     server.learn();
     place.unplug();
-    let (mut model, mut flushes) = (place.before.clone(), Vec::new());
+    let mut model = place.before.clone();
     for (n, at) in [3usize, 7, 11, 20, 30].into_iter().enumerate() {
         let found = client.read((at * MIB) as u64, 64 << 10).unwrap();
         same(&found, &model[at * MIB..][..64 << 10], "read behind it");
         let new = Numbers::new(n as u64).bytes(64 << 10);
         client.write((at * MIB) as u64, &new).unwrap();
         model[at * MIB..][..new.len()].copy_from_slice(&new);
-        // A flush may say that the area does not note which copies are void. What it covers is at home.
-        flushes.push(client.flush().is_ok());
+        client.flush().unwrap();
         same(&home(&place.image(), at * MIB, new.len()), &new, "home, flushed");
         same(&client.read((at * MIB) as u64, new.len() as u32).unwrap(), &new, "read again");
     }
-    let state = place.until(|state| state["last_failure"].to_string().contains("area"));
-    eprintln!("flushes: {flushes:?}; {state}");
+    place.until(|state| state["last_failure"].to_string().contains("area"));
     drop(client);
     end(&mut server);
     same(&fs::read(place.image()).unwrap(), &model, "the bare disk");
@@ -166,19 +163,17 @@ fn in_write_back_the_loss_of_an_unplugged_area_is_said_at_once() {
     place.unplug();
     // What is in the area alone is an error, never old bytes.
     assert!(client.read(8 << 20, 4096).is_err(), "the lost page");
-    let state = place.until(|state| state["fell_back"] == true && !state["trouble"].is_null());
+    let gone = |state: &Value| state["trouble"].to_string().contains("read-only");
+    let state = place.until(|state| state["fell_back"] == true && gone(state));
     assert_eq!(state["mode"], "writethrough", "{state}");
     assert_eq!(state["dirty_bytes"], MIB as u64, "{state}");
-    // The rest of the disk is served, and what is written is at home or refused.
-    // The guarded beginning is lost with the area.
+    // The rest of the disk is read. The guarded beginning is lost with the area.
     let rest = client.read(128 << 10, MIB as u32).unwrap();
     same(&rest, &place.before[128 << 10..][..MIB], "the rest");
     let new = Numbers::new(10).bytes(4096);
-    let written = client.write(24 << 20, &new).and_then(|()| client.flush());
-    if written.is_ok() {
-        same(&home(&place.image(), 24 << 20, 4096), &new, "acknowledged and flushed");
-    }
-    eprintln!("a write and flush behind the loss: {written:?}; {state}");
+    assert!(client.write(24 << 20, &new).is_err(), "a write behind the loss");
+    same(&home(&place.image(), 24 << 20, 4096), &place.before[24 << 20..][..4096], "home");
     drop(client);
     end(&mut server);
+    assert!(server.said().join("\n").contains("DATA LOST"));
 }

@@ -163,6 +163,7 @@ impl Engine {
         self.background.scrub.metadata_is_saved();
         self.log.begins_at(moment.position.0, moment.position.2);
         self.log.ring.tail_is_durable(moment.tail);
+        self.area_works();
         self.log.failed &= !job.restarts;
         self.log.holds_pages &= !self.log.emptied;
         self.background.trouble = self.background.trouble.filter(|t| !t.is_of_area());
@@ -188,6 +189,7 @@ impl Engine {
     fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> JobStep {
         let step = self.give_back(job, JobStep::Over);
         let b = &mut self.background;
+        b.detaches_failed += u32::from(job.pages.moment.stamp.is_some());
         b.superblock_due |= job.pages.moment.stamp.is_none();
         b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
         b.trouble = Some(Trouble::Area);

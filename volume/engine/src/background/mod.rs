@@ -115,6 +115,8 @@ pub(crate) struct Background {
     pub(crate) unfinished: Option<Checkpoint>,
     /// Why the last attempt failed.
     pub(crate) trouble: Option<Trouble>,
+    /// Last checkpoints that failed.
+    pub(crate) detaches_failed: u32,
     tail_not_before: SimTime,
     /// The superblock is out of date.
     pub(crate) superblock_due: bool,
@@ -244,7 +246,8 @@ impl Engine {
     pub fn trouble(&self) -> Option<Trouble> {
         let lost = || self.sync.lost.then_some(Trouble::Lost);
         let damaged = || (self.scrubbed().lost > 0).then_some(Trouble::Copies);
-        self.background.trouble.or_else(lost).or_else(damaged)
+        let gone = self.is_area_gone().then_some(Trouble::Gone);
+        gone.or(self.background.trouble).or_else(lost).or_else(damaged)
     }
 
     /// True if no background work can run now; schedules a wake-up for idle work. Most requests

@@ -18,6 +18,7 @@ use seekless_block::SimTime;
 
 use super::page_map::CopyState;
 use crate::background::Job;
+use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Mode};
 
 /// Where writes go now.
@@ -139,6 +140,12 @@ impl Engine {
         self.state.is_detached()
     }
 
+    /// How often the last checkpoint failed. The engine tries again every second.
+    #[must_use]
+    pub const fn failed_detaches(&self) -> u32 {
+        self.background.detaches_failed
+    }
+
     /// Whether everything is at home, and the write buffer takes nothing more.
     #[must_use]
     pub fn is_drained(&self) -> bool {
@@ -175,7 +182,26 @@ impl Engine {
         if self.state.mode() == Mode::WriteBack && !self.state.is_leaving() {
             self.fell_back = true;
             self.drain();
+            // A record shows whether the area can be written.
+            self.sync.wait(Waiter::Tail);
         }
+    }
+
+    /// The device of the area cannot read an only copy.
+    pub(crate) fn only_copy_fails(&mut self) {
+        self.area_reads_fail = true;
+        self.area_fails();
+    }
+
+    /// The area takes writes and flushes.
+    pub(crate) const fn area_works(&mut self) {
+        (self.area_reads_fail, self.area_writes_fail) = (false, false);
+    }
+
+    /// Whether the area is gone with newest data. A client that went on writing would build on data
+    /// that nobody can read.
+    pub(crate) fn is_area_gone(&self) -> bool {
+        self.area_reads_fail && self.area_writes_fail && self.copies.count(CopyState::Dirty) > 0
     }
 
     /// Whether the engine left write-back by itself, because the area failed.

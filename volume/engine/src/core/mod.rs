@@ -79,6 +79,9 @@ pub struct Engine {
     pub(crate) bypass: bool,
     /// The area failed, so writes go home.
     pub(crate) fell_back: bool,
+    /// The area could not read an only copy, and could not be written, since it last worked.
+    pub(crate) area_reads_fail: bool,
+    pub(crate) area_writes_fail: bool,
     pub(crate) log: Log,
     pub(crate) sync: Sync,
     pub(crate) background: Background,
@@ -218,6 +221,8 @@ impl Engine {
             retry_blocked: false,
             bypass: false,
             fell_back: false,
+            area_reads_fail: false,
+            area_writes_fail: false,
             log: Log::new(&geo),
             sync: Sync::default(),
             background: Background::default(),
@@ -345,6 +350,8 @@ impl Engine {
             self.out.push_back(Output::Complete { id, result: Err(fault) });
         } else if extent.is_empty() {
             self.out.push_back(Output::Complete { id, result: Ok(()) });
+        } else if request.op != Op::Read && self.is_area_gone() {
+            self.complete(id, extent, false);
         } else if request.op == Op::Read {
             self.read(id, extent, asked, read::WAITS);
         } else {

@@ -165,7 +165,7 @@ impl Engine {
                     }
                 }
                 if lost {
-                    self.area_fails();
+                    self.only_copy_fails();
                 }
                 if !lost {
                     let found = self.locate(read.wanted);

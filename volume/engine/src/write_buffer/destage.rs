@@ -221,7 +221,7 @@ impl Engine {
         let mut good: Vec<(HomePage, Slot, u32)> = Vec::new();
         for &(page, slot, at) in &job.items {
             let fault = if self.background.bad[at as usize] {
-                self.area_fails();
+                self.only_copy_fails();
                 Fault::Device
             } else if self.background.sums[at as usize] == self.copies.sum(slot) {
                 good.push((page, slot, at));

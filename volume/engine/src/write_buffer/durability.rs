@@ -234,6 +234,7 @@ impl Engine {
 
     pub(crate) fn sync_area_done(&mut self, ok: bool) {
         if !ok {
+            self.area_writes_fail = true;
             self.area_fails();
         }
         self.sync.log_dirty |= !ok;
@@ -270,7 +271,10 @@ impl Engine {
                 Waiter::Write(id, extent) => self.complete(id, extent, ok),
                 Waiter::Move(number) => self.background.synced = Some((number, ok)),
                 Waiter::Tail if !ok => self.background.tail_failed(),
-                Waiter::Tail => self.background.tail_noted(),
+                Waiter::Tail => {
+                    self.background.tail_noted();
+                    self.area_works();
+                }
                 Waiter::Open => opened = true,
             }
         }

@@ -336,6 +336,7 @@ impl Engine {
         self.log.in_flight -= 1;
         self.end_records();
         if !ok {
+            self.area_writes_fail = true;
             self.area_fails();
         }
     }

@@ -522,6 +522,15 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
         assert!(!world.clients.contains_key(&flush));
         assert_eq!(world.failed, failed, "no flush says that all is well");
     }
+    // Nor when both devices work again, and no flush needs the area.
+    world.handle(Input::Command(Command::SetMode(Mode::WriteThrough)));
+    world.settle();
+    assert!(
+        world.engine.is_drained() && world.engine.trouble() == Some(seekless_engine::Trouble::Lost)
+    );
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    assert_eq!(world.failed, 3);
 }
 
 /// Two records are in flight, and a third one with an unfinished write waits for them.

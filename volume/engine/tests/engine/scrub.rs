@@ -366,3 +366,80 @@ fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
         world.read_all();
     }
 }
+
+/// Each I/O of the area fails, for as long as the engine tries within some seconds.
+fn without_area(world: &mut World) {
+    let until = world.now + 5_000_000_000;
+    while world.now < until {
+        if let Some(at) = world.waiting.iter().position(|io| io.target == Target::Area) {
+            let io = world.waiting.remove(at);
+            world.failed_at = world.step.max(1);
+            world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+        } else if !world.waiting.is_empty() {
+            world.execute(0);
+        } else if let Some(at) = world.engine.wakeup() {
+            world.now = world.now.max(at.0);
+            world.handle(Input::Tick);
+        } else {
+            return;
+        }
+    }
+}
+
+/// A client that went on writing would build on data that nobody can read.
+#[test]
+fn a_volume_whose_area_is_gone_with_newest_data_is_read_only_until_it_is_back() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.issue(Op::Read, home(3, 1));
+    without_area(&mut world);
+    assert_eq!((world.failed, world.engine.trouble()), (1, Some(Trouble::Gone)));
+    for (op, extent) in
+        [(Op::Write, home(9, 1)), (Op::Discard, home(3, 2)), (Op::Write, home(3, 2))]
+    {
+        let failed = world.failed;
+        world.issue(op, extent);
+        assert_eq!(world.failed, failed + 1, "{op:?} ends at once");
+        assert!(world.waiting.iter().all(|io| io.target == Target::Area), "{op:?}");
+    }
+    // The rest is read, and an end is refused soon.
+    world.issue(Op::Read, home(9, 1));
+    without_area(&mut world);
+    assert!(world.clients.is_empty());
+    // It is back: all comes home.
+    world.failed_at = NEVER / 2;
+    world.settle();
+    assert_eq!((world.engine.trouble(), world.engine.dirty()), (None, Sectors(0)));
+    world.issue(Op::Write, home(9, 1));
+    world.settle();
+    world.failed_at = 0;
+    world.read_all();
+    world.home_is_complete();
+}
+
+/// An area of copies alone: a flush, a write with FUA and a discard need nothing of it.
+#[test]
+fn in_write_through_a_volume_goes_on_without_its_area() {
+    let mut world = copied();
+    world.handle(Input::Install(plan_of(&[(0, 6, 8), (40, 9, 16)])));
+    without_area(&mut world);
+    world.failed_at = 0;
+    for page in [0, 3, 20, 40, 60] {
+        world.issue(Op::Read, home(page, 2));
+        world.issue(Op::Write, home(page, 1));
+        world.issue_with(Op::Write, home(page + 1, 1), Flags::FUA);
+        world.issue(Op::Flush, Extent::default());
+        without_area(&mut world);
+    }
+    assert_eq!((world.failed, world.clients.len()), (0, 0));
+    world.handle(Input::Detach { stamp: [1; 32] });
+    without_area(&mut world);
+    assert!(world.engine.failed_detaches() > 2 && !world.engine.is_detached());
+    // It comes back as it is, and home was written meanwhile.
+    world.home_is_complete();
+    world.waiting.clear();
+    world.crash([1; 32]);
+    world.read_all();
+}
