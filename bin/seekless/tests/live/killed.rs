@@ -31,7 +31,7 @@ const XFS: Kind =
     Kind { name: "xfs", size: 320 << 20, make: &["mkfs.xfs", "-q"], check: &["xfs_repair", "-n"] };
 const BTRFS: Kind = Kind {
     name: "btrfs",
-    size: 320 << 20,
+    size: 512 << 20,
     make: &["mkfs.btrfs", "-q"],
     check: &["btrfs", "check", "--readonly"],
 };
