@@ -102,13 +102,14 @@ impl Drop for Unplugged {
 }
 
 /// It tries a few times to save the area, and then says that it could not. A hang, or the minute of
-/// an area that is slow, would take longer.
-fn end(server: &mut Server) {
+/// an area that is slow, would take longer. Returns what the server said.
+fn end(server: &mut Server) -> String {
     server.signal(Signal::TERM);
     let ended = server.wait(Duration::from_secs(45)).unwrap();
     let said = server.said().join("\n");
     assert_eq!(ended.code(), Some(2), "{said}");
     assert!(said.contains("could not be marked as detached"), "{said}");
+    said
 }
 
 fn same(found: &[u8], expected: &[u8], when: &str) {
@@ -174,6 +175,6 @@ fn in_write_back_the_loss_of_an_unplugged_area_is_said_at_once() {
     assert!(client.write(24 << 20, &new).is_err(), "a write behind the loss");
     same(&home(&place.image(), 24 << 20, 4096), &place.before[24 << 20..][..4096], "home");
     drop(client);
-    end(&mut server);
-    assert!(server.said().join("\n").contains("DATA LOST"));
+    let said = end(&mut server);
+    assert!(said.contains("DATA LOST"), "{said}");
 }
