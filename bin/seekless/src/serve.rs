@@ -361,13 +361,13 @@ fn watch(
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
         }
         let say = |text: &str| line.suspend(|| output::say(text));
+        // A failed server reports its error when it is stopped.
+        let Ok(stats) = server.stats() else { return Ok(()) };
+        told.area(&stats, &say);
         if ending.attempt(server, end.as_mut(), &say)? {
             line.finish_and_clear();
             return Ok(());
         }
-        // A failed server reports its error when it is stopped.
-        let Ok(stats) = server.stats() else { return Ok(()) };
-        told.area(&stats, &say);
         if learning && stats.progress.is_none() {
             learning = false;
             let copied = Bytes(stats.copied_sectors * 512);
