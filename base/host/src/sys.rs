@@ -278,6 +278,77 @@ pub fn xfs_inode(mount: BorrowedFd<'_>, number: u64) -> Result<(u32, u32), Errno
     Ok((u32::from_ne_bytes(generation), mode.into()))
 }
 
+/// `struct btrfs_ioctl_search_args_v2` of linux/btrfs.h, with space for what is found. Only
+/// integers: any bytes from the kernel are valid.
+#[repr(C)]
+struct TreeSearch {
+    tree: u64,
+    objects: [u64; 2],
+    offsets: [u64; 2],
+    transactions: [u64; 2],
+    kinds: [u32; 2],
+    /// In: most items; out: the number of items.
+    items: u32,
+    unused: [u32; 9],
+    bytes: u64,
+    found: [u8; SEARCH_BYTES],
+}
+
+/// Space for items: a leaf is 64 KiB at most.
+const SEARCH_BYTES: usize = 256 << 10;
+/// Length of `struct btrfs_ioctl_search_header`.
+const SEARCH_HEAD: usize = 32;
+const _: () = assert!(size_of::<TreeSearch>() == 112 + SEARCH_BYTES);
+
+impl TreeSearch {
+    /// In the tree that the descriptor belongs to.
+    fn new(objects: [u64; 2], kinds: [u32; 2], items: u32) -> Box<Self> {
+        Box::new(Self {
+            tree: 0,
+            objects,
+            offsets: [0, u64::MAX],
+            transactions: [0, u64::MAX],
+            kinds,
+            items,
+            unused: [0; 9],
+            bytes: SEARCH_BYTES as u64,
+            found: [0; SEARCH_BYTES],
+        })
+    }
+
+    fn run(&mut self, mount: BorrowedFd<'_>) -> Result<(), Errno> {
+        // BTRFS_IOC_TREE_SEARCH_V2: `_IOWR(0x94, 17, struct btrfs_ioctl_search_args_v2)`.
+        const CALL: rustix::ioctl::Opcode = opcode::read_write::<[u8; 112]>(0x94, 17);
+        // SAFETY: the kernel reads and writes the structure of 112 bytes and at most `bytes` bytes
+        // behind it, which is the space that `found` has.
+        let result = unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, std::ptr::from_mut(self)) };
+        if result == 0 { Ok(()) } else { Err(last_error()) }
+    }
+}
+
+/// The generation and the mode of an inode of the btrfs tree that `mount` is in. The kernel reads
+/// the leaf that holds the inode, if it is not in memory. Error `NOENT`: there is no such inode.
+pub fn btrfs_inode(mount: BorrowedFd<'_>, number: u64) -> Result<(u32, u32), Errno> {
+    const INODE_ITEM: u32 = 1;
+    let mut search = TreeSearch::new([number; 2], [INODE_ITEM; 2], 1);
+    search.run(mount)?;
+    if search.items == 0 {
+        return Err(Errno::NOENT);
+    }
+    let number = |at: usize| {
+        let bytes = search.found.get(SEARCH_HEAD + at..).and_then(|b| b.first_chunk());
+        bytes.map_or(0, |&b| u32::from_le_bytes(b))
+    };
+    // The generation of a handle has 32 of the 64 bits.
+    Ok((number(0), number(52)))
+}
+
+/// Brings the leaves with these inodes and the directories among them into memory, in the btrfs
+/// tree that `mount` is in; of large directories the first part.
+pub fn btrfs_read_inodes(mount: BorrowedFd<'_>, first: u64, last: u64) -> Result<(), Errno> {
+    TreeSearch::new([first, last], [0, 255], u32::MAX).run(mount)
+}
+
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -220,7 +220,7 @@ impl Daemon {
     }
 
     fn is_busy(&self) -> bool {
-        self.filesystems.iter().any(|f| f.watcher.is_busy())
+        self.filesystems.iter().any(Filesystem::is_busy)
     }
 
     fn take(&mut self, events: &[Event]) {
@@ -238,13 +238,18 @@ impl Daemon {
     /// Passes on what workers found, and sends orders.
     fn fetch(&mut self, now: u64) -> bool {
         for found in self.fetcher.found() {
-            let (Found::Gone(number, _) | Found::Resolved(number, ..)) = found;
+            let (Found::Gone(number, _)
+            | Found::Resolved(number, ..)
+            | Found::Leaves(number, _)) = found;
             let of = |f: &&mut Filesystem| f.mounted.number() == number;
             let Some(filesystem) = self.filesystems.iter_mut().find(of) else { continue };
             match found {
                 Found::Gone(_, file) => filesystem.watcher.gone(file),
                 Found::Resolved(_, place, generation, block) => {
                     filesystem.watcher.resolved(place, generation, block);
+                }
+                Found::Leaves(_, leaves) => {
+                    filesystem.found_leaves(leaves, today(), &mut self.processes);
                 }
             }
         }
@@ -359,10 +364,14 @@ impl Daemon {
             if self.filesystems.iter().any(|f| f.mounted == mounted) {
                 continue;
             }
-            if mounted.is_xfs() && !self.tracer.sees_xfs() {
-                let point = mounted.point.display();
+            let seen = match mounted.tree {
+                Some(_) => self.tracer.sees_btrfs(),
+                None => !mounted.is_xfs() || self.tracer.sees_xfs(),
+            };
+            if !seen {
+                let (point, kind) = (mounted.point.display(), &mounted.kind);
                 self.messages.push(format!(
-                    "{point}: not watched: the kernel's events of XFS were not there at the \
+                    "{point}: not watched: the kernel's events of {kind} were not there at the \
                      start; if its module was loaded since, start again"
                 ));
                 continue;
@@ -377,11 +386,12 @@ impl Daemon {
             }
         }
         if new {
-            let cached = self.filesystems.iter().filter(|f| !f.mounted.is_xfs());
+            let cached = self.filesystems.iter().filter(|f| f.mounted.is_cached());
             self.tracer.watch(&Devices {
                 filesystems: self.filesystems.iter().map(|f| f.mounted.number()).collect(),
                 cached: cached.map(|f| f.mounted.number()).collect(),
                 disks: self.filesystems.iter().map(|f| f.disk_number).collect(),
+                trees: self.filesystems.iter().filter_map(|f| f.mounted.tree).collect(),
             })?;
         }
         Ok(())

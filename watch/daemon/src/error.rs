@@ -14,7 +14,7 @@ pub enum WatchError {
     #[error("{}: {kind} cannot be watched: {why}", point.display())]
     Unsupported { point: PathBuf, kind: String, why: &'static str },
     #[error(
-        "no file system to watch: no ext2, ext3, ext4 or XFS is mounted from a disk that rotates; name mount points, or use --all"
+        "no file system to watch: no ext2, ext3, ext4, XFS or btrfs is mounted from a disk that rotates; name mount points, or use --all"
     )]
     Nothing,
     #[error("{}: cannot {what}", path.display())]

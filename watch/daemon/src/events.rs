@@ -23,6 +23,8 @@ pub enum What {
     Inode,
     /// A part of a directory of XFS is read: device, inode.
     Listed,
+    /// A node of btrfs in memory is used: the tree in place of the device, address, version.
+    Node,
 }
 
 /// Bits of [`What::Sent`]: a read, and of metadata.
@@ -30,7 +32,7 @@ pub(crate) const READ: u64 = 1;
 pub(crate) const METADATA: u64 = 2;
 
 /// Each event: its name, its fields, and whether watching works without it.
-pub(crate) const EVENTS: [(What, &str, &[&str], bool); 7] = [
+pub(crate) const EVENTS: [(What, &str, &[&str], bool); 8] = [
     (
         What::Added,
         "filemap/mm_filemap_add_to_page_cache",
@@ -48,6 +50,7 @@ pub(crate) const EVENTS: [(What, &str, &[&str], bool); 7] = [
     ),
     (What::Inode, "xfs/xfs_iget_miss", &["dev", "ino"], true),
     (What::Listed, "xfs/xfs_readdir", &["dev", "ino"], true),
+    (What::Node, "btrfs/btrfs_tree_read_lock", &["owner", "block", "generation"], true),
 ];
 
 /// An event.

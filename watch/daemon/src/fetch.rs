@@ -16,9 +16,12 @@ use rustix::io::Errno;
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use seekless_block::PAGE_BYTES;
-use seekless_host::sys::{RawMap, fiemap, file_handle, open_handle, xfs_inode};
+use seekless_host::sys::{
+    RawMap, btrfs_inode, btrfs_read_inodes, fiemap, file_handle, open_handle, xfs_inode,
+};
 use seekless_jobs::{Order, PIECE_PAGES, Place};
 
+use crate::btrfs::Leaves;
 use crate::ext::Ext;
 use crate::processes::is_alive;
 
@@ -30,6 +33,8 @@ const NICE: i32 = -10;
 const CALL_BYTES: u64 = 1 << 20;
 /// Inodes of XFS that one read brings: a page of its metadata, as jobs have it.
 pub(crate) const GROUP: u64 = 32;
+/// The same for btrfs: about as many are in a leaf.
+pub(crate) const GROUP_BTRFS: u64 = 16;
 /// Most calls that list one directory, of [`LIST_BYTES`] each.
 const LISTS: usize = 1024;
 const LIST_BYTES: usize = 32 << 10;
@@ -86,6 +91,18 @@ pub(crate) enum Source {
     Device(Arc<Device>),
     /// XFS has a cache of its own: through the mount.
     Xfs,
+    /// So has btrfs.
+    Btrfs,
+}
+
+impl Source {
+    /// Generation and mode of an inode, through the mount. The device needs neither.
+    fn inode(&self, mount: BorrowedFd<'_>, inode: u64) -> Result<(u32, u32), Errno> {
+        match self {
+            Self::Btrfs => btrfs_inode(mount, inode),
+            _ => xfs_inode(mount, inode),
+        }
+    }
 }
 
 /// One thing to do.
@@ -93,8 +110,10 @@ pub(crate) enum Source {
 pub(crate) enum Task {
     /// Pages of the device.
     Metadata(Arc<Device>, Order),
-    /// A group of inodes of XFS, for this thread.
-    Inodes(Arc<Target>, u32, u64),
+    /// A group of inodes, through the mount, for this thread.
+    Inodes(Arc<Target>, Source, u32, u64),
+    /// The leaves of a tree of btrfs on this device: what is known of them.
+    Leaves(u64, PathBuf, u64, Arc<Leaves>),
     /// Pages of a file, for this thread.
     Pages(Arc<Target>, Source, u32, Order),
     /// Find the generation and the address of a piece, for this thread.
@@ -108,6 +127,8 @@ pub(crate) enum Found {
     Gone(u64, u64),
     /// Generation and address of a piece.
     Resolved(u64, Place, u32, u64),
+    /// The leaves of a tree of btrfs. `None`: as they were, or they cannot be read.
+    Leaves(u64, Option<Box<Leaves>>),
 }
 
 /// The threads.
@@ -166,9 +187,16 @@ fn work(queue: &Mutex<Receiver<Task>>, results: &Sender<Found>, under_way: &Atom
         let Ok(task) = task else { return };
         match task {
             Task::Metadata(device, order) => read_ahead(device.file.as_fd(), &order),
-            Task::Inodes(target, user, group) => {
+            Task::Inodes(target, source, user, group) => {
                 // A group that is gone costs speed, and nothing else.
-                let _ = inodes(&target, user, group);
+                let _ = inodes(&target, &source, user, group);
+            }
+            Task::Leaves(number, device, tree, known) => {
+                let found = File::open(device).and_then(|d| {
+                    fadvise(&d, 0, None, Advice::Random)?;
+                    known.again(&d, tree)
+                });
+                let _ = results.send(Found::Leaves(number, found.ok().flatten().map(Box::new)));
             }
             Task::Pages(target, source, user, order) => {
                 let done = pages(&target, &source, user, &order);
@@ -210,8 +238,12 @@ fn read_ahead(file: BorrowedFd<'_>, order: &Order) {
     }
 }
 
-fn inodes(target: &Target, user: u32, group: u64) -> Result<(), Errno> {
+fn inodes(target: &Target, source: &Source, user: u32, group: u64) -> Result<(), Errno> {
     if let Some(mount) = open_mount(target, user)? {
+        if let Source::Btrfs = source {
+            let first = group.saturating_mul(GROUP_BTRFS);
+            return btrfs_read_inodes(mount.as_fd(), first, first.saturating_add(GROUP_BTRFS - 1));
+        }
         xfs_inode(mount.as_fd(), group * GROUP)?;
     }
     Ok(())
@@ -229,7 +261,9 @@ fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<K
     let _turn = turn.map(|t| t.lock().unwrap_or_else(PoisonError::into_inner));
     let Some(mount) = open_mount(target, user)? else { return Ok(None) };
     let generation = match source {
-        Source::Xfs if order.generation == 0 => xfs_inode(mount.as_fd(), inode)?.0,
+        Source::Xfs | Source::Btrfs if order.generation == 0 => {
+            source.inode(mount.as_fd(), inode)?.0
+        }
         _ => order.generation,
     };
     let file = open_file(mount, inode, generation)?;
@@ -271,7 +305,7 @@ fn resolve(target: &Target, source: &Source, user: u32, place: Place) -> Result<
         return Ok(found.map(|(generation, address)| (place, generation, address / PAGE_BYTES)));
     }
     let Some(mount) = open_mount(target, user)? else { return Ok(None) };
-    let (generation, mode) = xfs_inode(mount.as_fd(), place.file)?;
+    let (generation, mode) = source.inode(mount.as_fd(), place.file)?;
     let block = match FileType::from_raw_mode(mode) {
         // A directory is near its inode, whose number is its address in units of an inode.
         FileType::Directory => place.file / 8,
@@ -297,6 +331,11 @@ fn open_file(mount: OwnedFd, inode: u64, generation: u32) -> Result<OwnedFd, Err
             u32::try_from(inode).map_err(|_| Errno::STALE)?;
             handle[..4].copy_from_slice(number.first_chunk::<4>().unwrap_or(&[0; 4]));
             handle[4..].copy_from_slice(&generation.to_ne_bytes());
+        }
+        // The tree stands between both.
+        20 => {
+            handle[..8].copy_from_slice(&number);
+            handle[16..].copy_from_slice(&generation.to_ne_bytes());
         }
         12 => {
             handle[..8].copy_from_slice(&number);

@@ -11,6 +11,7 @@ use crate::WatchError;
 use crate::disk::Disk;
 use crate::events::{Event, METADATA, READ, What};
 use crate::fetch::{Device, Fetcher, GROUP, Source, Target, Task, is_there};
+use crate::nodes::Nodes;
 use crate::mounts::Mounted;
 use crate::processes::{Processes, is_alive};
 use crate::store::Store;
@@ -43,6 +44,8 @@ pub(crate) struct Filesystem {
     device: Option<Arc<Device>>,
     /// What threads did last with inodes of XFS.
     inodes: FxHashMap<u32, LastInode>,
+    /// The nodes of btrfs.
+    pub(crate) nodes: Option<Nodes>,
     /// Orders for metadata that may be under way, and when they went out.
     waiting: VecDeque<(u64, Order)>,
     /// The last thread of each group that used something here.
@@ -74,22 +77,26 @@ impl Filesystem {
         // The number comes from the file system's UUID.
         let stat = rustix::fs::statvfs(&mounted.point).map_err(std::io::Error::from);
         let id = stat.map_err(fail("find the file system's number"))?.f_fsid;
+        let status = rustix::fs::stat(&mounted.point).map_err(std::io::Error::from);
+        let status = status.map_err(fail("find its device number"))?;
         let (_, disk_number) = mounted.disk().map_err(fail("find its disk in /sys"))?;
         let disk = Disk::open(&mounted).map_err(fail("read the counts of its disk"))?;
         let (watcher, wrong) = match away.remove(&id) {
             Some(watcher) => (watcher, None),
             None => {
                 let (jobs, wrong) = store.load(id);
-                (Watcher::new(jobs).by_inode(mounted.is_xfs()), wrong)
+                (Watcher::new(jobs).by_inode(!mounted.is_cached()), wrong)
             }
         };
         let target = Arc::new(Target {
             number: mounted.number(),
             point: mounted.point.clone(),
-            device: rustix::fs::makedev(mounted.device.0, mounted.device.1),
+            device: status.st_dev,
             turn: Mutex::new(()),
         });
+        let nodes = mounted.tree.map(Nodes::new);
         let filesystem = Self {
+            nodes,
             mounted,
             id,
             disk_number,
@@ -124,10 +131,13 @@ impl Filesystem {
         let number = self.mounted.number();
         let [first, second, third] = event.values;
         let now = SimTime(event.time);
+        if self.node_event(event, own, today, processes) {
+            return;
+        }
         match event.what {
             What::Added => {
                 let metadata = first == number
-                    && !self.mounted.is_xfs()
+                    && self.mounted.is_cached()
                     && is_bdev(event.device, number, own, bdev);
                 if !metadata && event.device != number {
                     return;
@@ -223,7 +233,7 @@ impl Filesystem {
         }
     }
 
-    fn user(&mut self, event: &Event, processes: &mut Processes) -> Option<Who> {
+    pub(crate) fn user(&mut self, event: &Event, processes: &mut Processes) -> Option<Who> {
         let who = processes.who(event.thread, event.time)?;
         self.users.insert(who.group, event.thread);
         Some(who)
@@ -232,6 +242,7 @@ impl Filesystem {
     /// Sends orders to the workers. Returns false if there is nothing to send, and true if the
     /// disk or the workers have enough.
     pub(crate) fn pump(&mut self, now: u64, fetcher: &Fetcher, files: bool) -> bool {
+        self.ask_for_leaves(now, fetcher);
         if !self.watcher.is_busy() {
             self.device = None;
             self.waiting.clear();
@@ -260,9 +271,11 @@ impl Filesystem {
                 self.waiting.push_back((now, order));
                 fetcher.send(Task::Metadata(device, order));
             }
-            (Source::Xfs, Some(user)) if order.pages.file == DEVICE => {
+            (source, Some(user)) if order.pages.file == DEVICE => {
                 let groups = order.pages.first..order.pages.first + order.pages.count;
-                groups.for_each(|g| fetcher.send(Task::Inodes(target(), user, g)));
+                groups.for_each(|g| {
+                    fetcher.send(Task::Inodes(target(), source.clone(), user, g));
+                });
             }
             (source, Some(user)) => fetcher.send(Task::Pages(target(), source, user, order)),
             (_, None) => {}
@@ -273,6 +286,9 @@ impl Filesystem {
     fn source(&mut self) -> Option<Source> {
         if self.mounted.is_xfs() {
             return Some(Source::Xfs);
+        }
+        if self.nodes.is_some() {
+            return Some(Source::Btrfs);
         }
         if self.device.is_none() {
             let device = self.mounted.device_path().and_then(|p| Device::open(&p));

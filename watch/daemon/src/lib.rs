@@ -4,9 +4,11 @@
 //! here, and nothing is written to the watched file systems.
 //!
 //! From the top down: [`Daemon`] is the loop. `filesystem` takes events and sends orders. `tracer`
-//! and `events` read the kernel's trace. `fetch` reads ahead. `store` keeps what was learned.
+//! and `events` read the kernel's trace. `nodes` and `btrfs` know what
+//! is in a node of btrfs, and `ext` where inodes of ext4 are. `fetch` reads ahead. `store` keeps what was learned.
 #![forbid(unsafe_code)]
 
+mod btrfs;
 mod control;
 mod daemon;
 mod disk;
@@ -16,6 +18,7 @@ mod ext;
 mod fetch;
 mod filesystem;
 mod mounts;
+mod nodes;
 mod pressure;
 mod processes;
 mod report;

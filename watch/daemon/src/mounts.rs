@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::WatchError;
@@ -17,6 +18,10 @@ pub(crate) struct Mounted {
     pub(crate) device: (u32, u32),
     /// The root of the file system is mounted, rather than a part of it.
     whole: bool,
+    /// The device in the list of mounts.
+    source: PathBuf,
+    /// The tree of btrfs that is mounted.
+    pub(crate) tree: Option<u64>,
 }
 
 impl Mounted {
@@ -25,19 +30,30 @@ impl Mounted {
         kernel_number(self.device)
     }
 
-    /// Its metadata is not in the page cache of its device.
     pub(crate) fn is_xfs(&self) -> bool {
         self.kind == "xfs"
     }
 
-    /// Its folder in /sys.
-    pub(crate) fn sys(&self) -> PathBuf {
-        format!("/sys/dev/block/{}:{}", self.device.0, self.device.1).into()
+    /// Its metadata is in the page cache of its device.
+    pub(crate) fn is_cached(&self) -> bool {
+        !self.is_xfs() && self.tree.is_none()
+    }
+
+    /// Its folder in /sys. The device number of btrfs is no device's.
+    fn sys(&self) -> io::Result<PathBuf> {
+        let (major, minor) = match self.tree {
+            None => self.device,
+            Some(_) => {
+                let number = fs::metadata(&self.source)?.rdev();
+                (rustix::fs::major(number), rustix::fs::minor(number))
+            }
+        };
+        Ok(format!("/sys/dev/block/{major}:{minor}").into())
     }
 
     /// Folder in /sys of the whole disk, and its number.
     pub(crate) fn disk(&self) -> io::Result<(PathBuf, u64)> {
-        let place = fs::canonicalize(self.sys())?;
+        let place = fs::canonicalize(self.sys()?)?;
         let whole = match place.parent() {
             Some(parent) if place.join("partition").exists() => parent.to_owned(),
             _ => place,
@@ -57,7 +73,7 @@ impl Mounted {
 
     /// The path of the block device.
     pub(crate) fn device_path(&self) -> io::Result<PathBuf> {
-        let text = fs::read_to_string(self.sys().join("uevent"))?;
+        let text = fs::read_to_string(self.sys()?.join("uevent"))?;
         let name = text.lines().find_map(|l| l.strip_prefix("DEVNAME="));
         let name = name.ok_or_else(|| io::Error::other("no DEVNAME in its uevent"))?;
         Ok(Path::new("/dev").join(name))
@@ -71,12 +87,10 @@ const fn kernel_number((major, minor): (u32, u32)) -> u64 {
 /// Whether a kind can be watched, or why not.
 fn supported(kind: &str) -> Result<(), &'static str> {
     match kind {
-        "ext2" | "ext3" | "ext4" | "xfs" => Ok(()),
-        "btrfs" => Err("its metadata is in a cache of its own, and the kernel's events do not \
-             show which inode was used"),
+        "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" => Ok(()),
         "f2fs" => Err("it moves files as it cleans up, so that what was learned is soon wrong"),
         "zfs" => Err("it has a cache of its own, which the kernel's events do not show"),
-        _ => Err("seekless watch knows ext2, ext3, ext4 and XFS"),
+        _ => Err("seekless watch knows ext2, ext3, ext4, XFS and btrfs"),
     }
 }
 
@@ -90,9 +104,15 @@ fn line(line: &str) -> Option<Mounted> {
     let mut left = left.split(' ').skip(2);
     let (major, minor) = left.next()?.split_once(':')?;
     let root = left.next()?;
+    let mut right = right.split(' ');
+    let (point, kind) = (unescape(left.next()?), right.next()?.to_owned());
+    let (source, options) = (unescape(right.next()?), right.next().unwrap_or(""));
+    let tree = options.split(',').find_map(|o| o.strip_prefix("subvolid=")?.parse().ok());
     Some(Mounted {
-        point: unescape(left.next()?),
-        kind: right.split(' ').next()?.to_owned(),
+        tree: tree.filter(|_| kind == "btrfs"),
+        point,
+        kind,
+        source,
         device: (major.parse().ok()?, minor.parse().ok()?),
         whole: root == "/",
     })
@@ -182,7 +202,7 @@ mod tests {
 30 27 254:0 /home /mnt/bind rw,relatime - ext4 /dev/vda rw
 31 27 8:17 / /mnt/my\\040disk rw,relatime shared:1 - ext3 /dev/sdb1 rw
 32 27 8:33 / /mnt/x rw - f2fs /dev/sdc1 rw
-34 27 0:45 / /mnt/b rw - btrfs /dev/sdd1 rw
+34 27 0:45 /@ /mnt/b rw - btrfs /dev/sdd1 rw,subvolid=256,subvol=/@
 33 27 0:44 / /mnt/z rw - zfs tank rw
 broken line
 ";
@@ -193,8 +213,13 @@ broken line
         assert_eq!(all.len(), 7);
         let found = Choice::Every { also_flash: true }.of(&all);
         let seen: Vec<_> = found.iter().map(|m| (m.point.to_str(), m.device, &*m.kind)).collect();
-        assert_eq!(seen, [(Some("/mnt/my disk"), (8, 17), "ext3"), (Some("/"), (254, 0), "ext4")]);
-        assert_eq!(found[0].number(), 8 << 20 | 17);
+        assert_eq!(seen, [
+            (Some("/mnt/b"), (0, 45), "btrfs"),
+            (Some("/mnt/my disk"), (8, 17), "ext3"),
+            (Some("/"), (254, 0), "ext4"),
+        ]);
+        assert_eq!(found.iter().map(|m| m.tree).collect::<Vec<_>>(), [Some(256), None, None]);
+        assert_eq!(found[1].number(), 8 << 20 | 17);
         let part = Choice::Points(vec!["/mnt/bind".into()]);
         assert_eq!(part.of(&all)[0].device, (254, 0));
         assert!(part.check(&all).is_ok());
@@ -205,7 +230,6 @@ broken line
         let all = parse(TEXT);
         for (point, word) in [
             ("/mnt/x", "f2fs cannot be watched: it moves files"),
-            ("/mnt/b", "btrfs"),
             ("/mnt/z", "zfs"),
             ("/nowhere", "no mount point"),
             ("/proc", "proc"),

@@ -22,6 +22,8 @@ pub(crate) struct Devices {
     pub(crate) cached: Vec<u64>,
     /// Device numbers of the whole disks below.
     pub(crate) disks: Vec<u64>,
+    /// Trees of btrfs.
+    pub(crate) trees: Vec<u64>,
 }
 
 /// The source of events.
@@ -122,6 +124,11 @@ impl Tracer {
         self.decoder.knows(What::Inode) && self.decoder.knows(What::Listed)
     }
 
+    /// True if this kernel shows uses of nodes of btrfs.
+    pub(crate) fn sees_btrfs(&self) -> bool {
+        self.decoder.knows(What::Node)
+    }
+
     /// What becomes readable with the first event.
     pub(crate) fn pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.instance.pipes.iter().map(|p: &Pipe| p.file.as_fd())
@@ -165,6 +172,7 @@ fn filter(what: What, devices: &Devices) -> String {
         What::Sent => all(&["dev"], &devices.disks),
         What::Touched => all(&["dev"], &devices.cached),
         What::Inode | What::Listed => all(&["dev"], &devices.filesystems),
+        What::Node => all(&["owner"], &devices.trees),
         What::Got | What::Mapped => all(&["s_dev"], &devices.filesystems),
     };
     // No device: nothing passes.
@@ -177,11 +185,12 @@ mod tests {
 
     #[test]
     fn the_kernel_filters_by_device() {
-        let devices = Devices { filesystems: vec![8, 9], cached: vec![8], disks: vec![7] };
+        let devices = Devices { filesystems: vec![8, 9], cached: vec![8], disks: vec![7], trees: vec![5] };
         assert_eq!(filter(What::Added, &devices), "s_dev == 8 || s_dev == 9 || i_ino == 8");
         assert_eq!(filter(What::Sent, &devices), "dev == 7");
         assert_eq!(filter(What::Touched, &devices), "dev == 8");
         assert_eq!(filter(What::Inode, &devices), "dev == 8 || dev == 9");
+        assert_eq!(filter(What::Node, &devices), "owner == 5");
         assert_eq!(filter(What::Got, &Devices::default()), "common_pid == 4294967295");
     }
 }

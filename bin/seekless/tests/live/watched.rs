@@ -1,4 +1,4 @@
-//! `seekless watch` beside ext4 and XFS on an emulated disk: repeated jobs wait less, umount
+//! `seekless watch` beside ext4, XFS and btrfs on an emulated disk: repeated jobs wait less, umount
 //! works, and nothing is left behind.
 
 use std::fs::{self, File};
@@ -44,6 +44,7 @@ impl Slow {
         let options = "lazy_itable_init=0,lazy_journal_init=0";
         let make = match kind {
             "ext4" => vec!["mkfs.ext4", "-q", "-F", "-E", options],
+            "btrfs" => vec!["mkfs.btrfs", "-q", "-f"],
             _ => vec!["mkfs.xfs", "-q", "-f"],
         };
         run(host::with(&make, image.to_str().unwrap()));
@@ -244,7 +245,18 @@ fn a_repeated_job_waits_less_from_the_second_run_on() {
 #[test]
 fn jobs_on_xfs_wait_less_and_read_the_same() {
     need!("watch: xfs", missing("xfs"));
-    let slow = Slow::new("xfs");
+    jobs_through_the_mount("xfs");
+}
+
+#[test]
+fn jobs_on_btrfs_wait_less_and_read_the_same() {
+    need!("watch: btrfs", missing("btrfs"));
+    jobs_through_the_mount("btrfs");
+}
+
+/// Jobs on a file system whose metadata is read through the mount.
+fn jobs_through_the_mount(kind: &str) {
+    let slow = Slow::new(kind);
     let state = slow.dir.path().join("state");
     let mount = slow.mount();
     let watch = Watch::start(&state, &slow.point(), &["--names"]);
@@ -331,6 +343,12 @@ fn umount_is_never_refused_on_ext4() {
 fn umount_works_within_a_second_on_xfs() {
     need!("watch: umount of xfs", missing("xfs"));
     unmounts("xfs", 6);
+}
+
+#[test]
+fn umount_works_within_a_second_on_btrfs() {
+    need!("watch: umount of btrfs", missing("btrfs"));
+    unmounts("btrfs", 6);
 }
 
 /// The trace instances of a process, those that can be removed left out. A mount of our own: no
@@ -629,7 +647,7 @@ fn what_cannot_be_watched_is_refused_with_a_reason() {
     need!("watch: refusals", missing("ext4"));
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
-    for (point, word) in [("/proc", "ext2, ext3, ext4 and XFS"), ("/proc/self", "findmnt")] {
+    for (point, word) in [("/proc", "ext2, ext3, ext4, XFS and btrfs"), ("/proc/self", "findmnt")] {
         let output = seekless().args(["watch", point, "--state"]).arg(&state).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(word), "{point}: {said}");

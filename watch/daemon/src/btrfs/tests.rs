@@ -1,0 +1,121 @@
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+const TREE: u64 = 5;
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// An image with some thousand files, made without a mount.
+fn image(dir: &Path, options: &[&str]) -> Option<std::path::PathBuf> {
+    if Command::new("mkfs.btrfs").arg("-V").output().is_err() {
+        eprintln!("SKIPPED leaves of btrfs: no mkfs.btrfs");
+        return None;
+    }
+    let (root, image) = (dir.join("root"), dir.join("image"));
+    for i in 0..3000 {
+        let folder = root.join(format!("d{}", i % 20));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("{i:050}")), vec![7; i * 3 % 900]).unwrap();
+    }
+    File::create(&image).unwrap().set_len(256 << 20).unwrap();
+    let mut make = Command::new("mkfs.btrfs");
+    output(make.args(["-q", "-f"]).args(options).arg("-r").arg(&root).arg(&image));
+    Some(image)
+}
+
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("seekless-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Each leaf: its address, its version, and the inodes of its items.
+fn dumped(image: &Path) -> Vec<(u64, u64, Vec<u64>)> {
+    let mut dump = Command::new("btrfs");
+    let text = output(dump.args(["inspect-internal", "dump-tree", "-t", "5"]).arg(image));
+    let mut all = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match &words[..] {
+            ["leaf", address, rest @ ..] if rest.contains(&"generation") => {
+                let at = rest.iter().position(|w| *w == "generation").unwrap();
+                all.push((address.parse().unwrap(), rest[at + 1].parse().unwrap(), Vec::new()));
+            }
+            ["item", _, "key", object, ..] => {
+                let object = object.trim_start_matches('(').parse().unwrap();
+                all.last_mut().unwrap().2.push(object);
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn leaves_are_those_of_the_file_systems_own_tool() {
+    let dir = Folder::new("btrfs-leaves");
+    for options in [&["-m", "dup"][..], &["-m", "single", "-n", "4096"]] {
+        let Some(image) = image(&dir.0, options) else { return };
+        let device = File::open(&image).unwrap();
+        let leaves = Leaves::default().again(&device, TREE).unwrap().unwrap();
+        let all = dumped(&image);
+        assert!(all.len() > 50, "{}", all.len());
+        assert_eq!(leaves.leaves.len(), all.len());
+        for (address, generation, objects) in all {
+            let leaf = leaves.leaf(address).unwrap();
+            assert_eq!((leaf.generation, leaf.first), (generation, objects[0]));
+            assert!(objects.iter().all(|o| (leaf.first..=leaf.last).contains(o)), "{leaf:?}");
+        }
+        assert!(leaves.again(&device, TREE).unwrap().is_none(), "nothing has changed");
+        assert!(leaves.leaf(1).is_none());
+        assert!(Leaves::default().again(&device, 999).is_err(), "no such tree");
+    }
+}
+
+#[test]
+fn any_changed_byte_gives_no_panic() {
+    let dir = Folder::new("btrfs-damage");
+    let Some(image) = image(&dir.0, &["-m", "single"]) else { return };
+    let device = File::options().read(true).write(true).open(&image).unwrap();
+    let sound = Leaves::default().again(&device, TREE).unwrap().unwrap();
+    let mut bytes = vec![0; SUPERBLOCK.1];
+    device.read_exact_at(&mut bytes, SUPERBLOCK.0).unwrap();
+    let volume = Volume::parse(&device, &bytes).unwrap().with_chunks().unwrap();
+    // The superblock, and the roots of three trees.
+    let root = volume.root_of(TREE).unwrap();
+    let nodes = [volume.chunk_root.0, volume.root.0, root.0].map(|address| {
+        let chunk = volume.chunks.iter().find(|c| (c.0..c.0 + c.1).contains(&address)).unwrap();
+        chunk.2 + address - chunk.0
+    });
+    let places = [(SUPERBLOCK.0, 0x400), (nodes[0], 700), (nodes[1], 700), (nodes[2], 700)];
+    let mut found = 0;
+    for (start, length) in places {
+        for at in start..start + length {
+            let mut old = [0];
+            device.read_exact_at(&mut old, at).unwrap();
+            for value in [0, 1, 0x7F, 0xFF] {
+                device.write_all_at(&[value], at).unwrap();
+                found += usize::from(Leaves::default().again(&device, TREE).is_ok());
+                let _ = sound.again(&device, TREE);
+            }
+            device.write_all_at(&old, at).unwrap();
+        }
+    }
+    assert!(found > 0);
+}

@@ -1,0 +1,183 @@
+//! Uses of metadata on btrfs. Events name nodes by address; the watcher learns groups of inodes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use seekless_block::{PAGE_BYTES, SimTime};
+use seekless_jobs::{DEVICE, Pages};
+
+use crate::btrfs::Leaves;
+use crate::events::{Event, METADATA, READ, What};
+use crate::fetch::{Fetcher, GROUP_BTRFS, Task};
+use crate::filesystem::Filesystem;
+use crate::processes::Processes;
+
+/// The inode whose pages are the nodes.
+const NODES: u64 = 1;
+/// Most threads with pages that wait for their read, and most pages of each.
+const THREADS: usize = 512;
+const PAGES: usize = 1024;
+/// Most reads of unknown nodes that wait for the list of leaves.
+const UNKNOWN: usize = 4096;
+/// Least time between two looks for new leaves.
+const PAUSE_NS: u64 = 200_000_000;
+/// Most pages that a leaf stands for: its last inode may be far away.
+const LEAF_PAGES: u64 = 32;
+
+/// The nodes of a tree.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    tree: u64,
+    leaves: Arc<Leaves>,
+    /// Addresses of pages that were added and not read yet, by thread.
+    added: FxHashMap<u32, Vec<u64>>,
+    /// Reads of nodes that are not known: the read, whether it is our own, and the address.
+    unknown: VecDeque<(Event, bool, u64)>,
+    /// A node was used that is not known.
+    wanted: bool,
+    /// A look for leaves is under way; the time of the last one.
+    asked: bool,
+    last: u64,
+}
+
+impl Nodes {
+    pub(crate) fn new(tree: u64) -> Self {
+        Self {
+            tree,
+            leaves: Arc::default(),
+            added: FxHashMap::default(),
+            unknown: VecDeque::new(),
+            wanted: true,
+            asked: false,
+            last: 0,
+        }
+    }
+
+    fn added(&mut self, thread: u32, page: u64, order: u64) {
+        if self.added.len() >= THREADS {
+            self.added.clear();
+        }
+        let of_thread = self.added.entry(thread).or_default();
+        for page in page..page.saturating_add(1 << order.min(4)) {
+            if of_thread.len() < PAGES {
+                of_thread.push(page.saturating_mul(PAGE_BYTES));
+            }
+        }
+    }
+
+    /// The groups of inodes in a node; empty for nodes that are no leaves of the tree.
+    fn groups(&self, address: u64, generation: Option<u64>) -> Option<Pages> {
+        let leaf = self.leaves.leaf(address)?;
+        if generation.is_some_and(|g| g != leaf.generation) {
+            return None;
+        }
+        let (first, last) = (leaf.first / GROUP_BTRFS, leaf.last / GROUP_BTRFS);
+        let count = (last - first).saturating_add(1);
+        let count = if count > LEAF_PAGES { 1 } else { count };
+        Some(Pages { file: DEVICE, first, count })
+    }
+}
+
+impl Filesystem {
+    /// True while a run goes on, or leaves are looked for.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.watcher.is_busy() || self.nodes.as_ref().is_some_and(|n| n.asked)
+    }
+
+    /// Takes an event of a node of btrfs. Returns false for other events.
+    pub(crate) fn node_event(
+        &mut self,
+        event: &Event,
+        own: bool,
+        today: u64,
+        processes: &mut Processes,
+    ) -> bool {
+        let Some(nodes) = &mut self.nodes else { return false };
+        let [first, second, third] = event.values;
+        match event.what {
+            What::Added if event.device == self.mounted.number() && first == NODES => {
+                nodes.added(event.thread, second, third);
+            }
+            What::Sent
+                if event.device == self.disk_number && second & (READ | METADATA) == READ | METADATA =>
+            {
+                let bytes = nodes.leaves.node_bytes;
+                let added = nodes.added.remove(&event.thread).unwrap_or_default();
+                for address in added.into_iter().filter(|a| bytes == 0 || a % bytes == 0) {
+                    self.node_read(event, own, address, today, processes);
+                }
+            }
+            What::Node if event.device == nodes.tree => {
+                let Some(pages) = nodes.groups(first, Some(second)) else {
+                    nodes.wanted = true;
+                    return true;
+                };
+                let user = if own { None } else { self.user(event, processes) };
+                if own || user.is_some() {
+                    self.watcher.touched(SimTime(event.time), user.map(|u| u.group), pages);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A node was read from the disk.
+    fn node_read(
+        &mut self,
+        event: &Event,
+        own: bool,
+        address: u64,
+        today: u64,
+        processes: &mut Processes,
+    ) {
+        let Some(nodes) = &mut self.nodes else { return };
+        let Some(pages) = nodes.groups(address, None) else {
+            nodes.wanted = true;
+            if nodes.unknown.len() < UNKNOWN {
+                nodes.unknown.push_back((*event, own, address));
+            }
+            return;
+        };
+        if own {
+            self.watcher.fetched(pages);
+        } else if let Some(who) = self.user(event, processes) {
+            self.watcher.missed(SimTime(event.time), today, who, pages);
+        }
+    }
+
+    /// Looks for leaves if a node was used that is not known.
+    pub(crate) fn ask_for_leaves(&mut self, now: u64, fetcher: &Fetcher) {
+        let Some(nodes) = &mut self.nodes else { return };
+        if !nodes.wanted || nodes.asked || now.saturating_sub(nodes.last) < PAUSE_NS {
+            return;
+        }
+        let Ok(device) = self.mounted.device_path() else { return };
+        (nodes.wanted, nodes.asked, nodes.last) = (false, true, now);
+        let leaves = Arc::clone(&nodes.leaves);
+        fetcher.send(Task::Leaves(self.mounted.number(), device, nodes.tree, leaves));
+    }
+
+    /// The leaves were looked for: takes the reads that waited for this.
+    pub(crate) fn found_leaves(
+        &mut self,
+        leaves: Option<Box<Leaves>>,
+        today: u64,
+        processes: &mut Processes,
+    ) {
+        let Some(nodes) = &mut self.nodes else { return };
+        nodes.asked = false;
+        let waiting = std::mem::take(&mut nodes.unknown);
+        let Some(leaves) = leaves else { return };
+        nodes.leaves = Arc::new(*leaves);
+        for (event, own, address) in waiting {
+            self.node_read(&event, own, address, today, processes);
+        }
+        if let Some(nodes) = &mut self.nodes {
+            // What is not known now is no leaf of the tree.
+            nodes.unknown.clear();
+            nodes.wanted = false;
+        }
+    }
+}
