@@ -492,4 +492,6 @@ fn key(piece: &Piece) -> (bool, u64, u64, u32) {
 }
 
 #[cfg(test)]
+mod nights;
+#[cfg(test)]
 mod tests;

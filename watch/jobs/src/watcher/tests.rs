@@ -12,10 +12,10 @@ const DU: Who = Who { group: 10, program: 1 };
 const TAR: Who = Who { group: 11, program: 2 };
 
 /// A page of a file, or of the device.
-type Page = (u64, u64);
+pub(super) type Page = (u64, u64);
 
-struct World {
-    watcher: Watcher,
+pub(super) struct World {
+    pub(super) watcher: Watcher,
     now: u64,
     cache: BTreeSet<Page>,
     /// Pages for which a program waited in this run.
@@ -27,7 +27,7 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::of(Watcher::default())
     }
 
@@ -50,7 +50,7 @@ impl World {
     }
 
     /// One cold run: uses each page, then is idle.
-    fn run(&mut self, who: Who, pages: &[Page]) -> (usize, usize) {
+    pub(super) fn run(&mut self, who: Who, pages: &[Page]) -> (usize, usize) {
         self.cache.clear();
         (self.misses, self.fetched) = (0, 0);
         for &(file, first) in pages {
@@ -77,7 +77,7 @@ fn metadata(n: u64, seed: u64) -> Vec<Page> {
 }
 
 /// Each file after its metadata.
-fn with_files(metadata: &[Page]) -> Vec<Page> {
+pub(super) fn with_files(metadata: &[Page]) -> Vec<Page> {
     metadata.iter().enumerate().flat_map(|(i, &m)| [m, (100 + i as u64, 0)]).collect()
 }
 
