@@ -238,9 +238,8 @@ impl Daemon {
     /// Passes on what workers found, and sends orders.
     fn fetch(&mut self, now: u64) -> bool {
         for found in self.fetcher.found() {
-            let (Found::Gone(number, _)
-            | Found::Resolved(number, ..)
-            | Found::Leaves(number, _)) = found;
+            let (Found::Gone(number, _) | Found::Resolved(number, ..) | Found::Leaves(number, _)) =
+                found;
             let of = |f: &&mut Filesystem| f.mounted.number() == number;
             let Some(filesystem) = self.filesystems.iter_mut().find(of) else { continue };
             match found {

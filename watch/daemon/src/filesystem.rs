@@ -11,8 +11,8 @@ use crate::WatchError;
 use crate::disk::Disk;
 use crate::events::{Event, METADATA, READ, What};
 use crate::fetch::{Device, Fetcher, GROUP, Source, Target, Task, is_there};
-use crate::nodes::Nodes;
 use crate::mounts::Mounted;
+use crate::nodes::Nodes;
 use crate::processes::{Processes, is_alive};
 use crate::store::Store;
 

@@ -213,11 +213,14 @@ broken line
         assert_eq!(all.len(), 7);
         let found = Choice::Every { also_flash: true }.of(&all);
         let seen: Vec<_> = found.iter().map(|m| (m.point.to_str(), m.device, &*m.kind)).collect();
-        assert_eq!(seen, [
-            (Some("/mnt/b"), (0, 45), "btrfs"),
-            (Some("/mnt/my disk"), (8, 17), "ext3"),
-            (Some("/"), (254, 0), "ext4"),
-        ]);
+        assert_eq!(
+            seen,
+            [
+                (Some("/mnt/b"), (0, 45), "btrfs"),
+                (Some("/mnt/my disk"), (8, 17), "ext3"),
+                (Some("/"), (254, 0), "ext4"),
+            ]
+        );
         assert_eq!(found.iter().map(|m| m.tree).collect::<Vec<_>>(), [Some(256), None, None]);
         assert_eq!(found[1].number(), 8 << 20 | 17);
         let part = Choice::Points(vec!["/mnt/bind".into()]);

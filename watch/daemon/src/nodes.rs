@@ -100,7 +100,8 @@ impl Filesystem {
                 nodes.added(event.thread, second, third);
             }
             What::Sent
-                if event.device == self.disk_number && second & (READ | METADATA) == READ | METADATA =>
+                if event.device == self.disk_number
+                    && second & (READ | METADATA) == READ | METADATA =>
             {
                 let bytes = nodes.leaves.node_bytes;
                 let added = nodes.added.remove(&event.thread).unwrap_or_default();

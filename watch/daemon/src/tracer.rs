@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn the_kernel_filters_by_device() {
-        let devices = Devices { filesystems: vec![8, 9], cached: vec![8], disks: vec![7], trees: vec![5] };
+        let devices =
+            Devices { filesystems: vec![8, 9], cached: vec![8], disks: vec![7], trees: vec![5] };
         assert_eq!(filter(What::Added, &devices), "s_dev == 8 || s_dev == 9 || i_ino == 8");
         assert_eq!(filter(What::Sent, &devices), "dev == 7");
         assert_eq!(filter(What::Touched, &devices), "dev == 8");

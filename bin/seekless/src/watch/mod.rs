@@ -22,8 +22,7 @@ use crate::top::Screen;
 ///
 /// Watches what programs read from disk, remembers jobs such as a nightly backup, recognizes a job
 /// by its first reads, and reads the rest ahead in the order of the disk. Writes nothing to the
-/// watched file systems. To undo it, stop it. Knows ext2, ext3, ext4 and XFS. Needs
-/// root.
+/// watched file systems. To undo it, stop it. Knows ext2, ext3, ext4, XFS and btrfs. Needs root.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

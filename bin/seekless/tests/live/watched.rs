@@ -254,6 +254,30 @@ fn jobs_on_btrfs_wait_less_and_read_the_same() {
     jobs_through_the_mount("btrfs");
 }
 
+#[test]
+fn a_job_on_btrfs_is_known_after_its_metadata_has_moved() {
+    need!("watch: moved metadata of btrfs", missing("btrfs"));
+    let slow = Slow::new("btrfs");
+    let state = slow.dir.path().join("state");
+    let mount = slow.mount();
+    let watch = Watch::start(&state, &slow.point(), &["--names"]);
+    mount.unmount();
+    cold_shell(&slow, "du -s .");
+    // Each leaf is written to another address.
+    cold_shell(&slow, "chmod -R g+w .");
+    cold_shell(&slow, "du -s .");
+    let mount = slow.mount();
+    watch.remembered();
+    let filesystem = watch.filesystem();
+    let job = filesystem["jobs"].as_array().unwrap().iter().find(|j| j["name"] == "du").unwrap();
+    let [plain, helped] = ["plain", "helped"].map(|s| &job[s]);
+    eprintln!("{job}");
+    assert_eq!((&plain["runs"], &helped["runs"]), (&1.into(), &1.into()), "{job}");
+    assert!(helped["misses"].as_u64().map(|h| h * 2) <= plain["misses"].as_u64(), "{job}");
+    watch.stop();
+    mount.unmount();
+}
+
 /// Jobs on a file system whose metadata is read through the mount.
 fn jobs_through_the_mount(kind: &str) {
     let slow = Slow::new(kind);

@@ -81,7 +81,9 @@ fn fourteen_nights_converge_stay_bounded_and_none_is_slow() {
         let vain = (world.watcher.totals(SimTime(0)).vain - before) as usize;
         let pieces: usize = world.watcher.jobs().iter().map(|j| j.pieces().len()).sum();
         let known = world.watcher.jobs().len();
-        eprintln!("night {number}: {used} used, {misses} misses, {vain} in vain, {known} jobs, {pieces} pieces");
+        eprintln!(
+            "night {number}: {used} used, {misses} misses, {vain} in vain, {known} jobs, {pieces} pieces"
+        );
         // No night is slow: what a job waits for and what is read in vain is never more than the
         // job alone would read.
         assert!(misses + vain <= used + used / 50, "night {number}");
