@@ -1,3 +1,5 @@
+//! Leaves as the tool of btrfs dumps them; damaged images.
+
 use std::path::Path;
 use std::process::Command;
 
