@@ -2,13 +2,16 @@
 """Nights on a real file system: `seekless serve` with its defaults, or `seekless watch`, beside the vanilla system. As root:
 
     benches/nights/run.py [--files N] [--nights N] [--fs ext4|xfs|btrfs] [--spread SIZE] [--dense] [--jobs A,B] [--quick]
-                          [--systems vanilla,watch,adaptive,both]
+                          [--systems vanilla,watch,adaptive,both] [--changed PERCENT]
 
 The system `watch` is the vanilla volume with `seekless watch` on its mount; `both` is the adaptive volume with it.
 
 One tree of small files is made, and a copy of its image for each system. Each night does the same jobs, each after a new
 mount, so nothing is in the page cache. The disk is emulated, in real time. What is printed and archived: wall time, and
-the time that the emulated disk was busy, with all background work, by job and night. All systems must read the same bytes."""
+the time that the emulated disk was busy, with all background work, by job and night. All systems must read the same bytes.
+
+Jobs that are not the same each night: `diverge` begins as `tar` and goes on with another directory each night, `other` reads another
+directory each night, `pair` is du and tar at once. --changed replaces that share of the files after each night."""
 
 import argparse
 import contextlib
@@ -37,6 +40,7 @@ MAKE = {
 }
 MODULES = "argparse,asyncio,csv,decimal,email.mime.text,http.client,json,logging.config,sqlite3,ssl,unittest,xml.dom.minidom,zipfile"
 POSTGRES = pathlib.Path("/usr/lib/postgresql")
+BY_NIGHT = ("diverge", "other")
 COUNTED = ("wall_s", "busy_s", "moving_s", "ios", "bytes", "total", "ram_reads", "copy_reads", "home_reads", "late_s", "load")
 
 
@@ -90,6 +94,13 @@ class Postgres:
 
 def jobs(args):
     """Each job by name: what it does below a mounted root, returning what it has read."""
+    folders = args.files // (tree.FILES_IN_A_DIRECTORY * tree.DIRECTORIES_IN_ONE)
+
+    def by_night(root, night, first):
+        # Not one of the directories of `tar`, if there are others.
+        other = args.subset + night % max(folders - args.subset, 1)
+        return shell(f"tar -C tree -cf - {first} t{other % max(folders, 1):03} | sha256sum", cwd=root)
+
     def queries(root):
         script = f"""
 import hashlib, random, sqlite3
@@ -113,6 +124,9 @@ print(found.hexdigest())"""
         "grep": lambda root: shell("git -C git grep -c -e a5 -e f0 | sha256sum", cwd=root),
         "python": started,
         "sqlite": queries,
+        "diverge": lambda root, night: by_night(root, night, "t000/d0000 t000/d0001"),
+        "other": lambda root, night: by_night(root, night, ""),
+        "pair": lambda root: shell(f"du -s tree & tar -C tree -cf - {subset} | sha256sum; wait", cwd=root),
         "pgbench": lambda root: Postgres(root).night(args.transactions),
     }
 
@@ -226,7 +240,7 @@ def job(server, device, root, watch, work):
     before = server.settled()
     began = time.monotonic()
     with mounted(device, root):
-        found = work(root)
+        found = work()
         wall = time.monotonic() - began
         if watch:
             time.sleep(2.3)  # A run ends after two idle seconds.
@@ -246,11 +260,16 @@ def system(name, image, args, names):
             watching(name in ("watch", "both"), device, image.parent) as (root, watch):
         for night in range(1, args.nights + 1):
             for one in names:
-                found, took = job(server, device, root, watch, all_jobs[one])
+                nightly = [night] if one in BY_NIGHT else []
+                found, took = job(server, device, root, watch, lambda: all_jobs[one](root, *nightly))
+                found = "".join(sorted(found.splitlines(True)))  # Two jobs at once end in any order.
                 read.append((night, one, hashlib.sha256(found.encode()).hexdigest()))
                 runs.append({"system": name, "night": night, "job": one, **took})
                 print(f"{name:8} night {night} {one:8} {took['wall_s']:7.2f} s, disk {took['busy_s']:7.2f} s, {took['ios']:6} I/Os, "
                       f"{took['bytes'] >> 20} MiB", flush=True)
+            if args.changed and night < args.nights:
+                with mounted(device) as elsewhere:
+                    tree.change(elsewhere / "tree", args.files, args.changed, SEED + night)
         status = server.status()
     facts = {"adaptive": status["adaptive"], "copies": status["copies"], "serve": arguments, "digest": digest_of_all(image)}
     return read, runs, facts
@@ -294,6 +313,7 @@ def arguments():
     parser.add_argument("--keep", type=pathlib.Path, help="an image to make once, and to use again")
     parser.add_argument("--systems", type=lambda text: text.split(","), default=["vanilla", "adaptive"],
                         help="of vanilla, watch, adaptive and both; the first one is the baseline; one alone is not archived")
+    parser.add_argument("--changed", type=int, default=0, help="percent of the tree's files that are replaced after each night")
     parser.add_argument("--nice", type=int, default=0)
     args = parser.parse_args()
     if unknown := set(args.systems) - {"vanilla", "watch", "adaptive", "both"}:

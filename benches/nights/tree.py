@@ -75,6 +75,17 @@ def files(root, count, seed, aged):
         path.unlink()
 
 
+def change(root, count, percent, seed):
+    """Replaces a share of the files. Times follow from the seed, so that every system has the same tree."""
+    rng = random.Random(seed)
+    for number in rng.sample(range(count), count * percent // 100):
+        path = root / name(number)
+        path.unlink()
+        path.write_bytes(content(seed, number))
+        for changed in (path, path.parent):
+            os.utime(changed, (seed, seed))
+
+
 def git(root, count, seed, aged):
     files(root, count, seed, aged)
     for command in (["init", "-q"], ["config", "gc.auto", "0"], ["add", "."],
