@@ -568,20 +568,21 @@ fn a_lost_trace_ends_the_daemon_with_a_reason_and_saves_what_it_learned() {
     let (state, point) = quick.paths();
     for setting in ["tracing_on", "events/enable"] {
         let mut watch = Watch::start(&state, &point, &[]);
-        let all = fs::read_dir("/sys/kernel/tracing/instances").unwrap();
-        let own = format!("seekless-{}-", watch.child.id());
-        let mut all = all.map(|e| e.unwrap().path());
-        let instance = all.find(|p| p.file_name().unwrap().to_str().unwrap().starts_with(&own));
-        fs::write(instance.unwrap().join(setting), "0").unwrap();
+        // A mount of our own: the host may have none.
+        let script = "mount -t tracefs none /mnt && echo 0 > /mnt/instances/seekless-$1-*/$2";
+        let pid = watch.child.id().to_string();
+        run(["unshare", "-m", "sh", "-c", script, "sh", &pid, setting]);
         let said = failed(&mut watch);
         assert!(said.contains("another program has switched this off"), "{setting}: {said}");
         assert!(!state.join("control").exists(), "{setting}");
     }
     // Tracefs is taken away.
     let mut command = Command::new("unshare");
-    command.args(["-m", "--"]).arg(seekless().get_program());
+    let mounted = "mount -t tracefs none /sys/kernel/tracing && exec \"$@\"";
+    command.args(["-m", "sh", "-c", mounted, "sh"]).arg(seekless().get_program());
     let mut watch = Watch::of(command, &state, &point, &[]);
-    let away = "umount -l /sys/kernel/tracing; umount -l /sys/kernel/debug/tracing; true";
+    let away = "while umount -l /sys/kernel/tracing; do :; done; \
+                umount -l /sys/kernel/debug/tracing; true";
     let pid = watch.child.id().to_string();
     run(["nsenter", "-t", &pid, "-m", "sh", "-c", away]);
     let said = failed(&mut watch);
@@ -593,7 +594,8 @@ fn a_kernel_without_tracing_is_said_at_the_start() {
     need!("watch: no tracing", missing("ext4").or_else(|| host::programs(&["unshare"])));
     let quick = Quick::new();
     let (state, point) = quick.paths();
-    let cover = "mount -t tmpfs none /sys/kernel/tracing && exec \"$@\"";
+    let cover = "mount -t tracefs none /sys/kernel/tracing && \
+                 mount -t tmpfs none /sys/kernel/tracing && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", cover, "sh"]).arg(seekless().get_program());
     let output = command.arg("watch").arg(&point).arg("--state").arg(&state).output().unwrap();
