@@ -569,7 +569,7 @@ fn a_lost_trace_ends_the_daemon_with_a_reason_and_saves_what_it_learned() {
     for setting in ["tracing_on", "events/enable"] {
         let mut watch = Watch::start(&state, &point, &[]);
         // A mount of our own: the host may have none.
-        let script = "mount -t tracefs none /mnt && echo 0 > /mnt/instances/seekless-$1-*/$2";
+        let script = "mount -t tracefs none /mnt && echo 0 | tee /mnt/instances/seekless-$1-*/$2";
         let pid = watch.child.id().to_string();
         run(["unshare", "-m", "sh", "-c", script, "sh", &pid, setting]);
         let said = failed(&mut watch);
