@@ -147,7 +147,8 @@ def test_a_killed_task_is_tried_again_and_the_others_finish(session):
     killer = threading.Thread(target=kill)
     killer.start()
     paths = [sample] * 8
-    rows = spark.simulate_files(session, paths, "wd800jb", ["vanilla", "adaptive"], tasks=8).collect()
+    policies = ["vanilla", "adaptive"]
+    rows = spark.simulate_files(session, paths, "wd800jb", policies, tasks=8).collect()
     ended.set()
     killer.join()
     assert killed, "no worker was seen"
