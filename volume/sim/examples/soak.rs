@@ -4,6 +4,7 @@
 //!
 //!     cargo run --release -p seekless-sim --example soak -- 100000000
 #![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::disallowed_methods, reason = "the program reads its own memory from /proc")]
 
 use std::process::ExitCode;
 
