@@ -9,12 +9,14 @@ mod device;
 mod extent;
 mod request;
 mod size;
+mod toll;
 mod units;
 
 pub use device::{Device, DeviceError, MemDevice};
 pub use extent::Extent;
 pub use request::{Flags, Op, Request, StreamId};
 pub use size::{format_size, parse_size};
+pub use toll::Toll;
 pub use units::{
     Bytes, Duration, Energy, Lba, PAGE_BYTES, PAGE_SECTORS, Power, SECTOR_BYTES, Sectors, SimTime,
 };

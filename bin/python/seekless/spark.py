@@ -20,12 +20,13 @@ _ADVICE = {
     "requests": "long", "verdict": "string", "choice": "string", "saves_busy": "double",
     "saves_busy_low": "double", "saves_busy_high": "double", "saves_energy": "double",
     "held_out_saves_busy": "double", "busy_s": "double", "joules": "double",
-    "instead": "string", "instead_saves_busy": "double", "error": "string",
+    "instead": "string", "instead_saves_busy": "double", "notes": "string", "error": "string",
 }
 _RUN = {
     "policy": "string", "requests": "long", "device_ios": "long", "busy_s": "double",
     "background_busy_s": "double", "response_ms_mean": "double", "response_ms_p99": "double",
-    "energy_j_total": "double", "moved_bytes": "long", "error": "string",
+    "energy_j_total": "double", "moved_bytes": "long", "operations": "long",
+    "operations_usd": "double", "notes": "string", "error": "string",
 }
 
 
@@ -61,9 +62,7 @@ def simulate(
     """A DataFrame with a row for each value of column ``by`` and each policy: the numbers of
     ``seekless.simulate``, with its ``options``."""
 
-    def rows(trace: Trace):
-        return _simulate(trace, disk, policy, **options).rows()
-
+    rows = lambda trace: _simulated(trace, disk, policy, options)  # noqa: E731
     return _grouped(df, by, columns, _RUN, rows)
 
 
@@ -91,8 +90,23 @@ def simulate_files(
     **options: Any,
 ):
     """:func:`simulate` for one trace file a disk; see :func:`advise_files`."""
-    rows = lambda trace: _simulate(trace, disk, policy, **options).rows()  # noqa: E731
+    rows = lambda trace: _simulated(trace, disk, policy, options)  # noqa: E731
     return _files(session, paths, tasks, _RUN, rows)
+
+
+def _simulated(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
+    result = _simulate(trace, disk, policy, **options)
+    rows = []
+    for run in result.rows():
+        reads, writes = run.get("operations_reads"), run.get("operations_writes")
+        billed = {"operations": None if reads is None else reads + writes}
+        billed["operations_usd"] = run.get("cost_usd_operations")
+        rows.append({**run, **billed, "notes": _noted(result)})
+    return rows
+
+
+def _noted(result):
+    return "; ".join(result.notes) or None
 
 
 def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
@@ -105,6 +119,7 @@ def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
         "verdict": advice.verdict,
         "busy_s": present.document["total"]["busy_s"],
         "joules": present.document["total"]["joules"],
+        "notes": _noted(advice),
     }
     if chosen:
         row["choice"] = chosen.system

@@ -44,6 +44,8 @@ pub struct FleetDisk {
     pub instead_saves_busy: Option<f64>,
     /// What the choice saves in a year of such days.
     pub a_year: Option<Yearly>,
+    /// What the answer's reader should know of the trace; sentences with `; ` between them.
+    pub notes: Option<String>,
     /// Why there is no answer.
     pub error: Option<String>,
 }
@@ -71,6 +73,7 @@ impl FleetDisk {
             instead: instead.map(|t| t.device.clone()),
             instead_saves_busy: instead.map(|t| t.saves_busy.share),
             a_year: advice.a_year,
+            notes: (!advice.notes.is_empty()).then(|| advice.notes.join("; ")),
             error: None,
         }
     }

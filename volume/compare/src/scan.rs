@@ -83,6 +83,8 @@ struct Count {
     grid: GridCount,
     first: SimTime,
     last: SimTime,
+    /// Requests that are older than one before them, and the number of the first of them.
+    behind: (u64, u64),
 }
 
 impl Default for Count {
@@ -95,6 +97,7 @@ impl Default for Count {
             grid: GridCount::default(),
             first: SimTime::MAX,
             last: SimTime::ZERO,
+            behind: (0, 0),
         }
     }
 }
@@ -123,6 +126,12 @@ impl Count {
         }
         self.grid.observe(request);
         self.ends[at] = self.ends[at].max(request.extent.end().0);
+        if request.arrival < self.last {
+            if self.behind.0 == 0 {
+                self.behind.1 = self.facts.requests;
+            }
+            self.behind.0 += 1;
+        }
         self.first = self.first.min(request.arrival);
         self.last = self.last.max(request.arrival);
         self.days.extend(day);
@@ -146,7 +155,7 @@ impl Scan {
                 each(reader, &record, count.facts.requests);
             }
         }
-        let Count { mut facts, ends, footprint, days, grid, first, last } = count;
+        let Count { mut facts, ends, footprint, days, grid, first, last, behind } = count;
         if facts.requests == 0 {
             let names = reader.devices().iter().map(|d| d.name.clone()).collect();
             return Err(ScanError::Empty { device: device.map(ToOwned::to_owned), names });
@@ -171,7 +180,7 @@ impl Scan {
                 capacity = (start + end).min(CAPACITY_MAX);
             }
         }
-        let notes = notes(reader, &facts);
+        let notes = notes(reader, &facts, behind);
         let (capacity, grid) = (Sectors(capacity), grid.grid());
         Ok(Self { facts, offsets, capacity, grid, notes })
     }
@@ -192,7 +201,7 @@ fn wanted(reader: &Reader, record: &Record, device: Option<&str>) -> bool {
     reader.devices().get(record.device as usize).is_some_and(|d| d.name == name)
 }
 
-fn notes(reader: &Reader, facts: &TraceFacts) -> Vec<String> {
+fn notes(reader: &Reader, facts: &TraceFacts, (behind, first): (u64, u64)) -> Vec<String> {
     let mut notes: Vec<String> =
         reader.info().format.caveat().map(ToOwned::to_owned).into_iter().collect();
     if facts.devices > 1 {
@@ -207,6 +216,12 @@ fn notes(reader: &Reader, facts: &TraceFacts) -> Vec<String> {
         notes.push(format!(
             "{} records stay out of order: they come too late to be sorted",
             skipped.late
+        ));
+    }
+    // A reader that sorts has counted these.
+    if skipped.late == 0 && behind > 0 {
+        notes.push(format!(
+            "not in order of time: {behind} requests are older than one before them, first request {first}; they are served in the order of the trace",
         ));
     }
     if skipped.lost_events > 0 {

@@ -243,6 +243,11 @@ impl Adaptive {
         GIVE_UP * (self.costs.transfer + self.costs.pollution())
     }
 
+    /// Each page of a read costs so much beside its transfer, ms.
+    pub fn count_pages(&mut self, ms: f32) {
+        self.costs.transfer += ms;
+    }
+
     /// The disk worked for so many ms.
     pub fn worked(&mut self, work: Work, ms: f64) {
         self.costs.busy(ms);
