@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, mixed};
+use crate::support::{Place, disksim, mixed};
 
 #[test]
 fn a_fleet_has_the_answers_of_each_trace_alone() {
@@ -11,13 +11,15 @@ fn a_fleet_has_the_answers_of_each_trace_alone() {
     std::fs::create_dir(place.path("fleet")).unwrap();
     place.file("fleet/a.blkparse", &text).file("fleet/b.blkparse", &text);
     place.file("fleet/c.blkparse", "no trace at all\n");
+    // Its last line is older than the others.
+    place.file("fleet/d.trace", disksim(&[(0, 8, true); 40]) + "99.0 0 0 8 1\n5.0 0 0 8 1\n");
     let options = ["--disk", "wd800jb", "--policy", "borg", "--folds", "4"];
     let ran = place.run(&[&["advise", "--fleet", "fleet", "--json", "-"], &options[..]].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let fleet: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(fleet["schema"], "seekless.fleet/1");
     let disks = fleet["disks"].as_array().unwrap();
-    assert_eq!(disks.len(), 3);
+    assert_eq!(disks.len(), 4);
     let alone = place.run(&[&["advise", "fleet/b.blkparse", "--json", "-"], &options[..]].concat());
     let alone: Value = serde_json::from_str(&alone.out).unwrap();
     for disk in &disks[..2] {
@@ -26,9 +28,12 @@ fn a_fleet_has_the_answers_of_each_trace_alone() {
         assert_eq!(disk["error"], Value::Null);
     }
     assert!(disks[2]["error"].as_str().is_some_and(|e| e.contains("c.blkparse")), "{}", disks[2]);
+    let said = disks[3]["notes"].as_str().unwrap();
+    assert!(said.contains("not in order of time: 1 requests are older"), "{}", disks[3]);
+    assert!(said.contains("first request 42"), "{}", disks[3]);
     assert_eq!(fleet["failed"], 1);
     let ran = place.run(&[&["advise", "--fleet", "fleet", "--csv", "-"], &options[..]].concat());
-    assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 4), "{}", ran.err);
+    assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 5), "{}", ran.err);
     let ran = place.run(&["advise", "--fleet", "none", "--disk", "wd800jb"]);
     assert!(ran.code == Some(2) && ran.err.contains("none: cannot list it"), "{}", ran.err);
     let ran = place.run(&["advise"]);
