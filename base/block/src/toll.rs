@@ -14,6 +14,8 @@ pub struct Toll {
     pub write: Duration,
     /// Longest operation; zero if an I/O of any length is one operation.
     pub operation: Sectors,
+    /// A read that goes on where another ended is part of its operation.
+    pub merges: bool,
     /// A write of a part of an object reads the object first.
     pub rewrites: bool,
     /// Operations in the area are counted too: it lies at the same provider.
@@ -60,6 +62,7 @@ mod tests {
             read: Duration(3),
             write: Duration(50),
             operation: Sectors(8),
+            merges: false,
             rewrites: false,
             area: true,
         };

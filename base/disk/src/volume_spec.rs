@@ -209,6 +209,7 @@ impl VolumeSpec {
             read: price(prices.map_or(0.0, |p| p.usd_per_million_reads)),
             write: price(prices.map_or(0.0, |p| p.usd_per_million_writes)),
             operation: Sectors(u64::from(self.operations.kib()) * 2),
+            merges: matches!(self.operations, OperationSpec::Merged { .. }),
             rewrites: matches!(self.operations, OperationSpec::Objects { .. }),
             area: true,
         }

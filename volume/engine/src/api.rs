@@ -326,6 +326,7 @@ impl Config {
                 read: Duration::ZERO,
                 write: Duration::ZERO,
                 operation: Sectors(0),
+                merges: false,
                 rewrites: false,
                 area: false,
             },

@@ -12,7 +12,7 @@ fn a_fleet_has_the_answers_of_each_trace_alone() {
     place.file("fleet/a.blkparse", &text).file("fleet/b.blkparse", &text);
     place.file("fleet/c.blkparse", "no trace at all\n");
     // Its last line is older than the others.
-    place.file("fleet/d.trace", disksim(&[(0, 8, true); 40]) + "99.0 0 0 8 1\n5.0 0 0 8 1\n");
+    place.file("fleet/d.trace", disksim(&[(0, 8, true); 40]) + "900.0 0 0 8 1\n5.0 0 0 8 1\n");
     let options = ["--disk", "wd800jb", "--policy", "borg", "--folds", "4"];
     let ran = place.run(&[&["advise", "--fleet", "fleet", "--json", "-"], &options[..]].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.err);

@@ -83,7 +83,10 @@ impl Ahead {
         if !toll.is_none() && toll.operation.0 > 0 {
             // A longer read is more operations.
             let one = toll.counts(Duration::ZERO, 1, 0).as_millis_f64();
-            policy.count_pages((one * PAGE_SECTORS as f64 / toll.operation.0 as f64) as f32);
+            policy.count_pages(
+                !toll.merges,
+                (one * PAGE_SECTORS as f64 / toll.operation.0 as f64) as f32,
+            );
         }
         Self {
             policy,
@@ -492,11 +495,15 @@ impl Engine {
         }
     }
 
-    /// Whether operations there cost more than their time. If so, demanded pages and those that are
-    /// read along are one read: two would cost twice.
-    pub(super) fn counts_operations(&self, target: Target) -> bool {
+    /// Whether operations there cost more than their time.
+    fn counts_operations(&self, target: Target) -> bool {
         let toll = &self.config.toll;
         !toll.is_none() && (toll.area || target == Target::Home)
+    }
+
+    /// Whether demanded pages and those that are read along are one read: two would cost twice.
+    pub(super) fn reads_as_one(&self, target: Target) -> bool {
+        self.counts_operations(target) && !self.config.toll.merges
     }
 
     /// An I/O begins, and no other one is in flight.
@@ -515,7 +522,8 @@ impl Engine {
         ahead.works_since = self.now;
         let (reads, writes) = match ended {
             Pending::Read(read) if toll.area || read.target == Target::Home => {
-                (toll.operations(read.io.len), 0)
+                let goes_on = toll.merges && read.wanted.is_empty();
+                (toll.operations(read.io.len) - u64::from(goes_on), 0)
             }
             Pending::Read(_) => (0, 0),
             _ => std::mem::take(&mut ahead.others),

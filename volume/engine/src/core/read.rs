@@ -265,7 +265,7 @@ impl Engine {
     /// Sends a read with a window as two reads. The client waits for the first one alone, which holds
     /// all demanded pages.
     fn submit_in_two(&mut self, read: Read, first: Sectors, asked: Asked) -> IoId {
-        let whole = read.io.len < first + ALONG_MIN || self.counts_operations(read.target);
+        let whole = read.io.len < first + ALONG_MIN || self.reads_as_one(read.target);
         if read.window == WindowId::default() || whole {
             return self.submit_read(read, asked);
         }

@@ -49,6 +49,15 @@ impl Costs {
         self.access += WEIGHT * (access - self.access);
     }
 
+    /// A read of so many pages took so long: fits the time of a page to it, by normalized least mean
+    /// squares. [`Self::read`] fits the time of an access.
+    pub(crate) fn fit(&mut self, pages: u64, ms: f64) {
+        let pages = pages as f32;
+        let error = ms as f32 - self.access - pages * self.transfer;
+        let page = self.transfer + WEIGHT * error * pages / (pages * pages + 64.0);
+        self.transfer = page.max(0.0);
+    }
+
     /// So many pages behind a read were read along, and took so long.
     pub(crate) fn read_along(&mut self, pages: u64, ms: f64) {
         self.transfer += WEIGHT * ((ms / pages.max(1) as f64) as f32 - self.transfer);
@@ -91,5 +100,25 @@ impl Costs {
     /// Price of a page's space in RAM, ms: what the page that it displaces would have saved.
     pub(crate) fn pollution(&self) -> f32 {
         8.0 * self.close_hits / self.insertions.max(4096.0) * self.per_use
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_reads_show_the_times_of_access_and_transfer() {
+        for (access, transfer) in [(60.0, 0.05), (0.7, 0.008), (12.0, 0.3)] {
+            let mut costs = Costs::new();
+            for i in 0..20_000u64 {
+                let pages = 1 + i * 7919 % 200;
+                let ms = access + transfer * pages as f64;
+                costs.fit(pages, ms);
+                costs.read(pages, ms, false);
+            }
+            assert!((f64::from(costs.access) / access - 1.0).abs() < 0.05, "{costs:?}");
+            assert!((f64::from(costs.transfer) / transfer - 1.0).abs() < 0.05, "{costs:?}");
+        }
     }
 }
