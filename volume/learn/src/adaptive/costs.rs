@@ -2,6 +2,8 @@
 
 /// Weight of the newest read.
 const WEIGHT: f32 = 0.01;
+/// Reads that a line needs.
+const LINE: u32 = 500;
 
 /// Prices of reads at home and of space in RAM.
 #[derive(Clone, Debug)]
@@ -20,6 +22,9 @@ pub(crate) struct Costs {
     /// Access times by where the read before went and where this one goes: home or trail, ms.
     pub(super) access_by: [[f32; 2]; 2],
     last_on_trail: bool,
+    /// Means over the last reads, for [`Self::fit`]: pages, ms, pages squared, pages times ms.
+    line: [f64; 4],
+    reads: u32,
 }
 
 impl Costs {
@@ -34,6 +39,8 @@ impl Costs {
             insertions: 0.0,
             access_by: [[6.0; 2]; 2],
             last_on_trail: false,
+            line: [0.0; 4],
+            reads: 0,
         }
     }
 
@@ -49,13 +56,21 @@ impl Costs {
         self.access += WEIGHT * (access - self.access);
     }
 
-    /// A read of so many pages took so long: fits the time of a page to it, by normalized least mean
-    /// squares. [`Self::read`] fits the time of an access.
+    /// A read of so many pages took so long: the slope of a line through the last reads is the time of a
+    /// page.
     pub(crate) fn fit(&mut self, pages: u64, ms: f64) {
-        let pages = pages as f32;
-        let error = ms as f32 - self.access - pages * self.transfer;
-        let page = self.transfer + WEIGHT * error * pages / (pages * pages + 64.0);
-        self.transfer = page.max(0.0);
+        let pages = pages as f64;
+        let [p, m, pp, pm] = &mut self.line;
+        for (mean, new) in [(&mut *p, pages), (&mut *m, ms), (pp, pages * pages), (pm, pages * ms)]
+        {
+            *mean += f64::from(WEIGHT) * (new - *mean);
+        }
+        let [p, m, pp, pm] = self.line;
+        self.reads = self.reads.saturating_add(1);
+        let spread = pp - p * p;
+        if self.reads >= LINE && spread > 16.0 {
+            self.transfer = (((pm - p * m) / spread) as f32).max(0.0);
+        }
     }
 
     /// So many pages behind a read were read along, and took so long.
