@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import signal
 import sys
+import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -22,7 +25,8 @@ def session():
         pytest.skip("pyspark before 4 has no applyInArrow")
     # Spark's workers must be of the environment that has the wheel.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = sql.SparkSession.builder.master("local[2]").appName("seekless")
+    # A task may fail three times.
+    builder = sql.SparkSession.builder.master("local[2,4]").appName("seekless")
     session = builder.config("spark.ui.enabled", "false").getOrCreate()
     yield session
     session.stop()
@@ -88,3 +92,68 @@ def test_files_are_studied_where_they_are(session, tmp_path):
         assert row["requests"] is None and path.name in row["error"]
     small = spark.advise_files(session, [sample], "rz55", "borg").collect()[0]
     assert small["verdict"] is None and "Choose a larger disk" in small["error"]
+
+
+def test_a_file_that_is_not_in_order_of_time_says_so(session, tmp_path):
+    from seekless import spark
+
+    head = "time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n"
+    lines = [f"{i}.0,a,R,{i * 800},8,,,,\n" for i in range(60)]
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text(head + "".join(lines))
+    bad.write_text(head + "".join(lines[:50] + lines[40:]))
+    store = tmp_path / "bad.parquet"
+    import pyarrow.parquet as pq
+
+    pq.write_table(seekless.read_trace(bad), store)
+    paths = [good, bad, store]
+    for rows in (
+        spark.simulate_files(session, paths, "wd800jb", "vanilla", train="0").collect(),
+        spark.advise_files(session, paths, "wd800jb", "borg").collect(),
+    ):
+        found = {row["trace"]: row for row in rows}
+        assert found[str(good)]["notes"] is None, found
+        for path in (bad, store):
+            assert "not in order of time: 9 requests" in found[str(path)]["notes"], found
+            assert "first request 51" in found[str(path)]["notes"], found
+
+
+def workers():
+    """The processes in which Spark runs Python tasks: children of its daemon."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as line, open(f"/proc/{pid}/stat") as stat:
+                if b"pyspark.daemon" in line.read():
+                    found[int(pid)] = int(stat.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+    return [pid for pid, parent in found.items() if parent in found]
+
+
+def test_a_killed_task_is_tried_again_and_the_others_finish(session):
+    from seekless import spark
+
+    sample = os.path.join(os.path.dirname(__file__), "../../../sample/desktop.trace.zst")
+    killed, ended = [], threading.Event()
+
+    def kill():
+        before = set(workers())
+        while not killed and not ended.wait(0.05):
+            for pid in sorted(set(workers()) - before) or sorted(before):
+                time.sleep(0.2)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+                    break
+                except ProcessLookupError:
+                    continue
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    paths = [sample] * 8
+    rows = spark.simulate_files(session, paths, "wd800jb", ["vanilla", "adaptive"], tasks=8).collect()
+    ended.set()
+    killer.join()
+    assert killed, "no worker was seen"
+    assert len(rows) == 16 and all(row["error"] is None for row in rows)
