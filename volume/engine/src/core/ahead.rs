@@ -80,13 +80,11 @@ impl Ahead {
         let trail = if keeps_trail { geo.read_slots() } else { 0 };
         let remembered = REMEMBERED.min(4 * capacity.0.div_ceil(PAGE_SECTORS));
         let mut policy = Adaptive::new(pages, remembered, trail);
-        if !toll.is_none() && toll.operation.0 > 0 {
+        if !toll.is_none() {
             // A longer read is more operations.
             let one = toll.counts(Duration::ZERO, 1, 0).as_millis_f64();
-            policy.count_pages(
-                !toll.merges,
-                (one * PAGE_SECTORS as f64 / toll.operation.0 as f64) as f32,
-            );
+            let pages = toll.operation.0 as f64 / PAGE_SECTORS as f64;
+            policy.count_pages(!toll.merges, if pages > 0.0 { (one / pages) as f32 } else { 0.0 });
         }
         Self {
             policy,
