@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 const BLOCK: &str = "/sys/block";
@@ -36,11 +37,15 @@ impl Users {
         self.what.is_empty()
     }
 
-    /// The users of the file `path`, a served volume.
+    /// The users of the file or block device `path`, a served volume.
     pub fn of_file(path: &Path) -> Self {
         let mut users = Self::default();
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut places = vec![path.clone()];
+        if path.metadata().is_ok_and(|m| m.file_type().is_block_device()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            users.of_device(&name, &mut places);
+        }
         for name in names(Path::new(BLOCK)) {
             let attribute = |a: &str| read(&Path::new(BLOCK).join(&name).join("loop").join(a));
             if Path::new(&attribute("backing_file")) != path {

@@ -22,8 +22,8 @@ use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
 use seekless_serve::{
-    Address, Backing, Builder, Emulation, Ending, FuseMount, Learning, MemoryFile, MountPoint, Say,
-    ServeError, ServerHandle, ServerStats, StopReply, Streams,
+    Address, Backing, Builder, Emulation, Ending, HostEnd, Learning, MemoryFile, MountPoint, Say,
+    ServeError, ServerHandle, ServerStats, StopReply, Streams, UblkPoint,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
@@ -49,6 +49,9 @@ Examples:
   # A new disk over a unix socket; then, from another terminal
   seekless serve disk.img --size 10GiB --nbd unix:/tmp/disk.sock
   nbd-client -unix /tmp/disk.sock /dev/nbd0
+
+  # A block device, /dev/ublkb0, that outlives its server (Linux 6.5 or later)
+  seekless serve disk.img --ublk 0
 
   # A disk with an area that lasts, as a file; then: losetup -f --show --direct-io=on /run/disk
   seekless volume format /dev/sdb
@@ -90,6 +93,10 @@ pub(crate) struct Args {
     /// Mount the volume over this file, for losetup; the file is made if absent
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
     fuse: Option<PathBuf>,
+    /// A block device, /dev/ublkbN; without N, any free one [Linux 6.5 or later]
+    #[arg(long, value_name = "N", num_args = 0..=1, conflicts_with = "fuse",
+          help_heading = "Front ends")]
+    ublk: Option<Option<u32>>,
     /// The area that `seekless volume format --at` made
     #[arg(long, value_name = "PATH", help_heading = "Learning")]
     area: Option<PathBuf>,
@@ -178,6 +185,11 @@ impl Args {
         Some(policy)
     }
 
+    /// Programs on this host use the volume.
+    const fn is_local(&self) -> bool {
+        self.fuse.is_some() || self.ublk.is_some()
+    }
+
     fn learns(&self) -> bool {
         match self.policy().map(|p| p.name()) {
             Some(PolicyName::Vanilla) => false,
@@ -209,8 +221,8 @@ enum Event {
 /// Refuses options that have no effect together.
 fn check(args: &Args) -> anyhow::Result<()> {
     ensure!(
-        !args.nbd.is_empty() || args.fuse.is_some(),
-        "no front end: give --nbd ADDRESS, --fuse PATH, or both"
+        !args.nbd.is_empty() || args.is_local(),
+        "no front end: give --ublk, --nbd ADDRESS, or --fuse PATH"
     );
     let named = args.policy.map(|p| p.name());
     let remembers = args.observe.is_some() || args.state.is_some();
@@ -234,7 +246,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     check(args)?;
-    if args.fuse.is_some() {
+    if args.is_local() {
         pressure::prepare();
     }
     let (send, events) = channel();
@@ -253,7 +265,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     // The control socket has the backing's name. The mount, made later, may cover the backing.
     let commands = send.clone();
-    let control = control::start(&args.backing, &server, args.fuse.as_deref(), move |what| {
+    let device = args.ublk.map(|number| UblkPoint::new(number, &args.backing)).transpose()?;
+    let local = device.as_ref().map(UblkPoint::path).or_else(|| args.fuse.clone());
+    let control = control::start(&args.backing, &server, local.as_deref(), move |what| {
         commands
             .send(match what {
                 MainThread::Replan => Event::Learn,
@@ -265,16 +279,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Err(why) = &control {
         output::say(&format!("no control socket ({why}): only signals steer this server"));
     }
-    let mount =
-        point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
+    let ended = move || drop(send.send(Event::Unmounted));
+    let end = match (device, point) {
+        (Some(device), _) => Some(HostEnd::Device(device.start(&server, ended)?)),
+        (None, Some(point)) => Some(HostEnd::File(point.mount(&server, ended)?)),
+        (None, None) => None,
+    };
     let http = watching::start(args, &server)?;
     made.keep();
-    tell(args, &report::announcement(args, &server, mount.as_ref()))?;
+    tell(args, &report::announcement(args, &server, end.as_ref()))?;
     if let Some((_, place)) = &http {
         tell(args, place)?;
     }
     let told = Told { manager, streams: Streams::default(), lost: 0, fell_back: false };
-    let result = watch(args, &server, mount, &events, told);
+    let result = watch(args, &server, end, &events, told);
     drop(http);
     if server.attached().is_some() {
         output::say("saving the area");
@@ -304,7 +322,7 @@ fn tell(args: &Args, text: &str) -> anyhow::Result<()> {
 fn watch(
     args: &Args,
     server: &ServerHandle,
-    mut mount: Option<FuseMount>,
+    mut end: Option<HostEnd>,
     events: &Receiver<Event>,
     mut told: Told,
 ) -> anyhow::Result<()> {
@@ -316,11 +334,11 @@ fn watch(
         let wait = if ending.is_asked() || learning { TRY_EVERY } else { LOOK_EVERY };
         match events.recv_timeout(wait) {
             Ok(Event::ForceStop(reply)) => {
-                // Dropping the mount cuts off its users.
-                let users = server.injector().users(mount.as_ref().map(FuseMount::path));
+                let users = server.injector().users(end.as_ref().map(HostEnd::path).as_deref());
                 let cut_off = if users.is_empty() { String::new() } else { users.to_string() };
                 let _ = reply.send(Ok(cut_off));
                 line.finish_and_clear();
+                end.into_iter().for_each(HostEnd::cut_off);
                 return Ok(());
             }
             Ok(Event::Stop(reply)) => {
@@ -330,7 +348,7 @@ fn watch(
                 ending.ask(reply);
             }
             Ok(Event::Unmounted) if !ending.is_asked() => {
-                mount = None;
+                end = None;
                 if args.nbd.is_empty() {
                     line.finish_and_clear();
                     output::say("unmounted from outside, and nothing else is served: stopping");
@@ -343,7 +361,7 @@ fn watch(
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
         }
         let say = |text: &str| line.suspend(|| output::say(text));
-        if ending.attempt(server, mount.as_mut(), &say)? {
+        if ending.attempt(server, end.as_mut(), &say)? {
             line.finish_and_clear();
             return Ok(());
         }
@@ -437,7 +455,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         .read_only(args.read_only)
         .name(&args.name)
         .moved(args.moved)
-        .mounted(args.fuse.is_some())
+        .mounted(args.is_local())
         .scrub_every(args.scrub)
         .engine(move |config| {
             config.cache_bytes = cache;

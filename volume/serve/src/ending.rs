@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use seekless_host::Users;
 
 use crate::error::ServeError;
-use crate::{FuseMount, ServerHandle};
+use crate::{HostEnd, ServerHandle};
 
 /// A user that has just gone, such as a loop device, keeps the mount for a moment.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -54,13 +54,13 @@ impl Ending {
     pub fn attempt(
         &mut self,
         server: &ServerHandle,
-        mut mount: Option<&mut FuseMount>,
+        mut mount: Option<&mut HostEnd>,
         say: &dyn Fn(&str),
     ) -> Result<bool, ServeError> {
         let Some(asked) = &mut self.asked else { return Ok(false) };
         let volume = server.injector();
         let nbd = volume.users(None);
-        if nbd.is_empty() && mount.as_mut().map_or(Ok(true), |m| m.unmount())? {
+        if nbd.is_empty() && mount.as_mut().map_or(Ok(true), |m| m.end())? {
             if let Some(reply) = &asked.reply {
                 let _ = reply.send(Ok(String::new()));
             }
@@ -69,7 +69,7 @@ impl Ending {
         if asked.told {
             return Ok(false);
         }
-        let users = volume.users(mount.as_ref().map(|m| m.path()));
+        let users = volume.users(mount.as_ref().map(|m| m.path()).as_deref());
         if users.is_empty() && asked.since.elapsed() < LEAVING {
             return Ok(false);
         }

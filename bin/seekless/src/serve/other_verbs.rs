@@ -33,6 +33,7 @@ impl Args {
             nbd: front.0.to_vec(),
             name: String::new(),
             access: front.1,
+            ublk: None,
             fuse: front.2.map(ToOwned::to_owned),
             area: None,
             moved: false,

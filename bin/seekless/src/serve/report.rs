@@ -8,7 +8,7 @@ use seekless_compare::States;
 use seekless_engine::AttachReport;
 use seekless_learn::PolicyName;
 use seekless_serve::status::{ElsewhereStatus, OperationStatus};
-use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
+use seekless_serve::{Address, DiskStats, HostEnd, ServerHandle, ServerStats};
 use serde::Serialize;
 
 use super::Args;
@@ -19,11 +19,7 @@ fn anywhere(path: &Path) -> PathBuf {
 }
 
 /// The served volume, and the command that attaches it.
-pub(super) fn announcement(
-    args: &Args,
-    server: &ServerHandle,
-    mount: Option<&FuseMount>,
-) -> String {
+pub(super) fn announcement(args: &Args, server: &ServerHandle, end: Option<&HostEnd>) -> String {
     let mut text = String::new();
     let mut tcp = server.tcp_addresses().iter();
     for address in &args.nbd {
@@ -45,13 +41,19 @@ pub(super) fn announcement(
             }
         };
     }
-    if let Some(path) = mount.map(|m| anywhere(m.path())) {
+    if let Some(end) = end {
+        let path = anywhere(&end.path());
         let path = path.display();
         let read_only = if args.read_only { " -r" } else { "" };
-        let _ = writeln!(text, "file  {path}");
-        let _ = writeln!(text, "      attach: losetup -f --show --direct-io=on{read_only} {path}");
+        let _ = match end {
+            HostEnd::Device(_) => writeln!(text, "disk  {path}"),
+            HostEnd::File(_) => writeln!(
+                text,
+                "file  {path}\n      attach: losetup -f --show --direct-io=on{read_only} {path}"
+            ),
+        };
     }
-    let missing = mount.and_then(FuseMount::missing).map(ToOwned::to_owned);
+    let missing = end.and_then(HostEnd::missing).map(ToOwned::to_owned);
     for note in server.notes().iter().chain(&missing) {
         let _ = writeln!(text, "note  {note}");
     }

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Boots a guest by software emulation, with a kernel that has ublk, and runs steps.sh in it. Prints
+# the guest's console. Everything is in memory; nothing of the host is changed.
+#
+#   run.sh SEEKLESS KERNEL SCRATCH
+#
+# SEEKLESS is the program. KERNEL is a folder with the unpacked package of a Debian kernel
+# (boot/vmlinuz-*, lib/modules). SCRATCH is an empty folder.
+set -euo pipefail
+seekless=$1 kernel=$2 scratch=$3
+here=$(cd "$(dirname "$0")" && pwd)
+root=$scratch/root
+mkdir -p "$root"/{bin,dev,proc,sys,tmp,data,mnt,run,modules,etc}
+
+add() { # add PROGRAM...: copies programs, and the libraries that they load.
+    local program path library
+    for program; do
+        path=$(command -v "$program") || { echo "run.sh: no $program" >&2; exit 3; }
+        cp -L "$path" "$root/bin/"
+        for library in $(ldd "$path" 2>/dev/null | grep -o '/[^ ]*' || true); do
+            mkdir -p "$root$(dirname "$library")"
+            cp -Ln "$library" "$root$library" 2>/dev/null || true
+        done
+    done
+}
+PATH=$PATH:/usr/sbin:/sbin
+add busybox fio mkfs.ext4 e2fsck mkfs.xfs xfs_repair blkdiscard
+cp "$seekless" "$root/bin/seekless"
+strip "$root/bin/seekless" 2>/dev/null || true
+for library in $(ldd "$seekless" | grep -o '/[^ ]*'); do
+    mkdir -p "$root$(dirname "$library")"
+    cp -Ln "$library" "$root$library" 2>/dev/null || true
+done
+for link in $(busybox --list); do [ -e "$root/bin/$link" ] || ln -s busybox "$root/bin/$link"; done
+
+# Modules in the order in which they are loaded.
+modules=$(echo "$kernel"/lib/modules/*)
+number=10
+for module in ublk_drv libcrc32c xfs; do
+    found=$(find "$modules" -name "$module.ko*" | head -n 1)
+    [ -n "$found" ] || continue
+    case $found in
+    *.xz) xz -dc "$found" >"$root/modules/$number-$module.ko" ;;
+    *) cp "$found" "$root/modules/$number-$module.ko" ;;
+    esac
+    number=$((number + 1))
+done
+cp "$here/steps.sh" "$root/init"
+chmod +x "$root/init"
+(cd "$root" && find . | cpio --quiet -o -H newc | gzip -1) >"$scratch/initramfs"
+rm -rf "$root"
+
+for try in 1 2 3; do
+    timeout 900 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nographic -no-reboot \
+        -kernel "$kernel"/boot/vmlinuz-* -initrd "$scratch/initramfs" \
+        -append 'console=ttyS0 panic=-1 loglevel=4' </dev/null >"$scratch/console" 2>&1 || true
+    # Software emulation sometimes fails to boot.
+    grep -aq 'guest: begin' "$scratch/console" && break
+    echo "run.sh: boot $try did not reach the steps" >&2
+done
+cat "$scratch/console"

@@ -1,0 +1,52 @@
+//! `seekless serve --ublk`, in a guest whose kernel has the driver: this host's may lack it. The
+//! guest is emulated, so the test is of the long form. It needs the unpacked package of a Debian
+//! kernel in SEEKLESS_GUEST_KERNEL; `.ci/run --long` fetches one.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::host::{self, is_long};
+use crate::{PROGRAM, need};
+
+/// The steps of guest/steps.sh.
+const STEPS: [&str; 9] = [
+    "start",
+    "limits",
+    "verify",
+    "zeroes",
+    "ext4",
+    "xfs",
+    "refuses_to_end",
+    "ends",
+    "survives_kills",
+];
+
+fn missing() -> Option<String> {
+    let tools = ["qemu-system-x86_64", "busybox", "cpio", "fio", "mkfs.ext4", "mkfs.xfs", "ldd"];
+    let kernel = std::env::var_os("SEEKLESS_GUEST_KERNEL");
+    let kernel = kernel.is_none_or(|k| !Path::new(&k).join("boot").is_dir());
+    host::long()
+        .or_else(|| host::programs(&tools))
+        .or_else(|| kernel.then(|| "no kernel in SEEKLESS_GUEST_KERNEL".to_owned()))
+}
+
+#[test]
+fn a_block_device_outlives_its_server_and_is_a_disk_to_everybody() {
+    need!("a block device of the kernel", missing());
+    assert!(is_long());
+    let kernel = std::env::var_os("SEEKLESS_GUEST_KERNEL").unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/run.sh");
+    let args = [script.as_os_str(), PROGRAM.as_ref(), &kernel, scratch.path().as_os_str()];
+    let output = Command::new("bash").args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{wrong}");
+    if !said.contains("guest: begin") {
+        return eprintln!("SKIPPED a block device of the kernel: the guest does not boot\n{wrong}");
+    }
+    for step in STEPS.iter().chain(&["write_back_gives_errors"]) {
+        assert!(said.contains(&format!("guest: ok {step}")), "{step}: {said}\n{wrong}");
+    }
+    assert!(!said.contains("guest: FAILED"), "{said}");
+}

@@ -1,0 +1,330 @@
+//! A volume as a block device of the kernel, /dev/ublkbN, by the driver ublk (Linux 6.5 and later).
+//!
+//! The device outlives its server. If a server dies, requests wait, and the next server of the same
+//! backing takes the device over: programs above see a pause, and no error. This holds where every
+//! acknowledged write is at home. Otherwise the users of the device get errors, as on a disk that
+//! was unplugged: an unflushed write may be lost then, and nobody above would know.
+
+mod queue;
+mod sys;
+mod wire;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::EventfdFlags;
+use seekless_block::SECTOR_BYTES;
+use seekless_host::{HostError, Users, cannot, pressure};
+use twox_hash::XxHash3_64;
+
+use crate::backend::identity;
+use crate::error::ServeError;
+use crate::handle::ServerHandle;
+use queue::Service;
+use sys::{ControlDevice, Queue};
+use wire::{DeviceInfo, Parameters};
+
+/// Requests in flight: as many as disks with a queue of their own take.
+const DEPTH: u16 = 32;
+/// Longest request.
+const REQUEST_BYTES: u32 = 512 << 10;
+/// Memory to hold for a request in flight: its data, and a read buffer of the engine.
+const OF_REQUEST_BYTES: usize = REQUEST_BYTES as usize + (1 << 20);
+/// Longest wait until the kernel has cleared up behind a dead server.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Most devices that the kernel makes by default: `ublks_max`.
+const DEVICES: u32 = 64;
+
+/// A device that does not work yet: new, or left by a server that died.
+#[derive(Debug)]
+pub struct UblkPoint {
+    control: ControlDevice,
+    number: u32,
+    /// A server died; its device waits for the next one.
+    left: bool,
+    /// Delete it when this is dropped.
+    made: bool,
+    rotates: bool,
+}
+
+fn node(kind: char, number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/ublk{kind}{number}"))
+}
+
+fn fail(path: PathBuf, what: &'static str) -> impl FnOnce(io::Error) -> HostError {
+    move |source| HostError::Path { path, what, source }
+}
+
+impl UblkPoint {
+    /// The device `number`, or any. Takes over the device of a server of the same backing that
+    /// died.
+    pub fn new(number: Option<u32>, backing: &Path) -> Result<Self, ServeError> {
+        let what = "open it: this needs Linux 6.5 or later, root, and `modprobe ublk_drv`";
+        let control = ControlDevice::open().map_err(fail(wire::CONTROL.into(), what))?;
+        let path = backing.canonicalize().unwrap_or_else(|_| backing.to_owned());
+        let mark = XxHash3_64::oneshot(path.as_os_str().as_encoded_bytes());
+        let rotates = identity::rotates(backing).unwrap_or(true);
+        let numbers = number.map_or(0..DEVICES, |n| n..n.saturating_add(1));
+        let dead = numbers.filter(|&n| node('c', n).exists()).find_map(|n| {
+            let info = left_by_a_server(&control, n)?;
+            (info.owner_mark == mark).then_some(n)
+        });
+        if let Some(number) = dead {
+            return Ok(Self { control, number, left: true, made: false, rotates });
+        }
+        let number = add(&control, number, mark)?;
+        Ok(Self { control, number, left: false, made: true, rotates })
+    }
+
+    /// The block device.
+    pub fn path(&self) -> PathBuf {
+        node('b', self.number)
+    }
+
+    /// Serves the volume at the device. Calls `ended` when the device has ended.
+    pub fn start(
+        mut self,
+        server: &ServerHandle,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> Result<UblkDevice, ServeError> {
+        let mut wanted = self.parameters(server);
+        if self.left {
+            self.take_over(server, &wanted)?;
+        } else {
+            let set = self.control.with_parameters(wire::SET_PARAMS, self.number, &mut wanted);
+            set.map_err(fail(self.path(), "set its parameters"))?;
+        }
+        let (thread, ready) = self.spawn(server, ended)?;
+        ready.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended"))).map_err(
+            fail(node('c', self.number), "take requests from it: is io_uring allowed here?"),
+        )?;
+        let start = if self.left { wire::END_USER_RECOVERY } else { wire::START_DEV };
+        let own = u64::from(std::process::id());
+        let started = self.control.send(start, self.number, own);
+        started.map_err(fail(self.path(), "start the device"))?;
+        // From here on the device has users.
+        self.made = false;
+        let reserve = usize::from(DEPTH) * OF_REQUEST_BYTES + server.stage.0 as usize;
+        let missing = pressure::hold(reserve);
+        Ok(UblkDevice { point: self, thread: Some(thread), missing })
+    }
+
+    /// Starts the thread of the queue; it reports when all requests can come.
+    fn spawn(
+        &self,
+        server: &ServerHandle,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> Result<(JoinHandle<()>, Receiver<io::Result<()>>), ServeError> {
+        let (volume, number, read_only) = (server.injector(), self.number, server.is_read_only());
+        let (say, ready) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("seekless-ublk".into()).spawn(move || {
+            let opened = || -> io::Result<Service> {
+                let device = File::options().read(true).write(true).open(node('c', number))?;
+                let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+                let bell = Arc::new(rustix::event::eventfd(0, flags)?);
+                let queue = Queue::new(device, bell.try_clone()?, DEPTH)?;
+                Ok(Service::new(queue, bell, volume, read_only))
+            };
+            match opened() {
+                Err(e) => drop(say.send(Err(e))),
+                Ok(service) => {
+                    let _ = say.send(Ok(()));
+                    // Ends with the device; a broken ring ends the process's part of the device,
+                    // and the kernel keeps the requests for the next server.
+                    let _ = service.run(DEPTH);
+                    ended();
+                }
+            }
+        });
+        Ok((thread.map_err(cannot("start the thread of the ublk device"))?, ready))
+    }
+
+    /// Prepares the device of a dead server, if nothing that was acknowledged can be missing.
+    fn take_over(&self, server: &ServerHandle, wanted: &Parameters) -> Result<(), ServeError> {
+        let path = self.path();
+        let mut found = Parameters { len: wanted.len, ..Parameters::default() };
+        let got = self.control.with_parameters(wire::GET_PARAMS, self.number, &mut found);
+        got.map_err(fail(path.clone(), "ask for its parameters"))?;
+        let same = found.sectors == wanted.sectors
+            && (found.attributes ^ wanted.attributes) & wire::READ_ONLY == 0;
+        // In write-back, and with replicas, an acknowledged write that was not flushed may be lost.
+        let whole = server.attached().is_none_or(|found| !found.needs_guard);
+        if !same || !whole {
+            self.cut_off();
+            let why = if same {
+                "its server died, and writes that were not flushed may be lost: its users get errors from now on. Unmount it, check the file system, and start again"
+            } else {
+                "its server died, and the disk has another size or mode now: its users get errors from now on. Unmount it, and start again"
+            };
+            return Err(HostError::Refused { path, why: why.to_owned() }.into());
+        }
+        let start = Instant::now();
+        loop {
+            match self.control.send(wire::START_USER_RECOVERY, self.number, 0) {
+                Err(e) if is_busy(&e) && start.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                other => break other.map_err(fail(path, "take it over from a dead server"))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a device whose users get errors. The kernel forgets it when the last user has gone.
+    fn cut_off(&self) {
+        let _ = self.control.send(wire::STOP_DEV, self.number, 0);
+        // Does not wait for these users. A kernel without this command keeps the number in use.
+        let _ = self.control.send(wire::DEL_DEV_ASYNC, self.number, 0);
+    }
+
+    fn parameters(&self, server: &ServerHandle) -> Parameters {
+        let most = u32::MAX >> 9;
+        let mut attributes = wire::VOLATILE_CACHE | wire::FUA;
+        let mut types = wire::BASIC;
+        if self.rotates {
+            attributes |= wire::ROTATIONAL;
+        }
+        if server.is_read_only() {
+            attributes |= wire::READ_ONLY;
+        } else {
+            types |= wire::DISCARD;
+        }
+        Parameters {
+            len: size_of::<Parameters>() as u32,
+            types,
+            attributes,
+            logical_shift: 9,
+            physical_shift: 12,
+            io_opt_shift: 12,
+            io_min_shift: 12,
+            max_sectors: REQUEST_BYTES / SECTOR_BYTES as u32,
+            sectors: server.size().0 / SECTOR_BYTES,
+            discard_granularity: 4096,
+            discard_sectors_max: most,
+            zero_sectors_max: most,
+            discard_segments_max: 1,
+            ..Parameters::default()
+        }
+    }
+}
+
+impl Drop for UblkPoint {
+    fn drop(&mut self) {
+        if self.made {
+            let _ = self.control.send(wire::DEL_DEV, self.number, 0);
+        }
+    }
+}
+
+fn is_busy(e: &io::Error) -> bool {
+    e.kind() == io::ErrorKind::ResourceBusy
+}
+
+/// The device, if its server has died or is dying.
+fn left_by_a_server(control: &ControlDevice, number: u32) -> Option<DeviceInfo> {
+    let mut info = DeviceInfo::default();
+    control.with_info(wire::GET_DEV_INFO, number, &mut info).ok()?;
+    let dying = || !Path::new(&format!("/proc/{}", info.pid)).exists();
+    let left = info.state == wire::STATE_QUIESCED || info.state == wire::STATE_LIVE && dying();
+    (left && info.flags & wire::FEATURES == wire::FEATURES).then_some(info)
+}
+
+/// Makes a device with this number, or with any, and returns the number.
+fn add(control: &ControlDevice, number: Option<u32>, mark: u64) -> Result<u32, ServeError> {
+    let device = number.unwrap_or(wire::ANY_DEVICE);
+    let mut info = DeviceInfo {
+        queues: 1,
+        depth: DEPTH,
+        io_bytes_max: REQUEST_BYTES,
+        device,
+        flags: wire::FEATURES,
+        owner_mark: mark,
+        ..DeviceInfo::default()
+    };
+    match control.with_info(wire::ADD_DEV, device, &mut info) {
+        Ok(()) => Ok(info.device),
+        Err(e) if number.is_some() && e.kind() == io::ErrorKind::AlreadyExists => {
+            let why = "another server has this device, or had it and died; give another number, or start that server again and stop it".to_owned();
+            Err(HostError::Refused { path: node('b', device), why }.into())
+        }
+        Err(e) => Err(fail(wire::CONTROL.into(), "make a device (Linux 6.5 or later)")(e).into()),
+    }
+}
+
+/// A block device that serves a volume. Dropped in use, it waits for the next server of the volume.
+#[derive(Debug)]
+pub struct UblkDevice {
+    point: UblkPoint,
+    thread: Option<JoinHandle<()>>,
+    missing: Option<&'static str>,
+}
+
+impl UblkDevice {
+    /// The block device.
+    pub fn path(&self) -> PathBuf {
+        self.point.path()
+    }
+
+    /// What its server lacks to serve when memory is short, in words.
+    pub const fn missing(&self) -> Option<&'static str> {
+        self.missing
+    }
+
+    /// Ends and deletes the device, unless it is in use: then false, and nothing has changed.
+    pub fn end(&mut self) -> Result<bool, ServeError> {
+        let path = self.path();
+        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            return self.delete().map(|()| true);
+        }
+        if !Users::of_file(&path).is_empty() {
+            return Ok(false);
+        }
+        // While this is open, nobody can mount the device.
+        let claim = File::options().read(true).custom_flags(libc::O_EXCL).open(&path);
+        let claim = match claim {
+            Err(e) if is_busy(&e) => return Ok(false),
+            other => other.map_err(fail(path.clone(), "claim it"))?,
+        };
+        let stopped = self.point.control.send(wire::STOP_DEV, self.point.number, 0);
+        stopped.map_err(fail(path, "stop it"))?;
+        drop(claim);
+        self.delete()?;
+        Ok(true)
+    }
+
+    /// Ends the device; its users get errors.
+    pub fn cut_off(&mut self) {
+        self.point.cut_off();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// After the device has stopped.
+    fn delete(&mut self) -> Result<(), ServeError> {
+        if let Some(thread) = self.thread.take() {
+            // It sees the device end, and closes it.
+            let _ = thread.join();
+        }
+        match self.point.control.send(wire::DEL_DEV, self.point.number, 0) {
+            // Somebody else has deleted it.
+            Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(()),
+            other => Ok(other.map_err(fail(self.path(), "delete it"))?),
+        }
+    }
+}
+
+impl Drop for UblkDevice {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            // In use, or refused: the kernel keeps the device for the next server.
+            let _ = self.end();
+        }
+    }
+}

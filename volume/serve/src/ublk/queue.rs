@@ -1,0 +1,166 @@
+//! The queue of a ublk device: requests of the kernel become requests to the volume, in any number
+//! and order.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
+use seekless_nbd::Errno;
+
+use super::sys::{Queue, QueueEvent};
+use super::wire::{Descriptor, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES, data_at};
+use crate::backend::workers::ring;
+use crate::handle::Injector;
+use crate::server::Job;
+
+type Answer = (u16, Result<Vec<u8>, Errno>);
+
+/// The queue's thread.
+pub(super) struct Service {
+    queue: Queue,
+    volume: Injector,
+    read_only: bool,
+    bell: Arc<OwnedFd>,
+    send: Sender<Answer>,
+    answers: Receiver<Answer>,
+    /// Buffers for later requests.
+    spare: Vec<Vec<u8>>,
+}
+
+/// The answer to a request. A volume that has stopped drops it: that is an error too.
+struct Ticket {
+    tag: u16,
+    to: Option<Sender<Answer>>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Ticket {
+    fn end(&mut self, result: Result<Vec<u8>, Errno>) {
+        if let Some(to) = self.to.take() {
+            // The thread ends after the last answer.
+            let _ = to.send((self.tag, result));
+            ring(&self.bell);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.end(Err(Errno::Shutdown));
+    }
+}
+
+impl Service {
+    pub(super) fn new(queue: Queue, bell: Arc<OwnedFd>, volume: Injector, read_only: bool) -> Self {
+        let (send, answers) = channel();
+        Self { queue, volume, read_only, bell, send, answers, spare: Vec::new() }
+    }
+
+    /// Serves until the kernel has taken back all of the device's tags.
+    pub(super) fn run(mut self, depth: u16) -> io::Result<()> {
+        let (mut events, mut gone) = (Vec::new(), 0);
+        while gone < depth {
+            self.queue.wait(&mut events)?;
+            for event in events.drain(..) {
+                match event {
+                    QueueEvent::Request(tag) => self.begin(tag)?,
+                    QueueEvent::Gone => gone += 1,
+                    QueueEvent::Bell => {
+                        self.queue.listen()?;
+                        while let Ok((tag, result)) = self.answers.try_recv() {
+                            self.answer(tag, result)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, tag: u16) -> io::Result<()> {
+        match self.job(tag, &self.queue.request(tag)) {
+            Ok(job) => {
+                // A stopped server drops the job, which answers it.
+                let _ = self.volume.submit(job);
+                Ok(())
+            }
+            Err(errno) => self.queue.answer(tag, result_of(errno)),
+        }
+    }
+
+    fn job(&mut self, tag: u16, request: &Descriptor) -> Result<Job, Errno> {
+        let mut extent = Extent::new(request.start, request.sectors.into());
+        let mut flags = Flags::NONE;
+        let mut data = Vec::new();
+        let op = match request.op() {
+            OP_READ => Op::Read,
+            OP_WRITE => Op::Write,
+            OP_FLUSH => Op::Flush,
+            OP_DISCARD => Op::Discard,
+            OP_WRITE_ZEROES => Op::WriteZeroes,
+            _ => return Err(Errno::NotSup),
+        };
+        if op.is_write_like() {
+            if self.read_only {
+                return Err(Errno::Perm);
+            }
+            if request.is_fua() {
+                flags = flags.union(Flags::FUA);
+            }
+        }
+        match op {
+            Op::Flush => extent = Extent::default(),
+            Op::WriteZeroes if request.keeps_space() => flags = flags.union(Flags::NO_HOLE),
+            Op::Read | Op::Write => {
+                data = self.spare.pop().unwrap_or_default();
+                data.resize((u64::from(request.sectors) * SECTOR_BYTES) as usize, 0);
+            }
+            _ => {}
+        }
+        if op == Op::Write {
+            let read = self.queue.device().read_exact_at(&mut data, data_at(tag));
+            read.map_err(|_| Errno::Io)?;
+        }
+        let mut ticket = Ticket { tag, to: Some(self.send.clone()), bell: Arc::clone(&self.bell) };
+        let reply = Box::new(move |result| ticket.end(result));
+        Ok(Job { op, extent, flags, data, reply })
+    }
+
+    /// Gives a result to the kernel: the bytes of a read or write, else zero.
+    fn answer(&mut self, tag: u16, result: Result<Vec<u8>, Errno>) -> io::Result<()> {
+        let request = self.queue.request(tag);
+        let bytes = u64::from(request.sectors) * SECTOR_BYTES;
+        let result = match (result, request.op()) {
+            (Err(errno), _) => result_of(errno),
+            (Ok(data), OP_READ) => {
+                let part = data.get(..bytes as usize).unwrap_or_default();
+                let given = self.queue.device().write_all_at(part, data_at(tag));
+                let whole = given.is_ok() && part.len() as u64 == bytes;
+                self.spare.push(data);
+                if whole { bytes as i32 } else { result_of(Errno::Io) }
+            }
+            (Ok(data), OP_WRITE) => {
+                self.spare.push(data);
+                bytes as i32
+            }
+            (Ok(_), _) => 0,
+        };
+        self.queue.answer(tag, result)
+    }
+}
+
+/// A negative number of the host.
+fn result_of(errno: Errno) -> i32 {
+    -match errno {
+        Errno::Perm => libc::EPERM,
+        Errno::NoMem => libc::ENOMEM,
+        Errno::Inval => libc::EINVAL,
+        Errno::NoSpc => libc::ENOSPC,
+        Errno::Overflow => libc::EOVERFLOW,
+        Errno::NotSup => libc::EOPNOTSUPP,
+        Errno::Io | Errno::Shutdown | Errno::Other(_) => libc::EIO,
+    }
+}
