@@ -12,7 +12,7 @@ fn a_fleet_has_the_answers_of_each_trace_alone() {
     place.file("fleet/a.blkparse", &text).file("fleet/b.blkparse", &text);
     place.file("fleet/c.blkparse", "no trace at all\n");
     // Its last line is older than the others.
-    place.file("fleet/d.trace", disksim(&[(0, 8, true); 40]) + "900.0 0 0 8 1\n5.0 0 0 8 1\n");
+    place.file("fleet/d.trace", disksim(&[(0, 8, true); 400]) + "9000.0 0 0 8 1\n5.0 0 0 8 1\n");
     let options = ["--disk", "wd800jb", "--policy", "borg", "--folds", "4"];
     let ran = place.run(&[&["advise", "--fleet", "fleet", "--json", "-"], &options[..]].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.err);
@@ -30,7 +30,7 @@ fn a_fleet_has_the_answers_of_each_trace_alone() {
     assert!(disks[2]["error"].as_str().is_some_and(|e| e.contains("c.blkparse")), "{}", disks[2]);
     let said = disks[3]["notes"].as_str().unwrap();
     assert!(said.contains("not in order of time: 1 requests are older"), "{}", disks[3]);
-    assert!(said.contains("first request 42"), "{}", disks[3]);
+    assert!(said.contains("first request 402"), "{}", disks[3]);
     assert_eq!(fleet["failed"], 1);
     let ran = place.run(&[&["advise", "--fleet", "fleet", "--csv", "-"], &options[..]].concat());
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 5), "{}", ran.err);
