@@ -10,6 +10,7 @@ mod extent;
 mod mix;
 mod request;
 mod size;
+mod toll;
 mod units;
 
 pub use device::{Device, DeviceError, MemDevice};
@@ -17,6 +18,7 @@ pub use extent::Extent;
 pub use mix::{Dice, mix};
 pub use request::{Flags, Op, Request, StreamId};
 pub use size::{format_size, parse_size};
+pub use toll::Toll;
 pub use units::{
     Bytes, Duration, Energy, Lba, PAGE_BYTES, PAGE_SECTORS, Power, SECTOR_BYTES, Sectors, SimTime,
 };

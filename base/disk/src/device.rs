@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use seekless_block::Sectors;
+use seekless_block::{Sectors, Toll};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
@@ -128,6 +128,14 @@ impl DeviceSpec {
         match self {
             Self::Disk(d) if matches!(d.kind, Kind::Disk) => Some(d),
             _ => None,
+        }
+    }
+
+    /// What operations cost beside their time: nothing, except at a provider.
+    pub fn toll(&self) -> Toll {
+        match self {
+            Self::Disk(_) => Toll::default(),
+            Self::Volume(v) => v.toll(),
         }
     }
 

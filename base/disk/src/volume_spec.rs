@@ -1,6 +1,7 @@
 //! The description of a device without a mechanism (a cloud volume, an object store or an SSD), and
 //! the ranges of its values.
 
+use seekless_block::{Duration, Sectors, Toll};
 use serde::{Deserialize, Serialize};
 
 use crate::device::Kind;
@@ -164,6 +165,8 @@ pub struct VolumePowerSpec {
     pub idle_w: f64,
 }
 
+/// Most that an operation counts, ms: policies count in single precision.
+const TOLL_MS_MAX: f64 = 60_000.0;
 /// Hours per month, as providers bill.
 const MONTH_H: f64 = 730.0;
 
@@ -189,6 +192,27 @@ impl VolumeSpec {
                 + counted.writes as f64 * p.usd_per_million_writes)
                 / 1e6
         })
+    }
+
+    /// The cost of operations as time: an operation takes at least its share of the sustained rate,
+    /// and a dollar is as much time as the device is held for a dollar.
+    pub fn toll(&self) -> Toll {
+        let a_second = self.holding_usd(1.0);
+        let price = |per_million: f64| {
+            let s = if a_second > 0.0 { per_million / 1e6 / a_second } else { 0.0 };
+            Duration::from_millis_f64((s * 1e3).min(TOLL_MS_MAX))
+        };
+        let rate = self.limits.operations.as_ref().map_or(0.0, |limit| 1e3 / limit.per_s);
+        let prices = self.price.as_ref();
+        Toll {
+            share: Duration::from_millis_f64(rate.min(TOLL_MS_MAX)),
+            read: price(prices.map_or(0.0, |p| p.usd_per_million_reads)),
+            write: price(prices.map_or(0.0, |p| p.usd_per_million_writes)),
+            operation: Sectors(u64::from(self.operations.kib()) * 2),
+            merges: matches!(self.operations, OperationSpec::Merged { .. }),
+            rewrites: matches!(self.operations, OperationSpec::Objects { .. }),
+            area: true,
+        }
     }
 
     /// Checks every value against its range.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use indicatif::ProgressBar;
-use seekless_block::{Bytes, Sectors};
+use seekless_block::{Bytes, Sectors, Toll};
 use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_engine::Trouble;
 use seekless_host::notify::{self, Manager};
@@ -299,14 +299,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if server.attached().is_some() {
         output::say("saving the area");
     }
+    let operations = server.board().and_then(|board| board.status().operations);
     let stats = server.stop().context("the server failed")?;
     // Until here, the volume counts as served.
     drop(control);
     result?;
     if let Some(path) = &args.json {
-        output::write(path, &report::json(args, &stats)?)?;
+        output::write(path, &report::json(args, &stats, operations)?)?;
     }
-    tell(args, &report::summary(&stats))
+    let counted = operations.map_or_else(String::new, |o| format!("\n{o}"));
+    tell(args, &(report::summary(&stats) + &counted))
 }
 
 /// Prints text to standard output, or to standard error if standard output has the JSON.
@@ -457,6 +459,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     let (cache, read_ahead, cluster, rate) =
         (args.cache, args.read_ahead, args.cluster, args.background_rate);
     let degree = args.policy.map_or(1, |p| p.degree);
+    let toll = toll(args)?;
     let gather = args.gather.map_or(0, |g| u64::try_from(g.as_nanos()).unwrap_or(u64::MAX));
     let mut builder = Builder::new(Backing::named(&args.backing)?)
         .read_only(args.read_only)
@@ -471,6 +474,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             config.gather = seekless_block::Duration(gather);
             config.background_rate = rate;
             config.degree = degree;
+            config.toll = toll;
         });
     builder = args.access.apply(builder);
     if let Some(path) = &args.area {
@@ -509,6 +513,17 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         });
     }
     Ok((args.nbd.iter().cloned().fold(builder, Builder::listen), knows))
+}
+
+/// What operations cost at the provider that `--disk` or `--model` names. An area that was placed, and
+/// every area of a home on another server, lies elsewhere.
+fn toll(args: &Args) -> anyhow::Result<Toll> {
+    let Some(name) = args.disk_name() else { return Ok(Toll::default()) };
+    let toll = seekless_cli::disk::named(name)?.toll();
+    let elsewhere = matches!(Backing::named(&args.backing)?, Backing::Nbd(_))
+        || args.area.is_some()
+        || args.area_dir.is_some();
+    Ok(Toll { area: args.disk.is_some() || !elsewhere, ..toll })
 }
 
 /// The emulated or modelled disk, if there is one.

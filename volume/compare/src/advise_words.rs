@@ -55,6 +55,7 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         return out;
     }
     out.extend(found(advice, chosen, &folds));
+    out.extend(operations(advice, chosen));
     out.extend(in_a_year(advice));
     out.extend(together(advice));
     out.extend(instead(advice));
@@ -100,6 +101,37 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
         }
     }
     out
+}
+
+/// The operations that a policy saves on a device that counts them, and their price.
+fn operations(advice: &Advice, chosen: Option<&Tried>) -> Option<String> {
+    let now = &advice.tried[0].total;
+    let then = &chosen?.total;
+    if now.operations == 0 {
+        return None;
+    }
+    let saves = |now: f64, then: f64| {
+        let share = percent((now - then).abs() / now.max(f64::MIN_POSITIVE));
+        format!("{share} {}", if then > now { "more" } else { "fewer" })
+    };
+    let mut text = format!(
+        "{} sends {} operations to {} instead of {}, {}",
+        chosen?.system,
+        then.operations,
+        advice.disk,
+        now.operations,
+        saves(now.operations as f64, then.operations as f64),
+    );
+    if now.operations_usd > 0.0 {
+        let saved = now.operations_usd - then.operations_usd;
+        text += &format!(
+            ", and {} ${:.4} of ${:.4} for operations",
+            if saved < 0.0 { "costs another" } else { "saves" },
+            saved.abs(),
+            now.operations_usd
+        );
+    }
+    Some(text + ".")
 }
 
 /// A policy with more RAM, where both together save more than each alone.
@@ -155,7 +187,9 @@ fn instead(advice: &Advice) -> Vec<String> {
             ));
         }
     }
-    out.extend(advice.tried.iter().filter(|t| t.total.operations_usd > 0.0).map(|t| {
+    let device = |t: &&Tried| matches!(t.change, Change::Device | Change::DeviceLayout);
+    let billed = advice.tried.iter().filter(device).filter(|t| t.total.operations_usd > 0.0);
+    out.extend(billed.map(|t| {
         format!(
             "On {}: {} operations, ${:.4} without the price of holding it.",
             t.system, t.total.operations, t.total.operations_usd

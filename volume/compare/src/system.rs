@@ -81,6 +81,7 @@ impl System {
             read_ahead: self.read_ahead,
             cluster: self.cluster,
             grid,
+            toll: self.disk.toll(),
             ..Config::new(capacity)
         };
         let Some(learning) = self.learning else { return config };

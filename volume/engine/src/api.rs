@@ -2,7 +2,7 @@
 //! engine. The engine says which bytes move where; its driver, live or simulated, moves these
 //! bytes.
 
-use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
+use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId, Toll};
 use seekless_learn::{Plan, Replica};
 use serde::{Deserialize, Serialize};
 
@@ -276,6 +276,8 @@ pub struct Config {
     pub background_rate: Bytes,
     /// Background work pauses until no client has sent a request for this long.
     pub background_pause: Duration,
+    /// What the adaptive policy counts for an operation beside its time.
+    pub toll: Toll,
 }
 
 impl Config {
@@ -323,6 +325,15 @@ impl Config {
             sweep_bytes: Bytes(64 << 20),
             background_rate: Bytes(0),
             background_pause: Duration::ZERO,
+            toll: Toll {
+                share: Duration::ZERO,
+                read: Duration::ZERO,
+                write: Duration::ZERO,
+                operation: Sectors(0),
+                merges: false,
+                rewrites: false,
+                area: false,
+            },
         }
     }
 }

@@ -66,7 +66,7 @@ pub use listen::Address;
 pub use memory_file::{MemoryFile, Say};
 pub use observe::Streams;
 pub use server::{AdaptiveCounts, AreaStats, Job, Reply, ServerStats};
-pub use shadow::{Compared, Shadow, StandIn, disk_shadow};
+pub use shadow::{Compared, Counted, Shadow, StandIn, disk_shadow};
 pub use tap::IoSample;
 pub use tls::TlsFiles;
 pub use ublk::{UblkDevice, UblkPoint};

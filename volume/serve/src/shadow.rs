@@ -4,8 +4,10 @@
 
 use std::path::Path;
 
-use seekless_block::{Duration, Lba, Op, Request, Sectors, SimTime};
-use seekless_disk::{Command, Device, DeviceSpec, Drive, Scheduler, SpinDown, Usage, catalogue};
+use seekless_block::{Duration, Lba, Op, Request, Sectors, SimTime, Toll};
+use seekless_disk::{
+    Command, Device, DeviceSpec, Drive, Operations, Scheduler, SpinDown, Usage, catalogue,
+};
 use seekless_engine::{Config, Target};
 use seekless_sim::{Phases, Replay, SimConfig, SimError, Simulation};
 
@@ -39,6 +41,11 @@ pub trait Shadow: Send {
     fn now(&self) -> Option<(Busy, f64)>;
     /// Busy time of the vanilla system, or the reason why it is unknown.
     fn vanilla(&self) -> Result<Busy, String>;
+    /// Operations so far, of the volume and of the vanilla system, if the device counts them; and what
+    /// they cost.
+    fn operations(&self) -> Option<Counted> {
+        None
+    }
     /// The method of the comparison, in a sentence.
     fn note(&self) -> String;
 }
@@ -54,6 +61,29 @@ pub struct Compared {
     pub model_error: Option<f64>,
     /// True if the times are measured, because the model does not fit.
     pub measured: bool,
+}
+
+/// Operations as a provider counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// For the I/Os that were sent.
+    pub now: Operations,
+    /// Of the vanilla system.
+    pub vanilla: Operations,
+    /// What they cost beside their time.
+    pub toll: Toll,
+}
+
+impl Counted {
+    /// Times for the guard, with the price of the operations.
+    pub(crate) fn priced(&self, times: Compared) -> Compared {
+        let price_s = |o: &Operations| self.toll.price(o.reads, o.writes).as_secs_f64();
+        Compared {
+            vanilla_s: times.vanilla_s + price_s(&self.vanilla),
+            actual_s: times.actual_s + price_s(&self.now),
+            ..times
+        }
+    }
 }
 
 /// The shadow of a volume on a modelled disk. `emulated`: the volume's own disk is this model.
@@ -134,6 +164,9 @@ struct Model {
     now: SimTime,
     busy: Phases,
     moving_s: f64,
+    /// Operations that the provider counts: without those of an area that lies elsewhere.
+    operations: Operations,
+    area_counts: bool,
     real: Real,
 }
 
@@ -198,6 +231,8 @@ impl DiskShadow {
             now: SimTime::ZERO,
             busy: Phases::default(),
             moving_s: 0.0,
+            operations: Operations::default(),
+            area_counts: engine.toll.area,
             real: Real::default(),
         });
         let mut vanilla = engine;
@@ -272,6 +307,13 @@ impl Shadow for DiskShadow {
         Some(self.model.as_ref()?.real.compared)
     }
 
+    fn operations(&self) -> Option<Counted> {
+        let model = self.model.as_ref()?;
+        model.drive.operations()?;
+        let (vanilla, toll) = self.vanilla.as_ref().ok()?.operations();
+        Some(Counted { now: model.operations, vanilla, toll })
+    }
+
     fn note(&self) -> String {
         format!(
             "modelled: the same requests without copies, with the same RAM, read-ahead and scheduler, and at most {DEPTH} in flight"
@@ -291,6 +333,7 @@ impl Model {
         }
         self.now = self.now.max(io.at);
         let command = Command { background: io.background, ..Command::new(0, io.op, extent) };
+        let counted = self.drive.operations().unwrap_or_default();
         if self.drive.submit(self.now, command).is_err() {
             return;
         }
@@ -307,6 +350,12 @@ impl Model {
                     self.moving_s += a.total().as_secs_f64();
                 }
             }
+        }
+        let new = self.drive.operations().unwrap_or_default().since(&counted);
+        if self.area_counts || io.target == Target::Home {
+            self.operations.reads += new.reads;
+            self.operations.writes += new.writes;
+            self.operations.background += new.background;
         }
         self.real.io(io, parts(&self.busy).since(before));
     }
@@ -394,6 +443,36 @@ mod tests {
         assert!(compared.measured && compared.model_error > Some(0.1), "{compared:?}");
         assert!(is_close(compared.actual_s, measured_s, 0.01), "{measured_s} {compared:?}");
         assert!(is_close(compared.vanilla_s, measured_s, 0.25), "{measured_s} {compared:?}");
+    }
+
+    /// Reads of a volume that an object store holds; every second I/O goes to an area here.
+    #[test]
+    fn a_provider_counts_what_reaches_it() {
+        let spec = catalogue::device("object-store").unwrap();
+        let disk = Device::new(&spec).unwrap();
+        let toll = Toll { area: false, ..spec.toll() };
+        let config = Config { toll, area: Sectors(1 << 11), ..Config::new(Sectors(16 << 21)) };
+        let make = disk_shadow(disk, Scheduler::Fcfs, SpinDown::None, false);
+        let mut shadow = make(&config).unwrap();
+        for i in 0..10 {
+            let at = SimTime(i * 1_000_000_000);
+            let extent = Extent::new(i * 32_768, 8);
+            shadow.request(&Request::new(at, Op::Read, extent));
+            let target = if i % 2 == 0 { Target::Home } else { Target::Area };
+            let extent = if i % 2 == 0 { extent } else { Extent::new(0, 8) };
+            let (op, background, took) = (Op::Read, false, None);
+            shadow.io(&IoSample { at, target, op, extent, background, took });
+        }
+        shadow.quiet();
+        let counted = shadow.operations().unwrap();
+        assert_eq!((counted.now.reads, counted.vanilla.reads), (5, 10));
+        // $0.4 a million reads; the volume is held for $0.023 a GiB and month of 730 hours.
+        let a_read_s = 0.4e-6 / (0.023 * 1024.0 / (730.0 * 3600.0));
+        let priced = counted.priced(Compared::default());
+        assert!((priced.actual_s - 5.0 * a_read_s).abs() < 1e-6, "{priced:?}");
+        assert!((priced.vanilla_s - 10.0 * a_read_s).abs() < 1e-6, "{priced:?}");
+        let disk = StandIn::Rotating.shadow()(&config).unwrap();
+        assert_eq!(disk.operations(), None, "a disk sends no bill");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The status of a running volume: schema `seekless.status/1` and related ones, for the JSON API,
 //! the page, the metrics and `seekless top`. Plain data.
 
+use seekless_disk::VolumeSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::server::{AdaptiveCounts, ServerStats};
+use crate::shadow::{Counted, Shadow};
 
 /// Status of a volume: schema `seekless.status/1`. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,9 @@ pub struct Status {
     /// The server of home; absent if home is here.
     #[serde(default)]
     pub elsewhere: Option<ElsewhereStatus>,
+    /// Operations at a provider; absent unless the modelled device counts operations.
+    #[serde(default)]
+    pub operations: Option<OperationStatus>,
     /// Busy time of the disk; absent without an emulated or modelled disk.
     pub busy: Option<BusyStatus>,
     /// The verdict on the last hour; absent if the vanilla system's disk time is unknown.
@@ -262,6 +267,46 @@ impl ElsewhereStatus {
             sent_again: c.sent_again,
             away_s: c.away.as_secs_f64(),
         })
+    }
+}
+
+/// Operations as a provider counts them, modelled: for the I/Os that were sent, and for the vanilla
+/// system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationStatus {
+    /// For the I/Os that were sent, moving data included.
+    pub now: u64,
+    /// Of the vanilla system.
+    pub vanilla: u64,
+    /// Price of `now`, US dollars; absent if the provider sends no bill for operations.
+    pub now_usd: Option<f64>,
+    /// Price of `vanilla`, US dollars.
+    pub vanilla_usd: Option<f64>,
+}
+
+impl OperationStatus {
+    /// From the shadow; `None` if its device counts no operations.
+    pub(crate) fn of(shadow: Option<&dyn Shadow>, provider: Option<&VolumeSpec>) -> Option<Self> {
+        let Counted { now, vanilla, .. } = shadow?.operations()?;
+        let usd = |o| provider.map(|spec| spec.operations_usd(o));
+        Some(Self {
+            now: now.total(),
+            vanilla: vanilla.total(),
+            now_usd: usd(&now),
+            vanilla_usd: usd(&vanilla),
+        })
+    }
+}
+
+impl std::fmt::Display for OperationStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { now, vanilla, .. } = self;
+        let word = |more: bool| if more { "more" } else { "fewer" };
+        write!(f, "{now} operations at the provider, modelled, {} ", now.abs_diff(*vanilla))?;
+        write!(f, "{} than the vanilla system's {vanilla}", word(now > vanilla))?;
+        let Some((now, vanilla)) = self.now_usd.zip(self.vanilla_usd) else { return Ok(()) };
+        let word = if now > vanilla { "costs" } else { "saves" };
+        write!(f, "; that {word} ${:.6} of ${vanilla:.6}", (vanilla - now).abs())
     }
 }
 

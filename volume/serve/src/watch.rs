@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use seekless_block::{Bytes, Op, SECTOR_BYTES, SimTime};
+use seekless_disk::VolumeSpec;
 use seekless_engine::{Target, Trouble};
 use seekless_host::cannot;
 
@@ -22,8 +23,8 @@ use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::shadow::{Compared, Shadow};
 use crate::status::{
     AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, ElsewhereStatus, Event, Events,
-    GuardStatus, Head, History, Kind, LearningStatus, PlanStatus, Point, RequestStatus, Sample,
-    ScrubStatus, Status, VerdictStatus, VolumeStatus,
+    GuardStatus, Head, History, Kind, LearningStatus, OperationStatus, PlanStatus, Point,
+    RequestStatus, Sample, ScrubStatus, Status, VerdictStatus, VolumeStatus,
 };
 use crate::tap::{IoSample, TapEnd};
 use crate::verdict::Judge;
@@ -49,6 +50,8 @@ pub struct About {
     pub stand_in: bool,
     /// Speed of the emulated disk relative to the real one.
     pub speed: f64,
+    /// The provider's prices, if the modelled device has some.
+    pub provider: Option<VolumeSpec>,
     /// Most bytes per second for moving data; zero is no limit.
     pub background_rate: Bytes,
 }
@@ -278,6 +281,8 @@ impl Work {
         let moved = stats.engine.moved_bytes;
         self.verdict = Some(self.judge.look(unix, compared, missed, moved));
         let Some(guard) = &mut self.guard else { return };
+        let counted = self.shadow.as_ref().and_then(|s| s.operations());
+        let compared = counted.map_or(compared, |counted| counted.priced(compared));
         let Some(bypass) = guard.look(unix, compared, missed) else { return };
         // A volume that has ended needs no command.
         let _ = self.from.volume.send(Control::Bypass(bypass));
@@ -436,6 +441,7 @@ impl Work {
             },
             scrub: ScrubStatus::of(stats),
             elsewhere: ElsewhereStatus::of(stats),
+            operations: OperationStatus::of(self.shadow.as_deref(), self.about.provider.as_ref()),
             adaptive: AdaptiveStatus::of(stats, self.guard_status()),
             busy,
             verdict: self.verdict.clone(),

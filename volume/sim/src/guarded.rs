@@ -119,7 +119,10 @@ impl Guarded {
             today.clients += clients;
             today.background += background;
         }
-        let bypass = self.guard.look(day, DayTimes { vanilla, actual: clients + background });
+        // The guard counts operations too; the days are times.
+        let vanilla = self.vanilla.counts(vanilla);
+        let actual = self.actual.counts(clients + background);
+        let bypass = self.guard.look(day, DayTimes { vanilla, actual });
         self.set_bypass(bypass);
     }
 
@@ -146,6 +149,7 @@ impl Guarded {
         self.lap()?;
         for metered in [&mut self.actual, &mut self.vanilla] {
             metered.take();
+            metered.counts(Duration::ZERO);
             metered.sim.empty_ram();
         }
         (self.guard, self.days) = (Guard::default(), Vec::new());

@@ -1,6 +1,7 @@
 //! A simulation whose costs are read a bit at a time.
 
 use seekless_block::Duration;
+use seekless_disk::Operations;
 
 use crate::measure::Measured;
 use crate::simulation::{SimError, Simulation};
@@ -10,6 +11,7 @@ use crate::simulation::{SimError, Simulation};
 pub(crate) struct Metered {
     pub(crate) sim: Simulation,
     pub(crate) costs: Read,
+    operations: Operations,
 }
 
 /// How far a simulation's costs were read.
@@ -24,8 +26,7 @@ pub(crate) struct Read {
 impl Read {
     /// What it cost since it was last read: for clients, and for moving data.
     pub(crate) fn read(&mut self, sim: &Simulation) -> (Duration, Duration) {
-        let m = sim.so_far();
-        self.read_from(m)
+        self.read_from(sim.so_far())
     }
 
     fn read_from(&mut self, m: &Measured) -> (Duration, Duration) {
@@ -39,11 +40,18 @@ impl Read {
 
 impl Metered {
     pub(crate) fn new(sim: Simulation) -> Self {
-        Self { sim, costs: Read::default() }
+        Self { sim, costs: Read::default(), operations: Operations::default() }
     }
 
     pub(crate) fn take(&mut self) -> (Duration, Duration) {
         self.costs.read(&self.sim)
+    }
+
+    /// What so much of its time counts, with the operations since this was last asked.
+    pub(crate) fn counts(&mut self, time: Duration) -> Duration {
+        let (all, toll) = self.sim.operations();
+        let new = all.since(&std::mem::replace(&mut self.operations, all));
+        toll.counts(time, new.reads, new.writes)
     }
 
     pub(crate) fn lap(&mut self) -> Result<Measured, SimError> {

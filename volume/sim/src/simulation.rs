@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Duration, Extent, Lba, Op, Request, Sectors, SimTime};
+use seekless_block::{Duration, Extent, Lba, Op, Request, Sectors, SimTime, Toll};
 use seekless_disk::{
     Command, Device, DiskError, Drive, Operations, Scheduler, SpinDown, SpinDownError, Usage,
 };
@@ -343,6 +343,12 @@ impl Simulation {
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.drive.usage(self.now)
+    }
+
+    /// Operations so far, as a provider counts them, and what they cost beside their time.
+    #[must_use]
+    pub fn operations(&self) -> (Operations, Toll) {
+        (self.drive.operations().unwrap_or_default(), self.config.engine.toll)
     }
 
     /// The measurements so far. The span, the engine's counts and everything by state come only at

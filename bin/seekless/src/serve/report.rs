@@ -7,7 +7,7 @@ use seekless_block::{Bytes, Duration, Energy, PAGE_BYTES, SECTOR_BYTES};
 use seekless_compare::States;
 use seekless_engine::AttachReport;
 use seekless_learn::PolicyName;
-use seekless_serve::status::ElsewhereStatus;
+use seekless_serve::status::{ElsewhereStatus, OperationStatus};
 use seekless_serve::{Address, DiskStats, HostEnd, ServerHandle, ServerStats};
 use serde::Serialize;
 
@@ -218,6 +218,8 @@ struct Counts<'a> {
     unobserved_requests: u64,
     /// Of a home on another server.
     elsewhere: Option<ElsewhereStatus>,
+    /// At a provider, modelled, beside the vanilla system's.
+    operations: Option<OperationStatus>,
     disk: Option<DiskCounts<'a>>,
 }
 
@@ -244,7 +246,11 @@ struct DiskCounts<'a> {
     spin_downs: u64,
 }
 
-pub(super) fn json(args: &Args, stats: &ServerStats) -> anyhow::Result<String> {
+pub(super) fn json(
+    args: &Args,
+    stats: &ServerStats,
+    operations: Option<OperationStatus>,
+) -> anyhow::Result<String> {
     let e = &stats.engine;
     let name = args.disk.as_ref().map_or("", |d| &d.name);
     let backing = args.backing.to_string_lossy();
@@ -263,6 +269,7 @@ pub(super) fn json(args: &Args, stats: &ServerStats) -> anyhow::Result<String> {
         prefetch_used_pages: e.prefetch_used,
         unobserved_requests: stats.unobserved,
         elsewhere: ElsewhereStatus::of(stats),
+        operations,
         disk: stats.disk.as_ref().map(|d| disk_counts(name, d)),
     };
     Ok(serde_json::to_string_pretty(&counts)?)

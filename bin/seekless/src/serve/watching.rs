@@ -71,6 +71,9 @@ pub(super) fn about(args: &Args, disk: Option<Device>) -> (About, Option<MakeSha
         backing: args.backing.display().to_string(),
         disk: stand_in.map_or(named.unwrap_or_default(), |s| format!("{}, a stand-in", s.name())),
         stand_in: stand_in.is_some(),
+        provider: args
+            .disk_name()
+            .and_then(|name| seekless_cli::disk::named(name).ok()?.priced().cloned()),
         speed: args.disk.as_ref().map_or(1.0, |d| d.speed),
         background_rate: args.background_rate,
     };

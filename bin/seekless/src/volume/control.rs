@@ -144,6 +144,7 @@ fn words(s: &VolumeState) -> String {
     }
     text += &s.scrub.as_ref().map_or_else(String::new, scrub);
     text += &s.elsewhere.as_ref().map_or_else(String::new, elsewhere);
+    text += &s.operations.map_or_else(String::new, |o| format!("\nprovider {o}"));
     if s.fell_back {
         text += "\nfailing  the area: writes go home since an I/O of it failed; `seekless volume mode` sets write-back again";
     }

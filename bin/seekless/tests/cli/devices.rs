@@ -61,6 +61,24 @@ fn operations_are_counted_and_billed() {
     assert_eq!(run_of(&simulate(&scattered), "vanilla")["operations"]["reads"], 100);
 }
 
+/// The recorded desktop on a volume that bills and limits operations.
+#[test]
+fn the_adaptive_policy_saves_operations_and_money() {
+    let place = Place::new();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");
+    let args = [sample, "--event", "D", "--train", "0", "--policy", "vanilla,adaptive"];
+    let json = place.json(&[&args[..], &["--disk", "cloud-hdd-metered"]].concat());
+    let operations = |policy: &str| {
+        let run = run_of(&json, policy);
+        let counted = &run["operations"];
+        let usd = number(&run["cost_usd"]["operations"]);
+        (number(&counted["reads"]) + number(&counted["writes"]), usd)
+    };
+    let (vanilla, adaptive) = (operations("vanilla"), operations("adaptive"));
+    assert!(adaptive.0 < 0.7 * vanilla.0, "{adaptive:?} of {vanilla:?}");
+    assert!(adaptive.1 < 0.7 * vanilla.1, "{adaptive:?} of {vanilla:?}");
+}
+
 #[test]
 fn a_disk_has_no_operations_and_no_bill() {
     let place = Place::new();

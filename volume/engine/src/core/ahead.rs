@@ -4,7 +4,9 @@
 
 use std::ops::Range;
 
-use seekless_block::{Bytes, Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime};
+use seekless_block::{
+    Bytes, Duration, Extent, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime, Toll,
+};
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
@@ -15,7 +17,7 @@ use super::read::{Found, Read};
 use crate::area::attach::Moment;
 use crate::background::Job;
 use crate::format::Geometry;
-use crate::{Engine, Pending, Target};
+use crate::{Class, Engine, Pending, Target};
 
 /// Most pages of the disk whose uses are remembered: about 18 MiB of memory.
 const REMEMBERED: u64 = 1 << 20;
@@ -56,6 +58,8 @@ pub(crate) struct Ahead {
     along: Sectors,
     /// Reads in flight that no client waits for.
     alongs: u32,
+    /// Operations of I/Os that are no reads for clients, and that have not been counted.
+    others: (u64, u64),
     pub(crate) pace: Pace,
 }
 
@@ -66,15 +70,29 @@ fn along(read: &Read) -> Sectors {
 }
 
 impl Ahead {
-    pub(super) fn new(geo: &Geometry, pages: u32, keeps_trail: bool, capacity: Sectors) -> Self {
+    pub(super) fn new(
+        geo: &Geometry,
+        pages: u32,
+        keeps_trail: bool,
+        capacity: Sectors,
+        toll: &Toll,
+    ) -> Self {
         let trail = if keeps_trail { geo.read_slots() } else { 0 };
         let remembered = REMEMBERED.min(4 * capacity.0.div_ceil(PAGE_SECTORS));
+        let mut policy = Adaptive::new(pages, remembered, trail);
+        if !toll.is_none() {
+            // A longer read is more operations.
+            let one = toll.counts(Duration::ZERO, 1, 0).as_millis_f64();
+            let pages = toll.operation.0 as f64 / PAGE_SECTORS as f64;
+            policy.count_pages(!toll.merges, if pages > 0.0 { (one / pages) as f32 } else { 0.0 });
+        }
         Self {
-            policy: Adaptive::new(pages, remembered, trail),
+            policy,
             weighed: 0..0,
             chosen: None,
             along: Sectors(0),
             alongs: 0,
+            others: (0, 0),
             pace: Pace::default(),
             works_since: SimTime::ZERO,
         }
@@ -455,6 +473,34 @@ impl Engine {
         }
     }
 
+    /// An I/O is sent. Reads for clients are counted when they end.
+    pub(crate) fn note_submit(&mut self, (target, op, extent): (Target, Op, Extent), class: Class) {
+        let counts = self.counts_operations(target);
+        if let Some(ahead) = self.ahead.as_mut().filter(|_| counts) {
+            let toll = &self.config.toll;
+            let operations = toll.operations(extent.len);
+            match op {
+                Op::Read if class.is_background() => ahead.others.0 += operations,
+                Op::Write | Op::WriteZeroes => {
+                    ahead.others.0 += if toll.rewrites { operations } else { 0 };
+                    ahead.others.1 += operations;
+                }
+                Op::Read | Op::Discard | Op::Flush => {}
+            }
+        }
+    }
+
+    /// Whether operations there cost more than their time.
+    fn counts_operations(&self, target: Target) -> bool {
+        let toll = &self.config.toll;
+        !toll.is_none() && (toll.area || target == Target::Home)
+    }
+
+    /// Whether demanded pages and those that are read along are one read: two would cost twice.
+    pub(super) fn reads_as_one(&self, target: Target) -> bool {
+        self.counts_operations(target) && !self.config.toll.merges
+    }
+
     /// An I/O begins, and no other one is in flight.
     pub(super) fn note_begin(&mut self) {
         if let Some(ahead) = &mut self.ahead {
@@ -465,9 +511,19 @@ impl Engine {
     /// An I/O ended: the disk worked since the one before it ended, or since this one began.
     pub(super) fn note_work(&mut self, ended: &Pending) {
         let writes_trail = matches!(self.background.job, Job::Trail(_));
+        let toll = self.config.toll;
         let Some(ahead) = &mut self.ahead else { return };
-        let took = self.now.since(ahead.works_since).0 as f64 / 1e6;
+        let took = self.now.since(ahead.works_since);
         ahead.works_since = self.now;
+        let (reads, writes) = match ended {
+            Pending::Read(read) if toll.area || read.target == Target::Home => {
+                let goes_on = toll.merges && read.wanted.is_empty();
+                (toll.operations(read.io.len) - u64::from(goes_on), 0)
+            }
+            Pending::Read(_) => (0, 0),
+            _ => std::mem::take(&mut ahead.others),
+        };
+        let took = toll.counts(took, reads, writes).as_millis_f64();
         let work = match ended {
             Pending::Read(read) => {
                 let pages = read.io.len.0.div_ceil(PAGE_SECTORS);

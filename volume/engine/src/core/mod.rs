@@ -200,7 +200,7 @@ impl Engine {
         let free = FreeSpace::new(&geo, &config);
         let keeps_trail = config.keeps_trail() && free.takes_plans();
         let ahead = (config.adaptive && pages > 0)
-            .then(|| Box::new(Ahead::new(&geo, pages, keeps_trail, config.capacity)));
+            .then(|| Box::new(Ahead::new(&geo, pages, keeps_trail, config.capacity, &config.toll)));
         Self {
             cache: RamCache::new(pages, PageGrid::new(config.grid)),
             copies: Copies::new(&geo, map),
@@ -458,6 +458,7 @@ impl Engine {
         if target == Target::Home && op != Op::Flush {
             self.free.head_moves(extent.end());
         }
+        self.note_submit((target, op, extent), class);
         self.out.push_back(Output::Submit(Io {
             id,
             target,

@@ -265,7 +265,8 @@ impl Engine {
     /// Sends a read with a window as two reads. The client waits for the first one alone, which holds
     /// all demanded pages.
     fn submit_in_two(&mut self, read: Read, first: Sectors, asked: Asked) -> IoId {
-        if read.window == WindowId::default() || read.io.len < first + ALONG_MIN {
+        let whole = read.io.len < first + ALONG_MIN || self.reads_as_one(read.target);
+        if read.window == WindowId::default() || whole {
             return self.submit_read(read, asked);
         }
         self.share_window(read.window);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use seekless_block::{
     Bytes, Device, DeviceError, Duration, Extent, Flags, Lba, MemDevice, Op, Request, Sectors,
-    SimTime, StreamId,
+    SimTime, StreamId, Toll,
 };
 use seekless_engine::format::{
     AreaId, CheckpointPage, Content, CopyState, Entry, Header, Position, Tombstone, checksum,
@@ -496,7 +496,10 @@ proptest! {
         home_nanos in prop_oneof![Just(0), Just(30_000_000)],
         steps in prop::collection::vec(step(), 1..160),
     ) {
-        let options = Config { mode, gather, adaptive, append_pages, ..config(cache) };
+        // Reads with a window are one read or two.
+        let price = Duration(u64::from(append_pages % 2) * 5_000_000);
+        let toll = Toll { read: price, ..Toll::default() };
+        let options = Config { mode, gather, adaptive, append_pages, toll, ..config(cache) };
         let mut world = World::new(options);
         world.home_nanos = home_nanos;
         for step in steps {

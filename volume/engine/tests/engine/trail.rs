@@ -179,6 +179,24 @@ fn a_window_ends_where_a_client_waits_if_clients_leave_time() {
     }
 }
 
+/// Two reads would be two operations. If the read fails, the client gets its page all the same.
+#[test]
+fn where_operations_count_a_window_is_one_read() {
+    let toll = Toll { read: Duration(5_000_000), ..Toll::default() };
+    for (toll, first) in [(toll, 48), (Toll { merges: true, ..toll }, 5)] {
+        let (append_pages, buffer_bytes) = (0, Bytes(64 * 4096));
+        let mut world = World::new(Config { append_pages, buffer_bytes, toll, ..options(64) });
+        foreseeing(&mut world);
+        read_with(&mut world, &[0, 1, 2, 3, 4, 5, 6, 7], 40_000_000);
+        (16..64).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
+        world.now += 40_000_000;
+        world.issue(Op::Read, home(20, 1));
+        assert_eq!(waiting(&world)[0], first, "16 to 63, or 16 to 20 and a read behind");
+        world.settle();
+        read(&mut world, &[21, 40, 63]);
+    }
+}
+
 #[test]
 fn a_batch_is_short_if_clients_leave_time() {
     let longest = |gap: u64| {

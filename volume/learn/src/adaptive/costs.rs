@@ -2,6 +2,8 @@
 
 /// Weight of the newest read.
 const WEIGHT: f32 = 0.01;
+/// Reads that a line needs.
+const LINE: u32 = 500;
 
 /// Prices of reads at home and of space in RAM.
 #[derive(Clone, Debug)]
@@ -20,6 +22,9 @@ pub(crate) struct Costs {
     /// Access times by where the read before went and where this one goes: home or trail, ms.
     pub(super) access_by: [[f32; 2]; 2],
     last_on_trail: bool,
+    /// Means over the last reads, for [`Self::fit`]: pages, ms, pages squared, pages times ms.
+    line: [f64; 4],
+    reads: u32,
 }
 
 impl Costs {
@@ -34,6 +39,8 @@ impl Costs {
             insertions: 0.0,
             access_by: [[6.0; 2]; 2],
             last_on_trail: false,
+            line: [0.0; 4],
+            reads: 0,
         }
     }
 
@@ -47,6 +54,23 @@ impl Costs {
             return;
         }
         self.access += WEIGHT * (access - self.access);
+    }
+
+    /// A read of so many pages took so long: the slope of a line through the last reads is the time of a
+    /// page.
+    pub(crate) fn fit(&mut self, pages: u64, ms: f64) {
+        let pages = pages as f64;
+        let [p, m, pp, pm] = &mut self.line;
+        for (mean, new) in [(&mut *p, pages), (&mut *m, ms), (pp, pages * pages), (pm, pages * ms)]
+        {
+            *mean += f64::from(WEIGHT) * (new - *mean);
+        }
+        let [p, m, pp, pm] = self.line;
+        self.reads = self.reads.saturating_add(1);
+        let spread = pp - p * p;
+        if self.reads >= LINE && spread > 16.0 {
+            self.transfer = (((pm - p * m) / spread) as f32).max(0.0);
+        }
     }
 
     /// So many pages behind a read were read along, and took so long.
@@ -91,5 +115,25 @@ impl Costs {
     /// Price of a page's space in RAM, ms: what the page that it displaces would have saved.
     pub(crate) fn pollution(&self) -> f32 {
         8.0 * self.close_hits / self.insertions.max(4096.0) * self.per_use
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_reads_show_the_times_of_access_and_transfer() {
+        for (access, transfer) in [(60.0, 0.05), (0.7, 0.008), (12.0, 0.3)] {
+            let mut costs = Costs::new();
+            for i in 0..20_000u64 {
+                let pages = 1 + i * 7919 % 200;
+                let ms = access + transfer * pages as f64;
+                costs.fit(pages, ms);
+                costs.read(pages, ms, false);
+            }
+            assert!((f64::from(costs.access) / access - 1.0).abs() < 0.05, "{costs:?}");
+            assert!((f64::from(costs.transfer) / transfer - 1.0).abs() < 0.05, "{costs:?}");
+        }
     }
 }

@@ -168,6 +168,8 @@ pub struct Adaptive {
     /// Hit rate of prefetched pages by 128 KiB, hashed: 0 unknown, else 1 to 255.
     rates: Vec<u8>,
     counts: Prefetched,
+    /// See [`Self::count_pages`].
+    whole: bool,
     foreseen: Option<Box<Foreseen>>,
 }
 
@@ -204,6 +206,7 @@ impl Adaptive {
             run: 0,
             rates: vec![0; RATES],
             counts: Prefetched::default(),
+            whole: false,
             foreseen: None,
         }
     }
@@ -243,11 +246,22 @@ impl Adaptive {
         GIVE_UP * (self.costs.transfer + self.costs.pollution())
     }
 
+    /// Each page of a read costs so much beside its transfer, ms. `whole`: pages are read along in one
+    /// read with the demanded ones, so the times of reads must show those of access and transfer.
+    pub fn count_pages(&mut self, whole: bool, ms: f32) {
+        (self.whole, self.costs.transfer) = (whole, self.costs.transfer + ms);
+    }
+
     /// The disk worked for so many ms.
     pub fn worked(&mut self, work: Work, ms: f64) {
         self.costs.busy(ms);
         match work {
-            Work::HomeRead { pages } => self.costs.read(pages, ms, false),
+            Work::HomeRead { pages } => {
+                if self.whole {
+                    self.costs.fit(pages, ms);
+                }
+                self.costs.read(pages, ms, false);
+            }
             Work::HomeAlong { pages } => self.costs.read_along(pages, ms),
             Work::TrailRead { pages } => self.costs.read(pages, ms, true),
             Work::TrailAlong | Work::TrailWrite | Work::Other => {}

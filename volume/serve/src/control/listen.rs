@@ -91,9 +91,10 @@ impl ControlAnswers for Steered {
         let shown = self.board.as_ref().map(Board::status);
         let adaptive = shown.as_ref().and_then(|s| s.adaptive.clone());
         let guard = adaptive.and_then(|adaptive| Some((adaptive.guard?, adaptive.guard_note)));
-        let verdict = shown.and_then(|s| s.verdict.clone());
+        let verdict = shown.as_ref().and_then(|s| s.verdict.clone());
+        let operations = shown.and_then(|s| s.operations);
         let state = VolumeState::of(&self.backing, self.sizes, &stats, guard);
-        json(&VolumeState { verdict, ..state })
+        json(&VolumeState { verdict, operations, ..state })
     }
 
     fn command(&self, body: &[u8]) -> Result<String, String> {

@@ -7,7 +7,9 @@ use seekless_engine::{Mode, Replicated};
 use serde::{Deserialize, Serialize};
 
 use crate::ServerStats;
-use crate::status::{AdaptiveStatus, ElsewhereStatus, GuardStatus, ScrubStatus, VerdictStatus};
+use crate::status::{
+    AdaptiveStatus, ElsewhereStatus, GuardStatus, OperationStatus, ScrubStatus, VerdictStatus,
+};
 
 /// State of a volume: schema `seekless.volume/1`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,6 +63,9 @@ pub struct VolumeState {
     /// The server of home; absent if home is here.
     #[serde(default)]
     pub elsewhere: Option<ElsewhereStatus>,
+    /// Operations at a provider, beside the vanilla system's; absent without one.
+    #[serde(default)]
+    pub operations: Option<OperationStatus>,
     /// The area failed, so the server left write-back by itself.
     #[serde(default)]
     pub fell_back: bool,
@@ -189,6 +194,7 @@ impl VolumeState {
             damaged_pages: stats.engine.damaged,
             scrub: ScrubStatus::of(stats),
             elsewhere: ElsewhereStatus::of(stats),
+            operations: None,
             fell_back: a.fell_back,
             trouble: a.trouble.map(|t| t.to_string()),
             last_failure: failure,

@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::status::{AdaptiveStatus, Busy, BusyStatus, ElsewhereStatus, ScrubStatus, Status};
+use crate::status::{
+    AdaptiveStatus, Busy, BusyStatus, ElsewhereStatus, OperationStatus, ScrubStatus, Status,
+};
 
 /// Which text a collector takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +135,9 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
     if let Some(e) = &s.elsewhere {
         elsewhere(&mut t, e);
     }
+    if let Some(o) = &s.operations {
+        operations(&mut t, o);
+    }
     if let Some(b) = &s.busy {
         busy(&mut t, b);
     }
@@ -192,6 +197,19 @@ fn elsewhere(t: &mut MetricText, e: &ElsewhereStatus) {
     t.counter("seekless_home_sent_again", "", help, e.sent_again);
     let help = "Time without a connection to home's server.";
     t.family("counter", "seekless_home_away_seconds", "seconds", help, &[("", e.away_s)]);
+}
+
+fn operations(t: &mut MetricText, o: &OperationStatus) {
+    let help = "Operations as home's provider counts them, modelled.";
+    let systems = ["{system=\"now\"}", "{system=\"vanilla\"}"];
+    let [now, vanilla] = systems;
+    let counts = [(now, o.now as f64), (vanilla, o.vanilla as f64)];
+    t.family("counter", "seekless_provider_operations", "", help, &counts);
+    if let Some((now_usd, vanilla_usd)) = o.now_usd.zip(o.vanilla_usd) {
+        let help = "Price of these operations in US dollars.";
+        let prices = [(now, now_usd), (vanilla, vanilla_usd)];
+        t.family("counter", "seekless_provider_operations_usd", "usd", help, &prices);
+    }
 }
 
 fn adaptive(t: &mut MetricText, a: &AdaptiveStatus) {

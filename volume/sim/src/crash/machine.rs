@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, Sectors, SimTime};
+use seekless_block::{Bytes, Duration, Extent, Lba, PAGE_SECTORS, Sectors, SimTime, Toll};
 use seekless_engine::format::{Contents, Geometry, read_superblock};
 use seekless_engine::{
     AttachError, Config, Engine, FormatOptions, GuardStep, Guarding, HomeGuard, Input, Mode,
@@ -276,10 +276,15 @@ impl Machine for Engine {
             read_ahead: Bytes(setup.read_ahead),
             cluster: Bytes(setup.cluster),
             background_rate: Bytes(setup.background_rate),
-            gather: seekless_block::Duration(setup.gather),
+            gather: Duration(setup.gather),
             degree: setup.degree,
             adaptive: setup.adaptive,
             append_pages: setup.append_pages,
+            // Reads with a window are one read in half of the histories, two in the others.
+            toll: Toll {
+                read: Duration(u64::from(setup.append_pages % 2) * 5_000_000),
+                ..Toll::default()
+            },
             // Memory as small as the devices: a server's memory would hold all of home.
             buffer_bytes: Bytes(setup.buffer_bytes),
             stage_bytes: Bytes(setup.stage_bytes),
