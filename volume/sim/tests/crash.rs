@@ -85,7 +85,7 @@ fn where_devices_fail_it_keeps_them_too() {
 #[test]
 fn with_a_trail_it_keeps_them_too() {
     let mut tally = Tally::default();
-    for seed in 0..14 {
+    for seed in 0..16 {
         let history = History::with_trail(seed);
         if let Err(failure) = explore::<Engine>(&history, &Looks::Each(1), &mut tally) {
             panic!("{}", shrink::<Engine>(failure, 300));
