@@ -8,9 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use seekless_block::Op;
 use seekless_nbd::Options;
 use seekless_serve::Address;
 use seekless_serve::client::{Client, ClientError};
+use seekless_trace::{Event, OpenOptions, Source};
 
 use crate::host::{self, Numbers, Server, attempt, run};
 use crate::need;
@@ -284,4 +286,43 @@ fn survives(mode: &str) {
     let bare = std::fs::read(&disk).unwrap();
     blocks.check("all is at home", |n| bare[n as usize * BLOCK..][..BLOCK].to_vec());
     assert!(blocks.0.iter().any(|(_, last)| *last > 0), "nothing was written");
+}
+
+/// The recorded desktop, served from a provider's volume: the server names the operations and the
+/// dollars that it saved, beside the vanilla system's.
+#[test]
+fn a_live_run_names_the_operations_and_the_money_that_it_saves() {
+    need!("operations and money", host::programs(&["nbdkit"]));
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
+    File::create(&disk).unwrap().set_len(80 << 30).unwrap();
+    let _kit = Nbdkit::with(&socket, &disk, &[], &[]);
+    let (uri, front) = (uri_of(&socket), dir.path().join("front"));
+    let listen = format!("unix:{}", front.display());
+    let args = ["--nbd", &listen, "--model", "cloud-hdd-metered", "--area-dir", "."];
+    let server = Server::start(dir.path(), &uri, None, &args);
+    let mut client = Client::connect(&Address::Unix(front)).unwrap();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");
+    let options = OpenOptions { event: Event::Issue, ..OpenOptions::default() };
+    let mut reader = Source::new(sample).open(&options).unwrap();
+    let mut requests = 0;
+    while let Some(record) = reader.next_record().unwrap() {
+        let r = record.request;
+        if r.op == Op::Read && r.extent.end().0 <= (80 << 30) / 512 {
+            client.read(r.extent.start.0 * 512, r.extent.bytes().0 as u32).unwrap();
+            requests += 1;
+        }
+    }
+    drop(client);
+    let said = |state: &serde_json::Value| {
+        let number = |field: &str| state["operations"][field].as_f64().unwrap();
+        (number("now"), number("vanilla"), number("now_usd"), number("vanilla_usd"))
+    };
+    let state = host::status(&uri, &[]);
+    let (now, vanilla, now_usd, vanilla_usd) = said(&state);
+    assert!(requests > 20_000 && vanilla > 10_000.0, "{requests} requests: {state}");
+    assert!(now < 0.8 * vanilla && now_usd < 0.8 * vanilla_usd, "{state}");
+    eprintln!("{now} operations for {vanilla}, ${now_usd:.6} for ${vanilla_usd:.6}");
+    let counts = server.stop();
+    assert!(said(&counts).0 >= now, "{counts}");
 }
