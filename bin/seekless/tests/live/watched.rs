@@ -578,7 +578,8 @@ fn a_lost_trace_ends_the_daemon_with_a_reason_and_saves_what_it_learned() {
     }
     // Tracefs is taken away.
     let mut command = Command::new("unshare");
-    let mounted = "mount -t tracefs none /sys/kernel/tracing && exec \"$@\"";
+    let mounted = "{ mountpoint -q /sys/kernel/tracing || \
+                   mount -t tracefs none /sys/kernel/tracing; } && exec \"$@\"";
     command.args(["-m", "sh", "-c", mounted, "sh"]).arg(seekless().get_program());
     let mut watch = Watch::of(command, &state, &point, &[]);
     let away = "while umount -l /sys/kernel/tracing; do :; done; \
@@ -594,7 +595,8 @@ fn a_kernel_without_tracing_is_said_at_the_start() {
     need!("watch: no tracing", missing("ext4").or_else(|| host::programs(&["unshare"])));
     let quick = Quick::new();
     let (state, point) = quick.paths();
-    let cover = "mount -t tracefs none /sys/kernel/tracing && \
+    let cover = "{ mountpoint -q /sys/kernel/tracing || \
+                 mount -t tracefs none /sys/kernel/tracing; } && \
                  mount -t tmpfs none /sys/kernel/tracing && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", cover, "sh"]).arg(seekless().get_program());
