@@ -327,8 +327,9 @@ fn unmounts(kind: &str, rounds: u64) -> u32 {
     for round in 0..rounds {
         let mount = slow.mount();
         let mut child = job(&slow.point(), "d*");
-        // Some moment of the job, the first among them before anything is recognized.
-        std::thread::sleep(Duration::from_millis(50 + numbers.below(600)));
+        // Some moment of the job, the first among them before anything is recognized; later ones
+        // also where the host is slow.
+        std::thread::sleep(Duration::from_millis(50 + numbers.below(600 + 150 * round)));
         let group = Pid::from_child(&child);
         let whole = attempt(["pgrep", "-P", &group.as_raw_nonzero().to_string()]);
         for pid in String::from_utf8_lossy(&whole.stdout).split_whitespace() {
