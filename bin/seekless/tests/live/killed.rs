@@ -306,7 +306,8 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
                     Path::new(&keep).join("seen.img").as_os_str(),
                 ]);
             }
-            let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+            let said = [&checked.stdout[..], &checked.stderr[..]].concat();
+            let said = String::from_utf8_lossy(&said).into_owned();
             // In write-through home is always complete: is home wrong?
             let bare = attempt(with(kind.check, image.to_str().unwrap()));
             let bare = String::from_utf8_lossy(&bare.stdout).into_owned();
