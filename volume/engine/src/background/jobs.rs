@@ -101,6 +101,7 @@ impl Engine {
         // The pages came home by themselves.
         self.retry_blocked();
         self.pump_log();
+        self.pump_sync();
         Begun::Nothing
     }
 

@@ -271,29 +271,35 @@ impl Engine {
             Input::Tick => {}
         }
         self.note_pace();
+        self.go_on();
+        debug_assert!(
+            self.pending.len() > self.pending_free.len()
+                || self.fills.is_empty() && self.waiting.is_empty(),
+            "a read waits for nothing"
+        );
+    }
+
+    /// Tries waiting requests again, sends records, begins rounds, and runs background jobs, until
+    /// none of them makes way for another.
+    fn go_on(&mut self) {
         loop {
             if self.retry_blocked {
                 self.retry_blocked();
             }
             self.yield_space();
             if self.geo.log_segments > 0 {
-                if !self.is_at_rest(now) {
+                if !self.is_at_rest(self.now) {
                     self.pump_log();
                     self.pump_sync();
-                    self.run_background(now);
+                    self.run_background(self.now);
                 } else if cfg!(debug_assertions) {
-                    self.find_nothing(now);
+                    self.find_nothing(self.now);
                 }
             }
             if !self.made_way() {
                 break;
             }
         }
-        debug_assert!(
-            self.pending.len() > self.pending_free.len()
-                || self.fills.is_empty() && self.waiting.is_empty(),
-            "a read waits for nothing"
-        );
     }
 
     /// The checksums that the [`Output::Sum`] just polled asked for, one a page.
@@ -319,12 +325,8 @@ impl Engine {
 
     /// A segment that someone may want to write has no reader now.
     fn after_a_reader(&mut self) {
-        if self.retry_blocked {
-            self.retry_blocked();
-        }
-        if self.log.starved || self.background.awaits_readers {
-            self.pump_log();
-            self.run_background(self.background.now);
+        if self.retry_blocked || self.log.starved || self.background.awaits_readers {
+            self.go_on();
         }
     }
 

@@ -124,7 +124,9 @@ impl History {
                 mix.step()
             }
         };
-        let steps = (0..count).map(|_| step(&mut mix)).collect();
+        let mut steps: Vec<_> = (0..count).map(|_| step(&mut mix)).collect();
+        // A server of replicas takes no plans.
+        steps.retain(|s| !replicas || !matches!(s, HistoryStep::Install(_)));
         let mut history = Self { seed, setup, steps };
         history.draw_attach();
         history.draw_adaptive(trail);
@@ -147,6 +149,10 @@ impl History {
             self.setup.ends = rng.random_range(0..8) * PAGE_SECTORS;
         }
         self.setup.drains = rng.random_ratio(1, 8);
+        if self.setup.replicas > 0 && rng.random_ratio(1, 3) {
+            let start = rng.random_range(0..self.setup.home);
+            self.setup.unused = (start, rng.random_range(0..=self.setup.home - start));
+        }
     }
 
     /// Draws when passes of the scrub begin, and when reads bypass copies.
@@ -305,6 +311,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         ends: 0,
         drains: false,
         to_drain: false,
+        unused: (0, 0),
     }
 }
 

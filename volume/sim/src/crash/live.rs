@@ -60,9 +60,14 @@ impl<M: Machine> Live<M> {
         let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
         M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area), 1)?;
         let stamp = [1; 32];
-        let (machine, generation) =
+        let (mut machine, generation) =
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
-        let past = Past::new(setup.home);
+        let mut past = Past::new(setup.home);
+        let unused = Extent::new(setup.unused.0, setup.unused.1);
+        if !unused.is_empty() {
+            machine.seed_free(unused);
+            past.model.unused(unused);
+        }
         let world = World::new((machine, generation), medium, past, setup.clone())?;
         Ok(Self {
             world,

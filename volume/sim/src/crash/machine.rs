@@ -67,6 +67,8 @@ pub struct Setup {
     pub drains: bool,
     /// This life is such a one.
     pub to_drain: bool,
+    /// First sector and number of the sectors that no file system used when the area was made.
+    pub unused: (u64, u64),
 }
 
 impl Setup {
@@ -146,6 +148,8 @@ pub trait Machine: Sized {
     fn guarding(&self, _to_drain: bool) -> Option<Guarding> {
         None
     }
+    /// No file system uses these sectors, as its own tables say before the first client comes.
+    fn seed_free(&mut self, _unused: Extent) {}
     /// The generation of the area, if it has one.
     fn generation(_area: &mut Disk) -> Option<u64> {
         None
@@ -374,6 +378,10 @@ impl Machine for Engine {
 
     fn is_dirty(&self) -> bool {
         self.dirty().0 > 0
+    }
+
+    fn seed_free(&mut self, unused: Extent) {
+        self.seed_free([unused]);
     }
 
     fn is_drained(&self) -> bool {

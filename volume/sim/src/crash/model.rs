@@ -60,6 +60,9 @@ pub(crate) fn decode(bytes: &[u8], lba: u64) -> Result<u64, String> {
 #[derive(Clone, Debug)]
 struct Version {
     token: u64,
+    /// No file system used the sector when the area was made: this content may read as zeroes, now
+    /// and then.
+    unused: bool,
     /// A unique number among all versions of all lives.
     name: u64,
     issued: HistoryStep,
@@ -123,11 +126,18 @@ impl Model {
         self.lax[Self::range(extent)].fill(true);
     }
 
+    /// No file system uses these sectors, which nobody has written yet.
+    pub(crate) fn unused(&mut self, extent: Extent) {
+        let sectors = &mut self.sectors[Self::range(extent)];
+        sectors.iter_mut().flatten().for_each(|first| first.unused = true);
+    }
+
     /// Content on stable storage at the start of a life.
     fn first(&mut self, token: u64) -> Version {
         self.names += 1;
         Version {
             token,
+            unused: false,
             name: self.names,
             issued: self.step,
             done: Some(self.step),
@@ -153,6 +163,7 @@ impl Model {
             self.names += 1;
             let version = Version {
                 token,
+                unused: false,
                 name: self.names,
                 issued: self.step,
                 done: None,
@@ -216,8 +227,7 @@ impl Model {
             }
             let now = self.step;
             let versions = &mut self.sectors[lba as usize];
-            let may =
-                |v: &Version| v.token == token && v.dead.is_none_or(|dead| dead >= issued.step);
+            let may = |v: &Version| v.holds(token) && v.dead.is_none_or(|dead| dead >= issued.step);
             let Some(at) = versions.iter().position(may) else {
                 return Err(format!(
                     "a read of sector {lba} returned {token:#x}; {}",
@@ -291,10 +301,14 @@ impl Model {
         self.reads = 0;
         for at in 0..self.sectors.len() {
             forget_lost(&mut self.sectors[at]);
-            let mut tokens: Vec<u64> = self.sectors[at].iter().map(|v| v.token).collect();
-            tokens.sort_unstable();
-            tokens.dedup();
-            self.sectors[at] = tokens.into_iter().map(|t| self.first(t)).collect();
+            let mut contents: Vec<(u64, bool)> =
+                self.sectors[at].iter().map(|v| (v.token, v.unused)).collect();
+            contents.sort_unstable();
+            contents.dedup();
+            self.sectors[at] = contents
+                .into_iter()
+                .map(|(token, unused)| Version { unused, ..self.first(token) })
+                .collect();
         }
     }
 
@@ -303,7 +317,7 @@ impl Model {
         let token = decode(bytes, lba)?;
         let versions = &self.sectors[lba as usize];
         let lax = self.lax[lba as usize];
-        if lax || versions.iter().any(|v| v.token == token && v.dead.is_none()) {
+        if lax || versions.iter().any(|v| v.holds(token) && v.dead.is_none()) {
             Ok(())
         } else {
             Err(format!("sector {lba} holds {token:#x}; {}", tell(versions)))
@@ -314,7 +328,7 @@ impl Model {
     pub(crate) fn survives(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
         let token = decode(bytes, lba)?;
         let versions = &self.sectors[lba as usize];
-        if self.lax[lba as usize] || versions.iter().any(|v| v.token == token) {
+        if self.lax[lba as usize] || versions.iter().any(|v| v.holds(token)) {
             Ok(())
         } else {
             Err(format!("after a crash sector {lba} holds {token:#x}; {}", tell(versions)))
@@ -328,6 +342,10 @@ impl Model {
 }
 
 impl Version {
+    const fn holds(&self, token: u64) -> bool {
+        self.token == token || self.unused && token == ZEROES
+    }
+
     fn follow(&mut self, by: u64, now: HistoryStep) {
         self.dead.get_or_insert(now);
         if !self.later.contains(&by) {

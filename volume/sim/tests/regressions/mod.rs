@@ -37,6 +37,7 @@ fn setup() -> Setup {
         ends: 0,
         drains: false,
         to_drain: false,
+        unused: (0, 0),
     }
 }
 
@@ -64,8 +65,8 @@ fn held(history: &History, choices: &[u64]) {
     let looks = Looks::These(choices.to_vec());
     // Its options at the time.
     let (degree, placement, adaptive) = (2, Placement::SameDevice, false);
-    let toggles = false;
-    let setup = Setup { degree, placement, adaptive, toggles, ..history.setup.clone() };
+    let (toggles, unused) = (false, (0, 0));
+    let setup = Setup { degree, placement, adaptive, toggles, unused, ..history.setup.clone() };
     let history = &History { setup, ..history.clone() };
     if let Err(failure) = explore::<Engine>(history, &looks, &mut Tally::default()) {
         panic!("{failure}");

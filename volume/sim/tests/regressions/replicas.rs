@@ -408,10 +408,69 @@ fn a_guard_stays_up_while_a_round_may_still_stain_a_page() {
         HistoryStep::Settle(18_225_158_993_968_542_283),
     ];
     for (seed, steps) in [(5_001_534, never_written), (5_001_732, drained)] {
-        let history = History { steps, ..History::with_faults(seed, true) };
+        let mut history = History { steps, ..History::with_faults(seed, true) };
+        history.setup.unused = (0, 0);
         let looks = Looks::These(vec![0]);
         if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
             panic!("{failure}");
         }
+    }
+}
+
+/// A write waits for a read of the replica in its place. The checksum of that read is the last
+/// event: the write then asks for a round, and the round begins at once.
+#[test]
+fn a_write_that_waits_for_a_reader_begins_its_round() {
+    let (home, area, segment_pages) = (404, 1280, 8);
+    let setup = Setup {
+        home,
+        area,
+        segment_pages,
+        write_buffer_percent: 40,
+        replicas: 168,
+        placement: Placement::Elsewhere,
+        read_ahead: 8192,
+        cluster: 8192,
+        stage_bytes: 1 << 18,
+        background_rate: 1_024_000_000_000,
+        at_once: true,
+        ends: 8,
+        append_pages: 3,
+        ..setup()
+    };
+    let plan = vec![(80, 16, 16), (72, 16, 0), (96, 8, 16), (72, 16, 0)];
+    let zeroes = |start, len| HistoryStep::Ask { op: Op::WriteZeroes, start, len, fua: false };
+    let execute = |which: &[usize]| which.iter().map(|&w| HistoryStep::Execute(w)).collect();
+    let parts: [Vec<HistoryStep>; 12] = [
+        vec![HistoryStep::Pass, put(76, 2), zeroes(200, 16)],
+        vec![HistoryStep::Replicate(vec![(25, vec![(7, 2), (12, 3), (48, 2)])])],
+        execute(&[21]),
+        vec![HistoryStep::Replicate(vec![(17, vec![(20, 3), (33, 3)])]), discard(100, 15), FLUSH],
+        vec![HistoryStep::Install(plan)],
+        execute(&[0, 0, 40, 21]),
+        vec![
+            discard(80, 160),
+            discard(288, 8),
+            HistoryStep::Settle(15_690_015_523_191_989_523),
+            zeroes(290, 6),
+            discard(218, 6),
+            put(392, 8),
+            put(396, 4),
+            HistoryStep::Replicate(vec![(20, vec![(4, 2), (49, 1)])]),
+        ],
+        execute(&[34, 35, 2]),
+        vec![zeroes(96, 16)],
+        execute(&[54, 10, 15, 49, 37]),
+        vec![HistoryStep::Replicate(vec![(18, vec![(43, 2), (15, 1), (18, 3)])]), put(226, 2)],
+        vec![HistoryStep::Execute(10), HistoryStep::Scrub],
+    ];
+    let mut steps = parts.concat();
+    steps.extend([6, 19, 49, 62].map(HistoryStep::Execute));
+    steps.push(HistoryStep::Ask { op: Op::Discard, start: 32, len: 8, fua: true });
+    steps.extend([discard(88, 104), discard(376, 5)]);
+    let history = History { seed: 0, setup, steps };
+    let looks = Looks::These(vec![11_781_224_906_031_810_219]);
+    if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
+        panic!("{failure}");
     }
 }
