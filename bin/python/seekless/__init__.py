@@ -76,7 +76,8 @@ def read_trace(path: Union[str, os.PathLike], *, progress: bool = False, **readi
     Columns: ``time_ns`` (nanoseconds since the first request; null without times), ``op`` (read,
     write, discard, write_zeroes, flush), ``sector`` and ``sectors`` (of 512 bytes), the flags
     ``fua``, ``sync``, ``meta``, ``ahead``, ``stream`` (0 = unknown), ``pid``, ``process``,
-    ``device``, ``day``, ``service_ns``. ``reading`` takes the options of :class:`Trace`.
+    ``device`` (a number), ``device_name``, ``day``, ``service_ns``. ``pyarrow.parquet`` writes
+    such a table as a file that the command line reads. ``reading`` takes the options of :class:`Trace`.
     """
     return Trace(path, **reading).to_arrow(progress=progress)
 

@@ -207,7 +207,7 @@ def _stored(table, name: str):
             columns[column] = _whole(name, column, table[column], 1)
         elif column in ("fua", "sync", "meta", "ahead"):
             columns[column] = table[column]
-    # The native store calls it so; its column `device` holds numbers.
+    # The column `device` holds numbers.
     if "device_name" in table.column_names:
         columns["device"] = _words(table["device_name"])
     for needed in ("sector", "sectors"):

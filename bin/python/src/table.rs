@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, Int64Builder, StringDictionaryBuilder, UInt32Builder};
+use arrow_array::builder::{BooleanBuilder, Int64Builder, StringDictionaryBuilder};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
@@ -54,6 +54,7 @@ impl TableError {
     }
 }
 
+/// Names and types are those of the native store, so that a Parquet file of the table is one.
 fn schema() -> SchemaRef {
     let int = |name: &str, null| Field::new(name, DataType::Int64, null);
     let words = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
@@ -61,9 +62,9 @@ fn schema() -> SchemaRef {
     let mut fields = vec![int("time_ns", true), word("op"), int("sector", false)];
     fields.push(int("sectors", false));
     fields.extend(FLAGS.map(|(_, name)| Field::new(name, DataType::Boolean, false)));
-    fields.push(Field::new("stream", DataType::UInt32, false));
-    fields.extend([int("pid", true), word("process"), word("device"), int("day", true)]);
-    fields.push(int("service_ns", true));
+    fields.extend([int("stream", false), int("pid", true), word("process")]);
+    fields.extend([int("device", false), word("device_name")]);
+    fields.extend([int("day", true), int("service_ns", true)]);
     Arc::new(Schema::new(fields))
 }
 
@@ -78,10 +79,11 @@ struct Batch {
     sector: Int64Builder,
     sectors: Int64Builder,
     flags: [BooleanBuilder; 4],
-    stream: UInt32Builder,
+    stream: Int64Builder,
     pid: Int64Builder,
     process: Words,
-    device: Words,
+    device: Int64Builder,
+    device_name: Words,
     day: Int64Builder,
     service: Int64Builder,
 }
@@ -105,10 +107,11 @@ impl Batch {
         for (column, (flag, _)) in self.flags.iter_mut().zip(FLAGS) {
             column.append_value(request.flags.contains(flag));
         }
-        self.stream.append_value(request.stream.0);
+        self.stream.append_value(i64::from(request.stream.0));
         self.pid.append_option(Some(i64::from(pid)).filter(|n| *n > 0));
         self.process.append_option(Some(process).filter(|t| !t.is_empty()));
-        self.device.append_option(Some(device).filter(|t| !t.is_empty()));
+        self.device.append_value(i64::from(record.device));
+        self.device_name.append_option(Some(device).filter(|t| !t.is_empty()));
         self.day.append_option(day.map(i64::from));
         self.service.append_option(service.and_then(|s| int(s.0)));
     }
@@ -126,6 +129,7 @@ impl Batch {
             Arc::new(self.pid.finish()),
             Arc::new(self.process.finish()),
             Arc::new(self.device.finish()),
+            Arc::new(self.device_name.finish()),
             Arc::new(self.day.finish()),
             Arc::new(self.service.finish()),
         ]);

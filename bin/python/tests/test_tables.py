@@ -1,5 +1,7 @@
 """Traces as Arrow tables, and tables as traces."""
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -20,7 +22,8 @@ def test_a_trace_becomes_a_table(tmp_path):
     assert table.column("op").to_pylist() == ["read", "write"]
     assert table.column("sector").to_pylist() == [8, 64]
     assert table.column("sectors").to_pylist() == [16, 16]
-    assert table.column("device").to_pylist() == ["3", "4"]
+    assert table.column("device").to_pylist() == [0, 1]
+    assert table.column("device_name").to_pylist() == ["3", "4"]
     assert table.column("process").to_pylist() == [None, None]
 
 
@@ -45,6 +48,15 @@ def test_the_store_is_such_a_table(trace, program, tmp_path):
     store = tmp_path / "t.parquet"
     program("convert", trace, store)
     assert runs(pa.parquet.read_table(store)) == runs(trace)
+
+
+def test_a_file_of_such_a_table_is_a_store(trace, program, tmp_path):
+    table = seekless.read_trace(trace)
+    store = tmp_path / "t.parquet"
+    pa.parquet.write_table(table, store)
+    assert runs(store) == runs(trace)
+    assert seekless.read_trace(store).equals(table)
+    assert json.loads(program("stat", store, "--json", "-"))["trace"]["requests"] == len(table)
 
 
 def test_columns_are_named_with_units(trace):
