@@ -16,12 +16,12 @@ use seekless_cli::output;
 ///
 /// The store is faster to read than text. It keeps times or days, processes, devices and service
 /// times, if the trace has them. DuckDB, Polars, Spark and pyarrow can read the store.
-/// docs/changing/trace-store.md lists its columns, docs/using/trace-formats.md the losses of each
-/// other format. The output file is complete, or absent.
+/// docs/changing/trace-store.md lists its columns. docs/using/trace-formats.md says which data each
+/// other format loses. The output file is complete, or absent.
 ///
-/// With -o, several traces become one, in order of time. Each must be in order. Every device of
-/// every trace stays a device of its own. Traces of one format share their clock; in a mixture of
-/// formats, the times of each trace count from its first request.
+/// With -o, several traces become one, in order of time. Each trace must be in order of time. Every
+/// device of every trace stays a device of its own. Traces of one format share their clock. If
+/// formats differ, the times of each trace count from its first request.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "seekless convert [OPTIONS] <IN> <OUT>\n       seekless convert [OPTIONS] <IN>... -o <OUT>",
@@ -36,13 +36,15 @@ Examples:
   seekless convert sda.parquet csv:- | less
   seekless convert msr:prxy_0.csv msr:prxy_1.csv -o prxy.parquet
   ssh server cat /var/log/sda.blkparse.zst | seekless convert - sda.parquet
+
 Formats read, found by content or named before a colon:
-  blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu, biotracer,
-  oraclegeneral, vscsi, srt, lis, disksim, mqsim, strace, procmon, csv, parquet;
+  blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu,
+  biotracer, oraclegeneral, vscsi, srt, lis, disksim, mqsim, strace, procmon, csv, parquet;
   only by name: disksim-rw0, mqsim-rw0, heimdall; synth:NAME is made up (`seekless-lab synth`)
+
 Formats written, by OUT's ending or named before a colon:
-  parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral); packed by a
-  further .gz or .zst"
+  parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral);
+  another .gz or .zst behind the ending compresses"
 )]
 pub(crate) struct Args {
     /// The traces: PATH, FORMAT:PATH, or - for standard input; compressed or not. Without -o, the

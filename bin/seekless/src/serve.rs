@@ -43,8 +43,9 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Serve a disk image or block device, learn from its use, and lay out copies while it runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The volume stops on SIGINT or SIGTERM, with every write durable and the area saved; not while a file
-system is mounted from it, or a program has it open. SIGUSR1 makes a plan now. Without a formatted area, copies stand in a file that is gone when the server ends.
+SIGINT and SIGTERM stop the server: every write is durable then, and the area is saved. The server
+refuses while a file system is mounted from the volume, or a program has the volume open. SIGUSR1
+makes a plan now. Without a formatted area, copies are in a temporary file.
 
 Examples:
   # A new disk over a unix socket; then, from another terminal
@@ -101,14 +102,14 @@ pub(crate) struct Args {
     /// The area that `seekless volume format --at` made
     #[arg(long, value_name = "PATH", help_heading = "Learning")]
     area: Option<PathBuf>,
-    /// The backing has another name than when its area was made
+    /// Accept a backing whose name has changed since its area was made
     #[arg(long, help_heading = "Learning")]
     moved: bool,
-    /// Size of the area if none was formatted; 0 = no area [default: an eighth of the backing, at
-    /// most 2GiB; 256MiB for other policies than adaptive]
+    /// Size of the temporary area, if none was formatted; 0 = no area [default: an eighth of the
+    /// backing, at most 2GiB; 256MiB for other policies than adaptive]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Learning")]
     optimized: Option<Bytes>,
-    /// Directory of that area [default: the backing's]
+    /// Directory of the temporary area [default: that of the backing]
     #[arg(long, value_name = "DIR", help_heading = "Learning")]
     area_dir: Option<PathBuf>,
     /// `seekless policies` lists them [default: adaptive; borg where the area holds a plan; fs2
@@ -126,24 +127,24 @@ pub(crate) struct Args {
     /// Keep the learned state in this file, and start from it
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     state: Option<PathBuf>,
-    /// Most bytes a second for moving data; 0 = no limit
+    /// Maximum rate for moving data; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
     background_rate: Bytes,
-    /// Time from one check of a formatted area against its checksums to the next
+    /// Time between checks of a formatted area against its checksums
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "7d",
           help_heading = "Learning")]
     scrub: Duration,
-    /// Write-back: acknowledge writes from RAM, durable after this time or a flush
+    /// Write-back: acknowledge writes in RAM; they are durable after this time, or a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     gather: Option<Duration>,
     /// RAM for cached pages, beside the host's
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "16MiB", help_heading = "Memory")]
     cache: Bytes,
-    /// Least length of a read from home
+    /// Minimum length of a read from home
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     read_ahead: Bytes,
-    /// Least length of a read from a copy
+    /// Minimum length of a read from a copy
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     cluster: Bytes,
     /// A modelled disk under the volume, in real time: `seekless disk list`
