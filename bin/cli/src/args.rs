@@ -49,8 +49,11 @@ pub enum EventArg {
 }
 
 /// Options for reading a trace.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ReadArgs {
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    pub device: Option<String>,
     /// The event of a blktrace that counts as a request
     #[arg(long, value_enum, default_value = "Q", help_heading = "Reading the trace")]
     pub event: EventArg,
@@ -70,7 +73,7 @@ pub struct ReadArgs {
 impl ReadArgs {
     /// The options of the reader.
     #[must_use]
-    pub const fn options(self) -> OpenOptions {
+    pub const fn options(&self) -> OpenOptions {
         let event = match self.event {
             EventArg::Queue => Event::Queue,
             EventArg::Issue => Event::Issue,
@@ -142,9 +145,6 @@ impl SystemArgs {
 pub struct StudyArgs {
     #[command(flatten)]
     system: SystemArgs,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    pub device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     /// Outputs.
@@ -164,7 +164,7 @@ impl StudyArgs {
     pub fn rolling(&self, cutting: Cutting) -> RollingOptions {
         RollingOptions {
             open: self.read.options(),
-            device: self.device.clone(),
+            device: self.read.device.clone(),
             replay: self.system.replay(),
             cutting,
             ram: self.system.cache,

@@ -65,9 +65,6 @@ pub(crate) struct Args {
     /// If the trace is of a whole disk: the sector at which the file system's partition starts
     #[arg(long, value_name = "SECTOR", default_value_t = 0)]
     start_sector: u64,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     /// Write the numbers as JSON (schema seekless.cluster/1) to FILE, or to standard output with -
@@ -99,7 +96,7 @@ fn make_list(args: &Args, mounted: &Mounted, travel: &Travel, trace: &str) -> an
         hottest: args.hottest,
         most: args.most,
         half_life_hours: args.half_life,
-        device: args.device.clone(),
+        device: args.read.device.clone(),
         start_sector: args.start_sector,
         open: args.read.options(),
     };

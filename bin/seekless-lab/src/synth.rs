@@ -179,7 +179,7 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
         });
         output::json(path, &document)?;
     }
-    let requests = Unit::Count.format(done.records as f64, 3);
+    let requests = Unit::count(done.records);
     let name = if to_stdout { "standard output".into() } else { to.to_string_lossy() };
     let summary = format!("{name}: {requests} requests, made up ({})", synthetic.personality.title);
     if to_stdout || output::is_stdout(args.json.as_deref()) {

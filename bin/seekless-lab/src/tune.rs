@@ -85,7 +85,7 @@ fn interval(tuned: &Tuned, folds: u32) -> String {
 }
 
 fn size(t: &Tuning) -> String {
-    Unit::Bytes.format(t.setting.optimized_bytes as f64, 3)
+    Unit::bytes(t.setting.optimized_bytes)
 }
 
 fn write_buffer(t: &Tuning) -> String {
@@ -226,7 +226,7 @@ fn report(tuned: &Tuned, command: &str) -> Report {
             fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
             fact("disk", tuned.disk.clone()),
             fact("replay", tuned.replay.to_owned()),
-            fact("requests", Unit::Count.format(tuned.trace.requests as f64, 3)),
+            fact("requests", Unit::count(tuned.trace.requests)),
             fact(
                 "folds",
                 format!(

@@ -138,8 +138,7 @@ fn print_list(args: &ListArgs) -> anyhow::Result<()> {
     ];
     let mut table = Table::new("Workloads", columns);
     for w in all {
-        let (mean, bytes) =
-            (Unit::Bytes.format(w.mean_file_bytes as f64, 3), Unit::Bytes.format(w.bytes, 3));
+        let (mean, bytes) = (Unit::bytes(w.mean_file_bytes), Unit::Bytes.format(w.bytes, 3));
         table = table.row([
             w.name.into(),
             w.title.into(),

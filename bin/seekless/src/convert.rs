@@ -57,9 +57,6 @@ pub(crate) struct Args {
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     /// Write the counts of converted and omitted records as JSON (schema seekless.convert/1) to
@@ -92,7 +89,7 @@ fn ends(args: &Args) -> anyhow::Result<(&[String], Target)> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (from, target) = ends(args)?;
-    let target = Target { device: args.device.clone(), ..target };
+    let target = Target { device: args.read.device.clone(), ..target };
     let to = target.path.as_path();
     output::ensure_new(to, args.force)?;
     let json = args.json.as_deref();
@@ -156,22 +153,18 @@ fn told(from: &str, target: &Target, done: &Converted) -> Vec<String> {
     let mut lines = vec![format!(
         "{}: {} requests from {from} ({format}){}",
         if to.as_os_str() == "-" { "standard output".into() } else { to.to_string_lossy() },
-        count(done.records),
-        size.map_or(String::new(), |m| format!(", {}", Unit::Bytes.format(m.len() as f64, 3)))
+        Unit::count(done.records),
+        size.map_or(String::new(), |m| format!(", {}", Unit::bytes(m.len())))
     )];
     lines.extend(format.caveat().map(|caveat| format!("note: {caveat}")));
     if done.left_out > 0 {
-        let (n, format) = (count(done.left_out), target.format);
+        let (n, format) = (Unit::count(done.left_out), target.format);
         lines.push(format!(
             "left out: {n} requests that {format} cannot represent (discards and flushes)"
         ));
     }
     lines.extend(skipped(&done.skipped));
     lines
-}
-
-fn count(n: u64) -> String {
-    Unit::Count.format(n as f64, 3)
 }
 
 /// The records that the reader skipped, lost or could not sort, a line each.
@@ -183,7 +176,7 @@ fn skipped(s: &Skipped) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = |n: u64, before: &str, after: &str| {
         if n > 0 {
-            lines.push(format!("{before}{}{after}", count(n)));
+            lines.push(format!("{before}{}{after}", Unit::count(n)));
         }
     };
     let malformed = format!(" malformed records{}", first(&s.malformed_first));

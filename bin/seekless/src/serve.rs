@@ -22,6 +22,7 @@ use seekless_host::notify::{self, Manager};
 use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
+use seekless_serve::status::OperationStatus;
 use seekless_serve::{
     Address, Backing, Builder, Emulation, Ending, HostEnd, Learning, MemoryFile, MountPoint, Say,
     ServeError, ServerHandle, ServerStats, StopReply, Streams, UblkPoint,
@@ -297,11 +298,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Told { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
     let result = watch(args, &server, end, &events, told);
     drop(http);
-    if server.attached().is_some() {
-        output::say("saving the area");
-    }
-    let operations = server.board().and_then(|board| board.status().operations);
-    let stats = server.stop().context("the server failed")?;
+    let (stats, operations) = stop(server)?;
     // Until here, the volume counts as served.
     drop(control);
     result?;
@@ -310,6 +307,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let counted = operations.map_or_else(String::new, |o| format!("\n{o}"));
     tell(args, &(report::summary(&stats) + &counted))
+}
+
+/// Stops the server: its counts, and those of the provider's operations.
+fn stop(server: ServerHandle) -> anyhow::Result<(ServerStats, Option<OperationStatus>)> {
+    if server.attached().is_some() {
+        output::say("saving the area");
+    }
+    let operations = server.board().and_then(|board| board.status().operations);
+    Ok((server.stop().context("the server failed")?, operations))
 }
 
 /// Prints text to standard output, or to standard error if standard output has the JSON.
@@ -337,11 +343,8 @@ fn watch(
         let wait = if ending.is_asked() || learning { TRY_EVERY } else { LOOK_EVERY };
         match events.recv_timeout(wait) {
             Ok(Event::ForceStop(reply)) => {
-                let users = server.injector().users(end.as_ref().map(HostEnd::path).as_deref());
-                let cut_off = if users.is_empty() { String::new() } else { users.to_string() };
-                let _ = reply.send(Ok(cut_off));
                 line.finish_and_clear();
-                end.into_iter().for_each(HostEnd::cut_off);
+                force(server, end, &reply);
                 return Ok(());
             }
             Ok(Event::Stop(reply)) => {
@@ -384,6 +387,13 @@ fn watch(
             report::status(&stats),
         )?;
     }
+}
+
+/// Names the users of the volume, and disconnects them.
+fn force(server: &ServerHandle, end: Option<HostEnd>, reply: &StopReply) {
+    let users = server.injector().users(end.as_ref().map(HostEnd::path).as_deref());
+    let _ = reply.send(Ok(if users.is_empty() { String::new() } else { users.to_string() }));
+    end.into_iter().for_each(HostEnd::cut_off);
 }
 
 /// Lets the server make a plan. False, with a message, if its policy makes none.

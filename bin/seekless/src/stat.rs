@@ -47,9 +47,6 @@ pub(crate) struct Args {
     /// Order of the processes
     #[arg(long, value_enum, default_value = "requests")]
     by: By,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
@@ -87,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut reader = source.open(&args.read.options())?;
     let bar = output::bar();
     bar.set_message("reading");
-    let summary = characterize(&mut reader, &options, args.device.as_deref(), &mut |at| {
+    let summary = characterize(&mut reader, &options, args.read.device.as_deref(), &mut |at| {
         bar.set_length(at.total.max(1));
         bar.set_position(at.read);
     });
@@ -96,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     summary.trace.path.clone_from(&args.trace);
     if summary.trace.requests == 0 {
         let names: Vec<String> = reader.devices().iter().map(|d| d.name.clone()).collect();
-        match &args.device {
+        match &args.read.device {
             Some(device) if !names.is_empty() => bail!(
                 "{} has no requests of device '{device}'; its devices: {}",
                 args.trace,
@@ -115,7 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let document = Document {
         schema: "seekless.stat/1",
         memory_bytes: args.memory.0,
-        device: args.device.as_deref(),
+        device: args.read.device.as_deref(),
         mixture,
         summary: &summary,
     };

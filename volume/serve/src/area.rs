@@ -326,22 +326,8 @@ fn beside(
         unused(path)?;
     }
     let opened = Opened::path(path, false)?;
-    let there = opened.bytes / SECTOR_BYTES;
-    let len = match (options.size, &made) {
-        (Some(_), None) => size,
-        _ => there.saturating_sub(guard::REGION) / PAGE_SECTORS * PAGE_SECTORS,
-    };
-    if len + guard::REGION > there {
-        return Err(refused(
-            path,
-            format!(
-                "has {}, less than {} and {} for a guard; give a smaller --optimized",
-                Sectors(there).bytes(),
-                Sectors(len).bytes(),
-                Sectors(guard::REGION).bytes(),
-            ),
-        ));
-    }
+    let wanted = options.size.filter(|_| made.is_none()).map(|_| size);
+    let len = length_beside(path, opened.bytes / SECTOR_BYTES, wanted)?;
     let mut all = whole(&opened)?;
     blank(&mut all, path, options, "")?;
     private::keep_private(path, &opened, true, home.owner())?;
@@ -366,6 +352,20 @@ fn beside(
         made.keep(&opened)?;
     }
     Ok(Made::new(&format, Sectors(len), geometry))
+}
+
+/// The sectors of an area on a file or device of `there` sectors: those wanted, or all but a guard's.
+fn length_beside(path: &Path, there: u64, wanted: Option<u64>) -> Result<u64, ServeError> {
+    let all = there.saturating_sub(guard::REGION) / PAGE_SECTORS * PAGE_SECTORS;
+    let len = wanted.unwrap_or(all);
+    if len + guard::REGION <= there {
+        return Ok(len);
+    }
+    let [there, len, region] = [there, len, guard::REGION].map(|s| Sectors(s).bytes());
+    let why = format!(
+        "has {there}, less than {len} and {region} for a guard; give a smaller --optimized"
+    );
+    Err(refused(path, why))
 }
 
 /// Refuses a home that has an area already, or is too small for a guard that it needs.
