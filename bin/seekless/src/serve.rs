@@ -377,7 +377,7 @@ fn watch(
         if learning && stats.progress.is_none() {
             learning = false;
             let copied = Bytes(stats.copied_sectors * 512);
-            line.suspend(|| tell(args, &format!("learned: copies of {copied} stand")))?;
+            line.suspend(|| tell(args, &format!("learned: copies of {copied} are written")))?;
         }
         told.status(
             args,
@@ -436,7 +436,7 @@ impl Told {
         let gone = stats.area.trouble == Some(Trouble::Gone);
         if gone && !self.gone {
             say(&format!(
-                "DATA LOST unless the area comes back: it is gone with {} that the disk lacks; the volume is read-only",
+                "DATA LOST unless the area comes back: {} of newest data are in the area alone, and it is gone; the volume is read-only",
                 Sectors(stats.area.dirty_sectors).bytes()
             ));
         }

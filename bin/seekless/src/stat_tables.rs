@@ -337,8 +337,8 @@ pub(crate) fn finding(s: &Summary) -> String {
     let t = &s.table1;
     let percent = |x: f64| Unit::Share.format(x, 3);
     let mut text = format!(
-        "{} requests touch {}; a fifth of the pages takes {} of the accesses, and {} of what is not sequential \
-         comes again.",
+        "{} requests touch {}; a fifth of the pages takes {} of the accesses, and {} of the non-sequential \
+         accesses repeat.",
         Unit::count(s.trace.requests),
         Unit::Bytes.format(t.unique_bytes.value, 3),
         percent(t.top20_share.value),
@@ -347,7 +347,7 @@ pub(crate) fn finding(s: &Summary) -> String {
     let next = s.days.as_ref().and_then(|d| d.persistence.iter().find(|p| p.days_later == 1));
     if let Some(share) = next.and_then(|p| p.curve.iter().find(|c| c.0 == 0.2)) {
         text += &format!(
-            " What was hottest one day, a fifth of its pages, takes {} of the next active day's accesses.",
+            " The hottest fifth of a day's pages takes {} of the accesses of the next active day.",
             percent(share.1)
         );
     }

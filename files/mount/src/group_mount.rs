@@ -41,9 +41,9 @@ pub struct MountOptions {
     pub create: Option<Bytes>,
     /// Memory for cached groups.
     pub cache: Bytes,
-    /// Requests after which groups are formed anew.
+    /// Requests after which groups are formed again.
     pub every: u64,
-    /// Time without an opened file after which groups are formed anew.
+    /// Time without an opened file after which groups are formed again.
     pub idle: Option<Duration>,
     /// How files are grouped.
     pub groups: GroupConfig,

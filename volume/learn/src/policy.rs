@@ -20,7 +20,7 @@ pub enum PolicyName {
     Vanilla,
     /// Learned read-ahead, and a trail of copies in the order of use.
     Adaptive,
-    /// The same mechanism as `adaptive`, with knowledge of the requests to come: a yardstick.
+    /// The same mechanism as `adaptive`, with knowledge of the requests to come: for comparison.
     Clairvoyant,
     /// BORG's planner, from earlier requests.
     Borg,

@@ -127,9 +127,10 @@ pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
         .map_err(cannot("get random bytes"))?;
     match &options.at {
         At::Beside(path) => beside(backing, path, uuid, options),
-        At::Start | At::Middle | At::End if NbdUri::in_path(backing).is_some() => {
-            Err(refused(backing, "is on another server: the area stands here, --at FILE-or-DEVICE"))
-        }
+        At::Start | At::Middle | At::End if NbdUri::in_path(backing).is_some() => Err(refused(
+            backing,
+            "is on another server: its area must be on this machine; give --at FILE-or-DEVICE",
+        )),
         At::Start | At::Middle | At::End => inside(backing, uuid, options),
     }
 }
@@ -147,7 +148,7 @@ fn unused(path: &Path) -> Result<(), ServeError> {
     match loop_device::loop_device(path) {
         Some(device) => Err(HostError::InUse {
             path: path.to_owned(),
-            by: format!("{} stands on it (losetup -d {0})", device.display()),
+            by: format!("{} uses it (losetup -d {0})", device.display()),
         }
         .into()),
         None => Ok(()),

@@ -179,7 +179,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let bytes = played.iter().flat_map(Played::runs).map(|run| run.replayed.bytes_checked).sum();
     let told = format!(
-        "Every byte was checked: {} read back right. The head's path, without and with seekless: {}\nThat took {:.0} s.",
+        "Every byte was checked: all {} are correct. The head's path, without and with seekless: {}\nThat took {:.0} s.",
         Bytes(bytes),
         args.report.display(),
         started.elapsed().as_secs_f64()

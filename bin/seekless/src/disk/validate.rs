@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(name) => one(&seekless_cli::disk::plain(name)?, &args.input)?,
         None if args.input.is_dir() => folder(args)?,
         None => bail!(
-            "{} is no folder of references; to compare with measured requests, say which disk: --disk NAME",
+            "{} is no folder of references; to compare with measured requests, name the disk: --disk NAME",
             args.input.display()
         ),
     };

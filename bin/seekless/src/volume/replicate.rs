@@ -100,7 +100,7 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> anyhow::Result<()> {
         n => format!("; {} had replicas already, or found no room", Bytes(n)),
     };
     output::print(&format!(
-        "replicas of {} of {} were placed{rest}; {} stand in all",
+        "replicas of {} of {} were placed{rest}; there are {} in all",
         Bytes(outcome.placed_bytes),
         Bytes(outcome.asked_bytes),
         Bytes(standing_bytes)

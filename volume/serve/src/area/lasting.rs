@@ -187,7 +187,7 @@ impl Lasting {
         }
         let superblock = found.superblock;
         if superblock.inside {
-            return Err(refused(path, "holds an area and the disk it serves: serve it by itself"));
+            return Err(refused(path, "holds an area and its disk: serve it without --area"));
         }
         let (expected, found) = (superblock.area_size, all.capacity());
         if expected > found {
@@ -290,7 +290,7 @@ impl Lasting {
     /// Free space of the ext2, ext3 or ext4 file system at home.
     pub(crate) fn free_in_ext(&mut self) -> Result<Vec<Extent>, ServeError> {
         let found = crate::ext::free(&mut self.home);
-        found.map_err(|e| refused(&self.backing, format!("what is free is not known: {e}")))
+        found.map_err(|e| refused(&self.backing, format!("the free space is not known: {e}")))
     }
 
     /// The stamp of home.
