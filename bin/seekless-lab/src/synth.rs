@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(PERSONALITIES.map(|p| p.name).into_iter().chain(FILE_DAYS.map(|d| d.name)).chain([FLEET])))]
     name: String,
     /// Disks of the fleet
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     disks: u32,
     /// Destination: PATH or FORMAT:PATH, FORMAT:- for standard output, in a format that `seekless
     /// convert` writes [default: NAME.parquet]

@@ -327,7 +327,7 @@ impl FromStr for Policy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum PolicyError {
-    #[error("'{0}' is not a policy: {names}", names = table::names())]
+    #[error("'{0}' is not a policy; the policies are {names}", names = table::names())]
     UnknownName(String),
     #[error("policy {old} is replaced: write --policy {new}")]
     Replaced { old: &'static str, new: &'static str },

@@ -315,11 +315,7 @@ fn beside(
     let volume = disk.capacity();
     let (replicas, size) = sizes(options, volume.0);
     check_home(backing, &mut disk, options.mode == Mode::WriteBack || replicas.0 > 0)?;
-    let is_same = || {
-        let (a, b) = (backing.metadata().ok()?, path.metadata().ok()?);
-        Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
-    };
-    if is_same() == Some(true) {
+    if is_same(backing, path) {
         return Err(refused(path, "is the backing itself; name another file or device"));
     }
     let made = MadeFile::new(path, || (size + guard::REGION) * SECTOR_BYTES)?;
@@ -353,6 +349,12 @@ fn beside(
         made.keep(&opened)?;
     }
     Ok(Made::new(&format, Sectors(len), geometry))
+}
+
+/// Whether both paths lead to one file or device.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let file = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino())).ok();
+    file(a).is_some_and(|a| file(b) == Some(a))
 }
 
 /// The sectors of an area on a file or device of `there` sectors: those wanted, or all but a guard's.

@@ -167,6 +167,9 @@ impl Lasting {
         path: &Path,
         read_only: bool,
     ) -> Result<Store, ServeError> {
+        if super::is_same(backing, path) {
+            return Err(refused(path, "is the backing itself; name its area, or leave out --area"));
+        }
         if let Ok(s) = Superblock::decode(first) {
             let why = if s.inside {
                 "has its area within itself: leave --area out"
