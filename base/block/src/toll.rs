@@ -29,7 +29,7 @@ impl Toll {
         self.share.0 == 0 && self.read.0 == 0 && self.write.0 == 0
     }
 
-    /// Operations of an I/O of so many sectors.
+    /// Operations of an I/O of `len` sectors.
     #[must_use]
     pub fn operations(&self, len: Sectors) -> u64 {
         if self.operation.0 == 0 { 1 } else { len.0.div_ceil(self.operation.0).max(1) }
@@ -42,7 +42,7 @@ impl Toll {
         Duration(reads.saturating_add(self.write.0.saturating_mul(writes)))
     }
 
-    /// What work that took so long counts, with so many operations that read and that write.
+    /// The time that counts for work: the time it took, and the prices of its operations.
     #[must_use]
     pub const fn counts(&self, took: Duration, reads: u64, writes: u64) -> Duration {
         let share = self.share.0.saturating_mul(reads.saturating_add(writes));

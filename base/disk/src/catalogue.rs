@@ -39,7 +39,7 @@ const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
 pub enum CatalogueError {
     #[error("no disk is called '{0}'; there are {known}", known = names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
-    #[error("'{0}' is a device of kind {1}; only a device of kind disk will do here")]
+    #[error("'{0}' is a device of kind {1}; this needs a device of kind disk")]
     NoDisk(String, Kind),
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -56,7 +56,7 @@ impl Users {
             let used = users.of_device(&name, &mut places);
             // A loop device that somebody has detached goes by itself when its last user goes.
             if used || attribute("autoclear") != "1" {
-                users.what.push(format!("the loop device {} stands on it", device.display()));
+                users.what.push(format!("the loop device {} uses it", device.display()));
                 users.free.push(format!("losetup -d {}", device.display()));
             }
         }
@@ -111,7 +111,7 @@ impl Users {
                 let mut others = Vec::new();
                 self.of_device(&holder, &mut others);
                 places.extend(others);
-                self.what.push(format!("/dev/{holder} stands on {shown}"));
+                self.what.push(format!("/dev/{holder} uses {shown}"));
                 self.free
                     .push(format!("remove /dev/{holder} (dmsetup, vgchange -an, mdadm --stop)"));
             }

@@ -93,6 +93,18 @@ impl Unit {
         if name.is_empty() { text } else { format!("{text} {name}") }
     }
 
+    /// A count, with thousands grouped.
+    #[must_use]
+    pub fn count(n: u64) -> String {
+        Self::Count.format(n as f64, 3)
+    }
+
+    /// A number of bytes, with three digits.
+    #[must_use]
+    pub fn bytes(n: u64) -> String {
+        Self::Bytes.format(n as f64, 3)
+    }
+
     /// A name with the base unit, for CSV headers.
     pub(crate) fn of(&self, name: &str) -> String {
         let base = self.base();

@@ -37,32 +37,35 @@ pub fn out_folder() -> impl TypedValueParser<Value = PathBuf> {
 /// The event of a block trace that counts as a request.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum EventArg {
-    /// Queued.
-    #[value(name = "Q", alias = "q", help = "")]
+    /// Queued
+    #[value(name = "Q", alias = "q")]
     Queue,
-    /// Issued to the driver.
-    #[value(name = "D", alias = "d", help = "")]
+    /// Issued to the driver
+    #[value(name = "D", alias = "d")]
     Issue,
-    /// Completed.
-    #[value(name = "C", alias = "c", help = "")]
+    /// Completed
+    #[value(name = "C", alias = "c")]
     Complete,
 }
 
 /// Options for reading a trace.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ReadArgs {
-    /// Event of a blktrace that counts as a request: Q queued, D issued to the driver, C completed
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    pub device: Option<String>,
+    /// The event of a blktrace that counts as a request
     #[arg(long, value_enum, default_value = "Q", help_heading = "Reading the trace")]
     pub event: EventArg,
     /// Skip and count malformed records, instead of stopping at the first
     #[arg(long, help_heading = "Reading the trace")]
     pub lenient: bool,
-    /// The columns of a table that has no format's name: FIELD=COLUMN[:UNIT], with commas between.
+    /// Read the trace as a table with these columns: FIELD=COLUMN[:UNIT], separated by commas.
     /// Fields: time (s, ms, us, ns), op (words, read0, read1), offset and size (bytes, sectors, KiB,
     /// pages), process, device, service. Example: time=1:ms,op=2,offset=3,size=4
     #[arg(long, value_name = "FIELD=COLUMN,...", help_heading = "Reading the trace")]
     pub columns: Option<Columns>,
-    /// With --columns: the first line holds titles
+    /// With --columns: the first line holds titles, not a request
     #[arg(long, requires = "columns", help_heading = "Reading the trace")]
     pub header: bool,
 }
@@ -70,7 +73,7 @@ pub struct ReadArgs {
 impl ReadArgs {
     /// The options of the reader.
     #[must_use]
-    pub const fn options(self) -> OpenOptions {
+    pub const fn options(&self) -> OpenOptions {
         let event = match self.event {
             EventArg::Queue => Event::Queue,
             EventArg::Issue => Event::Issue,
@@ -90,7 +93,7 @@ pub struct SystemArgs {
     /// RAM for cached pages, the same for all compared systems
     #[arg(long, value_parser = ram, default_value = "16MiB")]
     pub cache: Bytes,
-    /// Least length of a read from home that misses RAM
+    /// Minimum length of a read from home that misses RAM
     #[arg(long, value_parser = size, default_value = "64KiB")]
     pub read_ahead: Bytes,
     /// Cluster size for reads from copies: they read whole clusters; 0 = only the requested sectors
@@ -102,15 +105,15 @@ pub struct SystemArgs {
     /// When the drive stops its platters: none, after SECONDS without work, or adaptive
     #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
     pub spin_down: SpinDown,
-    /// With a write buffer: time for which an acknowledged write without FUA may stay in RAM, to be
-    /// written with others; a flush ends it [default: none]
+    /// With a write buffer: an acknowledged write without FUA may stay in RAM for this time, so that
+    /// several are written together; a flush writes them at once [default: none]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     gather: Option<std::time::Duration>,
     /// Closed loop: this number of requests in flight; arrival times are not used
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     queue_depth: u32,
-    /// One request at a time, each this long after the answer to the last one: a client that thinks
+    /// A client that thinks: one request at a time, each sent this time after the last answer
     #[arg(long, value_name = "DURATION", value_parser = duration,
           conflicts_with_all = ["open_loop", "queue_depth"])]
     think: Option<std::time::Duration>,
@@ -142,9 +145,6 @@ impl SystemArgs {
 pub struct StudyArgs {
     #[command(flatten)]
     system: SystemArgs,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    pub device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     /// Outputs.
@@ -164,7 +164,7 @@ impl StudyArgs {
     pub fn rolling(&self, cutting: Cutting) -> RollingOptions {
         RollingOptions {
             open: self.read.options(),
-            device: self.device.clone(),
+            device: self.read.device.clone(),
             replay: self.system.replay(),
             cutting,
             ram: self.system.cache,

@@ -9,22 +9,13 @@ use crate::output;
 
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  seekless completions bash > /usr/share/bash-completion/completions/seekless
-  seekless completions zsh > \"${fpath[1]}/_seekless\"
-  seekless completions fish > ~/.config/fish/completions/seekless.fish")]
 pub struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-/// Write man pages, one a command, into a folder
+/// Write a man page for each command into a folder
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  seekless man /usr/local/share/man/man1
-  man seekless-serve")]
 pub struct ManArgs {
     /// The folder, made if absent; pages of the same names are replaced
     dir: PathBuf,
@@ -50,4 +41,35 @@ pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {dir}"))?;
     clap_mangen::generate_to(command, &args.dir)
         .with_context(|| format!("cannot write man pages into {dir}"))
+}
+
+/// The arguments of each call of this program in the examples of its helps, and the commands without
+/// such an example: for tests.
+#[must_use]
+pub fn examples(program: &clap::Command) -> (Vec<Vec<String>>, Vec<String>) {
+    let (mut found, mut without) = (Vec::new(), Vec::new());
+    let name = program.get_name().to_owned();
+    let mut commands = vec![(name.clone(), program)];
+    while let Some((path, command)) = commands.pop() {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let (_, text) = help.split_once("Examples:\n").unwrap_or_default();
+        let before = found.len();
+        let parts = text.split("\n\n").take_while(|part| part.starts_with("  "));
+        for line in parts.flat_map(str::lines).filter(|l| !l.trim_start().starts_with('#')) {
+            for part in line.split(['|', ';', '&', '>']) {
+                let part = part.split("   then").next().unwrap_or_default();
+                let mut words = part.split_whitespace().skip_while(|w| w.contains('='));
+                if words.next() == Some(&name) {
+                    let own = words.map(|w| w.trim_matches('\'').to_owned());
+                    found.push([name.clone()].into_iter().chain(own).collect());
+                }
+            }
+        }
+        if found.len() == before {
+            without.push(path.clone());
+        }
+        let below = command.get_subcommands().filter(|c| c.get_name() != "help");
+        commands.extend(below.map(|c| (format!("{path} {}", c.get_name()), c)));
+    }
+    (found, without)
 }

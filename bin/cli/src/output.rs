@@ -16,9 +16,8 @@ use tempfile::NamedTempFile;
 /// The meaning of the exit status, at the end of `--help` and of the man page.
 pub const STATUS: &str = "\
 Exit status:
-  0  done, or ended as asked
-  2  not done: a bad command line, bad input, or a run that failed; standard error says which, where and
-     what to do
+  0  the command did its work, or you ended it
+  2  a bad command line, bad input, or a failed run: standard error says where, and what to do
 
 Results go to standard output, everything else to standard error. NO_COLOR turns colours off.";
 

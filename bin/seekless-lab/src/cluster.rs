@@ -20,14 +20,17 @@ const SHOWN: usize = 20;
 /// Move the hottest files of a mounted ext4 together, so that the head travels less between them
 ///
 /// The first call makes a list: how hot each file was in a trace, in bytes transferred per byte
-/// stored. The trace is of the file system's own device (requests are traced back to files), or of
-/// system calls (strace). Nothing is moved; --list FILE keeps the list. The second call, --apply
-/// FILE, moves: the hottest files' blocks go to one run of free space, hottest in the middle, by
-/// ext4's own call (EXT4_IOC_MOVE_EXT), which keeps every byte readable at any moment. You may end
-/// the command at any time and run it again; files that lie together already stay. Names, owners,
-/// times, holes and links stay unchanged. Files that a program has open for writing, that changed
-/// since the list was made, or that are not plain data are left alone and counted. On other file
-/// systems the command only makes the list.
+/// stored. The trace is of the file system's own device, or of system calls (strace). In the first
+/// case the command finds the file of each request. The first call moves nothing. --list FILE keeps
+/// the list.
+///
+/// The second call, --apply FILE, moves blocks of the hottest files into one run of free space, the
+/// hottest in the middle. ext4 itself moves the blocks (EXT4_IOC_MOVE_EXT): every byte is readable
+/// at any moment. You may end the command at any time, and run it again. Files that lie together
+/// already stay where they are. Names, owners, times, holes and links stay unchanged. The command
+/// leaves out and counts files that a program has open for writing, files that changed since the
+/// list was made, and files that are not plain data. On other file systems the command only makes
+/// the list.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -49,7 +52,7 @@ pub(crate) struct Args {
     /// Only the hottest files, up to this share of the stored bytes
     #[arg(long, value_parser = share, default_value = "8%")]
     hottest: f64,
-    /// And up to this many bytes
+    /// Only the hottest files, up to this number of bytes
     #[arg(long, value_parser = size, default_value = "4GiB")]
     most: Bytes,
     /// Hours after which a transfer counts half
@@ -62,9 +65,6 @@ pub(crate) struct Args {
     /// If the trace is of a whole disk: the sector at which the file system's partition starts
     #[arg(long, value_name = "SECTOR", default_value_t = 0)]
     start_sector: u64,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     /// Write the numbers as JSON (schema seekless.cluster/1) to FILE, or to standard output with -
@@ -96,7 +96,7 @@ fn make_list(args: &Args, mounted: &Mounted, travel: &Travel, trace: &str) -> an
         hottest: args.hottest,
         most: args.most,
         half_life_hours: args.half_life,
-        device: args.device.clone(),
+        device: args.read.device.clone(),
         start_sector: args.start_sector,
         open: args.read.options(),
     };

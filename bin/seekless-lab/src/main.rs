@@ -40,7 +40,14 @@ enum Command {
     Model(model::Args),
     Cluster(cluster::Args),
     Tune(tune::Args),
+    #[command(after_help = "\
+Examples:
+  seekless-lab completions bash > /usr/share/bash-completion/completions/seekless-lab")]
     Completions(manual::CompletionsArgs),
+    #[command(after_help = "\
+Examples:
+  seekless-lab man /usr/local/share/man/man1
+  man seekless-lab-study")]
     Man(manual::ManArgs),
 }
 
@@ -56,4 +63,20 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_of_the_helps_is_understood() {
+        let (found, _) = manual::examples(&Cli::command());
+        assert!(found.len() > 30, "{}", found.len());
+        for words in found {
+            if let Err(error) = Cli::try_parse_from(&words) {
+                panic!("{words:?}: {error}");
+            }
+        }
+    }
 }

@@ -15,11 +15,11 @@ use crate::reproduce::Account;
 /// Compute the gain of clustered hot data on a disk, by analysis alone: seek time, utilization,
 /// queues
 ///
-/// Staelin and Garcia-Molina's model (docs/believing/clustering.md). A layout gives the share of
-/// accesses to each cylinder: random; perfect (as in their traces, hottest in the middle);
-/// normal:SIGMA; concentrated:SHARE (the rest of the disk unused); buckets:N; lazy:SHARE (only the
-/// hottest part organized). +drift:SHARE after a layout is the share of accesses to data that
-/// drifted to any cylinder. Expected seeks and rotational delays are exact; queues are drawn.
+/// The model is that of Staelin and Garcia-Molina: docs/believing/clustering.md. A layout gives the
+/// share of accesses to each cylinder: random; perfect (as in their traces, hottest in the middle);
+/// normal:SIGMA; concentrated:SHARE (the rest of the disk is unused); buckets:N; lazy:SHARE (only the
+/// hottest part is organized). +drift:SHARE after a layout moves this share of accesses to any
+/// cylinder. Expected seeks and rotational delays are exact. Queues are drawn at random.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

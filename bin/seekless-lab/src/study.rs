@@ -280,12 +280,12 @@ fn run_study(args: &RunArgs) -> anyhow::Result<()> {
     match ended {
         Ended::Complete => Ok(()),
         Ended::Early => {
-            output::say("some runs are left; run the same command again to go on");
+            output::say("some runs are left; run the same command again to continue");
             Ok(())
         }
         Ended::Stopped => {
             bail!(
-                "stopped by a signal; nothing is left attached; run the same command again to go on"
+                "stopped by a signal; nothing is left attached; run the same command again to continue"
             )
         }
     }

@@ -14,34 +14,39 @@ use serde_json::json;
 
 use crate::progress::{show, with_bar};
 
-/// Make up a week of requests with the statistics that a paper prints of a trace that nobody can
-/// obtain
+/// Make up a week of requests: its statistics are those that a paper prints of a trace that nobody
+/// can obtain
 ///
-/// The four weeks of BORG's Table 1 (FAST 2009), and one week of which no numbers are printed; and
-/// four days of file requests of EEFS's Table 1, written as text of strace. The command then counts
-/// the written trace as `seekless stat` counts any trace, and prints the counts beside the paper's.
-/// Everything is made up; docs/lab/synth.md lists the matched and the invented parts. The same
-/// name, scale and seed give the same trace. Other commands can also read `synth:NAME` in place of
-/// a file.
+/// borg-office, borg-developer, borg-svn and borg-web are the four weeks of BORG's Table 1 (FAST
+/// 2009). The paper prints no numbers of borg-vmm. The four days of EEFS's Table 1 are file
+/// requests, written as text of strace. The command counts the written trace as `seekless stat`
+/// counts any trace, and prints the counts beside the paper's. Everything is made up.
+/// docs/lab/synth.md lists the matched and the invented parts. The same name, scale and seed give
+/// the same trace. Other commands can also read `synth:NAME` in place of a file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless-lab synth borg-svn                                  writes borg-svn.parquet, about 20,000 requests
+  # Writes borg-svn.parquet, about 20,000 requests
+  seekless-lab synth borg-svn
+
   seekless-lab synth borg-office -o office.csv.zst --seed 7
   seekless-lab synth borg-web --scale 0.1 -o fio:web.log
   seekless-lab synth borg-developer -o dev.parquet && seekless stat dev.parquet --size 45.59GiB
   seekless-lab synth eefs-light -o light.strace && seekless-lab reproduce eefs --trace light.strace
   seekless simulate synth:borg-office --disk maxtor-6l020
-  seekless-lab synth fleet --disks 1000 --scale 0.2 -o fleet && seekless advise --fleet fleet --disk exos-x20")]
+
+  # Many disks
+  seekless-lab synth fleet --disks 1000 --scale 0.2 -o fleet
+  seekless advise --fleet fleet --disk exos-x20")]
 pub(crate) struct Args {
     /// The week or day, or `fleet`: weeks of many disks, each with its own seed, in a folder
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(PERSONALITIES.map(|p| p.name).into_iter().chain(FILE_DAYS.map(|d| d.name)).chain([FLEET])))]
     name: String,
     /// Disks of the fleet
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     disks: u32,
-    /// Destination: PATH or FORMAT:PATH, FORMAT:- for standard output; formats as of `seekless
-    /// convert`. Default: NAME.parquet
+    /// Destination: PATH or FORMAT:PATH, FORMAT:- for standard output, in a format that `seekless
+    /// convert` writes [default: NAME.parquet]
     #[arg(short, long = "output", value_name = "OUT", value_parser = Target::new)]
     output: Option<Target>,
     /// Seed of all draws
@@ -174,7 +179,7 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
         });
         output::json(path, &document)?;
     }
-    let requests = Unit::Count.format(done.records as f64, 3);
+    let requests = Unit::count(done.records);
     let name = if to_stdout { "standard output".into() } else { to.to_string_lossy() };
     let summary = format!("{name}: {requests} requests, made up ({})", synthetic.personality.title);
     if to_stdout || output::is_stdout(args.json.as_deref()) {

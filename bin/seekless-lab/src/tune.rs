@@ -16,10 +16,10 @@ use seekless_cli::output;
 /// Find the interval, the size and the write buffer of the learned layout that fit a trace, and
 /// show the effect of each
 ///
-/// Cuts the trace into folds: days, if it counts days. Simulates a learned layout over the folds,
-/// with a new plan from earlier folds at each interval. The parameters are varied one after the
-/// other: interval, size, and the share of the area for writes. This repeats until no parameter
-/// changes. The choice is made on the earlier folds, moving counted, and checked on the last ones.
+/// Cuts the trace into folds: into days, if the trace counts days. Simulates a learned layout over
+/// the folds, with a new plan from earlier folds at each interval. Varies one parameter after the
+/// other: the interval, the size, and the share of the area for writes. Repeats this until no
+/// parameter changes. The earlier folds decide, moving counted. The last folds check the decision.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless-lab tune trace.parquet --disk exos-x20
@@ -27,14 +27,14 @@ use seekless_cli::output;
   seekless-lab tune trace.blktrace.0 --event D --disk wd800jb --report tune.html
   seekless-lab tune synth:borg-svn --disk wd360gd --open-loop --gather 1s --figures tune
 
-Exit code: 0, whatever is found; 2 for bad input.")]
+Exit code: 0 for every result; 2 for bad input.")]
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input
     trace: String,
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long)]
     disk: String,
-    /// Most folds of the trace
+    /// Maximum number of folds of the trace
     #[arg(long, value_name = "N", default_value_t = 24,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
@@ -85,7 +85,7 @@ fn interval(tuned: &Tuned, folds: u32) -> String {
 }
 
 fn size(t: &Tuning) -> String {
-    Unit::Bytes.format(t.setting.optimized_bytes as f64, 3)
+    Unit::bytes(t.setting.optimized_bytes)
 }
 
 fn write_buffer(t: &Tuning) -> String {
@@ -226,7 +226,7 @@ fn report(tuned: &Tuned, command: &str) -> Report {
             fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
             fact("disk", tuned.disk.clone()),
             fact("replay", tuned.replay.to_owned()),
-            fact("requests", Unit::Count.format(tuned.trace.requests as f64, 3)),
+            fact("requests", Unit::count(tuned.trace.requests)),
             fact(
                 "folds",
                 format!(

@@ -99,7 +99,7 @@ pub(crate) struct RunArgs {
     /// command=COMMAND, which prints watts once a second; several with commas
     #[arg(long, value_name = "METERS", default_value = "auto")]
     power: String,
-    /// First measure the power at rest for this time
+    /// Measure the power of the idle machine for this time first
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     idle: Option<Duration>,
     /// Write the result as JSON (schema seekless.workload/1) to FILE, or to standard output with -
@@ -138,8 +138,7 @@ fn print_list(args: &ListArgs) -> anyhow::Result<()> {
     ];
     let mut table = Table::new("Workloads", columns);
     for w in all {
-        let (mean, bytes) =
-            (Unit::Bytes.format(w.mean_file_bytes as f64, 3), Unit::Bytes.format(w.bytes, 3));
+        let (mean, bytes) = (Unit::bytes(w.mean_file_bytes), Unit::Bytes.format(w.bytes, 3));
         table = table.row([
             w.name.into(),
             w.title.into(),
@@ -235,7 +234,7 @@ fn measure(
             host::drop_caches().context("cannot drop caches")?;
         }
         if let Some(idle) = args.idle {
-            bar.set_message("power at rest");
+            bar.set_message("power of the idle machine");
             meters.measure_idle(idle, &stop);
         }
         bar.set_message(personality.name.clone());

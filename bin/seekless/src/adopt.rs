@@ -13,13 +13,14 @@ use seekless_serve::area::Share;
 use seekless_cli::args::size;
 use seekless_cli::output;
 
-/// Serve a disk in use from now on and after each start: makes an area beside it and units of
-/// systemd, and starts them
+/// Serve a disk that has data, from now on and after each start of the machine: make its area and
+/// its units of systemd, and start them
 ///
-/// The disk must not be mounted. Adoption changes no byte of it; its area is another file or device,
-/// best on another disk. The served disk is /run/seekless/NAME/device. `--mount` mounts it, before
-/// other services start; a line of /etc/fstab that mounts the disk is taken over, and switched off.
-/// If anything fails, everything is undone. `seekless release` ends an adoption.
+/// The disk must not be mounted. Adoption changes no byte of the disk. The area is another file or
+/// device, best on another disk. The served disk is /run/seekless/NAME/device. `--mount` mounts the
+/// served disk before other services start. If /etc/fstab mounts the disk, a unit mounts it
+/// in the same way, and the line is switched off. If a step fails, all steps are undone. `seekless release`
+/// ends an adoption.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +36,7 @@ Examples:
 pub(crate) struct AdoptArgs {
     /// The disk: a block device, or an image
     backing: PathBuf,
-    /// Place of the area: a new file, or a blank device; asked for on a terminal
+    /// Place of the area: a new file, or a blank device; on a terminal, seekless asks for it
     #[arg(long, value_name = "FILE-or-DEVICE")]
     area: Option<PathBuf>,
     /// Size of the area [default: an eighth of the disk, at most 2GiB; all of a device]
@@ -57,10 +58,10 @@ pub(crate) struct AdoptArgs {
     system: SystemArgs,
 }
 
-/// Put back everything that `seekless adopt` made: stops the units, writes all data home, removes
-/// area and units
+/// Undo `seekless adopt`: stop the units, write all data home, remove area and units
 ///
-/// Refused while the volume is in use: the message names the users, and nothing is removed.
+/// Refused while the volume is in use: the message names the mounts and programs, and nothing is
+/// removed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -79,7 +80,8 @@ struct SystemArgs {
     /// Show what would be done, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the units below this folder, for a system that does not run now
+    /// The root folder of another system, which does not run now: units are written or removed below
+    /// this folder
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     root: PathBuf,
 }

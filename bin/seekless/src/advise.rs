@@ -21,22 +21,22 @@ use seekless_cli::{output, tables};
 /// Estimate whether seekless helps, how much, how surely, and which device helps instead
 ///
 /// Simulates candidate systems side by side over the trace. All have the RAM, the read-ahead and
-/// the scheduler of the present system. The trace is cut into folds: days, if it counts days.
-/// Policies with plans make a new plan before each fold, from the folds before. The choice is made
-/// on the earlier folds and checked on the last ones.
+/// the scheduler of the present system. The trace is cut into folds: into days, if the trace counts
+/// days. Policies with plans make a new plan before each fold, from the folds before. The earlier
+/// folds decide which system is best. The last folds check the decision.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless advise trace.parquet --disk exos-x20
   seekless advise P3.lis.zst --disk wd800jb --cache 64MiB --json -
   seekless advise trace.blktrace.0 --event D --disk wd800jb --open-loop --report advice.html
 
-  # A folder with one trace a disk
+  # A folder with one trace for each disk
   seekless advise --fleet traces --disk exos-x20 --csv fleet.csv
 
-  # Watch a disk for an hour, then say whether seekless would help; reads only
+  # Record a disk for an hour, then say whether seekless would help; the disk is not written
   seekless advise /dev/sda --for 1h
 
-Exit code: 0, whatever the advice; 2 for bad input.")]
+Exit code: 0 for every advice; 2 for bad input.")]
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which is then
     /// recorded first
@@ -47,10 +47,10 @@ pub(crate) struct Args {
         required_unless_present = "fleet"
     )]
     trace: String,
-    /// Advise for each trace file in this folder, one disk a file, over all processors
+    /// Advise for each trace file in this folder, one file for each disk, on all processors
     #[arg(long, value_name = "DIR", conflicts_with_all = ["trace", "report", "figures"])]
     fleet: Option<PathBuf>,
-    /// Write one row a disk to this file
+    /// Write one row for each disk to this file
     #[arg(long, value_name = "FILE|-", requires = "fleet", value_parser = seekless_cli::args::out_file())]
     csv: Option<PathBuf>,
     /// The present disk: a name from `seekless disk list`, or the path of a TOML file [default: the
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Time to record a block device: 90s, 10m, 1h, 1d; Ctrl-C ends the recording earlier
     #[arg(long = "for", value_name = "DURATION", value_parser = seekless_cli::args::duration, default_value = "10m")]
     record_for: Duration,
-    /// Most folds of the trace
+    /// Maximum number of folds of the trace
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,

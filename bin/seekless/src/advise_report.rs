@@ -104,11 +104,7 @@ fn provenance(advice: &Advice, command: &str) -> Provenance {
             fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
             fact(
                 "trace",
-                format!(
-                    "{}: {} requests",
-                    advice.trace.format,
-                    Unit::Count.format(advice.trace.requests as f64, 3)
-                ),
+                format!("{}: {} requests", advice.trace.format, Unit::count(advice.trace.requests)),
             ),
             fact(
                 "folds",
@@ -120,8 +116,8 @@ fn provenance(advice: &Advice, command: &str) -> Provenance {
             ),
             fact("disk", advice.disk.clone()),
             fact("scheduler", base.scheduler.clone()),
-            fact("RAM", Unit::Bytes.format(base.cache_bytes as f64, 3)),
-            fact("read-ahead", Unit::Bytes.format(base.read_ahead_bytes as f64, 3)),
+            fact("RAM", Unit::bytes(base.cache_bytes)),
+            fact("read-ahead", Unit::bytes(base.read_ahead_bytes)),
             fact("replay", advice.replay.to_owned()),
         ],
         measured: vec!["the requests of the trace".to_owned()],

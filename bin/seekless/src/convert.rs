@@ -16,12 +16,12 @@ use seekless_cli::output;
 ///
 /// The store is faster to read than text. It keeps times or days, processes, devices and service
 /// times, if the trace has them. DuckDB, Polars, Spark and pyarrow can read the store.
-/// docs/changing/trace-store.md lists its columns, docs/using/trace-formats.md the losses of each
-/// other format. The output file is complete, or absent.
+/// docs/changing/trace-store.md lists its columns. docs/using/trace-formats.md says which data each
+/// other format loses. The output file is complete, or absent.
 ///
-/// With -o, several traces become one, in order of time. Each must be in order. Every device of
-/// every trace stays a device of its own. Traces of one format share their clock; in a mixture of
-/// formats, the times of each trace count from its first request.
+/// With -o, several traces become one, in order of time. Each trace must be in order of time. Every
+/// device of every trace stays a device of its own. Traces of one format share their clock. If
+/// formats differ, the times of each trace count from its first request.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "seekless convert [OPTIONS] <IN> <OUT>\n       seekless convert [OPTIONS] <IN>... -o <OUT>",
@@ -36,13 +36,15 @@ Examples:
   seekless convert sda.parquet csv:- | less
   seekless convert msr:prxy_0.csv msr:prxy_1.csv -o prxy.parquet
   ssh server cat /var/log/sda.blkparse.zst | seekless convert - sda.parquet
+
 Formats read, found by content or named before a colon:
-  blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu, biotracer,
-  oraclegeneral, vscsi, srt, lis, disksim, mqsim, strace, procmon, csv, parquet;
+  blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu,
+  biotracer, oraclegeneral, vscsi, srt, lis, disksim, mqsim, strace, procmon, csv, parquet;
   only by name: disksim-rw0, mqsim-rw0, heimdall; synth:NAME is made up (`seekless-lab synth`)
+
 Formats written, by OUT's ending or named before a colon:
-  parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral); packed by a
-  further .gz or .zst"
+  parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral);
+  another .gz or .zst behind the ending compresses"
 )]
 pub(crate) struct Args {
     /// The traces: PATH, FORMAT:PATH, or - for standard input; compressed or not. Without -o, the
@@ -55,9 +57,6 @@ pub(crate) struct Args {
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     /// Write the counts of converted and omitted records as JSON (schema seekless.convert/1) to
@@ -90,7 +89,7 @@ fn ends(args: &Args) -> anyhow::Result<(&[String], Target)> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (from, target) = ends(args)?;
-    let target = Target { device: args.device.clone(), ..target };
+    let target = Target { device: args.read.device.clone(), ..target };
     let to = target.path.as_path();
     output::ensure_new(to, args.force)?;
     let json = args.json.as_deref();
@@ -154,22 +153,18 @@ fn told(from: &str, target: &Target, done: &Converted) -> Vec<String> {
     let mut lines = vec![format!(
         "{}: {} requests from {from} ({format}){}",
         if to.as_os_str() == "-" { "standard output".into() } else { to.to_string_lossy() },
-        count(done.records),
-        size.map_or(String::new(), |m| format!(", {}", Unit::Bytes.format(m.len() as f64, 3)))
+        Unit::count(done.records),
+        size.map_or(String::new(), |m| format!(", {}", Unit::bytes(m.len())))
     )];
     lines.extend(format.caveat().map(|caveat| format!("note: {caveat}")));
     if done.left_out > 0 {
-        let (n, format) = (count(done.left_out), target.format);
+        let (n, format) = (Unit::count(done.left_out), target.format);
         lines.push(format!(
             "left out: {n} requests that {format} cannot represent (discards and flushes)"
         ));
     }
     lines.extend(skipped(&done.skipped));
     lines
-}
-
-fn count(n: u64) -> String {
-    Unit::Count.format(n as f64, 3)
 }
 
 /// The records that the reader skipped, lost or could not sort, a line each.
@@ -181,7 +176,7 @@ fn skipped(s: &Skipped) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = |n: u64, before: &str, after: &str| {
         if n > 0 {
-            lines.push(format!("{before}{}{after}", count(n)));
+            lines.push(format!("{before}{}{after}", Unit::count(n)));
         }
     };
     let malformed = format!(" malformed records{}", first(&s.malformed_first));

@@ -73,7 +73,7 @@ pub(crate) struct MountArgs {
     /// itself do not count
     #[arg(long, value_name = "REQUESTS", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// Form new groups also if no file was opened for this time; `none`: never for that reason
+    /// Form new groups also when no file was opened for this time; `none` switches this off
     #[arg(long, value_name = "DURATION|none", default_value = "10m", value_parser = idle)]
     idle: Idle,
     /// The disk of DIR sleeps after this idle time, as set by `hdparm -S`. While the disk sleeps,
@@ -85,20 +85,20 @@ pub(crate) struct MountArgs {
     /// disk list`, or a TOML file
     #[arg(long, value_name = "NAME", requires = "sleep", help_heading = "Energy")]
     disk: Option<String>,
-    /// Serve every read and write in this process, also of files that the kernel could read and
-    /// write by itself: slower
+    /// Serve every read and write in this process, even where the kernel could read and write the
+    /// file by itself; slower
     #[arg(long)]
     no_passthrough: bool,
-    /// Number of latest successors of a file that count
+    /// Number of latest successors that are remembered for each file
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Grouping")]
     window: u8,
-    /// Number of these that must be the same file to predict that file
+    /// Number of these successors that must be the same file, so that this file is predicted
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Grouping")]
     needed: u8,
-    /// Fewest files of a group
+    /// Minimum number of files in a group
     #[arg(long, value_name = "N", default_value = "3", help_heading = "Grouping")]
     least: u32,
-    /// Most files of a group
+    /// Maximum number of files in a group
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Grouping")]
     most: u32,
 }

@@ -25,8 +25,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use seekless_cli::{manual, moved, output};
 
-/// Less seeking, less waiting, fewer joules: learns which data a disk is asked for together, and
-/// serves them from copies laid side by side
+/// Make a hard disk seek less: learn which data are read together, and answer reads from copies that
+/// lie side by side
 #[derive(Debug, Parser)]
 #[command(name = "seekless", version, max_term_width = 100, after_help = help_end())]
 struct Cli {
@@ -83,7 +83,16 @@ Examples:
     )]
     Disk(disk::Args),
     Policies(policies::Args),
+    #[command(after_help = "\
+Examples:
+  seekless completions bash > /usr/share/bash-completion/completions/seekless
+  seekless completions zsh > \"${fpath[1]}/_seekless\"
+  seekless completions fish > ~/.config/fish/completions/seekless.fish")]
     Completions(manual::CompletionsArgs),
+    #[command(after_help = "\
+Examples:
+  seekless man /usr/local/share/man/man1
+  man seekless-serve")]
     Man(manual::ManArgs),
 }
 
@@ -141,32 +150,10 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
 
-    /// The arguments of each `seekless` in the examples of a command and of those below it.
-    fn examples(command: &clap::Command, path: &str, found: &mut Vec<Vec<String>>) {
-        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        let (_, text) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{path}: none"));
-        let before = found.len();
-        let parts = text.split("\n\n").take_while(|part| part.starts_with("  "));
-        for line in parts.flat_map(str::lines).filter(|l| !l.trim_start().starts_with('#')) {
-            for part in line.split(['|', ';', '&', '>']) {
-                let part = part.split("   then").next().unwrap_or_default();
-                let mut words = part.split_whitespace().skip_while(|w| w.contains('='));
-                if words.next() == Some("seekless") {
-                    let own = words.map(|w| w.trim_matches('\'').to_owned());
-                    found.push(["seekless".to_owned()].into_iter().chain(own).collect());
-                }
-            }
-        }
-        assert!(found.len() > before, "{path}: no example");
-        for below in command.get_subcommands().filter(|c| c.get_name() != "help") {
-            examples(below, &format!("{path} {}", below.get_name()), found);
-        }
-    }
-
     #[test]
     fn every_help_has_examples_and_each_of_them_is_understood() {
-        let mut found = Vec::new();
-        examples(&Cli::command(), "seekless", &mut found);
+        let (found, without) = manual::examples(&Cli::command());
+        assert_eq!(without, [""; 0], "commands without an example");
         assert!(found.len() > 60, "{}", found.len());
         for words in found {
             if let Err(error) = Cli::try_parse_from(&words) {

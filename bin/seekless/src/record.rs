@@ -106,8 +106,9 @@ impl Args {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
 enum Seen {
+    #[default]
     #[value(name = "Q", alias = "q")]
     #[serde(rename = "Q")]
     Queued,
@@ -135,7 +136,7 @@ enum Stopped {
 }
 
 /// The counts, as JSON has them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 struct Counts {
     schema: &'static str,
     device: PathBuf,
@@ -221,18 +222,7 @@ impl Session {
             disk: recorder.device().disk_name.clone(),
             trace: args.output.clone(),
             event: args.event,
-            stopped_by: None,
-            requests: 0,
-            reads: 0,
-            writes: 0,
-            discards: 0,
-            flushes: 0,
-            read_bytes: 0,
-            written_bytes: 0,
-            lost_events: 0,
-            malformed_events: 0,
-            duration_ns: 0,
-            trace_bytes: 0,
+            ..Counts::default()
         };
         Ok(Self { writer, written, unwritten: 0, counts, start: Instant::now() })
     }
@@ -311,11 +301,11 @@ impl Session {
             elapsed / 3600,
             elapsed / 60 % 60,
             elapsed % 60,
-            count(self.counts.requests),
-            bytes(self.counts.read_bytes),
-            bytes(self.counts.written_bytes),
-            bytes(self.written.load(Ordering::Relaxed)),
-            count(recorder.lost_events()),
+            Unit::count(self.counts.requests),
+            Unit::bytes(self.counts.read_bytes),
+            Unit::bytes(self.counts.written_bytes),
+            Unit::bytes(self.written.load(Ordering::Relaxed)),
+            Unit::count(recorder.lost_events()),
         )
     }
 }
@@ -384,18 +374,18 @@ fn tell(args: &Args, counts: &Counts, recorder: &Recorder) -> anyhow::Result<()>
     output::say(&format!(
         "{}: {} requests of {} in {} ({} a second): {} reads, {} writes, {} discards, {} flushes; {} read, {} written; {}; lost {} events",
         args.output.display(),
-        count(counts.requests),
+        Unit::count(counts.requests),
         args.device.display(),
         Unit::Seconds.format(seconds, 3),
         Unit::Count.format(per_second, 3),
-        count(counts.reads),
-        count(counts.writes),
-        count(counts.discards),
-        count(counts.flushes),
-        bytes(counts.read_bytes),
-        bytes(counts.written_bytes),
-        bytes(counts.trace_bytes),
-        count(counts.lost_events),
+        Unit::count(counts.reads),
+        Unit::count(counts.writes),
+        Unit::count(counts.discards),
+        Unit::count(counts.flushes),
+        Unit::bytes(counts.read_bytes),
+        Unit::bytes(counts.written_bytes),
+        Unit::bytes(counts.trace_bytes),
+        Unit::count(counts.lost_events),
     ));
     if counts.lost_events > 0 {
         output::say(&format!(
@@ -411,12 +401,4 @@ fn tell(args: &Args, counts: &Counts, recorder: &Recorder) -> anyhow::Result<()>
     }
     let Some(path) = &args.json else { return Ok(()) };
     output::write(path, &(serde_json::to_string_pretty(counts)? + "\n"))
-}
-
-fn count(n: u64) -> String {
-    Unit::Count.format(n as f64, 3)
-}
-
-fn bytes(n: u64) -> String {
-    Unit::Bytes.format(n as f64, 3)
 }

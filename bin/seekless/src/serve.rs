@@ -22,6 +22,7 @@ use seekless_host::notify::{self, Manager};
 use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
+use seekless_serve::status::OperationStatus;
 use seekless_serve::{
     Address, Backing, Builder, Emulation, Ending, HostEnd, Learning, MemoryFile, MountPoint, Say,
     ServeError, ServerHandle, ServerStats, StopReply, Streams, UblkPoint,
@@ -43,8 +44,9 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Serve a disk image or block device, learn from its use, and lay out copies while it runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The volume stops on SIGINT or SIGTERM, with every write durable and the area saved; not while a file
-system is mounted from it, or a program has it open. SIGUSR1 makes a plan now. Without a formatted area, copies stand in a file that is gone when the server ends.
+SIGINT and SIGTERM stop the server: every write is durable then, and the area is saved. The server
+refuses while a file system is mounted from the volume, or a program has the volume open. SIGUSR1
+makes a plan now. Without a formatted area, copies are in a temporary file.
 
 Examples:
   # A new disk over a unix socket; then, from another terminal
@@ -101,14 +103,14 @@ pub(crate) struct Args {
     /// The area that `seekless volume format --at` made
     #[arg(long, value_name = "PATH", help_heading = "Learning")]
     area: Option<PathBuf>,
-    /// The backing has another name than when its area was made
+    /// Accept a backing whose name has changed since its area was made
     #[arg(long, help_heading = "Learning")]
     moved: bool,
-    /// Size of the area if none was formatted; 0 = no area [default: an eighth of the backing, at
-    /// most 2GiB; 256MiB for other policies than adaptive]
+    /// Size of the temporary area, if none was formatted; 0 = no area [default: an eighth of the
+    /// backing, at most 2GiB; 256MiB for other policies than adaptive]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Learning")]
     optimized: Option<Bytes>,
-    /// Directory of that area [default: the backing's]
+    /// Directory of the temporary area [default: that of the backing]
     #[arg(long, value_name = "DIR", help_heading = "Learning")]
     area_dir: Option<PathBuf>,
     /// `seekless policies` lists them [default: adaptive; borg where the area holds a plan; fs2
@@ -126,24 +128,24 @@ pub(crate) struct Args {
     /// Keep the learned state in this file, and start from it
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     state: Option<PathBuf>,
-    /// Most bytes a second for moving data; 0 = no limit
+    /// Maximum rate for moving data; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
     background_rate: Bytes,
-    /// Time from one check of a formatted area against its checksums to the next
+    /// Time between checks of a formatted area against its checksums
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "7d",
           help_heading = "Learning")]
     scrub: Duration,
-    /// Write-back: acknowledge writes from RAM, durable after this time or a flush
+    /// Write-back: acknowledge writes in RAM; they are durable after this time, or a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     gather: Option<Duration>,
     /// RAM for cached pages, beside the host's
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "16MiB", help_heading = "Memory")]
     cache: Bytes,
-    /// Least length of a read from home
+    /// Minimum length of a read from home
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     read_ahead: Bytes,
-    /// Least length of a read from a copy
+    /// Minimum length of a read from a copy
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     cluster: Bytes,
     /// A modelled disk under the volume, in real time: `seekless disk list`
@@ -296,11 +298,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Told { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
     let result = watch(args, &server, end, &events, told);
     drop(http);
-    if server.attached().is_some() {
-        output::say("saving the area");
-    }
-    let operations = server.board().and_then(|board| board.status().operations);
-    let stats = server.stop().context("the server failed")?;
+    let (stats, operations) = stop(server)?;
     // Until here, the volume counts as served.
     drop(control);
     result?;
@@ -309,6 +307,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let counted = operations.map_or_else(String::new, |o| format!("\n{o}"));
     tell(args, &(report::summary(&stats) + &counted))
+}
+
+/// Stops the server: its counts, and those of the provider's operations.
+fn stop(server: ServerHandle) -> anyhow::Result<(ServerStats, Option<OperationStatus>)> {
+    if server.attached().is_some() {
+        output::say("saving the area");
+    }
+    let operations = server.board().and_then(|board| board.status().operations);
+    Ok((server.stop().context("the server failed")?, operations))
 }
 
 /// Prints text to standard output, or to standard error if standard output has the JSON.
@@ -336,11 +343,8 @@ fn watch(
         let wait = if ending.is_asked() || learning { TRY_EVERY } else { LOOK_EVERY };
         match events.recv_timeout(wait) {
             Ok(Event::ForceStop(reply)) => {
-                let users = server.injector().users(end.as_ref().map(HostEnd::path).as_deref());
-                let cut_off = if users.is_empty() { String::new() } else { users.to_string() };
-                let _ = reply.send(Ok(cut_off));
                 line.finish_and_clear();
-                end.into_iter().for_each(HostEnd::cut_off);
+                force(server, end, &reply);
                 return Ok(());
             }
             Ok(Event::Stop(reply)) => {
@@ -373,7 +377,7 @@ fn watch(
         if learning && stats.progress.is_none() {
             learning = false;
             let copied = Bytes(stats.copied_sectors * 512);
-            line.suspend(|| tell(args, &format!("learned: copies of {copied} stand")))?;
+            line.suspend(|| tell(args, &format!("learned: copies of {copied} are written")))?;
         }
         told.status(
             args,
@@ -383,6 +387,13 @@ fn watch(
             report::status(&stats),
         )?;
     }
+}
+
+/// Names the users of the volume, and disconnects them.
+fn force(server: &ServerHandle, end: Option<HostEnd>, reply: &StopReply) {
+    let users = server.injector().users(end.as_ref().map(HostEnd::path).as_deref());
+    let _ = reply.send(Ok(if users.is_empty() { String::new() } else { users.to_string() }));
+    end.into_iter().for_each(HostEnd::cut_off);
 }
 
 /// Lets the server make a plan. False, with a message, if its policy makes none.
@@ -425,7 +436,7 @@ impl Told {
         let gone = stats.area.trouble == Some(Trouble::Gone);
         if gone && !self.gone {
             say(&format!(
-                "DATA LOST unless the area comes back: it is gone with {} that the disk lacks; the volume is read-only",
+                "DATA LOST unless the area comes back: {} of newest data are in the area alone, and it is gone; the volume is read-only",
                 Sectors(stats.area.dirty_sectors).bytes()
             ));
         }

@@ -21,8 +21,9 @@ use seekless_cli::output;
 ///
 /// Every policy gets the same RAM and scheduler. `vanilla` leaves all data at home: it is the
 /// baseline. `adaptive` learns at each request how far to read ahead, and keeps a trail of copies.
-/// `clairvoyant` does the same and knows the next 1,000 requests: a yardstick. `seekless policies`
-/// lists all policies and their settings. `--train 0%` measures the whole trace, from cold.
+/// `clairvoyant` does the same, but knows the next 1,000 requests: it serves for comparison.
+/// `seekless policies` lists all policies and their settings. `--train 0%` measures the whole trace,
+/// from cold.
 ///
 /// Moving data is counted as background time and energy. All times and joules are modelled.
 #[derive(Debug, clap::Args)]

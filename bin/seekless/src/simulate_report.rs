@@ -194,11 +194,11 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
             format!(
                 "Over {} measured requests {} keeps the disk busy {} {} than vanilla; with background work counted \
                  ({} written), {} {}.",
-                Unit::Count.format(run.requests as f64, 3),
+                Unit::count(run.requests),
                 run.policy,
                 percent(gain),
                 word(gain),
-                Unit::Bytes.format(run.moved_bytes as f64, 3),
+                Unit::bytes(run.moved_bytes),
                 percent(net(run)),
                 word(net(run)),
             )
@@ -243,7 +243,7 @@ fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
         Tile::new(
             "With background work",
             change(all_busy(b), v.busy_s),
-            format!("{} written", Unit::Bytes.format(b.moved_bytes as f64, 3)),
+            format!("{} written", Unit::bytes(b.moved_bytes)),
         ),
         Tile::new(
             "Energy per request",
@@ -343,8 +343,6 @@ fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
 
 fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance {
     let t = &outcome.trace;
-    let size = |b: u64| Unit::Bytes.format(b as f64, 3);
-    let count = |n: u64| Unit::Count.format(n as f64, 3);
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let replay = match outcome.queue_depth {
         Some(depth) => format!("closed loop, {depth} in flight"),
@@ -359,17 +357,17 @@ fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance
                 format!(
                     "{}: {} requests, {} reads, {} writes, {} touched",
                     t.format,
-                    count(t.requests),
-                    count(t.reads),
-                    count(t.writes),
-                    size(t.footprint_bytes)
+                    Unit::count(t.requests),
+                    Unit::count(t.reads),
+                    Unit::count(t.writes),
+                    Unit::bytes(t.footprint_bytes)
                 ),
             ),
             fact(
                 "learned from",
                 format!(
                     "{} requests before those measured (split by {})",
-                    count(outcome.split.train_requests),
+                    Unit::count(outcome.split.train_requests),
                     outcome.split.by
                 ),
             ),
@@ -377,10 +375,10 @@ fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance
             fact("scheduler", outcome.scheduler.clone()),
             fact("spin-down", outcome.spin_down.clone()),
             fact("replay", replay),
-            fact("RAM", size(outcome.cache_bytes)),
-            fact("read-ahead", size(outcome.read_ahead_bytes)),
-            fact("cluster", size(outcome.cluster_bytes)),
-            fact("optimized area", size(outcome.optimized_bytes)),
+            fact("RAM", Unit::bytes(outcome.cache_bytes)),
+            fact("read-ahead", Unit::bytes(outcome.read_ahead_bytes)),
+            fact("cluster", Unit::bytes(outcome.cluster_bytes)),
+            fact("optimized area", Unit::bytes(outcome.optimized_bytes)),
         ],
         measured: vec!["the requests of the trace".to_owned()],
         modelled: vec![

@@ -15,10 +15,10 @@ const MEMORY_MIN: Bytes = Bytes(16 << 20);
 
 /// Show the statistics of a trace: addresses, frequency, order and times of its requests
 ///
-/// BORG's Table 1 and Figure 1 (top-20% share, partial determinism, rank and frequency, heat map,
-/// working sets by day), temperature, reuse distance and miss ratio, sizes, distances, bursts,
-/// alignment, processes. The trace is read once. Numbers are exact if their data fit --memory.
-/// Otherwise they are estimated from a sample of the pages, and each number has its error.
+/// Prints the numbers of BORG's Table 1 and Figure 1: top-20% share, partial determinism, rank and
+/// frequency, heat map, working sets by day. Then temperature, reuse distance and miss ratio, sizes,
+/// distances, bursts, alignment and processes. The trace is read once. Numbers are exact if their
+/// data fit into --memory. Otherwise a sample of the pages gives estimates, each with its error.
 /// docs/using/stat.md defines every number.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -31,25 +31,22 @@ Examples:
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
     trace: String,
-    /// Memory for data that grow with the trace; beyond it, numbers are estimates, with their
-    /// errors
+    /// Memory for data that grow with the trace; if the data need more, numbers are estimates, each
+    /// with its error
     #[arg(long, value_parser = memory, default_value = "1GiB")]
     memory: Bytes,
     /// Length of a day for working sets, if the trace has times and no day numbers: 24h, 90m, 30s
     #[arg(long, value_name = "TIME", value_parser = day, default_value = "24h")]
     day: Duration,
-    /// Size of the file system or device, for the share of it that was accessed
+    /// Size of the file system or device, to compute the share that was accessed
     #[arg(long, value_parser = whole)]
     size: Option<Bytes>,
-    /// Rows of the tables of processes and devices, and of days; the JSON has them all
+    /// Maximum rows of the tables of processes, devices and days; the JSON has all rows
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
     /// Order of the processes
     #[arg(long, value_enum, default_value = "requests")]
     by: By,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
@@ -87,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut reader = source.open(&args.read.options())?;
     let bar = output::bar();
     bar.set_message("reading");
-    let summary = characterize(&mut reader, &options, args.device.as_deref(), &mut |at| {
+    let summary = characterize(&mut reader, &options, args.read.device.as_deref(), &mut |at| {
         bar.set_length(at.total.max(1));
         bar.set_position(at.read);
     });
@@ -96,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     summary.trace.path.clone_from(&args.trace);
     if summary.trace.requests == 0 {
         let names: Vec<String> = reader.devices().iter().map(|d| d.name.clone()).collect();
-        match &args.device {
+        match &args.read.device {
             Some(device) if !names.is_empty() => bail!(
                 "{} has no requests of device '{device}'; its devices: {}",
                 args.trace,
@@ -115,7 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let document = Document {
         schema: "seekless.stat/1",
         memory_bytes: args.memory.0,
-        device: args.device.as_deref(),
+        device: args.read.device.as_deref(),
         mixture,
         summary: &summary,
     };

@@ -244,7 +244,7 @@ fn provenance(s: &Summary, memory: Bytes, command: &str) -> Provenance {
     let mut facts = vec![
         fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
         fact("trace", format!("{}, with {has}", t.format)),
-        fact("requests", Unit::Count.format(t.requests as f64, 3)),
+        fact("requests", Unit::count(t.requests)),
         fact("memory allowed", memory.to_string()),
         fact("numbers of pages", known),
     ];

@@ -20,10 +20,6 @@ pub(crate) fn trust(e: Estimate, unit: &Unit) -> String {
     format!("± {}", Unit::Share.format(off, 2))
 }
 
-fn count(n: u64) -> String {
-    Unit::Count.format(n as f64, 3)
-}
-
 /// Every table, in the order of reading.
 pub(crate) fn all(s: &Summary, top: usize, by: By) -> Vec<Table> {
     let mut tables = vec![table1(s), mix(s), distributions(s), order(s)];
@@ -57,14 +53,22 @@ fn estimated(table: Table, name: &str, e: Estimate, unit: &Unit) -> Table {
 pub(crate) fn table1(s: &Summary) -> Table {
     let t = &s.table1;
     let exact = || "exact".to_owned();
-    let size = |b: u64| Unit::Bytes.format(b as f64, 3);
     let mut table = three("BORG's Table 1");
     if let Some(bytes) = t.size_bytes {
-        table = row(table, "size, as given", size(bytes), String::new());
+        table = row(table, "size, as given", Unit::bytes(bytes), String::new());
     }
-    table = row(table, "reads", format!("{}, {}", count(t.reads), size(t.read_bytes)), exact());
-    table =
-        row(table, "writes", format!("{}, {}", count(t.writes), size(t.written_bytes)), exact());
+    table = row(
+        table,
+        "reads",
+        format!("{}, {}", Unit::count(t.reads), Unit::bytes(t.read_bytes)),
+        exact(),
+    );
+    table = row(
+        table,
+        "writes",
+        format!("{}, {}", Unit::count(t.writes), Unit::bytes(t.written_bytes)),
+        exact(),
+    );
     for (name, e) in [
         ("unique bytes read", t.unique_read_bytes),
         ("unique bytes written", t.unique_written_bytes),
@@ -177,8 +181,7 @@ fn reuse(s: &Summary) -> Table {
     let points: Vec<_> = s.reuse.curve.iter().filter(doubling).collect();
     // Every other doubling, from the largest on; first accesses have their own row.
     for p in points.iter().rev().step_by(2).rev() {
-        table =
-            estimated(table, &Unit::Bytes.format(p.bytes as f64, 3), p.miss_ratio, &Unit::Share);
+        table = estimated(table, &Unit::bytes(p.bytes), p.miss_ratio, &Unit::Share);
     }
     estimated(table, "first accesses: no cache helps", s.reuse.first_share, &Unit::Share)
         .note("Share of page accesses.")
@@ -218,7 +221,7 @@ fn days(s: &Summary, top: usize) -> Option<Table> {
     };
     let rest = days.active.saturating_sub(top as u64);
     let rest = if rest > 0 {
-        format!("{} more days; --top shows them. ", count(rest))
+        format!("{} more days; --top shows them. ", Unit::count(rest))
     } else {
         String::new()
     };
@@ -334,9 +337,9 @@ pub(crate) fn finding(s: &Summary) -> String {
     let t = &s.table1;
     let percent = |x: f64| Unit::Share.format(x, 3);
     let mut text = format!(
-        "{} requests touch {}; a fifth of the pages takes {} of the accesses, and {} of what is not sequential \
-         comes again.",
-        count(s.trace.requests),
+        "{} requests touch {}; a fifth of the pages takes {} of the accesses, and {} of the non-sequential \
+         accesses repeat.",
+        Unit::count(s.trace.requests),
         Unit::Bytes.format(t.unique_bytes.value, 3),
         percent(t.top20_share.value),
         percent(t.determinism.share.value),
@@ -344,7 +347,7 @@ pub(crate) fn finding(s: &Summary) -> String {
     let next = s.days.as_ref().and_then(|d| d.persistence.iter().find(|p| p.days_later == 1));
     if let Some(share) = next.and_then(|p| p.curve.iter().find(|c| c.0 == 0.2)) {
         text += &format!(
-            " What was hottest one day, a fifth of its pages, takes {} of the next active day's accesses.",
+            " The hottest fifth of a day's pages takes {} of the accesses of the next active day.",
             percent(share.1)
         );
     }

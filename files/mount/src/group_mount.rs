@@ -41,9 +41,9 @@ pub struct MountOptions {
     pub create: Option<Bytes>,
     /// Memory for cached groups.
     pub cache: Bytes,
-    /// Requests after which groups are formed anew.
+    /// Requests after which groups are formed again.
     pub every: u64,
-    /// Time without an opened file after which groups are formed anew.
+    /// Time without an opened file after which groups are formed again.
     pub idle: Option<Duration>,
     /// How files are grouped.
     pub groups: GroupConfig,
@@ -99,9 +99,15 @@ pub fn format(
     cluster: Bytes,
     force: bool,
 ) -> Result<[u8; 16], MountError> {
-    if let Some(size) = size {
-        make_file(store, size)?;
-    }
+    let made = size.map(|size| make_file(store, size)).transpose()?.unwrap_or(false);
+    format_opened(store, cluster, force).inspect_err(|_| {
+        if made {
+            let _ = std::fs::remove_file(store);
+        }
+    })
+}
+
+fn format_opened(store: &Path, cluster: Bytes, force: bool) -> Result<[u8; 16], MountError> {
     let mut device = FileDevice::new(Opened::path(store, false)?);
     let failed =
         |source| MountError::GroupStore { path: store.to_owned(), source: Box::new(source) };
@@ -126,7 +132,9 @@ fn make_file(path: &Path, size: Bytes) -> Result<bool, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => {
-            file.set_len(size.0).map_err(fail("give it its size"))?;
+            file.set_len(size.0).map_err(fail("give it its size")).inspect_err(|_| {
+                let _ = std::fs::remove_file(path);
+            })?;
             Ok(true)
         }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
@@ -327,12 +335,8 @@ fn raise_file_limit() {
 
 /// Opens the directory and its store, and makes the store first if that is asked for.
 fn attach(dir: &Path, options: &MountOptions) -> Result<MountedDir, MountError> {
-    if let Some(size) = options.create
-        && make_file(&options.store, size)?
-    {
-        format(&options.store, None, Bytes(128 << 10), false).inspect_err(|_| {
-            let _ = std::fs::remove_file(&options.store);
-        })?;
+    if options.create.is_some() && !options.store.exists() {
+        format(&options.store, options.create, Bytes(128 << 10), false)?;
     }
     check_store(&options.store, dir)?;
     raise_file_limit();

@@ -54,9 +54,9 @@ pub fn describe(p: &Personality) -> String {
     let mut lines = vec![format!("{}: {}", p.name, p.title)];
     for s in &p.sets {
         let size = match s.size {
-            SizeSpec::Fixed(b) => Unit::Bytes.format(b as f64, 3),
+            SizeSpec::Fixed(b) => Unit::bytes(b),
             SizeSpec::Gamma { mean, shape } => {
-                format!("{} on the mean, gamma {shape}", Unit::Bytes.format(mean as f64, 3))
+                format!("{} on the mean, gamma {shape}", Unit::bytes(mean))
             }
         };
         let depth = s.mean_depth();

@@ -39,7 +39,7 @@ pub enum StudyError {
         requests: u64,
     },
     /// The trace has too few requests for folds.
-    #[error("{path} holds too few requests ({requests}) to learn from some and judge by others")]
+    #[error("{path} has too few requests ({requests}) to learn from one part and measure another")]
     TooShort {
         /// The trace.
         path: String,

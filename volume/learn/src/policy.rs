@@ -20,7 +20,7 @@ pub enum PolicyName {
     Vanilla,
     /// Learned read-ahead, and a trail of copies in the order of use.
     Adaptive,
-    /// The same mechanism as `adaptive`, with knowledge of the requests to come: a yardstick.
+    /// The same mechanism as `adaptive`, with knowledge of the requests to come: for comparison.
     Clairvoyant,
     /// BORG's planner, from earlier requests.
     Borg,
@@ -327,7 +327,7 @@ impl FromStr for Policy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum PolicyError {
-    #[error("'{0}' is not a policy: {names}", names = table::names())]
+    #[error("'{0}' is not a policy; the policies are {names}", names = table::names())]
     UnknownName(String),
     #[error("policy {old} is replaced: write --policy {new}")]
     Replaced { old: &'static str, new: &'static str },

@@ -127,9 +127,10 @@ pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
         .map_err(cannot("get random bytes"))?;
     match &options.at {
         At::Beside(path) => beside(backing, path, uuid, options),
-        At::Start | At::Middle | At::End if NbdUri::in_path(backing).is_some() => {
-            Err(refused(backing, "is on another server: the area stands here, --at FILE-or-DEVICE"))
-        }
+        At::Start | At::Middle | At::End if NbdUri::in_path(backing).is_some() => Err(refused(
+            backing,
+            "is on another server: its area must be on this machine; give --at FILE-or-DEVICE",
+        )),
         At::Start | At::Middle | At::End => inside(backing, uuid, options),
     }
 }
@@ -147,7 +148,7 @@ fn unused(path: &Path) -> Result<(), ServeError> {
     match loop_device::loop_device(path) {
         Some(device) => Err(HostError::InUse {
             path: path.to_owned(),
-            by: format!("{} stands on it (losetup -d {0})", device.display()),
+            by: format!("{} uses it (losetup -d {0})", device.display()),
         }
         .into()),
         None => Ok(()),
@@ -314,11 +315,7 @@ fn beside(
     let volume = disk.capacity();
     let (replicas, size) = sizes(options, volume.0);
     check_home(backing, &mut disk, options.mode == Mode::WriteBack || replicas.0 > 0)?;
-    let is_same = || {
-        let (a, b) = (backing.metadata().ok()?, path.metadata().ok()?);
-        Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
-    };
-    if is_same() == Some(true) {
+    if is_same(backing, path) {
         return Err(refused(path, "is the backing itself; name another file or device"));
     }
     let made = MadeFile::new(path, || (size + guard::REGION) * SECTOR_BYTES)?;
@@ -326,22 +323,8 @@ fn beside(
         unused(path)?;
     }
     let opened = Opened::path(path, false)?;
-    let there = opened.bytes / SECTOR_BYTES;
-    let len = match (options.size, &made) {
-        (Some(_), None) => size,
-        _ => there.saturating_sub(guard::REGION) / PAGE_SECTORS * PAGE_SECTORS,
-    };
-    if len + guard::REGION > there {
-        return Err(refused(
-            path,
-            format!(
-                "has {}, less than {} and {} for a guard; give a smaller --optimized",
-                Sectors(there).bytes(),
-                Sectors(len).bytes(),
-                Sectors(guard::REGION).bytes(),
-            ),
-        ));
-    }
+    let wanted = options.size.filter(|_| made.is_none()).map(|_| size);
+    let len = length_beside(path, opened.bytes / SECTOR_BYTES, wanted)?;
     let mut all = whole(&opened)?;
     blank(&mut all, path, options, "")?;
     private::keep_private(path, &opened, true, home.owner())?;
@@ -366,6 +349,26 @@ fn beside(
         made.keep(&opened)?;
     }
     Ok(Made::new(&format, Sectors(len), geometry))
+}
+
+/// Whether both paths lead to one file or device.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let file = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino())).ok();
+    file(a).is_some_and(|a| file(b) == Some(a))
+}
+
+/// The sectors of an area on a file or device of `there` sectors: those wanted, or all but a guard's.
+fn length_beside(path: &Path, there: u64, wanted: Option<u64>) -> Result<u64, ServeError> {
+    let all = there.saturating_sub(guard::REGION) / PAGE_SECTORS * PAGE_SECTORS;
+    let len = wanted.unwrap_or(all);
+    if len + guard::REGION <= there {
+        return Ok(len);
+    }
+    let [there, len, region] = [there, len, guard::REGION].map(|s| Sectors(s).bytes());
+    let why = format!(
+        "has {there}, less than {len} and {region} for a guard; give a smaller --optimized"
+    );
+    Err(refused(path, why))
 }
 
 /// Refuses a home that has an area already, or is too small for a guard that it needs.

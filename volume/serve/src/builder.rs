@@ -16,10 +16,11 @@ use seekless_nbd::{Export, TransmissionFlags};
 
 use crate::area::Store;
 use crate::backend::emulated::Emulated;
-use crate::backend::files::{Disk, Files, opened_memory};
+use crate::backend::files::{Disk, Files};
 use crate::backend::home::Home;
 use crate::backend::remote::{NbdUri, Remote};
 use crate::backend::runs::Runs;
+use crate::backend::unnamed::opened_memory;
 use crate::error::ServeError;
 use crate::handle::{Injector, ServerHandle};
 use crate::learner::{self, AreaHolds, Learning};

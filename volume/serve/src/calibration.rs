@@ -121,7 +121,7 @@ impl Calibration {
         self.predict(modelled) * self.ratio.unwrap_or(1.0)
     }
 
-    /// By which share predicted times, added up, lately missed the measured ones; `None` before
+    /// The error of the latest sums of predicted times, as a share of the measured; `None` before
     /// enough reads were measured.
     pub(crate) fn error(&self) -> Option<f64> {
         self.error

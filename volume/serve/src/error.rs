@@ -55,7 +55,7 @@ pub enum ServeError {
     },
     /// Every machine that reaches the address could read and write the volume.
     #[error(
-        "{0} can be reached from other machines, and anybody there could read and write the volume: give --tls-cert and --tls-key (with --tls-ca, clients need a certificate too), listen on 127.0.0.1, or say --insecure"
+        "{0} can be reached from other machines, and all of them could read and write the volume: give --tls-cert and --tls-key (with --tls-ca, clients need a certificate too), listen on 127.0.0.1, or give --insecure"
     )]
     OpenToAll(String),
     /// Learning is impossible with these settings.

@@ -208,7 +208,7 @@ impl Shape {
             && descriptor.is_power_of_two();
         if !sound {
             return refuse(format!(
-                "its superblock does not add up: {blocks} blocks of {block} bytes, the first {first}, {per_group} a group, {inodes} inodes of {inode} bytes a group, descriptors of {descriptor} bytes, on a device of {}",
+                "its superblock contradicts itself: {blocks} blocks of {block} bytes, the first {first}, {per_group} a group, {inodes} inodes of {inode} bytes a group, descriptors of {descriptor} bytes, on a device of {}",
                 capacity.bytes()
             ));
         }

@@ -29,7 +29,7 @@ pub trait Shadow: Send {
     fn io(&mut self, io: &IoSample);
     /// No request came for a while: requests in flight end.
     fn quiet(&mut self) {}
-    /// All requests and I/Os of an interval have been told.
+    /// All requests and I/Os of an interval were passed on.
     fn look(&mut self) {}
     /// Disk times for the guard, if they come from a real device; otherwise [`now`](Self::now) and
     /// [`vanilla`](Self::vanilla) are compared.
@@ -57,7 +57,7 @@ pub struct Compared {
     pub vanilla_s: f64,
     /// Of the volume, background work counted.
     pub actual_s: f64,
-    /// Share by which the calibrated model lately missed the measured service times.
+    /// The recent error of the calibrated model, as a share of the measured service times.
     pub model_error: Option<f64>,
     /// True if the times are measured, because the model does not fit.
     pub measured: bool,

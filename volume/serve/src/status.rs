@@ -166,7 +166,7 @@ pub struct GuardStatus {
     pub bypassing: bool,
     /// Disk time while the policy stood aside.
     pub bypassed_s: f64,
-    /// Share by which the calibrated model of the disk lately missed the measured service times;
+    /// The recent error of the calibrated model of the disk, as a share of measured service times;
     /// null before 256 measured reads, and with an emulated disk.
     pub model_error: Option<f64>,
     /// True if these times are measured, because the model is off by more than 10%.

@@ -93,7 +93,7 @@ impl Tls {
 /// A file that TLS cannot use.
 fn bad(path: &Path) -> impl FnOnce(&dyn fmt::Display) -> ServeError {
     let path = path.to_owned();
-    move |e| HostError::Refused { path, why: format!("is no use for TLS: {e}") }.into()
+    move |e| HostError::Refused { path, why: format!("cannot be used for TLS: {e}") }.into()
 }
 
 /// The authorities of a file.

@@ -2,6 +2,8 @@
 //! feeds the shadow of the vanilla system, and updates the board. Readers of the board do not reach
 //! the volume.
 
+mod shown;
+
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use seekless_block::{Bytes, Op, SECTOR_BYTES, SimTime};
 use seekless_disk::VolumeSpec;
-use seekless_engine::{Target, Trouble};
+use seekless_engine::Trouble;
 use seekless_host::cannot;
 
-use crate::backend::emulated::DiskStats;
 use crate::error::ServeError;
 use crate::handle::Injector;
 use crate::learner::Learned;
@@ -22,12 +23,13 @@ use crate::policy_guard::PolicyGuard;
 use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::shadow::{Compared, Shadow};
 use crate::status::{
-    AdaptiveStatus, BudgetStatus, Busy, BusyStatus, CopyStatus, ElsewhereStatus, Event, Events,
-    GuardStatus, Head, History, Kind, LearningStatus, OperationStatus, PlanStatus, Point,
-    RequestStatus, Sample, ScrubStatus, Status, VerdictStatus, VolumeStatus,
+    AdaptiveStatus, BudgetStatus, BusyStatus, CopyStatus, ElsewhereStatus, Event, Events,
+    GuardStatus, History, LearningStatus, OperationStatus, PlanStatus, Point, RequestStatus,
+    Sample, ScrubStatus, Status, VerdictStatus, VolumeStatus,
 };
-use crate::tap::{IoSample, TapEnd};
+use crate::tap::TapEnd;
 use crate::verdict::Judge;
+use shown::{books, head, point};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Intervals kept: two minutes.
@@ -570,43 +572,6 @@ impl Work {
             let usable = Bytes(stats.copied_sectors * SECTOR_BYTES);
             self.board.tell(unix, format!("The move is over: copies of {usable} may be used."));
         }
-    }
-}
-
-fn point(io: &IoSample, home_bytes: u64) -> Point {
-    let kind = match (io.background, io.op, io.target) {
-        (true, ..) => Kind::Moving,
-        (_, Op::Read, Target::Home) => Kind::HomeRead,
-        (_, Op::Read, Target::Area) => Kind::CopyRead,
-        _ => Kind::Write,
-    };
-    let from = if io.target == Target::Area { home_bytes } else { 0 };
-    let at_bytes = from.saturating_add(io.extent.start.0.saturating_mul(SECTOR_BYTES));
-    Point { time_unix_ms: 0, at_bytes, len_bytes: io.extent.bytes().0, kind }
-}
-
-/// Counters of an emulated disk, and the seconds for moving data.
-fn books(d: &DiskStats) -> (Busy, f64) {
-    let seconds = |d: seekless_block::Duration| d.as_secs_f64();
-    let phases = seconds(d.seek) + seconds(d.rotation) + seconds(d.transfer);
-    let energy = d.usage.energy.seek + d.usage.energy.rotation_transfer;
-    let busy = Busy {
-        seek_s: seconds(d.seek),
-        rotation_s: seconds(d.rotation),
-        transfer_s: seconds(d.transfer),
-        overhead_s: (seconds(d.busy) - phases).max(0.0),
-        energy_j: energy.as_joules_f64(),
-    };
-    (busy, seconds(d.background_busy))
-}
-
-fn head(d: &DiskStats) -> Head {
-    Head {
-        ios: d.ios,
-        nonsequential: d.nonsequential,
-        seek_cylinders: d.seek_cylinders,
-        bytes: d.sectors * SECTOR_BYTES,
-        late_s: d.lateness.total.as_secs_f64(),
     }
 }
 

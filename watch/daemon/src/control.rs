@@ -1,4 +1,4 @@
-//! Questions to a running daemon, through a socket in the folder of its state: whoever may enter
+//! Questions to a running daemon, through a socket in the folder of its state. A user who may enter
 //! the folder may ask.
 
 use std::fs;

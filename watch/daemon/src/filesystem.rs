@@ -150,21 +150,7 @@ impl Filesystem {
                 }
             }
             What::Sent if event.device == self.disk_number && second & READ != 0 => {
-                if self.mounted.is_xfs() && second & METADATA != 0 {
-                    self.last_inode(event.thread).reading = true;
-                    return;
-                }
-                let mut found = Vec::new();
-                let pages = first.div_ceil(PAGE_BYTES / 512);
-                self.fills.sent(event.thread, pages, |pages| found.push(pages));
-                found.reverse();
-                if own {
-                    found.iter().for_each(|&pages| self.watcher.fetched(pages));
-                } else if !found.is_empty()
-                    && let Some(who) = self.user(event, processes)
-                {
-                    found.iter().for_each(|&pages| self.watcher.missed(now, today, who, pages));
-                }
+                self.read_sent(event, own, today, processes);
             }
             What::Touched if event.device == number => {
                 // To open a file, a worker uses its inode, in place of the program.
@@ -196,6 +182,27 @@ impl Filesystem {
                 self.inode(event, own, today, processes, pages);
             }
             _ => {}
+        }
+    }
+
+    /// Takes a read that was sent to the disk: a miss of its program, or a fetch of ours.
+    fn read_sent(&mut self, event: &Event, own: bool, today: u64, processes: &mut Processes) {
+        let [sectors, flags, _] = event.values;
+        if self.mounted.is_xfs() && flags & METADATA != 0 {
+            self.last_inode(event.thread).reading = true;
+            return;
+        }
+        let mut found = Vec::new();
+        let pages = sectors.div_ceil(PAGE_BYTES / 512);
+        self.fills.sent(event.thread, pages, |pages| found.push(pages));
+        found.reverse();
+        if own {
+            found.iter().for_each(|&pages| self.watcher.fetched(pages));
+        } else if !found.is_empty()
+            && let Some(who) = self.user(event, processes)
+        {
+            let now = SimTime(event.time);
+            found.iter().for_each(|&pages| self.watcher.missed(now, today, who, pages));
         }
     }
 

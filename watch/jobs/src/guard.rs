@@ -7,7 +7,7 @@ const HOUR: Duration = Duration(3_600_000_000_000);
 const SLOTS: usize = 60;
 const SLOT: u64 = HOUR.0 / SLOTS as u64;
 /// Most time of an hour that may be read in vain.
-pub const VAIN_MOST: Duration = Duration(HOUR.0 / 20);
+pub(crate) const VAIN_MOST: Duration = Duration(HOUR.0 / 20);
 
 /// The disk's time that was read in vain, by minute.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Guard {
     }
 
     /// What was read in vain in the last hour.
-    pub fn last_hour(&mut self, now: SimTime) -> Duration {
+    pub(crate) fn last_hour(&mut self, now: SimTime) -> Duration {
         self.forget(now);
         Duration(self.spent())
     }

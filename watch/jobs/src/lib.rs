@@ -14,9 +14,11 @@ pub mod state;
 mod watcher;
 
 pub use fills::{Fills, Pages};
-pub use guard::{Guard, VAIN_MOST};
+pub use guard::Guard;
+#[cfg(test)]
+use guard::VAIN_MOST;
 pub use job::{Job, Tally};
 pub use piece::{DEVICE, PIECE_PAGES, Piece, Place};
 pub use report::{JobReport, Totals};
 pub use run::Who;
-pub use watcher::{IDLE, JOBS_MOST, Limits, Order, PIECES_ALL, Watcher};
+pub use watcher::{IDLE, Limits, Order, Watcher};

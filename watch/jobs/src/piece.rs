@@ -18,7 +18,7 @@ pub struct Place {
 
 impl Place {
     /// True for a piece of the device.
-    pub const fn is_metadata(self) -> bool {
+    pub(crate) const fn is_metadata(self) -> bool {
         self.file == DEVICE
     }
 

@@ -19,9 +19,9 @@ pub const IDLE: Duration = Duration(2_000_000_000);
 /// A shorter run is not worth learning, in pieces.
 const RUN_LEAST: usize = 8;
 /// Most jobs of a file system.
-pub const JOBS_MOST: usize = 64;
+pub(crate) const JOBS_MOST: usize = 64;
 /// Most pieces of all jobs of a file system.
-pub const PIECES_ALL: usize = 1 << 19;
+pub(crate) const PIECES_ALL: usize = 1 << 19;
 /// Most runs at once.
 const RUNS_MOST: usize = 64;
 /// Most places that wait for their address.

@@ -1,7 +1,8 @@
 //! Plain words, as far as a program can check them: short lines, short sentences, and none of the
-//! words that CONTRIBUTING.md's table "instead of | write" tells to replace.
+//! words that CONTRIBUTING.md's table "instead of | write" tells to replace. The words are refused
+//! in the documents, and in comments, messages and helps of the source.
 
-use crate::code::is_part;
+use crate::code::{code_only, has_word, is_part};
 use crate::markdown::{Kind, blocks, code_spans, plain, text_lines};
 use crate::repo::{Finding, Repo};
 
@@ -30,7 +31,29 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
         sentences(path, text, &mut found);
         replaced(path, text, &words, &mut found);
     }
+    for (path, text) in repo.ending(".rs").filter(|(path, _)| is_source(path)) {
+        in_source(path, text, &words, &mut found);
+    }
     found
+}
+
+/// Whether a file is source of the product: no test, no example, no tool of the repository.
+fn is_source(path: &str) -> bool {
+    path.contains("/src/") && !path.starts_with("xtask/") && !path.ends_with("/tests.rs")
+}
+
+/// Words of the list in the comments and literals of source; a module of tests at its end is spared.
+fn in_source(path: &str, text: &str, words: &[String], found: &mut Vec<Finding>) {
+    let code = code_only(text);
+    let lines = text.lines().zip(code.lines()).take_while(|(line, _)| *line != "#[cfg(test)]");
+    for (n, (line, code)) in lines.enumerate() {
+        let blank = |(raw, code)| if raw == code { ' ' } else { raw };
+        let prose: String = line.chars().zip(code.chars()).map(blank).collect();
+        let prose = prose.to_lowercase();
+        for word in words.iter().filter(|word| has_word(&prose, word)) {
+            found.push(Finding::at(path, n + 1, format!("\"{word}\": see the table in {LIST}")));
+        }
+    }
 }
 
 /// Lines that are too long, tables, code and what a link leads to aside.
@@ -213,6 +236,18 @@ mod tests {
             );
         }
         assert_eq!(check(&Repo::of(&[(LIST, "No table.\n")])).len(), 1);
+    }
+
+    #[test]
+    fn words_of_the_list_are_found_in_comments_and_messages() {
+        let text = "/// Lately.\nfn lately() {\n    say(\"done so many times\"); // fine\n}\n\n#[cfg(test)]\nmod tests {\n    // lately\n}\n";
+        let found = |path| check(&Repo::of(&[(LIST, TABLE), (path, text)]));
+        let lines: Vec<String> = found("a/b/src/c.rs").iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("a/b/src/c.rs:1: \"lately\"") && lines[1].contains(":3:"));
+        for path in ["a/b/src/c/tests.rs", "a/b/tests/c.rs", "xtask/src/c.rs"] {
+            assert_eq!(found(path).len(), 0, "{path}");
+        }
     }
 
     #[test]

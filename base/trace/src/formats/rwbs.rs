@@ -37,7 +37,7 @@ pub(crate) fn parse(letters: &[u8]) -> Option<Kind> {
             b'A' => Flags::AHEAD,
             b'S' => Flags::SYNC,
             b'M' => Flags::META,
-            // Atomic writes, and letters of old kernels that have no effect here.
+            // Atomic writes, and letters of earlier kernels that have no effect here.
             b'U' | b'B' | b'E' => Flags::NONE,
             _ => return None,
         }))

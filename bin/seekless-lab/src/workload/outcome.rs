@@ -52,7 +52,7 @@ pub(super) fn print(
     table = table.note(format!(
         "{} files, {} written in {}; processors: {} user, {} system, {} waiting for I/O, {} idle",
         filled.files,
-        Unit::Bytes.format(filled.bytes as f64, 3),
+        Unit::bytes(filled.bytes),
         Unit::Seconds.format(filled.seconds, 3),
         share(o.cpu.user),
         share(o.cpu.system),

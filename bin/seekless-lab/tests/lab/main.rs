@@ -10,6 +10,7 @@ mod papers;
 #[allow(dead_code, reason = "shared with the other program's tests")]
 mod support;
 mod tune;
+mod wrong;
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_seekless-lab");

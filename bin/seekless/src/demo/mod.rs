@@ -85,7 +85,7 @@ enum Which {
     Nights,
 }
 
-/// A first true result in a minute: recorded requests served from an emulated disk, without and
+/// Show a first true result in a minute: recorded requests, served from an emulated disk without and
 /// with seekless
 ///
 /// The demo needs no setup and no rights. An emulated disk serves recorded requests over NBD, once
@@ -100,11 +100,16 @@ Examples:
   seekless demo desktop --disk exos-x20 --speed 5 --report /tmp/demo.html
   seekless demo --json - | jq '.runs[] | {policy, busy_s}'
 
-The JSON: disk, speed, cache_bytes, read_ahead_bytes, area_bytes, and runs[], vanilla and adaptive: requests,
-bytes_checked, busy_s and its parts seek_s, rotation_s, transfer_s, energy_busy_j, disk_ios, copy_reads (of the trail) and
-home_reads; background_s is the part of busy_s for writing the trail, and moved_bytes its bytes; prefetched_pages and
-prefetch_used_pages count pages of 4 KiB that were read before a client asked for them; parts[] is busy_s of each night.
-If both recordings are served, these fields are those of the desktop, and the field nights holds the same for the nights.")]
+The JSON has disk, speed, cache_bytes, read_ahead_bytes, area_bytes and runs[], one for vanilla and
+one for adaptive. A run has:
+  requests, bytes_checked, disk_ios, home_reads, copy_reads (reads from the trail)
+  busy_s and its parts seek_s, rotation_s, transfer_s; energy_busy_j
+  background_s   the part of busy_s that wrote the trail; moved_bytes are its bytes
+  prefetched_pages, prefetch_used_pages
+                 pages of 4 KiB that were read before a client asked for them
+  parts[]        busy_s of each night
+If both recordings are served, these fields are those of the desktop, and the field `nights` holds
+the same fields of the nights.")]
 pub(crate) struct Args {
     /// The recording to serve [default: both]
     which: Option<Which>,
@@ -174,7 +179,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let bytes = played.iter().flat_map(Played::runs).map(|run| run.replayed.bytes_checked).sum();
     let told = format!(
-        "Every byte was checked: {} read back right. The head's path, without and with seekless: {}\nThat took {:.0} s.",
+        "Every byte was checked: all {} are correct. The head's path, without and with seekless: {}\nThat took {:.0} s.",
         Bytes(bytes),
         args.report.display(),
         started.elapsed().as_secs_f64()

@@ -128,7 +128,6 @@ pub(crate) fn finding(played: &Played) -> String {
     let [vanilla, adaptive] = played.runs();
     let busy = |run: &Run| run.disk.busy.as_secs_f64();
     let served = &adaptive.served;
-    let count = |n: u64| Unit::Count.format(n as f64, 3);
     let share = served.prefetch_used as f64 / served.prefetched.max(1) as f64;
     format!(
         "From cold, over {}, the adaptive policy changes the disk's busy time by {}, and its energy while busy \
@@ -139,8 +138,8 @@ pub(crate) fn finding(played: &Played) -> String {
         change(joules(adaptive), joules(vanilla)),
         Unit::Seconds.format(adaptive.disk.background_busy.as_secs_f64(), 3),
         Unit::Share.format(share, 2),
-        count(served.copy_reads),
-        count(served.copy_reads + served.home_reads),
+        Unit::count(served.copy_reads),
+        Unit::count(served.copy_reads + served.home_reads),
     )
 }
 

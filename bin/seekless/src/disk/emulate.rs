@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Size of a new image [default: the disk's]
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
-    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
+    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<Address>,
     #[command(flatten)]
@@ -49,14 +49,15 @@ pub(crate) struct Args {
     scheduler: Scheduler,
     #[command(flatten)]
     watching: serve::watching::HttpArgs,
-    /// Most commands in the drive; others wait at the host, as with a disk of this queue depth
+    /// Maximum number of commands in the drive; others wait at the host, as with a disk of this queue
+    /// depth
     /// [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     queue_depth: Option<u16>,
     /// The order in which the host sends waiting commands to the drive
     #[arg(long, value_name = "SCHEDULER", default_value = "fcfs", requires = "queue_depth")]
     host_scheduler: Scheduler,
-    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    /// When the drive stops its platters: none, after SECONDS without work, or adaptive
     #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
     spin_down: SpinDown,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with

@@ -39,9 +39,6 @@ pub(crate) struct Args {
     /// Capacity of the disk [default: up to the last sector of the trace]
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
@@ -98,7 +95,7 @@ fn traced(args: &Args) -> anyhow::Result<Vec<Sample>> {
     let mut device = None;
     while let Some(record) = reader.next_record()? {
         let name = reader.devices().get(record.device as usize).map(|d| d.name.as_str());
-        if args.device.as_deref().is_some_and(|wanted| name != Some(wanted)) {
+        if args.read.device.as_deref().is_some_and(|wanted| name != Some(wanted)) {
             continue;
         }
         let first = *device.get_or_insert(record.device);

@@ -20,7 +20,7 @@ const SCHEMA: &str = "seekless.disk-validate/1";
 
 /// Compare a disk's model with measured requests, or with a folder of reference runs
 ///
-/// With --disk, INPUT is a trace of measured requests, a line each: R|W Hit|Miss|Doub|Trip SECTOR
+/// With --disk, INPUT is a trace of measured requests, one a line: R|W Hit|Miss|Doub|Trip SECTOR
 /// SECTORS SERVICE_US THINK_US. The model serves the same requests. Each request arrives THINK_US
 /// after the end of the request before.
 ///
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(name) => one(&seekless_cli::disk::plain(name)?, &args.input)?,
         None if args.input.is_dir() => folder(args)?,
         None => bail!(
-            "{} is no folder of references; to compare with measured requests, say which disk: --disk NAME",
+            "{} is no folder of references; to compare with measured requests, name the disk: --disk NAME",
             args.input.display()
         ),
     };

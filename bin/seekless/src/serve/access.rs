@@ -19,7 +19,7 @@ pub(crate) struct AccessArgs {
     /// Let every machine that reaches the TCP address read and write the volume, without TLS
     #[arg(long, conflicts_with = "tls_cert", help_heading = "Who may connect")]
     insecure: bool,
-    /// Let this user connect to unix sockets, beside root and you; may be repeated
+    /// Let this user connect to unix sockets too, beside root and you; may be repeated
     #[arg(long, value_name = "UID", help_heading = "Who may connect")]
     nbd_user: Vec<u32>,
 }

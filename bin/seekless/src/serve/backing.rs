@@ -43,9 +43,13 @@ pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> 
                 return Ok(Made::default());
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Err(e).with_context(|| {
-                    format!("{name}: cannot open it; --size SIZE makes a new one")
-                });
+                let todo = match path.to_string_lossy().contains("://") {
+                    true => {
+                        "a disk on another server begins with nbd://, nbds://, nbd+unix:// or nbds+unix://"
+                    }
+                    false => "--size SIZE makes a new one",
+                };
+                return Err(e).with_context(|| format!("{name}: cannot open it; {todo}"));
             }
             Err(e) => return Err(e).with_context(|| format!("{name}: cannot open it")),
         }

@@ -28,7 +28,7 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
     lines.push(format!(
         "{}  {}{}, up {}, NBD clients {}, seekless {}",
         v.backing,
-        bytes(v.size_bytes),
+        Unit::bytes(v.size_bytes),
         if v.read_only { ", read-only" } else { "" },
         Unit::Seconds.format(s.uptime_s.floor(), 3),
         v.nbd_clients,
@@ -48,11 +48,11 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
     let limit = s
         .budget
         .limit_bytes_per_s
-        .map_or("no limit".to_owned(), |l| format!("at most {}/s", bytes(l)));
+        .map_or("no limit".to_owned(), |l| format!("at most {}/s", Unit::bytes(l)));
     lines.push(format!(
         "budget    {}/s of {limit}; {} moved since the start",
         Unit::Bytes.format(s.budget.used_bytes_per_s, 3),
-        bytes(s.copies.moved_bytes)
+        Unit::bytes(s.copies.moved_bytes)
     ));
     head(h, look.width, &mut lines);
     lines.push(String::new());
@@ -118,9 +118,9 @@ fn adaptive(a: &AdaptiveStatus, lines: &mut Vec<String>) {
     } else {
         format!(
             "          trail of {}, written at {}; {} written since the start",
-            bytes(a.trail_bytes),
-            bytes(a.trail_position_bytes),
-            bytes(a.trail_written_bytes)
+            Unit::bytes(a.trail_bytes),
+            Unit::bytes(a.trail_position_bytes),
+            Unit::bytes(a.trail_written_bytes)
         )
     });
     if let Some(g) = &a.guard {
@@ -146,24 +146,20 @@ fn plan(s: &Status, lines: &mut Vec<String>) {
         "plan      none yet".to_owned()
     } else {
         let state = if p.moving {
-            format!("moving, {} of {}", bytes(p.done_bytes), bytes(p.total_bytes))
+            format!("moving, {} of {}", Unit::bytes(p.done_bytes), Unit::bytes(p.total_bytes))
         } else {
-            format!("copies of {} may be used", bytes(s.copies.usable_bytes))
+            format!("copies of {} may be used", Unit::bytes(s.copies.usable_bytes))
         };
         format!(
             "plan      number {}: {} extents, {}; {state}",
             p.made,
             count(p.extents as f64),
-            bytes(p.plan_bytes)
+            Unit::bytes(p.plan_bytes)
         )
     });
     if s.learning.learns {
         lines.push(format!("streams   {}", s.learning.streams_note));
     }
-}
-
-fn bytes(v: u64) -> String {
-    Unit::Bytes.format(v as f64, 3)
 }
 
 fn busy(s: &Status, width: usize, lines: &mut Vec<String>) {
@@ -224,9 +220,9 @@ fn head(h: &History, width: usize, lines: &mut Vec<String>) {
         .map(|n| if *n == 0 { ' ' } else { BARS[(n * 8).div_ceil(most) - 1] })
         .collect();
     lines.push(format!("{:<9} {text}", h.position));
-    let end = Unit::Bytes.format(h.end_bytes as f64, 3);
+    let end = Unit::bytes(h.end_bytes);
     let area = if h.area_from_bytes < h.end_bytes {
-        format!("; from {} on, the optimized area", Unit::Bytes.format(h.area_from_bytes as f64, 3))
+        format!("; from {} on, the optimized area", Unit::bytes(h.area_from_bytes))
     } else {
         String::new()
     };

@@ -89,7 +89,7 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
     };
     ensure!(
         !matches!(args.replicas, Some(Share::Bytes(Bytes(0)) | Share::Percent(0))),
-        "--replicas 0 leaves no room for any: leave it out, or give a size or share"
+        "--replicas 0 allows no replica: leave it out, or give a size or share"
     );
     let made = make(&args.backing, &options).context("cannot format")?;
     output::print(&told(&args.backing, &args.at, &made))?;

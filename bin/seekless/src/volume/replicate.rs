@@ -28,10 +28,10 @@ Examples:
 pub(crate) struct ReplicateArgs {
     /// The served file or block device
     backing: PathBuf,
-    /// A file on the mounted volume; may be given several times
+    /// A file on the mounted volume; may be repeated
     #[arg(long, value_name = "PATH", required_unless_present = "range")]
     file: Vec<PathBuf>,
-    /// A range of the volume, as START+LENGTH, both sizes; may be given several times
+    /// A range of the volume, as START+LENGTH, both sizes; may be repeated
     #[arg(long, value_name = "START+LENGTH", value_parser = range)]
     range: Vec<Extent>,
     /// Place: beside this file on the mounted volume, or at this distance from the volume's start
@@ -100,7 +100,7 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> anyhow::Result<()> {
         n => format!("; {} had replicas already, or found no room", Bytes(n)),
     };
     output::print(&format!(
-        "replicas of {} of {} were placed{rest}; {} stand in all",
+        "replicas of {} of {} were placed{rest}; there are {} in all",
         Bytes(outcome.placed_bytes),
         Bytes(outcome.asked_bytes),
         Bytes(standing_bytes)

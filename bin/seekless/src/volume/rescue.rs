@@ -8,7 +8,7 @@ use crate::serve;
 
 /// Show a volume read-only, from any machine, without writing one byte of it
 ///
-/// The disk as clients of the volume last saw it, also after a crash. The area is not attached:
+/// Shows the disk as clients of the volume last saw it, also after a crash. The area is not attached:
 /// area and backing stay unchanged, and may be on read-only media. A page whose only copy is
 /// damaged returns an error.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Its area, if it is not within the backing
     #[arg(long, value_name = "FILE-or-DEVICE")]
     area: Option<PathBuf>,
-    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
+    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<Address>,
     /// Name of the NBD export

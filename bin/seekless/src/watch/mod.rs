@@ -20,9 +20,10 @@ use crate::top::Screen;
 
 /// Make repeated work on mounted file systems faster, without anything in its path
 ///
-/// Watches what programs read from disk, remembers jobs such as a nightly backup, recognizes a job
-/// by its first reads, and reads the rest ahead in the order of the disk. Writes nothing to the
-/// watched file systems. To undo it, stop it. Knows ext2, ext3, ext4, XFS and btrfs. Needs root.
+/// Watches the reads of programs, and remembers jobs such as a nightly backup. Recognizes a job by
+/// its first reads, and reads the rest ahead, in the order of the disk. Writes nothing to the watched
+/// file systems. The effect ends when the program ends. Works on ext2, ext3, ext4, XFS and btrfs.
+/// Needs root.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -30,7 +31,7 @@ use crate::top::Screen;
 Examples:
   # Every file system on a disk that rotates, until Ctrl-C
   seekless watch
-  # Only watch, and say what it would save
+  # Only watch, and report what reading ahead would save
   seekless watch --dry-run /srv
   seekless watch report
   seekless watch status --json | jq '.filesystems[].totals'"
@@ -43,14 +44,14 @@ pub(crate) struct Args {
     /// Watch file systems on every disk, flash included
     #[arg(long, conflicts_with = "mounts")]
     all: bool,
-    /// Only watch; `report` then says how many waits it would have saved, from the least to the
-    /// most
+    /// Only watch, and read nothing ahead; `report` then says how many waits reading ahead would
+    /// have saved, as a range
     #[arg(long)]
     dry_run: bool,
-    /// Keep the names of programs for reports; without it, no name of any kind is kept
+    /// Keep the names of programs for reports; without this option, no name of any kind is kept
     #[arg(long)]
     names: bool,
-    /// The folder for what is learned; private, at most some 20 MB for a file system
+    /// The folder for learned jobs; private, about 20 MB for each file system at most
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
     #[command(flatten)]
@@ -61,11 +62,11 @@ const STATE: &str = "/var/lib/seekless/watch";
 
 #[derive(Debug, clap::Subcommand)]
 enum Question {
-    /// Show what a running `seekless watch` did since its start
+    /// Show the work of a running `seekless watch` since its start
     Status(AskArgs),
-    /// Show the jobs that a running `seekless watch` knows, and what it saves for each
+    /// Show the jobs that a running `seekless watch` knows, and the time saved for each
     Report(AskArgs),
-    /// Show both in a terminal, again each second; q ends
+    /// Show status and jobs in a terminal, updated each second; q ends
     Top(TopArgs),
 }
 

@@ -107,7 +107,11 @@ fn the_exit_status_is_what_help_says_and_no_colour_is_no_colour() {
     let place = Place::new();
     let help = place.run(&["--help"]);
     assert_eq!(help.code, Some(0));
-    assert!(help.out.contains("  0  done") && help.out.contains("  2  not done"), "{}", help.out);
+    assert!(
+        help.out.contains("  0  the command") && help.out.contains("  2  a bad"),
+        "{}",
+        help.out
+    );
     assert_eq!(place.run(&["simulate", "nothing", "--disk", "wd800jb"]).code, Some(2));
     assert_eq!(place.run(&["--no-such-thing"]).code, Some(2));
     assert_eq!(place.run(&["disk", "list"]).code, Some(0));

@@ -83,7 +83,7 @@ fn a_mounted_file_system_is_named_and_only_force_cuts_it_off() {
         std::process::Command::new("sleep").arg("60").current_dir(&root).spawn().unwrap();
     let words = [
         format!("{} is mounted at {}", device.device(), root.display()),
-        format!("the loop device {} stands on it", device.device()),
+        format!("the loop device {} uses it", device.device()),
         format!("process {} (sleep) uses it", shell.id()),
         format!("umount {}; losetup -d {}", root.display(), device.device()),
     ];

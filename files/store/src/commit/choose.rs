@@ -54,7 +54,7 @@ impl GroupStore {
         chosen
     }
 
-    /// Groups that must be committed before this group is written anew. Files have moved from it to
+    /// Groups that must be committed before this group is written again. Files have moved from it to
     /// them, or were removed (group 0), and the tables still name this group: after a crash in
     /// between, the files would be in no group. Files move only to new groups, so that the groups
     /// returned need no others first.

@@ -192,7 +192,7 @@ impl GroupStore {
             .collect();
         sizes.sort_by_key(|s| s.0);
         let bins = worst_clusters(sizes.into_iter().map(|s| s.1), self.geometry.cluster_bytes());
-        // Files of the store need clusters to be written anew; new files must leave some.
+        // Files of the store need clusters to be written again; new files must leave some.
         let spare = 2 + self.geometry.clusters / 16;
         self.reserve(0, bins, spare)?;
         let names = members.iter().map(|m| match m {

@@ -249,7 +249,7 @@ impl<'a> StudyReport<'a> {
             ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("kernel".to_owned(), host.kernel.clone()),
             ("processors".to_owned(), host.processors.clone()),
-            ("RAM".to_owned(), Unit::Bytes.format(host.memory_bytes as f64, 3)),
+            ("RAM".to_owned(), Unit::bytes(host.memory_bytes)),
             ("seed".to_owned(), spec.seed.to_string()),
             (
                 "time measured".to_owned(),
@@ -276,7 +276,7 @@ impl<'a> StudyReport<'a> {
         for d in &spec.devices {
             facts.push((
                 format!("device {}", d.name),
-                format!("{:?}, {}", d.kind, Unit::Bytes.format(d.bytes as f64, 3)),
+                format!("{:?}, {}", d.kind, Unit::bytes(d.bytes)),
             ));
         }
         let (mut measured, mut modelled) =

@@ -117,11 +117,8 @@ impl CheckpointPages {
                 let slots = engine.geo.read_slots();
                 let wanted = |i: usize| {
                     let slot = first + i as u32;
-                    if slot < slots {
-                        engine.background.todo.wanted(Slot(slot)).map(|p| p.0)
-                    } else {
-                        None
-                    }
+                    let page = (slot < slots).then(|| engine.background.todo.wanted(Slot(slot)));
+                    page.flatten().map(|p| p.0)
                 };
                 let wanted = std::array::from_fn(wanted);
                 PlanPage { uuid, generation: self.moment.plan, first, wanted }.encode(page);

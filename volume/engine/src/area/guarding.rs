@@ -8,7 +8,7 @@ use seekless_block::Op;
 use crate::{Engine, Io, Mode};
 
 /// The operation that carries out `op` in the guard region. The region keeps its space, so a
-/// discard must write zeroes there: clients were told that they read zeroes, and after a crash the
+/// discard must write zeroes there: clients read zeroes there, and after a crash the
 /// area may not know of the discard.
 #[must_use]
 pub const fn in_guard_region(op: Op) -> Op {

@@ -127,7 +127,7 @@ impl Engine {
         if self.background.scrub.pass.is_some() || self.geo.log_segments == 0 {
             return;
         }
-        // A server that is often started anew does not look at the same first slots each time.
+        // A server that is often restarted does not look at the same first slots each time.
         let first = self.identity.generation.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.background.scrub.pass = Some(Pass {
             saved: false,

@@ -237,7 +237,7 @@ impl Engine {
             && !self.reads_much_along()
     }
 
-    /// Whether reads in flight take so many pages along that their outcomes must be awaited.
+    /// Whether reads in flight prefetch more pages than may be in flight without a known outcome.
     fn reads_much_along(&self) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| {
             let pages = ahead.along.0 / PAGE_SECTORS;

@@ -72,7 +72,7 @@ pub struct Engine {
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) joins: Pool<Join>,
     pub(crate) absorbs: Pool<Absorbed>,
-    /// Writes that wait for another to end, or for a page to come to rest.
+    /// Writes that wait for another to end, or for a page without I/O.
     pub(crate) blocked: VecDeque<Blocked>,
     pub(crate) retry_blocked: bool,
     /// Reads go home although clean copies stand.

@@ -217,16 +217,41 @@ impl Superblock {
         Ok(geometry)
     }
 
+    /// Fields that name a place: a field, whether it holds, its value, and the allowed values.
+    fn place_fields(&self, geometry: &Geometry) -> [(&'static str, bool, String, String); 4] {
+        let log = geometry.log_segment_numbers();
+        let place = self.position;
+        [
+            (
+                "position",
+                log.contains(&place.segment) && place.page <= self.segment_pages,
+                place.to_string(),
+                format!("a page of segments {log:?}"),
+            ),
+            ("tail", log.contains(&self.tail), self.tail.to_string(), format!("one of {log:?}")),
+            (
+                "area_at",
+                self.inside || self.area_at == Lba(0),
+                self.area_at.to_string(),
+                "sector 0 where the area is not inside".to_owned(),
+            ),
+            (
+                "area_at",
+                self.area_at.0.checked_add(self.area_size.0).is_some(),
+                self.area_at.to_string(),
+                "an area that ends before sector 2^64".to_owned(),
+            ),
+        ]
+    }
+
     /// Checks the fields against each other.
     fn check(&self) -> Result<(), FormatError> {
         let geometry = self.geometry()?;
         let all = u64::from(geometry.slots());
         let reading = u64::from(geometry.read_slots());
-        let log = geometry.log_segment_numbers();
-        let place = self.position;
         let none_or =
             |generation: u64, found: u64, all: u64| found == if generation == 0 { 0 } else { all };
-        let checks: [(&'static str, bool, String, String); 9] = [
+        let checks = [
             (
                 "plan_generation",
                 self.plan_generation == 0 || self.free_map_pages == 0,
@@ -258,27 +283,8 @@ impl Superblock {
                 self.plan_slots.to_string(),
                 format!("{reading} with a plan, 0 without"),
             ),
-            (
-                "position",
-                log.contains(&place.segment) && place.page <= self.segment_pages,
-                place.to_string(),
-                format!("a page of segments {log:?}"),
-            ),
-            ("tail", log.contains(&self.tail), self.tail.to_string(), format!("one of {log:?}")),
-            (
-                "area_at",
-                self.inside || self.area_at == Lba(0),
-                self.area_at.to_string(),
-                "sector 0 where the area is not inside".to_owned(),
-            ),
-            (
-                "area_at",
-                self.area_at.0.checked_add(self.area_size.0).is_some(),
-                self.area_at.to_string(),
-                "an area that ends before sector 2^64".to_owned(),
-            ),
         ];
-        match checks.into_iter().find(|(_, holds, ..)| !holds) {
+        match checks.into_iter().chain(self.place_fields(&geometry)).find(|(_, holds, ..)| !holds) {
             None => Ok(()),
             Some((field, _, found, expected)) => {
                 Err(FormatError::Field { page: Self::LAYOUT.name, field, found, expected })

@@ -13,7 +13,7 @@ use super::{FormatError, Superblock};
 pub enum Problem {
     #[error("cannot be read ({0})")]
     Device(#[from] DeviceError),
-    #[error("is no good: {0}")]
+    #[error("is not valid: {0}")]
     Format(#[from] FormatError),
     #[error("is of generation {found}, another one of {newer}")]
     Older { found: u64, newer: u64 },

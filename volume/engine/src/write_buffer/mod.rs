@@ -23,7 +23,7 @@ use ring::Segment;
 /// How often a failed record is written again.
 const TRIES: u8 = 3;
 
-/// Pages of data that fit into so many pages of the log, with a header for each record.
+/// Pages of data that fit into `pages` pages of the log, with a header for each record.
 fn data_room(pages: u64) -> u64 {
     let record = 1 + Content::Data(Vec::new()).items_max() as u64;
     pages - pages.div_ceil(record)

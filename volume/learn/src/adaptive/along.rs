@@ -13,8 +13,8 @@ pub const TRAIL_WINDOW: u32 = 128;
 const CAUTION: f32 = 0.9;
 /// Slots before a copy that tell whether its run is the one that clients repeat now.
 const CONTEXT: u32 = 16;
-/// A page was used lately if it is among so many first uses.
-const LATELY: u32 = 32;
+/// A page was used recently if it is among this number of last first uses.
+const RECENTLY: u32 = 32;
 
 impl Adaptive {
     /// Of copies of the first demanded page, as slots, the one to read: the one whose run clients repeat now. Says which, its
@@ -30,7 +30,7 @@ impl Adaptive {
                 .filter(|&k| {
                     let page = view.copy_in(slot - k);
                     let last = page.map_or(0, |page| self.history.page(page).last);
-                    last > 0 && self.now - last <= LATELY
+                    last > 0 && self.now - last <= RECENTLY
                 })
                 .map(|k| CONTEXT + 1 - k)
                 .sum()

@@ -44,7 +44,7 @@ impl Costs {
         }
     }
 
-    /// A read of so many pages, at home or on the trail, took so long.
+    /// A read of `pages` pages, at home or on the trail, took `ms`.
     pub(crate) fn read(&mut self, pages: u64, ms: f64, on_trail: bool) {
         let access = (ms as f32 - pages as f32 * self.transfer).max(0.0);
         let by = &mut self.access_by[usize::from(self.last_on_trail)][usize::from(on_trail)];
@@ -56,7 +56,7 @@ impl Costs {
         self.access += WEIGHT * (access - self.access);
     }
 
-    /// A read of so many pages took so long: the slope of a line through the last reads is the time of a
+    /// A read of `pages` pages took `ms`: the slope of a line through the last reads is the time of a
     /// page.
     pub(crate) fn fit(&mut self, pages: u64, ms: f64) {
         let pages = pages as f64;
@@ -73,7 +73,7 @@ impl Costs {
         }
     }
 
-    /// So many pages behind a read were read along, and took so long.
+    /// `pages` pages behind a read were prefetched, and took `ms`.
     pub(crate) fn read_along(&mut self, pages: u64, ms: f64) {
         self.transfer += WEIGHT * ((ms / pages.max(1) as f64) as f32 - self.transfer);
     }

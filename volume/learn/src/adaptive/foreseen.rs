@@ -1,4 +1,4 @@
-//! What a clairvoyant policy knows: the yardstick that the adaptive policy is measured by. The same mechanism, but a page is
+//! What a clairvoyant policy knows: the measure of the adaptive policy. The same mechanism, but a page is
 //! worth having if it is read within the next requests, and the trail admits only pages that are read again.
 
 use rustc_hash::FxHashMap;

@@ -48,7 +48,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// A table for about so many pages.
+    /// A table for about this number of pages.
     pub(crate) fn new(pages: u64) -> Self {
         let sets = (pages / REGION / WAYS as u64).max(1).next_power_of_two();
         let entries = sets as usize * WAYS;

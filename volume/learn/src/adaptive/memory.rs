@@ -44,7 +44,7 @@ impl Out {
         }
     }
 
-    /// The fine cells that were seen most, at most so many bytes of them.
+    /// The fine cells that were seen most, up to this number of bytes.
     fn fine<const N: usize>(&mut self, predictor: &Predictor<N>, most: usize) {
         let mut seen: Vec<(usize, &Cell)> =
             predictor.counts.fine.iter().enumerate().filter(|(_, cell)| cell.all > 0.0).collect();
@@ -106,7 +106,7 @@ impl Bytes<'_> {
 }
 
 impl Adaptive {
-    /// What it has learned, in at most so many bytes; nothing if the least does not fit.
+    /// The learned data, in at most this number of bytes; nothing if the smallest form does not fit.
     #[must_use]
     pub fn learned(&self, most: usize) -> Vec<u8> {
         let mut out = Out(MAGIC.to_vec());

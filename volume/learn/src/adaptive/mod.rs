@@ -3,7 +3,7 @@
 //! of copies in the order of use; a miss goes there where a read of the trail is expected to save more. Both learn from each
 //! prefetched page, once that page was used or was evicted unused.
 //!
-//! Pure: it knows pages, slots and times that it is told. It allocates nothing after its construction, unless more windows than
+//! Pure: pages, slots and times are arguments. It allocates nothing after its construction, unless more windows than
 //! ever are in flight. A "first use" is a client's read of a page that is not in RAM, or the first read of a prefetched page.
 
 mod along;
@@ -32,7 +32,7 @@ use history::{History, Outcome, REGION};
 use predictor::Predictor;
 use trail::Trail;
 
-/// A window ends where the sum of its values has lost what so many worthless pages cost.
+/// A window ends where the sum of its values has lost the cost of this number of worthless pages.
 const GIVE_UP: f32 = 10.0;
 /// Worth of the use of a page that another prefetched page would have brought.
 const COVERED: f32 = 0.1;
@@ -180,7 +180,7 @@ fn rate_at(page: u64) -> usize {
 }
 
 impl Adaptive {
-    /// With RAM of `ram` pages, memory of the uses of about `remembered` pages, and a trail of so many slots, or none.
+    /// With RAM of `ram` pages, memory of the uses of about `remembered` pages, and a trail of `slots` slots, or none.
     #[must_use]
     pub fn new(ram: u32, remembered: u64, trail: u32) -> Self {
         Self {
@@ -252,7 +252,7 @@ impl Adaptive {
         (self.whole, self.costs.transfer) = (whole, self.costs.transfer + ms);
     }
 
-    /// The disk worked for so many ms.
+    /// The disk worked for `ms`.
     pub fn worked(&mut self, work: Work, ms: f64) {
         self.costs.busy(ms);
         match work {

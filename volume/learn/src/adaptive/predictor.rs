@@ -10,7 +10,7 @@ pub(super) const STEPS: u16 = 2499;
 const STEPS_MOST: usize = 1 << 12;
 /// Step of the bias.
 const STEP_BIAS: f32 = 0.0005;
-/// A cell that counts so many outcomes is halved: fine, coarse.
+/// A cell that counts this number of outcomes is halved: fine, coarse.
 const HALVED: (f32, f32) = (4096.0, 8192.0);
 
 /// Uses among outcomes.
@@ -72,7 +72,7 @@ pub(crate) struct Predictor<const N: usize> {
 }
 
 impl<const N: usize> Predictor<N> {
-    /// With so many cells of the count table: coarse, fine. `prior` is the number of uses among 8
+    /// With these numbers of cells of the count table: coarse, fine. `prior` is the number of uses among 8
     /// outcomes that a coarse cell begins with.
     pub(crate) fn new((coarse, fine): (usize, usize), prior: fn(usize) -> f32) -> Self {
         let step = |seen: u16| (0.2 / (1.0 + f32::from(seen)).sqrt()).max(STEP_MIN);

@@ -9,7 +9,7 @@ use super::trail_features::{TRAIL_COARSE, TRAIL_FEATURES, TRAIL_FINE, trail_prio
 
 /// Pages that wait to be appended: 4 MiB.
 const PENDING: usize = 1024;
-/// A run of so many uses from the trail is not appended again.
+/// A run of this number of uses from the trail is not appended again.
 const RUN: usize = 16;
 /// Disk time that trail writes may always take, ms: the first copies cannot have paid yet.
 const GRANT: f64 = 500.0;
@@ -19,7 +19,7 @@ const ALLOWANCE: f64 = 0.03;
 const SHARE: f64 = 0.5;
 /// Mark of a slot: another page of the trail that was used would have brought it.
 const COVERED: u8 = 1 << 7;
-/// A read that starts so many slots behind the end of one of the last reads continues that read.
+/// A read that starts at most this number of slots behind the end of one of the last reads continues that read.
 const CONTINUES: u32 = 32;
 
 /// What trail writes cost and what they brought, ms.

@@ -58,7 +58,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         PolicyName::Clairvoyant,
         false,
         &[Trail],
-        "as adaptive, but told the next 1,000 requests: a yardstick, no upper bound",
+        "as adaptive, but with knowledge of the next 1,000 requests; for comparison, no upper bound",
     ),
     entry(
         PolicyName::Borg,

@@ -52,7 +52,10 @@ fn values_in_the_table_are_all_there_are() {
 #[test]
 fn errors_say_which_key_and_what_is_allowed() {
     for (text, words) in [
-        ("brog", &["'brog' is not a policy", "vanilla, adaptive, clairvoyant, borg"][..]),
+        (
+            "brog",
+            &["'brog' is not a policy; the policies are", "vanilla, adaptive, clairvoyant, borg"][..],
+        ),
         ("", &["'' is not a policy"]),
         ("borg:order", &["policy borg", "'order' is not a setting", "NAME:key=value"]),
         ("borg:speed=3", &["policy borg has no key 'speed'", "its keys: order, training"]),

@@ -56,6 +56,20 @@ impl<'a> Board<'a> {
         }
     }
 
+    /// The edges from these vertices to vertices that may be placed, the heaviest first.
+    pub(super) fn edges(&self, from: &[u32]) -> Vec<(Reverse<u32>, u32, u32)> {
+        let outgoing = |&from: &u32| {
+            let links = self.links.outgoing(from).iter();
+            links.map(move |&(to, weight)| (Reverse(weight), from, to))
+        };
+        let edges = from.iter().flat_map(outgoing);
+        let mut edges: Vec<_> = edges
+            .filter(|&(weight, _, to)| weight.0 >= self.threshold && self.is_free(to))
+            .collect();
+        edges.sort_unstable();
+        edges
+    }
+
     /// Whether `v` may be placed now.
     pub(super) fn is_free(&self, v: u32) -> bool {
         !self.placed[v as usize] && self.vertices[v as usize].extent.len.0 <= self.room

@@ -12,16 +12,8 @@ const NONE: u32 = u32::MAX;
 
 pub(super) fn order(mut board: Board<'_>) -> Vec<u32> {
     let seeds = board.by_degree();
-    let mut edges: Vec<(Reverse<u32>, u32, u32)> = seeds
-        .iter()
-        .flat_map(|&from| {
-            board.links.outgoing(from).iter().map(move |&(to, w)| (Reverse(w), from, to))
-        })
-        .filter(|&(weight, _, to)| weight.0 >= board.threshold && board.is_free(to))
-        .collect();
-    edges.sort_unstable();
     let mut chains = Chains::new(board.vertices.len());
-    for (_, from, to) in edges {
+    for (_, from, to) in board.edges(&seeds) {
         chains.join(from, to);
     }
     let mut ranked: Vec<(Reverse<u128>, u32)> = seeds

@@ -44,6 +44,9 @@ impl Mounted {
         if dir == Path::new("/") {
             return Err(refused(dir, "cannot be mounted by a server that starts from it"));
         }
+        if dir.exists() && !dir.is_dir() {
+            return Err(refused(dir, "is no folder; name a folder to mount on"));
+        }
         // The unit mounts a loop device: no second one above it.
         let words = |e: &Entry| {
             let words = e.options.split(',').filter(|o| *o != "loop");

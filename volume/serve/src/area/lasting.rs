@@ -167,6 +167,9 @@ impl Lasting {
         path: &Path,
         read_only: bool,
     ) -> Result<Store, ServeError> {
+        if super::is_same(backing, path) {
+            return Err(refused(path, "is the backing itself; name its area, or leave out --area"));
+        }
         if let Ok(s) = Superblock::decode(first) {
             let why = if s.inside {
                 "has its area within itself: leave --area out"
@@ -187,7 +190,7 @@ impl Lasting {
         }
         let superblock = found.superblock;
         if superblock.inside {
-            return Err(refused(path, "holds an area and the disk it serves: serve it by itself"));
+            return Err(refused(path, "holds an area and its disk: serve it without --area"));
         }
         let (expected, found) = (superblock.area_size, all.capacity());
         if expected > found {
@@ -290,7 +293,7 @@ impl Lasting {
     /// Free space of the ext2, ext3 or ext4 file system at home.
     pub(crate) fn free_in_ext(&mut self) -> Result<Vec<Extent>, ServeError> {
         let found = crate::ext::free(&mut self.home);
-        found.map_err(|e| refused(&self.backing, format!("what is free is not known: {e}")))
+        found.map_err(|e| refused(&self.backing, format!("the free space is not known: {e}")))
     }
 
     /// The stamp of home.

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::SeekFrom;
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Sectors};
 use seekless_engine::{Examined, Target, in_guard_region, page_sum};
-use seekless_host::{HostError, OpenFile, Opened, cannot, device_error};
+use seekless_host::{HostError, OpenFile, device_error};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
 use super::FAST_ZERO;
@@ -18,6 +18,7 @@ use super::identity;
 use super::region::Region;
 use super::remote::Remote;
 use super::runs::{Runs, Side};
+use super::unnamed::{anonymous_file, memory_file};
 
 /// Longest write that is done at once: it goes into the page cache, which does not wait.
 const WRITE_NOW_BYTES: usize = 1 << 20;
@@ -126,11 +127,6 @@ pub(crate) struct Disk {
     own: Medium,
     runs: Runs,
     guard: Option<Box<Region>>,
-}
-
-/// Memory that looks like an opened file.
-pub(crate) fn opened_memory(bytes: u64) -> Result<Opened, HostError> {
-    Ok(Opened { fd: memory_file(bytes)?, bytes, dir: None })
 }
 
 impl Files {
@@ -586,24 +582,4 @@ impl Device for Disk {
         self.zero(extent.start.0 * SECTOR_BYTES, extent.bytes().0, Flags::NONE)
             .map_err(device_error("zeroing", extent))
     }
-}
-
-/// A file of `bytes` without a name: it ends with the server, and overwrites nothing.
-fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, HostError> {
-    let fail =
-        |what| move |e: Errno| HostError::Path { path: dir.to_owned(), what, source: e.into() };
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(fail("make the optimized area in it (an anonymous file)"))?;
-    rustix::fs::ftruncate(&fd, bytes).map_err(fail("size the optimized area in it"))?;
-    Ok(fd)
-}
-
-fn memory_file(bytes: u64) -> Result<OwnedFd, HostError> {
-    let make = || {
-        let fd = rustix::fs::memfd_create("seekless", MemfdFlags::CLOEXEC)?;
-        rustix::fs::ftruncate(&fd, bytes)?;
-        Ok::<_, Errno>(fd)
-    };
-    make().map_err(cannot("make a file in memory"))
 }

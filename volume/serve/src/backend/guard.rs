@@ -102,7 +102,7 @@ fn older<T>(page: &GuardPage) -> Result<T, GuardError> {
     wrong(
         true,
         format!(
-            "the disk carries guard {} of this area, of which the area knows nothing: it is an older copy of it; name the newest one, which has the disk's newest data",
+            "the disk carries guard {} of this area, which the area does not know: it is an older copy of the area; name the newest copy, which has the disk's newest data",
             page.generation
         ),
     )

@@ -12,6 +12,7 @@ pub(crate) mod partition_grid;
 pub(crate) mod region;
 pub(crate) mod remote;
 pub(crate) mod runs;
+pub(crate) mod unnamed;
 pub(crate) mod workers;
 
 use seekless_block::Flags;

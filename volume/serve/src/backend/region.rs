@@ -342,7 +342,8 @@ mod tests {
     use seekless_block::{Flags, Op};
     use seekless_engine::Target;
 
-    use super::super::files::{Files, opened_memory};
+    use super::super::files::Files;
+    use super::super::unnamed::opened_memory;
     use super::*;
     use crate::backend::guard;
 

@@ -8,8 +8,9 @@ use seekless_engine::{Config, Engine};
 use seekless_nbd::{ClientEvent, ClientSession, Options};
 
 use super::*;
-use crate::backend::files::{Disk, Files, opened_memory};
+use crate::backend::files::{Disk, Files};
 use crate::backend::runs::Runs;
+use crate::backend::unnamed::opened_memory;
 use crate::listen::Accepted;
 use crate::volume::{Clock, Parts};
 

@@ -48,7 +48,7 @@ pub enum AdministerError {
     #[error("{}: is served; `seekless volume detach` first", .0.display())]
     Served(PathBuf),
     /// File systems or processes use the volume.
-    #[error("{}: in use, and nothing was changed: {by}. `--force` cuts off its users", backing.display())]
+    #[error("{}: in use, and nothing was changed: {by}. `--force` disconnects its users", backing.display())]
     InUse {
         /// The file or device.
         backing: PathBuf,

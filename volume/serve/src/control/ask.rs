@@ -53,7 +53,7 @@ pub enum AskError {
         why: String,
     },
     /// The token cannot be sent.
-    #[error("the token holds characters that no token may have: visible ASCII characters only")]
+    #[error("the token has a character that is not visible ASCII")]
     Token,
 }
 

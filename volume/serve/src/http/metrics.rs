@@ -120,7 +120,8 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
     let l = &s.learning;
     let help = "Requests that the learner missed.";
     t.counter("seekless_unlearned_requests", "requests", help, l.missed_requests);
-    let help = "1 while requests are told apart by process, from the kernel's block trace.";
+    let help =
+        "1 while the learner sees the process of each request, from the kernel's block trace.";
     t.gauge("seekless_streams_observed", "", help, flag(l.streams == "observed"));
     let help = "Lost events of the kernel's block trace.";
     t.counter("seekless_lost_events", "", help, l.lost_events);

@@ -271,7 +271,7 @@ fn a_home_behind_tls() {
     let said = refused("nbds+unix", &format!("&tls-certificates={}", other.0.display()));
     assert!(said.contains("certificate"), "{said}");
     let said = refused("nbds+unix", "&tls-certificates=/nowhere");
-    assert!(said.contains("/nowhere/ca-cert.pem: is no use for TLS"), "{said}");
+    assert!(said.contains("/nowhere/ca-cert.pem: cannot be used for TLS"), "{said}");
     // It asks for a client's certificate.
     let anonymous = dir.path("anonymous").display().to_string();
     refused("nbds+unix", &format!("&tls-certificates={anonymous}"));
@@ -324,7 +324,7 @@ fn broken_tls_costs_its_client_alone() {
         ("server-key.pem", "server-key.pem"),
     ] {
         let refused = memory().tls(files(cert, key)).spawn().err().unwrap().to_string();
-        assert!(refused.contains("is no use for TLS"), "{cert} {key}: {refused}");
+        assert!(refused.contains("cannot be used for TLS"), "{cert} {key}: {refused}");
     }
     // A client in the middle of its handshake has no more time than others.
     let files = files("server-cert.pem", "server-key.pem");

@@ -188,7 +188,7 @@ fn what_is_not_known_to_be_whole_is_refused() {
     refused(&image, "77 free blocks");
     let image = fresh();
     debugfs(&image, "set_super_value blocks_count 99999999");
-    refused(&image, "does not add up");
+    refused(&image, "contradicts itself");
     for (command, word) in [
         ("set_block_group 0 free_blocks_count 5", "its bitmap"),
         ("set_block_group 0 block_bitmap 99999999", "past the file system"),
@@ -222,7 +222,7 @@ fn what_is_not_known_to_be_whole_is_refused() {
     }
     let image = fresh();
     File::options().write(true).open(&image).unwrap().set_len(60 << 20).unwrap();
-    refused(&image, "does not add up");
+    refused(&image, "contradicts itself");
     fs::write(&image, vec![0; 4096]).unwrap();
     refused(&image, "no ext2");
     fs::write(&image, vec![0; 512]).unwrap();

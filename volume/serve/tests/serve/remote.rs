@@ -372,5 +372,5 @@ fn a_home_elsewhere_that_was_written_meanwhile_is_what_is_read() {
         force: false,
     };
     let error = make(Path::new(&uri), &inside).unwrap_err().to_string();
-    assert!(error.contains("the area stands here"), "{error}");
+    assert!(error.contains("must be on this machine"), "{error}");
 }

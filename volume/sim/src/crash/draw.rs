@@ -253,7 +253,7 @@ fn lean(
     count
 }
 
-/// Clients mostly read, and come to rest; in every third history the ring goes round many times.
+/// Clients mostly read, and pause; in every third history the ring goes round many times.
 fn lean_to_trail(
     rng: &mut Pcg64Mcg,
     setup: &mut Setup,

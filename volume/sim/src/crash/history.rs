@@ -129,7 +129,7 @@ pub struct Fault {
     pub target: Target,
     /// Reads, flushes, or writes of any kind.
     pub op: Op,
-    /// This many times; `None`: until it is healed.
+    /// This many times; `None`: until it is repaired.
     pub left: Option<u32>,
 }
 

@@ -27,7 +27,7 @@ pub(super) fn inspect<M: Machine>(
     look: Look,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    // Whoever drained the area, the next life serves it.
+    // Also after a drain, the next life serves the area.
     let setup = &Setup { to_drain: false, ..world.setup.clone() };
     let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
     tally.killed += u64::from(look.killed);
@@ -85,7 +85,7 @@ pub(super) fn go_on<M: Machine>(
         return Err(format!("check finds: {}", found.join("; ")));
     }
     if damage {
-        // What is told before the attach is not told again behind it.
+        // The losses reported before the attach are not reported again after it.
         let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
         let told = M::perhaps_lost(&mut Disk::new(medium, Target::Area));
         past.expect_less(setup.home, Some(told));

@@ -126,7 +126,7 @@ pub enum Refused {
 
 /// An engine under test. An error is the reason of a failure.
 pub trait Machine: Sized {
-    /// Damage of one sector of its log is healed or told, even if nothing written later confirms
+    /// Damage of one sector of its log is repaired or reported, even if nothing written later confirms
     /// that the sector was flushed.
     const HEALS: bool = false;
     /// Makes a new area. Its name differs from the names of former areas there.

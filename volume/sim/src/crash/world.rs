@@ -485,7 +485,7 @@ impl<M: Machine> World<M> {
         if tries_for_ever || self.sent.is_empty() && self.machine.wakeup().is_none() {
             Ok(())
         } else {
-            Err("it does not come to rest".to_owned())
+            Err("its work does not end".to_owned())
         }
     }
 

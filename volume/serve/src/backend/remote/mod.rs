@@ -1,9 +1,9 @@
-//! A home on another server, over NBD. Connections that break are made anew, for a limited time.
+//! A home on another server, over NBD. Connections that break are made again, for a limited time.
 //!
 //! A server that died may have lost what it had acknowledged and not flushed. So these changes are
 //! kept here until a flush has covered them, and are sent again, in their order, on the first new
 //! connection. Then the requests without an answer are sent again: reads, and changes of which no
-//! client knows yet that they happened. While connections are made anew, nothing else is sent.
+//! client knows yet that they happened. While connections are made again, nothing else is sent.
 //!
 //! One case is beyond this: a server that lost a connection, goes on with a request of that
 //! connection, and carries the request out after later ones. The protocol has no remedy.
@@ -52,8 +52,8 @@ struct Offer {
 /// The state that all connections share.
 #[derive(Debug, Default)]
 struct Line {
-    /// How often connections were made anew.
-    mended: u64,
+    /// How often connections were made again.
+    remade: u64,
     /// The last attempt failed: the next ones do not wait.
     is_dead: bool,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Remote {
     tls: Option<TlsHome>,
     offer: Offer,
     patience: Duration,
-    /// Shared by requests in flight; held alone while connections are made anew.
+    /// Shared by requests in flight; held alone while connections are made again.
     line: RwLock<Line>,
     pool: Mutex<Pool>,
     returned: Condvar,
@@ -211,7 +211,7 @@ impl Remote {
         self.offer.flags.contains(flag)
     }
 
-    /// A connection of this request alone; `None` if connections must be made anew.
+    /// A connection of this request alone; `None` if connections must be made again.
     fn take(&self) -> Option<Client> {
         let mut pool = locked(&self.pool);
         loop {
@@ -254,7 +254,7 @@ impl Remote {
     }
 
     /// Sends a request until the server has answered it. As long as the caller holds the line, no
-    /// connection is made anew.
+    /// connection is made again.
     fn ask<T>(
         &self,
         mut call: impl FnMut(&mut Client) -> Result<T, ClientError>,
@@ -262,7 +262,7 @@ impl Remote {
         let begun = Instant::now();
         loop {
             let line = self.line.read().unwrap_or_else(PoisonError::into_inner);
-            let seen = line.mended;
+            let seen = line.remade;
             if let Some(mut client) = self.take() {
                 match call(&mut client) {
                     Ok(answer) => {
@@ -283,16 +283,16 @@ impl Remote {
             if begun.elapsed() > self.patience {
                 return Err(Errno::IO);
             }
-            self.mend(seen)?;
+            self.reconnect(seen)?;
         }
     }
 
     /// Makes the connections anew, unless that has happened since, and sends again what was not
     /// flushed.
-    fn mend(&self, seen: u64) -> Result<(), Errno> {
+    fn reconnect(&self, seen: u64) -> Result<(), Errno> {
         // All requests in flight have ended, or failed.
         let mut line = self.line.write().unwrap_or_else(PoisonError::into_inner);
-        if line.mended != seen {
+        if line.remade != seen {
             return Ok(());
         }
         locked(&self.pool).idle.clear();
@@ -308,7 +308,7 @@ impl Remote {
                 let mut counts = locked(&self.counts);
                 counts.reconnects += 1;
                 counts.away += before.broken.map_or(Duration::ZERO, |since| since.elapsed());
-                *line = Line { mended: line.mended + 1, is_dead: false };
+                *line = Line { remade: line.remade + 1, is_dead: false };
                 return Ok(());
             }
             if line.is_dead || begun.elapsed() > self.patience {

@@ -1,0 +1,71 @@
+//! The most common wrong inputs of each verb: exit code 2, nothing on standard output, nothing left
+//! behind, and a message that names what is wrong and what to do.
+
+use crate::support::Place;
+
+/// Arguments, and words that the message must hold.
+const WRONG: &[(&str, &[&str])] = &[
+    ("", &["Usage", "<COMMAND>"]),
+    ("reproduc", &["similar", "'reproduce'"]),
+    ("reproduce", &["Usage", "borg"]),
+    ("reproduce brog", &["similar", "'borg'"]),
+    ("reproduce borg --scale 0", &["0.001 to 16"]),
+    ("reproduce borg --scale x", &["'x'", "--scale"]),
+    ("reproduce borg --started absent", &["absent", "No such file"]),
+    ("reproduce eefs --scale 4", &["0.001 to 1"]),
+    ("reproduce eefs --trace absent", &["absent", "No such file"]),
+    ("reproduce eefs --disk rz56", &["'rz56'", "rz55"]),
+    ("reproduce fs2 --real absent", &["absent/free.parquet", "update.sh"]),
+    ("reproduce fast10", &["--study DIR"]),
+    ("reproduce clustering --account none", &["'none'", "paper, arrival"]),
+    ("synth", &["<NAME>"]),
+    ("synth borg-offic", &["'borg-office'"]),
+    ("synth borg-svn --scale 0", &["0.001 to 16"]),
+    ("synth borg-svn -o dir", &["dir", "Is a directory"]),
+    ("synth eefs-ins --scale 4", &["0.001 to 1"]),
+    ("synth fleet --disks 0", &["--disks", "0"]),
+    ("workload show absent", &["'absent'", "varmail"]),
+    ("workload show", &["<PERSONALITY>"]),
+    ("workload run varmail", &["--dir"]),
+    ("workload run absent --dir dir", &["'absent'", "varmail"]),
+    ("workload run varmail --dir good", &["good", "Not a directory"]),
+    ("workload run varmail --dir dir --scale 0", &["'0'", "0.000001"]),
+    ("workload run varmail --dir dir --power x", &["'x'", "rapl"]),
+    ("workload run varmail --dir dir --seconds 0", &["--seconds 0"]),
+    ("study run absent -o out", &["absent", "No such file"]),
+    ("study run good", &["--output"]),
+    ("study run good -o out", &["good:1"]),
+    ("study report dir", &["dir", "holds no study"]),
+    ("model --disk rz5", &["did you mean 'rz55'?"]),
+    ("model --layout perfec", &["'perfec'", "perfect"]),
+    ("model --queue 0", &["--queue", "1..=300"]),
+    ("model --block 0", &["512 bytes"]),
+    ("cluster", &["<MOUNTPOINT>"]),
+    ("cluster dir", &["--trace"]),
+    ("cluster dir --trace good", &["dir", "no mount point"]),
+    ("tune good", &["--disk"]),
+    ("tune good --disk exos-20", &["did you mean 'exos-x20'?"]),
+    ("tune absent --disk exos-x20", &["absent", "No such file"]),
+    ("tune good --disk exos-x20", &["good", "too few requests"]),
+    ("tune good --disk exos-x20 --folds 1", &["--folds", "2..=64"]),
+    ("completions bsh", &["'bash'"]),
+    ("man good", &["good", "cannot make"]),
+];
+
+#[test]
+fn the_most_common_wrong_inputs_are_named_with_what_to_do() {
+    let place = Place::new();
+    place.file("good", "0.0 0 0 8 1\n1.0 0 100 8 1\n2.0 0 200 8 0\n");
+    std::fs::create_dir(place.path("dir")).unwrap();
+    let before = place.names();
+    for (line, words) in WRONG {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let ran = place.run(&args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "`{line}`: {}", ran.err);
+        assert!(!ran.err.contains("panicked"), "`{line}`: {}", ran.err);
+        for word in *words {
+            assert!(ran.err.contains(word), "`{line}`: {word:?} is not in\n{}", ran.err);
+        }
+        assert_eq!(place.names(), before, "`{line}` left something behind");
+    }
+}
