@@ -1,4 +1,4 @@
-//! What an operation costs beside its time, where a provider counts operations.
+//! The cost of an operation beside its time, at a provider that counts operations.
 
 use crate::{Duration, Sectors};
 

@@ -131,7 +131,7 @@ impl DeviceSpec {
         }
     }
 
-    /// What operations cost beside their time: nothing, except at a provider.
+    /// The cost of operations beside their time: zero, except at a provider.
     pub fn toll(&self) -> Toll {
         match self {
             Self::Disk(_) => Toll::default(),

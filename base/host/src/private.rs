@@ -1,4 +1,5 @@
-//! Who else may open a file, and who holds its lock: files with clients' data belong to one user.
+//! The other users who may open a file, and the holder of its lock: files with clients' data belong
+//! to one user.
 
 use std::fs::File;
 use std::io;

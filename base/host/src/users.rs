@@ -1,5 +1,5 @@
-//! Who uses a served disk on this host: the loop or NBD devices over it, what is mounted from them,
-//! and the processes that hold any of it; with the commands that free the disk.
+//! The users of a served disk on this host: loop and NBD devices over it, mounts of them, and the
+//! processes that hold any of it; with the commands that free the disk.
 
 use std::collections::BTreeSet;
 use std::fmt;

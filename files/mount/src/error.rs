@@ -1,4 +1,4 @@
-//! What can go wrong when a directory is mounted or checked, in words for the person who asked.
+//! Errors of mounting or checking a directory, in words for the user.
 
 use std::path::PathBuf;
 

@@ -33,7 +33,7 @@ use crate::underlying::{Marker, UnderlyingDir};
 const SYNC_THREADS: usize = 32;
 const LOCKS: usize = 1024;
 
-/// What is known of the marker of a file with an entry in the store.
+/// The marker of a file with an entry in the store, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkerCheck {
     /// Not looked for yet.

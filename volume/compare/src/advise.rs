@@ -61,7 +61,7 @@ pub enum Change {
 pub struct Tried {
     /// Its name.
     pub system: String,
-    /// What it changes.
+    /// The kind of change.
     pub change: Change,
     /// The device.
     pub device: String,
@@ -137,9 +137,10 @@ pub struct Advice {
     pub choice: Option<usize>,
     /// The answer in sentences.
     pub sentences: Vec<String>,
-    /// What to type for the chosen policy; empty if none is worth it.
+    /// The commands to type for the chosen policy; empty if no policy is worth it.
     pub commands: Vec<String>,
-    /// What the choice saves in a year of such days; none for short traces and those without times.
+    /// The savings of the choice in a year of such days; none for short traces, and for traces without
+    /// times.
     pub a_year: Option<Yearly>,
     /// Notes for the reader.
     pub notes: Vec<String>,

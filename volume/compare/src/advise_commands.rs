@@ -10,7 +10,7 @@ use crate::advise::{Advice, Change, Tried, WORTH};
 const SPAN_LEAST_S: f64 = 3_600.0;
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
-/// What the chosen system saves in a year of days like those of the trace.
+/// The savings of the chosen system in a year of days like those of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Yearly {
     /// Energy, background work counted.
@@ -55,7 +55,7 @@ fn worth(advice: &Advice) -> Option<(usize, &Tried)> {
     advice.tried.get(i).filter(|t| t.saves_busy.share >= WORTH).map(|t| (i, t))
 }
 
-/// What the choice saves in a year; none if the trace has no times, or is too short.
+/// The savings of the choice in a year; none if the trace has no times, or is too short.
 pub(crate) fn yearly(advice: &Advice, disk: &DeviceSpec) -> Option<Yearly> {
     let (_, chosen) = worth(advice)?;
     let span = advice.trace.span_s.filter(|s| advice.trace.has_times && *s >= SPAN_LEAST_S)?;
@@ -69,7 +69,7 @@ pub(crate) fn yearly(advice: &Advice, disk: &DeviceSpec) -> Option<Yearly> {
     })
 }
 
-/// What a year saves, in a sentence.
+/// The savings of a year, in a sentence.
 pub(crate) fn in_a_year(advice: &Advice) -> Option<String> {
     let Yearly { joules, usd } = advice.a_year?;
     let word = |x: f64| if x < 0.0 { "costs" } else { "saves" };
@@ -86,7 +86,7 @@ pub(crate) fn in_a_year(advice: &Advice) -> Option<String> {
     Some(text + ".")
 }
 
-/// What would help where no policy and no other change does.
+/// The changes that would help if no policy and no tried change does.
 pub(crate) fn else_would(advice: &Advice) -> Option<String> {
     let helps = |t: &Tried| {
         matches!(t.change, Change::Layout | Change::LayoutAndRam | Change::Setting | Change::Device)

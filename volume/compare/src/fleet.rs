@@ -42,9 +42,9 @@ pub struct FleetDisk {
     pub instead: Option<String>,
     /// Share of disk time that this device saves.
     pub instead_saves_busy: Option<f64>,
-    /// What the choice saves in a year of such days.
+    /// The savings of the choice in a year of such days.
     pub a_year: Option<Yearly>,
-    /// What the answer's reader should know of the trace; sentences with `; ` between them.
+    /// Notes on the trace for the reader of the answer; sentences with `; ` between them.
     pub notes: Option<String>,
     /// Why there is no answer.
     pub error: Option<String>,

@@ -214,7 +214,7 @@ impl Day {
     }
 }
 
-/// What the adaptive policy did.
+/// The work of the adaptive policy.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Adaptive {
     /// Bytes brought to RAM although nobody had asked for them.

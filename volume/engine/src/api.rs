@@ -16,7 +16,7 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u32);
 
-/// What happens to the engine.
+/// An input of the engine.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the types say it")]
 pub enum Input {
@@ -68,7 +68,7 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFailed;
 
-/// What the driver must do, in the order given.
+/// A task of the driver; tasks are done in the given order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the types say it")]
 pub enum Output {
@@ -276,7 +276,7 @@ pub struct Config {
     pub background_rate: Bytes,
     /// Background work pauses until no client has sent a request for this long.
     pub background_pause: Duration,
-    /// What the adaptive policy counts for an operation beside its time.
+    /// The cost that the adaptive policy counts for an operation beside its time.
     pub toll: Toll,
 }
 
@@ -338,7 +338,7 @@ impl Config {
     }
 }
 
-/// What the engine has done since its start.
+/// The work of the engine since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests accepted.
@@ -380,7 +380,7 @@ pub struct Stats {
 
 impl std::ops::Sub for Stats {
     type Output = Self;
-    /// What was done since `before`.
+    /// The work since `before`.
     fn sub(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,

@@ -65,7 +65,7 @@ named!(Strategy:
     HottestFirst = "hottest-first",
 );
 
-/// What a planner may use.
+/// The limits of a planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanConfig {
     /// Capacity for copies in the optimized area.
@@ -75,9 +75,9 @@ pub struct PlanConfig {
     pub min_weight: u32,
     /// Which vertex comes next.
     pub strategy: Strategy,
-    /// What becomes of the plan in force.
+    /// The use of the plan in force.
     pub planning: Planning,
-    /// What one access brings.
+    /// The data of one access.
     pub reach: Reach,
 }
 

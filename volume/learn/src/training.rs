@@ -3,7 +3,7 @@
 use crate::AccessGraph;
 use crate::named::named;
 
-/// What an access graph forgets, and when.
+/// The forgetting of an access graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Training {
     /// Nothing: every access since the beginning has the same weight (BORG-C). A revised plan moves

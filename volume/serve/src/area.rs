@@ -224,7 +224,7 @@ fn blank(
     }
 }
 
-/// What stands on an opened device, in words; `None` if it is blank.
+/// The content of an opened device, in words; `None` if it is blank.
 pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, ServeError> {
     signature::found(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
 }

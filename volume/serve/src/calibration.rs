@@ -22,7 +22,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// What was added since an earlier sum.
+    /// The part that was added since an earlier sum.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             positioning_s: self.positioning_s - before.positioning_s,

@@ -70,7 +70,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Who may connect.
+/// The clients that may connect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     /// Required from every client over TCP.

@@ -70,7 +70,7 @@ pub struct Counted {
     pub now: Operations,
     /// Of the vanilla system.
     pub vanilla: Operations,
-    /// What they cost beside their time.
+    /// Their cost beside their time.
     pub toll: Toll,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// What it cost since it was last read: for clients, and for moving data.
+    /// The cost since the last reading: for clients, and for moving data.
     pub(crate) fn read(&mut self, sim: &Simulation) -> (Duration, Duration) {
         self.read_from(sim.so_far())
     }
@@ -47,7 +47,7 @@ impl Metered {
         self.costs.read(&self.sim)
     }
 
-    /// What so much of its time counts, with the operations since this was last asked.
+    /// The cost of this time, with the operations since the last call.
     pub(crate) fn counts(&mut self, time: Duration) -> Duration {
         let (all, toll) = self.sim.operations();
         let new = all.since(&std::mem::replace(&mut self.operations, all));

@@ -271,7 +271,7 @@ impl Simulation {
         self.engine.standing()
     }
 
-    /// What the engine has done so far.
+    /// The work of the engine so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()

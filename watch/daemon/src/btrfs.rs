@@ -43,7 +43,7 @@ pub(crate) struct Leaf {
 /// A part of a node: the first inode below a child, the child's address and version.
 type Child = (u64, u64, u64);
 
-/// What is known of a file system.
+/// The known facts of a file system.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leaves {
     /// Version of the whole file system.

@@ -138,7 +138,7 @@ fn unescape(text: &str) -> PathBuf {
     std::ffi::OsString::from_vec(out).into()
 }
 
-/// What to watch.
+/// The file systems to watch.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
     /// These mount points.

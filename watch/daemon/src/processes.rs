@@ -1,4 +1,4 @@
-//! Who a thread is: its process group and its program.
+//! The process group and the program of a thread.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a daemon says about itself.
+//! The report of a daemon about itself.
 
 use seekless_jobs::{JobReport, Totals};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct FilesystemReport {
     pub kind: String,
     /// A run goes on.
     pub busy: bool,
-    /// What happened since the start.
+    /// The counts since the start.
     pub totals: Totals,
     /// Its jobs.
     pub jobs: Vec<JobReport>,

@@ -5,7 +5,7 @@ use seekless_report::{Cell, Column, Table};
 
 use crate::report::{FilesystemReport, WatchReport};
 
-/// What happened since the start, by file system.
+/// The counts since the start, by file system.
 pub fn status(report: &WatchReport, width: usize, colour: bool) -> String {
     let names = [
         "file system",

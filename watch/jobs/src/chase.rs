@@ -27,7 +27,7 @@ const STRAYS: u32 = 32;
 /// A piece that a program reaches this many positions after it was fetched is surely there.
 const SURE: usize = 16;
 
-/// What became of the pieces of a chase.
+/// The fate of the pieces of a chase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// Pages fetched from the disk.
@@ -253,7 +253,7 @@ impl Chase {
         }
     }
 
-    /// What became of all pieces.
+    /// The fate of all pieces.
     pub(crate) fn outcome(&self, job: &Job) -> Outcome {
         let mut outcome = Outcome::default();
         for (place, ordered) in &self.ordered {

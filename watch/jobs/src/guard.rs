@@ -38,7 +38,7 @@ impl Guard {
         *slot = slot.saturating_add(cost.0);
     }
 
-    /// What was read in vain in the last hour.
+    /// The disk time of reads in vain in the last hour.
     pub(crate) fn last_hour(&mut self, now: SimTime) -> Duration {
         self.forget(now);
         Duration(self.spent())

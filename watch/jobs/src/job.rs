@@ -79,7 +79,7 @@ pub struct Job {
     pub(crate) rest: [u8; 2],
 }
 
-/// What to do with a recognized run.
+/// The treatment of a recognized run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Fetch,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{Job, Tally};
 
-/// What happened on a file system since the start.
+/// The counts of a file system since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Pieces for which programs waited.

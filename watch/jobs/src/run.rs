@@ -19,7 +19,7 @@ const ROW: u32 = 8;
 /// begins.
 const REPEATS: u32 = 16;
 
-/// Who uses something.
+/// The user of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Who {
     /// The process group.

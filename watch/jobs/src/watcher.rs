@@ -35,7 +35,7 @@ const IN_FLIGHT: u64 = 64;
 /// Price of a read before it was measured.
 const PRICE: Duration = Duration(8_000_000);
 
-/// What the driver allows now.
+/// The present limits of the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// False: recognize and count, and fetch nothing.
@@ -83,7 +83,7 @@ pub struct Watcher {
     limits: Limits,
     /// A page of metadata is a group of inodes.
     by_inode: bool,
-    /// What happened since the start.
+    /// The counts since the start.
     totals: Totals,
 }
 
@@ -475,7 +475,7 @@ impl Watcher {
         self.jobs.iter_mut().filter(unnamed).for_each(|j| name.clone_into(&mut j.name));
     }
 
-    /// What happened since the start, and in the last hour.
+    /// The counts since the start, and of the last hour.
     pub fn totals(&mut self, now: SimTime) -> Totals {
         Totals { vain_last_hour: self.guard.last_hour(now).0 / 1_000_000, ..self.totals }
     }

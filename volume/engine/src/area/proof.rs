@@ -1,4 +1,4 @@
-//! What a driver knows about home when it attaches an area. This proof decides which entries of the
+//! The knowledge of a driver about home when it attaches an area. This proof decides which entries of the
 //! area are in doubt, and whether home needs its guard before the first request.
 
 use crate::Mode;
@@ -20,7 +20,7 @@ pub enum HomeGuard {
     Up(u64),
 }
 
-/// What the driver knows about home and its guard.
+/// The knowledge of the driver about home and its guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Equal to the stamp of the detach if and only if nobody else wrote home. All zero proves

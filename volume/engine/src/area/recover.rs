@@ -36,7 +36,7 @@ pub(crate) struct Recovered {
     pub(crate) records: u64,
     /// Runs of the plan in force: `(slot, home page, pages)`; `None` without a readable plan.
     pub(crate) plan: Option<Vec<(Slot, HomePage, u32)>>,
-    /// What the adaptive policy had learned at a stop in order.
+    /// The learned data of the adaptive policy at a clean stop.
     pub(crate) learned: Option<Vec<u8>>,
     /// Pages that the client has discarded and not written since; of these, pages that may hold
     /// bytes of replicas; and open regions.

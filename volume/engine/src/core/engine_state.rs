@@ -1,4 +1,4 @@
-//! What state the volume is in. Legal are the combinations that [`EngineState`] can hold, and no
+//! The state of the volume. Legal are the combinations that [`EngineState`] can hold, and no
 //! others:
 //!
 //! | state | writes | what goes on |

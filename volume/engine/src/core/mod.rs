@@ -64,7 +64,7 @@ pub struct Engine {
     pub(crate) buffers_made: u32,
     pub(crate) pages: Vec<Box<[u8; PAGE_BYTES as usize]>>,
     pub(crate) pages_free: Vec<u32>,
-    /// What the sums that the driver has been asked for are for, in order.
+    /// The uses of the requested sums, in order.
     pub(crate) sums: VecDeque<SumFor>,
     /// Reads in flight that will fill RAM.
     pub(crate) fills: Vec<IoId>,
@@ -113,7 +113,7 @@ pub(crate) enum Pending {
     Background(BackgroundIo),
 }
 
-/// What a sum is for.
+/// The use of a sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SumFor {
     /// The read with this name.

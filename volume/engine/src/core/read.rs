@@ -37,7 +37,7 @@ pub(crate) struct Read {
     pub(super) target: Target,
     /// The first slot of a read of copies.
     pub(super) from: Option<Slot>,
-    /// What is read, in the target's addresses.
+    /// The read sectors, in the target's addresses.
     pub(super) io: Extent,
     /// Where `wanted` starts within `io`.
     pub(super) skip: Sectors,
@@ -49,7 +49,7 @@ pub(crate) struct Read {
     pub(super) spoiled: bool,
     pub(super) mark: Mark,
     pub(super) stream: StreamId,
-    /// What learned read-ahead knows of it.
+    /// The data of learned read-ahead about it.
     pub(super) window: WindowId,
     /// Number of its first page in the window.
     pub(super) window_at: u32,

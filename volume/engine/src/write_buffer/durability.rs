@@ -12,7 +12,7 @@ use crate::format::{Content, Tombstone};
 use crate::write_buffer::ring::Segment;
 use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
 
-/// Who waits for a round.
+/// A request that waits for a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiter {
     /// A client's flush.

@@ -42,7 +42,7 @@ pub enum AdoptError {
     Refused {
         /// The disk, file or folder.
         path: PathBuf,
-        /// What was found, and what to do.
+        /// The reason, and the remedy.
         why: String,
     },
     /// A file could not be read or written.
@@ -50,7 +50,7 @@ pub enum AdoptError {
     File {
         /// The file.
         path: PathBuf,
-        /// What failed.
+        /// The failed step.
         what: &'static str,
         /// Cause.
         #[source]
@@ -92,7 +92,7 @@ fn file(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> AdoptError
     move |source| AdoptError::File { path: path.to_owned(), what, source }
 }
 
-/// What to adopt, and how.
+/// The disk to adopt, and the settings.
 #[derive(Clone, Debug)]
 pub struct AdoptOptions {
     /// The disk: a block device, or an image.
@@ -127,7 +127,7 @@ pub struct Adoption {
     texts: Vec<(PathBuf, String)>,
 }
 
-/// What the user types next, in words; empty if everything runs.
+/// The next commands of the user; empty if everything runs.
 pub type Remaining = Vec<String>;
 
 /// Looks at the disk, and plans its adoption. Writes nothing.
@@ -185,7 +185,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
 }
 
 impl Adoption {
-    /// What will be done, in five lines.
+    /// The steps to come, in five lines.
     #[must_use]
     pub fn explain(&self) -> String {
         let Record { name, backing, area, mount, fstab, .. } = &self.record;
@@ -272,7 +272,7 @@ impl Adoption {
     }
 }
 
-/// What release will do, in words. Writes nothing.
+/// The steps of a release, in words. Writes nothing.
 pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
     let systemd = Systemd::of(root)?;
     let record = Record::named(root, what)?;

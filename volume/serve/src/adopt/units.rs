@@ -12,7 +12,7 @@ use super::{AdoptError, file, refused};
 const FILE_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-file@.service");
 const LOOP_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-loop@.service");
 const UNITS: &str = "/etc/systemd/system";
-/// What the templates name, and the units of an adoption replace.
+/// Names in the templates, which the units of an adoption replace.
 const PROGRAM: &str = "/usr/local/bin/seekless";
 const AREA: &str = "--area-dir ${STATE_DIRECTORY}";
 /// An adopted volume has its own place for the area; systemd would leave this folder behind.
@@ -117,7 +117,7 @@ pub(super) fn run_of(name: &str) -> PathBuf {
     Path::new("/run/seekless").join(name)
 }
 
-/// What the server needs before it starts: mounts below files, and devices.
+/// Needs of the server before it starts: mounts below files, and devices.
 fn needs(record: &Record) -> String {
     let mut lines = NEEDS.to_owned();
     let (devices, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
@@ -218,7 +218,7 @@ fn quoted(unit: &str) -> String {
     if unit.contains('\\') { format!("'{unit}'") } else { unit.to_owned() }
 }
 
-/// What the user types where systemd does not run.
+/// The commands that the user types where systemd does not run.
 pub(super) fn by_hand(record: &Record) -> Vec<String> {
     let Record { name, backing, area, mount, .. } = record;
     let disk = format!("/run/seekless/{name}/disk");

@@ -64,7 +64,7 @@ fn restore(backing: &Path, area: Option<&Path>) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// What stands at the beginning of a device where a superblock should be, if that is no damage.
+/// The content of a first page that is no superblock, if that is no damage.
 fn foreign(all: &mut Disk, path: &Path) -> Result<Option<&'static str>, ServeError> {
     let first = first_page(all, path)?;
     if first.starts_with(MAGIC) {
@@ -223,7 +223,7 @@ impl Lasting {
         })))
     }
 
-    /// What the area is for.
+    /// The use of the area.
     pub(crate) const fn holds(&self) -> AreaHolds {
         if self.superblock.free_map_pages > 0 {
             AreaHolds::Replicas

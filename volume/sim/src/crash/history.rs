@@ -147,7 +147,7 @@ pub struct History {
     pub seed: u64,
     /// How it begins.
     pub setup: Setup,
-    /// What happens.
+    /// The event.
     pub steps: Vec<HistoryStep>,
 }
 

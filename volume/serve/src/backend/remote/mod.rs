@@ -40,7 +40,7 @@ const PAYLOAD_MOST: u32 = 32 << 20;
 /// Longest discard, and longest write of zeroes, of one request.
 const RANGE_MOST: u64 = 1 << 30;
 
-/// What the server said of the export.
+/// The server's answers about the export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Offer {
     size: u64,
@@ -68,7 +68,7 @@ struct Pool {
     broken: Option<Instant>,
 }
 
-/// What was asked of the other server, and what its failures cost, since the start.
+/// Requests to the other server, and the effects of its failures, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteCounts {
     /// Reads that it answered.
