@@ -305,8 +305,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.json {
         output::write(path, &report::json(args, &stats, operations)?)?;
     }
-    let counted = operations.map_or_else(String::new, |o| format!("\n{o}"));
-    tell(args, &(report::summary(&stats) + &counted))
+    tell(args, &report::summary(&stats, operations))
 }
 
 /// Stops the server: its counts, and those of the provider's operations.

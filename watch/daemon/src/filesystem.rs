@@ -135,20 +135,7 @@ impl Filesystem {
             return;
         }
         match event.what {
-            What::Added => {
-                let metadata = first == number
-                    && self.mounted.is_cached()
-                    && is_bdev(event.device, number, own, bdev);
-                if !metadata && event.device != number {
-                    return;
-                }
-                let file = if metadata { DEVICE } else { first };
-                let count = 1 << third.min(ORDER_MOST);
-                // Inode 0 does not exist: it is our name of the device.
-                if metadata || first != DEVICE {
-                    self.fills.added(event.thread, Pages { file, first: second, count });
-                }
-            }
+            What::Added => self.added(event, own, bdev),
             What::Sent if event.device == self.disk_number && second & READ != 0 => {
                 self.read_sent(event, own, today, processes);
             }
@@ -182,6 +169,23 @@ impl Filesystem {
                 self.inode(event, own, today, processes, pages);
             }
             _ => {}
+        }
+    }
+
+    /// Takes pages that were added to the page cache.
+    fn added(&mut self, event: &Event, own: bool, bdev: &mut Option<u64>) {
+        let number = self.mounted.number();
+        let [inode, first, order] = event.values;
+        let metadata =
+            inode == number && self.mounted.is_cached() && is_bdev(event.device, number, own, bdev);
+        if !metadata && event.device != number {
+            return;
+        }
+        let file = if metadata { DEVICE } else { inode };
+        let count = 1 << order.min(ORDER_MOST);
+        // Inode 0 does not exist: it is our name of the device.
+        if metadata || inode != DEVICE {
+            self.fills.added(event.thread, Pages { file, first, count });
         }
     }
 

@@ -138,7 +138,7 @@ pub(super) fn status(stats: &ServerStats) -> String {
 }
 
 /// The work done.
-pub(super) fn summary(stats: &ServerStats) -> String {
+pub(super) fn summary(stats: &ServerStats, operations: Option<OperationStatus>) -> String {
     let e = &stats.engine;
     let mut text = format!(
         "stopped after {} requests: {} reads answered from RAM, {} from copies, {} from home; {} moved",
@@ -195,6 +195,9 @@ pub(super) fn summary(stats: &ServerStats) -> String {
                 d.usage.time.spin_up.as_secs_f64(),
             );
         }
+    }
+    if let Some(operations) = operations {
+        let _ = write!(text, "\n{operations}");
     }
     text
 }

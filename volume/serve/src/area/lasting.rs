@@ -115,6 +115,9 @@ impl Store {
                     Err(guard.map_or_else(|| refused(backing, why), |p| guarded_by(backing, &p)))
                 }
             },
+            Some(path) if super::is_same(backing, path) => {
+                Err(refused(path, "is the backing itself; name its area, or leave out --area"))
+            }
             Some(path) => Lasting::beside(&home, all, &first, backing, path, read_only),
         }
     }
@@ -167,9 +170,6 @@ impl Lasting {
         path: &Path,
         read_only: bool,
     ) -> Result<Store, ServeError> {
-        if super::is_same(backing, path) {
-            return Err(refused(path, "is the backing itself; name its area, or leave out --area"));
-        }
         if let Ok(s) = Superblock::decode(first) {
             let why = if s.inside {
                 "has its area within itself: leave --area out"
