@@ -1,9 +1,16 @@
 //! Prices in milliseconds of disk time, measured while the disk works.
 
+use super::brought_with;
+
 /// Weight of the newest read.
 const WEIGHT: f32 = 0.01;
 /// Reads that a line needs.
 const LINE: u32 = 500;
+/// Insertions after which older hits count half, if RAM does not have a quarter as many pages.
+const INSERTIONS: f32 = 65_536.0;
+/// Price of a page's space before anything is known, as a share of an access: pages that nobody
+/// uses must not fill a RAM whose pages have not had the time to be used again.
+const PRIOR: f32 = 0.05;
 
 /// Prices of reads at home and of space in RAM.
 #[derive(Clone, Debug)]
@@ -16,9 +23,14 @@ pub(crate) struct Costs {
     pub(crate) per_use: f32,
     busy: f64,
     uses: u32,
-    /// Hits on pages close to eviction, and insertions into full RAM.
-    pub(super) close_hits: f32,
+    /// What hits on pages close to eviction saved, ms, and insertions into full RAM.
+    pub(super) close_saved: f32,
     pub(super) insertions: f32,
+    /// Pages of RAM.
+    pub(super) ram: f32,
+    /// The last pages with such a hit.
+    close: [u64; 8],
+    close_at: usize,
     /// Access times by where the read before went and where this one goes: home or trail, ms.
     pub(super) access_by: [[f32; 2]; 2],
     last_on_trail: bool,
@@ -28,15 +40,18 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(ram: u32) -> Self {
         Self {
             access: 6.0,
             transfer: 0.08,
             per_use: 1.0,
             busy: 0.0,
             uses: 0,
-            close_hits: 0.0,
+            close_saved: 0.0,
             insertions: 0.0,
+            ram: ram as f32,
+            close: [u64::MAX; 8],
+            close_at: 0,
             access_by: [[6.0; 2]; 2],
             last_on_trail: false,
             line: [0.0; 4],
@@ -101,20 +116,28 @@ impl Costs {
     /// A page was inserted into RAM, which was full.
     pub(crate) fn inserted(&mut self) {
         self.insertions += 1.0;
-        if self.insertions >= 65_536.0 {
+        if self.insertions >= INSERTIONS.max(4.0 * self.ram) {
             self.insertions /= 2.0;
-            self.close_hits /= 2.0;
+            self.close_saved /= 2.0;
         }
     }
 
-    /// A hit on a page that was about to be evicted.
-    pub(crate) fn close_hit(&mut self) {
-        self.close_hits += 1.0;
+    /// A hit on a page that was about to be evicted. It saved an average use; or a transfer, if the
+    /// read for another such page would have brought this one along.
+    pub(crate) fn close_hit(&mut self, page: u64) {
+        if self.insertions == 0.0 {
+            return;
+        }
+        let along = self.close.iter().any(|&other| brought_with(other).contains(&page));
+        self.close_saved += if along { self.transfer } else { self.per_use };
+        self.close[self.close_at] = page;
+        self.close_at = (self.close_at + 1) % self.close.len();
     }
 
     /// Price of a page's space in RAM, ms: what the page that it displaces would have saved.
     pub(crate) fn pollution(&self) -> f32 {
-        8.0 * self.close_hits / self.insertions.max(4096.0) * self.per_use
+        let prior = PRIOR * self.access * self.ram;
+        (8.0 * self.close_saved + prior) / (self.insertions + self.ram).max(1.0)
     }
 }
 
@@ -125,7 +148,7 @@ mod tests {
     #[test]
     fn whole_reads_show_the_times_of_access_and_transfer() {
         for (access, transfer) in [(60.0, 0.05), (0.7, 0.008), (12.0, 0.3)] {
-            let mut costs = Costs::new();
+            let mut costs = Costs::new(4096);
             for i in 0..20_000u64 {
                 let pages = 1 + i * 7919 % 200;
                 let ms = access + transfer * pages as f64;
@@ -135,5 +158,29 @@ mod tests {
             assert!((f64::from(costs.access) / access - 1.0).abs() < 0.05, "{costs:?}");
             assert!((f64::from(costs.transfer) / transfer - 1.0).abs() < 0.05, "{costs:?}");
         }
+    }
+
+    /// 4,096 pages of RAM, and 409,600 insertions of which one in a hundred pages is hit late.
+    fn price(page: impl Fn(u64) -> u64) -> f32 {
+        let mut costs = Costs::new(4096);
+        costs.close_hit(0);
+        assert!((costs.pollution() - 0.05 * 6.0).abs() < 1e-6, "nothing is known: {costs:?}");
+        for i in 0..409_600 {
+            costs.inserted();
+            if i % 100 == 0 {
+                costs.close_hit(page(i / 100));
+            }
+        }
+        costs.pollution()
+    }
+
+    /// An average use takes 1 ms, a transfer 0.08 ms, an access 6 ms.
+    #[test]
+    fn space_costs_what_the_displaced_page_would_have_saved() {
+        let expected = |saved: f32| (8.0 * 491.52 * saved + 0.3 * 4096.0) / (49_152.0 + 4096.0);
+        let near = |a: f32, b: f32| assert!((a / b - 1.0).abs() < 0.01, "{a} {b}");
+        near(price(|i| i * 1000), expected(1.0));
+        // One read brings many of them.
+        near(price(|i| i), expected(0.08));
     }
 }

@@ -6,7 +6,7 @@ use super::{Adaptive, RATES};
 
 /// The first bytes: what follows, and its version. Another one is not read.
 const MAGIC: [u8; 8] = *b"SKLTRAIL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of one cell that is kept: its number, uses, outcomes.
 const CELL_BYTES: usize = 12;
 
@@ -113,7 +113,7 @@ impl Adaptive {
         out.u32(VERSION);
         let costs = &self.costs;
         let prices = [costs.access, costs.transfer, costs.per_use];
-        let ram = [costs.close_hits, costs.insertions];
+        let ram = [costs.close_saved, costs.insertions];
         let by = costs.access_by.as_flattened().iter();
         prices.iter().chain(&ram).chain(by).for_each(|x| out.f32(*x));
         out.dense(&self.predictor);
@@ -144,6 +144,7 @@ impl Adaptive {
     pub fn learn_again(&mut self, bytes: &[u8]) -> bool {
         let trail = self.trail.as_ref().map_or(0, |trail| trail.outcomes.len() as u32);
         let mut fresh = Self::new(0, 0, trail);
+        fresh.costs.ram = self.costs.ram;
         if fresh.read(&mut Bytes(bytes)).is_none() {
             return false;
         }
@@ -162,7 +163,7 @@ impl Adaptive {
         costs.access = from.amount()?;
         costs.transfer = from.amount()?;
         costs.per_use = from.amount()?;
-        costs.close_hits = from.amount()?;
+        costs.close_saved = from.amount()?;
         costs.insertions = from.amount()?;
         for ms in costs.access_by.as_flattened_mut() {
             *ms = from.amount()?;
@@ -249,7 +250,7 @@ mod tests {
         let mut again = Adaptive::new(8, 64, 128);
         assert!(again.learn_again(&bytes));
         assert_eq!(again.learned(usize::MAX), bytes);
-        assert_eq!(again.costs.access, 4.5);
+        assert_eq!((again.costs.access, again.costs.ram), (4.5, 8.0));
         for number in 0..1000 {
             let features = features(number * 7919);
             assert_eq!(
@@ -293,7 +294,7 @@ mod tests {
         }
         // Not a number, an impossible count, another version, another shape.
         for (at, with) in
-            [(8, 2u32), (12, f32::NAN.to_bits()), (12, (-1.0f32).to_bits()), (52, 1 << 30)]
+            [(8, VERSION + 1), (12, f32::NAN.to_bits()), (12, (-1.0f32).to_bits()), (52, 1 << 30)]
         {
             let mut wrong = bytes.clone();
             wrong[at..at + 4].copy_from_slice(&with.to_le_bytes());

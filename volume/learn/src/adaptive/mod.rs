@@ -179,12 +179,17 @@ fn rate_at(page: u64) -> usize {
     ((page >> 5).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize
 }
 
+/// Pages that a read of this page would have brought along.
+fn brought_with(page: u64) -> Range<u64> {
+    page.saturating_sub(2)..page.saturating_add(16)
+}
+
 impl Adaptive {
     /// With RAM of `ram` pages, memory of the uses of about `remembered` pages, and a trail of `slots` slots, or none.
     #[must_use]
     pub fn new(ram: u32, remembered: u64, trail: u32) -> Self {
         Self {
-            costs: Costs::new(),
+            costs: Costs::new(ram),
             history: History::new(remembered),
             predictor: Predictor::new((COARSE, FINE), prior),
             trail: (trail > 0).then(|| Trail::new(trail)),
@@ -394,7 +399,7 @@ impl Adaptive {
     pub fn hit(&mut self, slot: u32, page: u64, oldest: u32, view: &impl View) {
         let of = |slot: u32| self.touches.wrapping_sub(self.ram[slot as usize].touched);
         if of(slot) > of(oldest) / 8 * 7 {
-            self.costs.close_hit();
+            self.costs.close_hit(page);
         }
         self.touch(slot);
         let RamPage { waits, slot: from, .. } = self.ram[slot as usize];
@@ -403,13 +408,13 @@ impl Adaptive {
         }
         self.resolve(slot, page, true);
         self.used(page, from != NONE);
-        self.cover(page.saturating_sub(2)..page.saturating_add(16), view);
+        self.cover(brought_with(page), view);
         if let Some(trail) = &mut self.trail {
             trail.cover(from);
         }
     }
 
-    /// A read of one of these pages would have brought all of them.
+    /// One read would have brought all of these pages.
     fn cover(&mut self, pages: Range<u64>, view: &impl View) {
         for first in (pages.start / REGION * REGION..pages.end).step_by(REGION as usize) {
             for (page, slot) in (first..).zip(view.eight_in_ram(first)) {
