@@ -105,7 +105,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("serve disk.img --nbd unix:s --area none", &["none", "No such file"]),
     ("serve disk.img --nbd unix:s --area disk.img", &["disk.img", "the backing itself"]),
     ("serve http://host/disk --nbd unix:s", &["http://host/disk", "nbd://"]),
-    ("serve disk.img --nbd unix:s --policy ,", &["''", "the policies are vanilla"]),
+    ("serve disk.img --nbd unix:s --policy ,", &["','", "the policies are vanilla"]),
     ("serve disk.img --nbd unix:s --scrub 1", &["'1'", "90s"]),
     ("serve disk.img --nbd unix:s --state dir", &["dir"]),
     ("serve disk.img --nbd tcp:0.0.0.0:1", &["--tls-cert", "--insecure"]),
