@@ -17,7 +17,7 @@ use seekless_engine::Command;
 use serde::{Deserialize, Serialize};
 
 pub use administer::{
-    AdministerError, Administered, Progress, ensure_unserved, open_unserved, state_of,
+    AdministerError, Administered, Progress, Proven, ensure_unserved, open_unserved, state_of,
 };
 pub use ask::{AskError, TOKEN, ask};
 pub use dump::Dump;

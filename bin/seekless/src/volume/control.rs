@@ -74,6 +74,24 @@ pub(crate) struct ModeArgs {
     moved: bool,
 }
 
+/// Wait until every copy in doubt was compared with its home, and report
+///
+/// After a crash, a clean copy serves no read before seekless has compared it with its home. A server
+/// does so beside its clients; this command waits for the end. A volume without a server is attached
+/// meanwhile: then nothing is left to compare when it is served.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume prove /dev/sdb
+  seekless volume prove disk.img --area disk.area")]
+pub(crate) struct ProveArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// The backing may have another name than when its area was made
+    #[arg(long)]
+    moved: bool,
+}
+
 /// Drain the volume, then end its server, if there is one
 ///
 /// Refused while the volume is in use on this host: the message names the mounts, the loop device and
@@ -234,29 +252,47 @@ fn reached(volume: &VolumeArgs, moved: bool) -> anyhow::Result<Administered> {
     Ok(Administered::reach(&volume.backing, volume.area.as_deref(), moved)?)
 }
 
-/// Runs a command with a progress bar that shows the bytes left.
-fn with_bar<T, E>(command: impl FnOnce(&mut dyn FnMut(Bytes)) -> Result<T, E>) -> Result<T, E> {
+/// Runs a command with a progress bar that shows the bytes left, and what is done with them.
+fn with_bar<T, E>(
+    what: &str,
+    command: impl FnOnce(&mut dyn FnMut(Bytes)) -> Result<T, E>,
+) -> Result<T, E> {
     let bar = output::bar();
-    let result = command(&mut |left| bar.set_message(format!("{left} left to be written home")));
+    let result = command(&mut |left| bar.set_message(format!("{left} left to be {what}")));
     bar.finish_and_clear();
     result
 }
 
 pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {
     let volume = reached(&args.volume, args.moved)?;
-    with_bar(|left| volume.drain(left))?;
+    with_bar("written home", |left| volume.drain(left))?;
     output::print("drained: everything is at home")
 }
 
 pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
     let volume = reached(&args.volume, args.moved)?;
-    with_bar(|left| volume.set_mode(args.mode, left))?;
+    with_bar("written home", |left| volume.set_mode(args.mode, left))?;
     output::print(&format!("{}: {}", args.volume.backing.display(), mode_name(args.mode)))
+}
+
+pub(crate) fn prove(args: &ProveArgs) -> anyhow::Result<()> {
+    let volume = reached(&args.volume, args.moved)?;
+    let proven = with_bar("compared with home", |left| volume.prove(left))?;
+    if proven.doubted == Bytes(0) {
+        return output::print("no copy was in doubt");
+    }
+    let dropped = Bytes(proven.doubted.0.saturating_sub(proven.usable.0));
+    output::print(&format!(
+        "proven: {} of {} in {:.1} s; {dropped} were dropped: home is newer, or a client wrote there",
+        proven.usable,
+        proven.doubted,
+        proven.took.as_secs_f64()
+    ))
 }
 
 pub(crate) fn detach(args: &DetachArgs) -> anyhow::Result<()> {
     let volume = reached(&args.volume, args.moved)?;
-    let cut_off = with_bar(|left| volume.detach(args.force, left))?;
+    let cut_off = with_bar("written home", |left| volume.detach(args.force, left))?;
     if !cut_off.is_empty() {
         output::say(&format!(
             "cut off: {cut_off}. Data that these had not written yet is lost: check the file system before its next use"

@@ -21,6 +21,7 @@ const LIVE: &[&str] = &[
     "volume replan",
     "volume mode",
     "volume drain",
+    "volume prove",
     "volume detach",
     "volume replicate",
     "volume resize",

@@ -163,6 +163,8 @@ const WRONG: &[(&str, &[&str])] = &[
     ("volume replan disk.img", &["disk.img", "nobody serves it"]),
     ("volume drain disk.img", &["disk.img", "--area"]),
     ("volume drain disk.img --area none", &["none", "No such file"]),
+    ("volume prove disk.img", &["disk.img", "--area"]),
+    ("volume prove none", &["none", "No such file"]),
     ("volume detach disk.img", &["disk.img", "--area"]),
     ("volume detach none", &["none", "No such file"]),
     ("volume check disk.img", &["disk.img", "--area"]),

@@ -9,6 +9,7 @@ mod figures;
 mod load;
 mod model;
 mod named;
+mod new_files;
 mod report;
 mod rotation;
 

@@ -9,6 +9,7 @@ use seekless_report::{
 use serde_json::json;
 
 use super::claims::judged;
+use super::new_files::{daily, table};
 use super::{ClusteringFigure, Effort, figures};
 use crate::claims::Judged;
 use crate::reproduction::SCHEMA;
@@ -27,6 +28,7 @@ pub fn reproduce(
         progress(&format!("Figure {number}"), u64::from(number), 12);
     });
     let claims = judged(effort)?;
+    let daily = daily(effort.seed);
     let mut document = json!({
         "schema": SCHEMA,
         "what": "clustering",
@@ -34,11 +36,12 @@ pub fn reproduce(
         "seed": effort.seed,
         "account": format!("{:?}", effort.start).to_lowercase(),
         "figures": figures,
+        "new_files": daily,
     });
     claims.document(&mut document);
     Ok(Reproduction {
         opening: String::new(),
-        tables: figures.iter().map(data).chain(claims.tables()).collect(),
+        tables: figures.iter().map(data).chain([table(&daily)]).chain(claims.tables()).collect(),
         closing: finding(&claims),
         document,
         report: report(&figures, &claims, effort, command),

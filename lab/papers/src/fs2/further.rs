@@ -96,12 +96,13 @@ fn by_free_space(
     let pause = pause(&world, disk, busy)?;
     let runs: Vec<Vec<Paced>> = (1..=RUNS).map(|run| world.run(run, pause)).collect();
     let free: Vec<_> = FREE.iter().map(|&share| world.free_of(capacity, share)).collect();
-    let files = &world.files;
+    let (files, dirtied) = (&world.files, &world.dirtied[..]);
     let job = |free, name| Fs2Job {
         disk,
         free,
         files,
         runs: &runs,
+        dirtied,
         timed: false,
         system: system(name),
         draws: false,
@@ -146,6 +147,7 @@ fn by_clients(
             free,
             files,
             runs: &runs,
+            dirtied: &world.dirtied,
             timed: true,
             system: system(name),
             draws: false,

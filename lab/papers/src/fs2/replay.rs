@@ -3,7 +3,7 @@
 //! earlier runs and from the present run's reads as they arrive: it knows nothing in advance.
 
 use crate::synth::Paced;
-use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
+use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, DiskSpec, Scheduler, SpinDown};
 use seekless_engine::{Class, Config, Target};
 use seekless_learn::{
@@ -63,6 +63,8 @@ pub(super) struct Fs2Job<'a> {
     pub files: &'a [Extent],
     /// Each run's requests.
     pub runs: &'a [Vec<Paced>],
+    /// Writes behind each run, before its last replicas.
+    pub dirtied: &'a [Extent],
     /// Whether requests come at fixed times.
     pub timed: bool,
     /// The system under test.
@@ -222,6 +224,7 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     let mut laps = Vec::with_capacity(job.runs.len());
     let mut paths = Vec::new();
     for (number, run) in (1..).zip(job.runs) {
+        simulation.empty_ram();
         ask(&mut simulation, run, job.timed, |simulation, request| {
             let (Some(learner), now) = (&mut learner, simulation.now()) else { return Ok(()) };
             learner.observe(now, request);
@@ -232,6 +235,13 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         if job.draws && (number <= 2 || number == job.runs.len()) {
             paths.push((number, measured.path));
         }
+        for &page in job.dirtied {
+            let request = Request::new(SimTime(0), Op::Write, page);
+            simulation.settle_below(1)?;
+            simulation.offer(&request)?;
+            learner.iter_mut().for_each(|l| l.observe(simulation.now(), &request));
+        }
+        simulation.settle_below(1)?;
         if let Some(learner) = &mut learner {
             simulation.pass(REST)?;
             simulation.settle_replicas()?;
@@ -333,6 +343,7 @@ fn prove(simulation: &mut Simulation, run: &[Paced], timed: bool) -> Result<Fs2P
     let replica_bytes = simulation.engine().copied().bytes().0;
     simulation.settle()?;
     simulation.lap()?;
+    simulation.empty_ram();
     let mut begun = simulation.now();
     let since = |simulation: &Simulation, begun| simulation.now().since(begun).as_secs_f64();
     simulation.doubt();

@@ -29,8 +29,8 @@ pub(crate) enum Fs2Load {
     /// A web shop's database and pictures: fixed times; queries and pictures recur in any order,
     /// rows do not recur.
     TpcW,
-    /// `cvs update` of a kernel's tree: directory by directory, working files and repository files,
-    /// always in the same order.
+    /// `cvs update` of a kernel's tree: file by file, a working file's inode and the repository's
+    /// file, always in the same order; a lock in each directory of the repository.
     Cvs,
     /// The start of a desktop: programs, libraries and small files, nearly always the same.
     X,
@@ -72,6 +72,9 @@ pub(crate) struct Fs2World {
     visits: Vec<Vec<Extent>>,
     /// Places read one by one, different places in each run.
     rows: Vec<Extent>,
+    /// Pages that each run dirties, in order of address. Linux writes them after 30 s; a CVS update
+    /// takes 33 s (4.4). So the disk has them behind the run.
+    pub dirtied: Vec<Extent>,
     /// Destinations of writes, one after the other, then again from the first.
     written: Extent,
 }
@@ -193,6 +196,7 @@ impl Fs2World {
             files: Vec::new(),
             visits: Vec::new(),
             rows: Vec::new(),
+            dirtied: Vec::new(),
             written: Extent::default(),
         };
         match load {
@@ -236,29 +240,30 @@ impl Fs2World {
     }
 
     /// About the tree of Linux 2.6: 16,500 files in 1,100 directories. For each directory, its
-    /// blocks and `Entries` of the working tree, then the beginning of each repository file; an
-    /// eighth of these was rewritten since the import.
+    /// blocks and `Entries` of the working tree, and the repository's directory, where a lock comes
+    /// and goes. Then for each file, the inode of the working file and the beginning of the
+    /// repository's file; an eighth of these was rewritten since the import.
     fn cvs(&mut self, on: &mut Laying) {
         let (here, there) = (on.group(0.30), on.group(0.36));
         for i in 0..u64::from(self.scaled(1100.0)) {
             let (local, central) = (here + i / 220, there + i / 110);
             let mut visit = vec![on.file(local, 1, false), on.inode(local)];
             visit.push(on.file(local, 1, false));
-            visit.extend([on.file(central, 1, false), on.inode(central)]);
+            let locked = [on.file(central, 1, false), on.inode(central)];
+            visit.extend(locked);
+            self.dirtied.extend(locked);
             for _ in 0..on.dice.count(15.0) {
-                let inode = on.inode(central);
-                if visit.last() != Some(&inode) && !visit.contains(&inode) {
-                    visit.push(inode);
-                }
+                // A page of inodes is read once.
+                visit.extend([on.inode(local), on.inode(central)]);
                 let pages = u64::from(on.dice.count(6.0));
                 let later = on.dice.unit() < 0.12;
                 let file = on.file(central, pages, later);
                 visit.push(Extent::new(file.start.0, file.len.0.min(4 * PAGE_SECTORS)));
-                // The working file: its inode alone.
-                on.inode(local);
             }
             self.visits.push(visit);
         }
+        self.dirtied.sort_unstable();
+        self.dirtied.dedup();
     }
 
     /// About 180 programs, each with libraries that it may share, read in pieces, and with small

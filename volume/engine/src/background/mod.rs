@@ -24,7 +24,7 @@ use crate::format::PageSum;
 use crate::free_space::interference::Interference;
 use crate::free_space::replicate::{Clean, Replicate};
 use crate::write_buffer::destage::Destage;
-use crate::{Class, Engine, Io, Memory, Output, Pending, Sum, SumFor, Target, Trouble};
+use crate::{Class, Engine, Io, Memory, MemoryMove, Output, Pending, Sum, SumFor, Target, Trouble};
 
 /// Background I/Os in flight.
 const DEPTH: u32 = 2;
@@ -467,6 +467,28 @@ impl Engine {
         if let Some((first, mark)) = what.destage {
             self.destage_written(first, what.pages, mark, ok);
         }
+    }
+
+    /// The slot of RAM that holds a page whole.
+    pub(crate) fn in_ram(&self, page: HomePage) -> Option<u32> {
+        self.cache.holds(self.cache.grid.ram_page(page))
+    }
+
+    /// Copies a page from RAM to the staging memory, if RAM holds the page whole and home has the
+    /// same bytes.
+    pub(crate) fn stage_from_ram(&mut self, page: HomePage, at: u32) -> bool {
+        let home = self.home_of(page, 1);
+        if home.end().0 > self.config.capacity.0
+            || self.copies.state_of(page) == Some(CopyState::Dirty)
+            || self.writes.open_overlaps(home)
+        {
+            return false;
+        }
+        let Some(index) = self.in_ram(page) else { return false };
+        let from = Memory::Slot { index, offset: Sectors(0) };
+        let (to, len) = (stage(at), Sectors(PAGE_SECTORS));
+        self.out.push_back(Output::Move(MemoryMove { from, to, len }));
+        true
     }
 
     /// Requests the checksums of pages of the staging memory.

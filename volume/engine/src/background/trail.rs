@@ -8,7 +8,7 @@ use super::{JobStep, PIECE_PAGES, RETRY, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::Content;
 use crate::write_buffer::durability::Waiter;
-use crate::{Class, Engine, Memory, MemoryMove, Output, Target};
+use crate::{Class, Engine, Output, Target};
 
 /// Clients are idle if none has waited for this long, or for longer: see [`Ring::idle`].
 const IDLE: Duration = Duration(20_000_000);
@@ -205,21 +205,6 @@ impl Engine {
         if !job.items.is_empty() {
             self.sum_stage(0, job.pages());
         }
-    }
-
-    fn stage_from_ram(&mut self, page: HomePage, at: u32) -> bool {
-        let home = self.home_of(page, 1);
-        if home.end().0 > self.config.capacity.0
-            || self.copies.state_of(page) == Some(CopyState::Dirty)
-            || self.writes.open_overlaps(home)
-        {
-            return false;
-        }
-        let Some(index) = self.cache.holds(self.cache.grid.ram_page(page)) else { return false };
-        let from = Memory::Slot { index, offset: Sectors(0) };
-        let (to, len) = (stage(at), Sectors(PAGE_SECTORS));
-        self.out.push_back(Output::Move(MemoryMove { from, to, len }));
-        true
     }
 
     pub(crate) fn step_append(&mut self, job: &mut Append) -> JobStep {

@@ -1,5 +1,6 @@
-//! Writing replicas (FS2, SOSP'05, 3.1), a run of free pages at a time, as long as a segment: read
-//! the wanted pages from home in order of address; record on the area that the run is stained;
+//! Writing replicas (FS2, SOSP'05, 3.1), a run of free pages at a time, as long as a segment, the run
+//! nearest to the head first: take the wanted pages from RAM, and read the others from home in order
+//! of address; record on the area that the run is stained;
 //! write the run in one go, in the order of later reads. And writing zeroes in the place of
 //! replicas.
 //!
@@ -15,6 +16,9 @@ use crate::free_space::extents::Extents;
 use crate::free_space::replicas::Batch;
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target, Trouble};
+
+/// Requested batches among which the nearest is chosen: 256 MiB.
+const BATCHES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplicatePhase {
@@ -92,13 +96,28 @@ impl Engine {
             return Some(Job::Clean(job));
         }
         if !self.log.starved && !self.is_hurried() {
-            while let Some(batch) = self.free.replicas.asked.pop_front() {
+            while let Some(batch) = self.next_batch() {
                 if let Some(job) = self.begin_replicate(batch) {
                     return Some(Job::Replicate(job));
                 }
             }
         }
         None
+    }
+
+    /// The batch that an administrator waits for, or else the one with its place nearest to the head
+    /// (3.2), of as many as a plan has.
+    fn next_batch(&mut self) -> Option<Batch> {
+        let head = self.free.replicas.head.0;
+        let asked = &self.free.replicas.asked;
+        let way = |batch: &Batch| match batch.soon {
+            true => 0,
+            false => self.home_of(batch.first, 1).start.0.abs_diff(head),
+        };
+        let near = asked.iter().take(BATCHES).enumerate();
+        let nearest = near.min_by_key(|&(_, batch)| (!batch.soon, way(batch)));
+        let at = nearest?.0;
+        self.free.replicas.asked.remove(at)
     }
 
     fn begin_replicate(&mut self, batch: Batch) -> Option<Replicate> {
@@ -160,6 +179,11 @@ impl Engine {
             }
             ReplicatePhase::Read => {
                 if job.next < job.order.len() {
+                    let first = job.order[job.next];
+                    if self.stage_from_ram(HomePage(job.homes[first as usize]), first + 1) {
+                        job.next += 1;
+                        return JobStep::Again;
+                    }
                     if !self.may_write_replicas(job) {
                         return JobStep::Wait;
                     }
@@ -268,8 +292,10 @@ impl Engine {
         let first = job.order[job.next];
         let page = job.homes[first as usize];
         let run = job.order[job.next..].iter().zip(0u32..).take(PIECE_PAGES as usize);
+        let in_ram = |n: u32| n > 0 && self.in_ram(HomePage(page + u64::from(n))).is_some();
         let pages = run
             .take_while(|&(&i, n)| i == first + n && job.homes[i as usize] == page + u64::from(n))
+            .take_while(|&(_, n)| !in_ram(n))
             .count() as u32;
         job.next += pages as usize;
         let home = self.home_of(page, pages.into());

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use seekless_learn::Replica;
 
+use super::rules::{ask, at, discarded, is_sound, none, pass, until};
 use super::*;
 
 /// Room for four segments of replicas, of seven pages each.
@@ -180,6 +181,46 @@ fn a_replica_is_read_where_it_is_nearer_than_its_home() {
     world.issue(Op::Read, home(4, 1));
     assert!(world.waiting.iter().all(|io| io.extent == home(4, 1)), "a write sends reads home");
     world.settle();
+}
+
+#[test]
+fn a_page_that_ram_holds_whole_is_not_read_again_for_its_replica() {
+    let mut world = discarded(fs2(8));
+    world.issue(Op::Read, home(0, 1));
+    world.settle();
+    // Of this page, RAM has a part.
+    world.issue(Op::Write, Extent::new(home(2, 1).start.0 + 2, 3));
+    world.settle();
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    let mut read = Vec::new();
+    while !stands(&world, 4) {
+        let background = |io: &&Io| io.class == Class::Background && io.op == Op::Read;
+        read.extend(world.waiting.first().filter(background).map(|io| io.extent));
+        assert!(pass(&mut world, none));
+    }
+    assert_eq!(read, [home(2, 1), home(4, 1)]);
+    assert!(stands(&world, 0) && stands(&world, 2));
+    is_sound(&mut world);
+}
+
+#[test]
+fn the_run_nearest_to_the_head_is_written_first() {
+    for (head, place) in [(9, 12), (50, 45)] {
+        let mut world = discarded(fs2(0));
+        // The first request is under way before the others come.
+        ask(&mut world, 30, &[(6, 1)]);
+        for (place, page) in [(12, 0), (45, 2)] {
+            ask(&mut world, place, &[(page, 1)]);
+        }
+        let at = until(&mut world, none, at(home(30, 1), Op::Write));
+        world.execute(at);
+        world.issue(Op::Read, home(head, 1));
+        let found = until(&mut world, none, |io| {
+            io.class == Class::Background && io.target == Target::Home && io.op == Op::Write
+        });
+        assert_eq!(world.waiting[found].extent, home(place, 1), "head at {head}");
+        is_sound(&mut world);
+    }
 }
 
 #[test]

@@ -86,9 +86,13 @@ pub(super) fn is_sound(world: &mut World) {
 
 #[test]
 fn a_home_that_is_written_while_its_replica_is_made_has_none() {
-    // Before it is read; while it is read; and while the replica is written.
-    for phase in 0..3 {
-        let mut world = discarded(fs2(0));
+    // Before it is read; while it is read; and while the replica is written, of bytes from home and
+    // from RAM.
+    for (phase, ram) in [(0, 0), (1, 0), (2, 0), (2, 8)] {
+        let mut world = discarded(fs2(ram));
+        if ram > 0 {
+            [0, 2, 4].into_iter().for_each(|page| head_at(&mut world, page));
+        }
         let early = phase == 0;
         if early {
             world.issue(Op::Write, home(2, 1));

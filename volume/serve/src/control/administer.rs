@@ -93,6 +93,16 @@ pub enum AdministerError {
     /// Replication makes no progress.
     #[error("no replica was written for {STUCK:?}; `seekless volume status` shows the progress")]
     NotReplicated,
+    /// The comparison with home makes no progress.
+    #[error(
+        "no copy was compared with home for {STUCK:?}: {left} are left{why}. No read uses them"
+    )]
+    NotProven {
+        /// Bytes still to compare.
+        left: Bytes,
+        /// Reasons that the volume gives.
+        why: String,
+    },
     /// Everything is at home, and the server runs on.
     #[error("drained, but the server has not ended{why}")]
     NotEnded {
@@ -111,6 +121,17 @@ enum Reached {
 pub struct Administered {
     backing: PathBuf,
     reached: Reached,
+}
+
+/// The result of [`Administered::prove`].
+#[derive(Clone, Copy, Debug)]
+pub struct Proven {
+    /// Copies in doubt at first.
+    pub doubted: Bytes,
+    /// Copies that became usable meanwhile.
+    pub usable: Bytes,
+    /// Time until none was in doubt.
+    pub took: Duration,
 }
 
 /// Progress of a long command: bytes left.
@@ -206,6 +227,30 @@ impl Administered {
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(cut_off)
+    }
+
+    /// Waits until every copy that an unclean stop left in doubt was compared with its home (FS2,
+    /// SOSP'05, 3.3: `chkfs2`).
+    pub fn prove(self, progress: Progress<'_>) -> Result<Proven, AdministerError> {
+        let start = Instant::now();
+        let (mut last, mut since) = (self.state()?, start);
+        let (doubted, usable) = (last.in_doubt_bytes, last.copied_bytes);
+        while last.in_doubt_bytes > 0 {
+            progress(Bytes(last.in_doubt_bytes));
+            std::thread::sleep(LOOK_EVERY);
+            let state = self.state()?;
+            if state.in_doubt_bytes != last.in_doubt_bytes {
+                since = Instant::now();
+            }
+            if since.elapsed() > STUCK {
+                let left = Bytes(state.in_doubt_bytes);
+                return Err(AdministerError::NotProven { left, why: state.why() });
+            }
+            last = state;
+        }
+        let usable = Bytes(last.copied_bytes.saturating_sub(usable));
+        self.close()?;
+        Ok(Proven { doubted: Bytes(doubted), usable, took: start.elapsed() })
     }
 
     /// Replicates the pages of `homes` in free space close to `near`, and waits until the replicas
