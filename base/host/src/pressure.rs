@@ -3,6 +3,8 @@
 //! own volume, the server waits for itself. So such a server takes its memory before it begins, and
 //! keeps it.
 
+use std::path::Path;
+
 use rustix::mm::MlockAllFlags;
 use rustix::thread::CapabilitySet;
 
@@ -18,6 +20,53 @@ pub fn prepare() {
     crate::fuse_mount::serve_under_memory_pressure();
 }
 
+/// Prepares a process with a bound on its memory: large pieces that are freed go back to the kernel at
+/// once.
+pub fn prepare_bounded() {
+    sys::return_freed_memory();
+}
+
+/// Gives freed memory back to the kernel, unless [`prepare`] said to keep it.
+pub fn give_back_free_memory() {
+    sys::trim_freed_memory();
+}
+
+/// The memory of this machine, or of the control group of this process if that is less.
+pub fn machine_bytes() -> u64 {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let machine = total(&read("/proc/meminfo".as_ref())).unwrap_or(u64::MAX);
+    group_limit(&read("/proc/self/cgroup".as_ref()), read).map_or(machine, |g| g.min(machine))
+}
+
+fn total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// The least limit of a control group and of those around it. `own`: the text of /proc/self/cgroup,
+/// which has a line for each hierarchy.
+fn group_limit(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
+    let mut least = None;
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(kinds), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (root, limit) = match kinds {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            k if k.split(',').any(|k| k == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let root = Path::new(root);
+        let whole = root.join(path.trim_start_matches('/'));
+        for dir in whole.ancestors().take_while(|d| d.starts_with(root)) {
+            let limit = read(&dir.join(limit)).trim().parse::<u64>().ok();
+            least = least.into_iter().chain(limit).min();
+        }
+    }
+    least
+}
+
 /// Takes `reserve` bytes for later, and locks all memory of this process, also future memory.
 /// Returns what is missing, in words.
 pub fn hold(reserve: usize) -> Option<&'static str> {
@@ -31,4 +80,28 @@ pub fn hold(reserve: usize) -> Option<&'static str> {
         may && rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).is_ok();
     let missing = "the server's memory is not locked (CAP_IPC_LOCK): when memory is short, programs on the mount may hang";
     (!locked).then_some(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_machine_and_groups_counts() {
+        assert_eq!(total("MemTotal:  2048 kB\nMemFree: 1 kB\n"), Some(2 << 20));
+        let files = [
+            ("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1000\n"),
+            ("/sys/fs/cgroup/u/memory.max", "max\n"),
+            ("/sys/fs/cgroup/v/memory.max", "600\n"),
+        ];
+        let read = |path: &Path| {
+            let file = files.iter().find(|(name, _)| Path::new(name) == path);
+            file.map_or_else(String::new, |(_, text)| (*text).to_owned())
+        };
+        assert_eq!(group_limit("4:memory:/a/b\n0::/u\n", read), Some(1000));
+        assert_eq!(group_limit("0::/v\n", read), Some(600));
+        assert_eq!(group_limit("0::/u\n", read), None);
+        assert_eq!(group_limit("no line of that kind", read), None);
+    }
 }

@@ -165,6 +165,7 @@ pub(crate) fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     {
         const LARGEST: libc::c_int = 32 << 20;
+        KEEPS.store(true, std::sync::atomic::Ordering::Relaxed);
         let settings = [
             (libc::M_MMAP_THRESHOLD, LARGEST),
             (libc::M_TRIM_THRESHOLD, libc::c_int::MAX),
@@ -176,6 +177,29 @@ pub(crate) fn keep_freed_memory() {
         }
     }
 }
+
+/// Large pieces are mapped by themselves, so that their memory goes back when they are freed. Few
+/// arenas, so that little lies idle in them.
+pub(crate) fn return_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    for (name, value) in [(libc::M_MMAP_THRESHOLD, 128 << 10), (libc::M_ARENA_MAX, 2)] {
+        // SAFETY: the call takes two integers, and sets numbers of the allocator.
+        unsafe { libc::mallopt(name, value) };
+    }
+}
+
+/// Gives free memory between the pieces in use back to the kernel.
+pub(crate) fn trim_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    if !KEEPS.load(std::sync::atomic::Ordering::Relaxed) {
+        // SAFETY: the call takes an integer, and touches only free memory of the allocator.
+        unsafe { libc::malloc_trim(0) };
+    }
+}
+
+/// Freed memory stays with the process.
+#[cfg(target_env = "gnu")]
+static KEEPS: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 /// Extents per call of [`fiemap`].
 pub const FIEMAP_BATCH: usize = 256;

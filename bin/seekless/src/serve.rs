@@ -139,9 +139,12 @@ pub(crate) struct Args {
     /// Write-back: acknowledge writes in RAM; they are durable after this time, or a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     gather: Option<Duration>,
-    /// RAM for cached pages, beside the host's
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "16MiB", help_heading = "Memory")]
-    cache: Bytes,
+    /// Most memory of this server [default: a 64th of the machine's, at least 128MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
+    memory: Option<Bytes>,
+    /// RAM for cached pages, beside the host's [default: what --memory leaves]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
+    cache: Option<Bytes>,
     /// Minimum length of a read from home
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     read_ahead: Bytes,
@@ -466,8 +469,7 @@ impl Told {
 
 /// The server to start, and whether it has remembered data.
 fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
-    let (cache, read_ahead, cluster, rate) =
-        (args.cache, args.read_ahead, args.cluster, args.background_rate);
+    let (read_ahead, cluster, rate) = (args.read_ahead, args.cluster, args.background_rate);
     let degree = args.policy.map_or(1, |p| p.degree);
     let toll = toll(args)?;
     let gather = args.gather.map_or(0, |g| u64::try_from(g.as_nanos()).unwrap_or(u64::MAX));
@@ -477,8 +479,8 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         .moved(args.moved)
         .mounted(args.is_local())
         .scrub_every(args.scrub)
+        .memory(args.memory, args.cache)
         .engine(move |config| {
-            config.cache_bytes = cache;
             config.read_ahead = read_ahead;
             config.cluster = cluster;
             config.gather = seekless_block::Duration(gather);
@@ -552,7 +554,7 @@ fn learning(args: &Args) -> anyhow::Result<Learning> {
     }
     if let Some(path) = &args.state {
         let say: Say = Arc::new(output::say);
-        learning = learning.memory(MemoryFile::open(path, args.cache, say)?);
+        learning = learning.memory(MemoryFile::open(path, say)?);
     }
     Ok(learning)
 }

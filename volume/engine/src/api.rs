@@ -272,6 +272,9 @@ pub struct Config {
     /// Least length of the staging memory of an engine that begins in write-back. A longer memory
     /// takes more pages along in one sweep over home.
     pub sweep_bytes: Bytes,
+    /// Most records of the log in RAM, at least 2. A write that needs more goes home, and a write that
+    /// needs one more waits until a record has ended.
+    pub records: u32,
     /// Background bytes per second, read and written; zero is no limit.
     pub background_rate: Bytes,
     /// Background work pauses until no client has sent a request for this long.
@@ -323,6 +326,7 @@ impl Config {
             buffer_bytes: Bytes(1 << 20),
             stage_bytes: Bytes(16 << 20),
             sweep_bytes: Bytes(64 << 20),
+            records: u32::MAX,
             background_rate: Bytes(0),
             background_pause: Duration::ZERO,
             toll: Toll {

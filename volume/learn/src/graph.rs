@@ -107,6 +107,16 @@ impl AccessGraph {
         }
     }
 
+    /// Keeps at most about `max_edges` edges from now on.
+    pub(crate) fn limit(&mut self, max_edges: usize) {
+        self.max_edges = max_edges.max(16);
+    }
+
+    /// The same observations, with the RAM and the limit of another graph.
+    pub(crate) fn limited_as(self, other: &Self) -> Self {
+        Self { ram: other.ram, max_edges: other.max_edges, ..self }
+    }
+
     /// Takes in one request. Reads make vertices and edges. Writes and discards only lower the
     /// worth of copies of the vertices they touch. Flushes are ignored.
     pub fn observe(&mut self, request: &Request) {

@@ -143,6 +143,15 @@ impl Learner {
         }
     }
 
+    /// The same, with a graph of at most this number of edges.
+    #[must_use]
+    pub fn edges(mut self, most: usize) -> Self {
+        if let Seen::Accesses(graph) = &mut self.seen {
+            graph.limit(most);
+        }
+        self
+    }
+
     /// The same, with a plan this long after each plan; for replicas also after enough reads.
     #[must_use]
     pub fn every(self, every: Option<Duration>) -> Self {
@@ -176,7 +185,7 @@ impl Learner {
                 // Empty data is about no volume.
                 return if known.graph.vertex_count() == 0 { Ok(()) } else { Err(OtherVolume) };
             }
-            *graph = known.graph;
+            *graph = known.graph.limited_as(graph);
             self.days = Days::from(known.since_aged);
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! The options of a server, and its start.
 
+mod settings;
+
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
-use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
+use seekless_block::{Bytes, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{AttachReport, Config, Engine};
 use seekless_host::{Opened, cannot, private};
@@ -28,6 +30,7 @@ use crate::listen::{Access, Address, Listener};
 use crate::observe::{KernelTrace, Observer};
 use crate::server::{Control, Server};
 use crate::shadow::Shadow;
+use crate::share::{Needs, Shares};
 use crate::tap;
 use crate::tls::{Tls, TlsFiles};
 use crate::volume::{Clock, Parts, Volume};
@@ -126,6 +129,16 @@ pub struct Builder {
     watched: Option<(About, Option<MakeShadow>)>,
     notes: Vec<String>,
     scrub_every: Duration,
+    memory: MemoryBound,
+}
+
+/// The bound on the memory of a server.
+#[derive(Clone, Copy, Debug)]
+enum MemoryBound {
+    /// None, for programs that hold a server.
+    None,
+    /// The given one, or the usual one for this machine; and the pages of RAM, where given.
+    Most(Option<Bytes>, Option<Bytes>),
 }
 
 /// Size of an area that was not formatted.
@@ -174,12 +187,18 @@ struct Ground {
     area_path: PathBuf,
     /// True if a guard can protect home.
     guardable: bool,
+    shares: Shares,
 }
 
 impl Ground {
-    fn unattached(files: Files, config: Config, policy: Policy, area_path: PathBuf) -> Self {
+    fn unattached(
+        files: Files,
+        (config, shares): (Config, Shares),
+        policy: Policy,
+        area_path: PathBuf,
+    ) -> Self {
         let engine = Engine::new(config);
-        Self { files, engine, policy, attached: None, area_path, guardable: true }
+        Self { files, engine, policy, attached: None, area_path, guardable: true, shares }
     }
 }
 
@@ -208,6 +227,7 @@ impl Builder {
             watched: None,
             notes: Vec::new(),
             scrub_every: SCRUB_EVERY,
+            memory: MemoryBound::None,
         }
     }
 
@@ -281,6 +301,13 @@ impl Builder {
         self
     }
 
+    /// Bounds all memory of the server; without `most`, by what is usual on this machine. Pages of RAM
+    /// get `pages`, or what remains.
+    pub const fn memory(mut self, most: Option<Bytes>, pages: Option<Bytes>) -> Self {
+        self.memory = MemoryBound::Most(most, pages);
+        self
+    }
+
     /// Emulates a mechanical disk under the volume.
     pub fn emulate(mut self, emulation: Emulation) -> Self {
         self.emulation = Some(emulation);
@@ -349,7 +376,8 @@ impl Builder {
     /// The backing cannot be opened, is no disk, is not whole sectors, or is in use; the emulated
     /// disk is too small; an address is not available.
     pub fn spawn(mut self) -> Result<ServerHandle, ServeError> {
-        let Ground { mut files, engine, policy, attached, area_path, guardable } = self.open()?;
+        let Ground { mut files, engine, policy, attached, area_path, guardable, shares } =
+            self.open()?;
         let config = *engine.config();
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
         let (emulated, speed) = self.emulated(&config)?;
@@ -376,7 +404,7 @@ impl Builder {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = Arc::new(bell.map_err(cannot("make an event descriptor"))?);
         let (control, commands) = channel();
-        let started = self.start_learner(policy, &engine, &control, &bell)?;
+        let started = self.start_learner(policy, (&engine, &shares), &control, &bell)?;
         let (observer, started) = started.map(|s| (s.producer, (s.link, s.thread))).unzip();
         let (link, learner) = started.unzip();
         let volume = Volume::new(Parts {
@@ -391,9 +419,10 @@ impl Builder {
             clock: Clock::new(speed),
             observer,
             tap,
+            shares,
         })?;
         let export = self.export(size, rotational);
-        let front = (listeners, self.greeting_most);
+        let front = (listeners, self.greeting_most, shares.client);
         let server =
             Server::new(volume, export, front, commands, Arc::clone(&bell), link, area_path)?;
         let thread = std::thread::Builder::new()
@@ -405,6 +434,7 @@ impl Builder {
             size,
             area,
             stage: config.stage_bytes,
+            memory: shares.all.map(|all| (all, config.cache_bytes)),
             read_only: self.read_only,
             policy,
             tcp,
@@ -462,16 +492,19 @@ impl Builder {
                 self.plain(remote.bytes(), None, Disk::elsewhere(remote))
             }
             Store::Lasting(mut lasting) => {
-                let policy =
-                    self.policy(if self.read_only { AreaHolds::NoPlan } else { lasting.holds() })?;
-                let config = self.config(policy);
+                let holds = lasting.holds();
+                let policy = self.policy(if self.read_only { AreaHolds::NoPlan } else { holds })?;
                 self.notes.extend(lasting.note.take());
-                let config = config(lasting.superblock.home_capacity, Sectors(0))?;
+                let found = Config::new(lasting.superblock.home_capacity);
+                let area = lasting.superblock.area_size;
+                let replicates = holds == AreaHolds::Replicas;
+                let needs = Needs { lasting: true, ..Needs::of(&found, area, replicates) };
+                let (config, shares) = self.config(policy, found, needs)?;
                 if self.read_only {
                     // Nothing is written, not even a mark of use.
                     let newest = lasting.examine()?;
                     let files = Files::overlaid(lasting.home, lasting.area, newest);
-                    return Ok(Ground::unattached(files, config, policy, lasting.place));
+                    return Ok(Ground::unattached(files, (config, shares), policy, lasting.place));
                 }
                 let (mut engine, report) = lasting.attach(config, self.moved, self.drain)?;
                 if self.free_from_ext && engine.replicated().is_some() && report.dirty == 0 {
@@ -487,6 +520,7 @@ impl Builder {
                     policy,
                     attached: Some(report),
                     area_path: lasting.place,
+                    shares,
                 })
             }
         }
@@ -509,22 +543,11 @@ impl Builder {
         if area.0 > 0 && dir.is_none() && !matches!(self.backing, Backing::Memory(_)) {
             return Err(ServeError::NoAreaDir);
         }
-        let config = self.config(policy)(Sectors(bytes / SECTOR_BYTES), area.sectors_ceil())?;
+        let found = Config::new(Sectors(bytes / SECTOR_BYTES));
+        let found = Config { area: area.sectors_ceil(), ..found };
+        let settled = self.config(policy, found, Needs::of(&found, found.area, false))?;
         let files = Files::new(home, area.0, dir.as_deref())?;
-        Ok(Ground::unattached(files, config, policy, PathBuf::new()))
-    }
-
-    /// The engine's settings, once capacity and area are known.
-    fn config(
-        &mut self,
-        policy: Policy,
-    ) -> impl FnOnce(Sectors, Sectors) -> Result<Config, ServeError> + use<> {
-        let tune = std::mem::replace(&mut self.tune, Box::new(|_| {}));
-        let stage = if self.mounted { MOUNTED_STAGE } else { Config::new(Sectors(0)).stage_bytes };
-        move |capacity, area| {
-            let config = Config { area, stage_bytes: stage, ..Config::new(capacity) };
-            configured(config, tune, policy)
-        }
+        Ok(Ground::unattached(files, settled, policy, PathBuf::new()))
     }
 
     /// The policy: the given one, or the usual one for what the area holds.
@@ -541,7 +564,7 @@ impl Builder {
     fn start_learner(
         &mut self,
         policy: Policy,
-        engine: &Engine,
+        (engine, shares): (&Engine, &Shares),
         control: &Sender<Control>,
         bell: &Arc<OwnedFd>,
     ) -> Result<Option<learner::Started>, ServeError> {
@@ -554,7 +577,7 @@ impl Builder {
             }
             None => None,
         };
-        let pupil = learning.begin(policy, config, engine.plan());
+        let pupil = learning.begin(policy, config, engine.plan(), shares.edges);
         let start = |pupil| learner::start(pupil, observer, control.clone(), Arc::clone(bell));
         pupil.map(start).transpose()
     }
@@ -567,22 +590,4 @@ impl Builder {
         }
         if self.read_only { export.read_only() } else { export }
     }
-}
-
-/// The engine's settings for a policy.
-fn configured(
-    mut config: Config,
-    tune: impl FnOnce(&mut Config),
-    policy: Policy,
-) -> Result<Config, ServeError> {
-    tune(&mut config);
-    config.adaptive = policy.name() == PolicyName::Adaptive;
-    if !policy.trail {
-        config.append_pages = 0;
-    }
-    if config.adaptive && config.cache_bytes.0 < PAGE_BYTES {
-        let why = "the policy adaptive reads ahead into RAM, and there is none: give --cache SIZE, or another --policy";
-        return Err(ServeError::Learning(why.to_owned()));
-    }
-    Ok(config)
 }

@@ -1,6 +1,8 @@
 //! One NBD client: its receive buffer, its session, its pending replies, and its requests in
 //! flight.
 
+mod memory;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -16,17 +18,18 @@ use crate::backend::workers::Work;
 use crate::listen::{Accepted, Peer};
 use crate::memory::Data;
 use crate::out::Out;
+use crate::share::ClientShare;
 use crate::tls::Tls;
 use crate::volume::{Finished, Volume};
+pub(crate) use memory::memory_of;
 
-/// Most bytes received in one call.
-const RECEIVE_BYTES: usize = 256 << 10;
 /// After a write of this length another is likely: its payload is received into its own buffer, not
 /// behind the header.
 const BULK_BYTES: usize = 128 << 10;
 /// Most bytes received if only headers are wanted.
 const HEADERS_BYTES: usize = 4096;
-/// Reads up to this length are answered in the send buffer if the page cache has the data.
+/// Reads up to this length, and half the send buffer, are answered in the send buffer if the page
+/// cache has the data.
 const INLINE_BYTES: usize = 128 << 10;
 /// Replies are sent once this number of bytes was read or written for them. Earlier calls would not
 /// help: each may wake the client.
@@ -78,8 +81,19 @@ pub(crate) struct Conn {
     replies: Vec<u8>,
     /// A write with incomplete payload, and the length received.
     write: Option<(Request, Vec<u8>, usize)>,
+    /// A request that was taken from the input, and has not begun.
+    next: Option<Request>,
     in_flight: usize,
     in_flight_bytes: usize,
+    /// Memory of the requests in flight.
+    in_flight_held: usize,
+    /// Memory of this client's own, and what it holds beyond that.
+    share: ClientShare,
+    beyond: usize,
+    /// Bytes of payload received so far.
+    carried: u64,
+    /// Bytes received and sent when somebody began to wait for memory.
+    carried_then: u64,
     /// The client disconnects or has closed the connection: nothing more is read.
     leaving: bool,
     /// The socket is full.
@@ -105,7 +119,12 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(crate) fn new(client: Accepted, token: u64, exports: Arc<[Export]>) -> Self {
+    pub(crate) fn new(
+        client: Accepted,
+        token: u64,
+        exports: Arc<[Export]>,
+        share: ClientShare,
+    ) -> Self {
         let Accepted { fd, peer, tls } = client;
         let mut replies = Vec::with_capacity(4096);
         let session = ServerSession::new(exports, &mut replies);
@@ -114,14 +133,20 @@ impl Conn {
             fd,
             token,
             session,
-            received: vec![0; RECEIVE_BYTES],
+            received: vec![0; share.received],
             start: 0,
             end: 0,
-            out: Out::new(),
+            out: Out::new(share.replies),
             replies,
             write: None,
+            next: None,
             in_flight: 0,
             in_flight_bytes: 0,
+            in_flight_held: 0,
+            share,
+            beyond: 0,
+            carried: 0,
+            carried_then: 0,
             leaving: false,
             blocked: false,
             waiting: false,
@@ -175,16 +200,17 @@ impl Conn {
 
     /// True if nothing keeps the connection open.
     pub(crate) const fn is_over(&self) -> bool {
-        self.leaving && self.in_flight == 0 && self.out.pending() == 0
+        self.leaving && self.in_flight == 0 && self.out.pending() == 0 && self.next.is_none()
     }
 
     /// Takes no more requests.
     pub(crate) const fn leave(&mut self) {
         self.leaving = true;
+        self.next = None;
     }
 
     /// True if the client must wait because it has too much in flight.
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.in_flight >= REQUESTS_MAX
             || self.in_flight_bytes + self.out.pending() >= BYTES_MAX
             || (self.blocked && self.out.pending() >= FLUSH_BYTES)
@@ -216,6 +242,7 @@ impl Conn {
                 let got = rustix::net::recv(&self.fd, rest, RecvFlags::DONTWAIT).map(|n| n.1);
                 if let Ok(n) = got {
                     *have += n;
+                    self.carried += n as u64;
                     self.session.payload_received(n as u32);
                 }
                 got
@@ -227,9 +254,9 @@ impl Conn {
                 } else if self.bulk {
                     (self.end + HEADERS_BYTES, RecvFlags::DONTWAIT)
                 } else {
-                    (RECEIVE_BYTES, RecvFlags::DONTWAIT)
+                    (self.received.len(), RecvFlags::DONTWAIT)
                 };
-                let room = self.end..most.min(RECEIVE_BYTES);
+                let room = self.end..most.min(self.received.len());
                 let room = self.received.get_mut(room).unwrap_or_default();
                 let got = rustix::net::recv(&self.fd, room, how).map(|n| n.1);
                 if let Ok(n) = got {
@@ -268,6 +295,12 @@ impl Conn {
     /// Acts on received bytes, as long as there is room in flight and in the turn. `alone`: no
     /// other client has input.
     pub(crate) fn act(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
+        let acted = self.act_on_input(volume, alone);
+        self.account(&mut volume.memories.payload);
+        acted
+    }
+
+    fn act_on_input(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
         self.waiting = false;
         self.finish_write(volume);
         let (mut turn, mut requests, mut all, mut written) = (0, 0, 0, 0);
@@ -281,6 +314,22 @@ impl Conn {
             if self.is_full() || turn >= TURN_BYTES {
                 self.waiting = true;
                 break;
+            }
+            if let Some(request) = self.next {
+                if !volume.memories.payload.admits(self.token, self.needs(&request)) {
+                    self.waiting = true;
+                    break;
+                }
+                self.next = None;
+                turn += payload_of(&request).max(REQUEST_COST_BYTES);
+                if request.command == Command::Write {
+                    written += request.len as usize;
+                }
+                requests += 1;
+                all += 1;
+                self.request(request, volume);
+                self.account(&mut volume.memories.payload);
+                continue;
             }
             let input = self.received.get(self.start..self.end).unwrap_or_default();
             let Ok((taken, event)) = self.session.step(input, &mut self.replies) else {
@@ -302,13 +351,7 @@ impl Conn {
                 }
                 ServerEvent::Request(request) => {
                     self.start += taken;
-                    turn += payload_of(&request).max(REQUEST_COST_BYTES);
-                    if request.command == Command::Write {
-                        written += request.len as usize;
-                    }
-                    requests += 1;
-                    all += 1;
-                    self.request(request, volume);
+                    self.next = Some(request);
                     continue;
                 }
                 ServerEvent::Payload { .. } => {
@@ -352,6 +395,7 @@ impl Conn {
         {
             dst.copy_from_slice(src);
             *have += len;
+            self.carried += len as u64;
         }
         self.start += len;
     }
@@ -360,12 +404,8 @@ impl Conn {
     pub(crate) fn flush(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
         let done = self.out.flush(self.fd.as_fd(), &mut volume.memories.buffers);
         self.blocked = !done.map_err(|_| Over)?;
+        self.account(&mut volume.memories.payload);
         Ok(())
-    }
-
-    /// True if unread input waits and there is room for it.
-    pub(crate) fn can_resume(&self) -> bool {
-        self.waiting && !self.is_full()
     }
 
     /// Moves the session's bytes to the stream.
@@ -404,11 +444,11 @@ impl Conn {
             Command::Trim => self.begin(&r, Op::Discard, Data::None, volume),
             Command::WriteZeroes => self.begin(&r, Op::WriteZeroes, Data::None, volume),
             Command::Cache => {
-                self.in_flight += 1;
+                self.under_way(&r);
                 volume.ask(owner, Work::WillNeed(Target::Home), r.offset, r.len);
             }
             Command::BlockStatus => {
-                self.in_flight += 1;
+                self.under_way(&r);
                 volume.ask(owner, Work::Status, r.offset, r.len);
             }
             Command::Disconnect => {}
@@ -418,7 +458,7 @@ impl Conn {
     #[inline]
     fn read(&mut self, r: Request, volume: &mut Volume<Owner>) {
         let len = r.len as usize;
-        if len > INLINE_BYTES {
+        if len > INLINE_BYTES.min(self.share.replies / 2) {
             let buf = volume.memories.buffers.take(len);
             return self.begin(&r, Op::Read, Data::Owned(buf), volume);
         }
@@ -479,22 +519,28 @@ impl Conn {
     fn under_way(&mut self, r: &Request) {
         self.in_flight += 1;
         self.in_flight_bytes += payload_of(r);
+        self.in_flight_held += memory_of(r);
     }
 
     /// A request ended after its start.
     pub(crate) fn finished(&mut self, r: &Request, f: Finished<Owner>, volume: &mut Volume<Owner>) {
         self.in_flight -= 1;
-        self.in_flight_bytes -= match r.command {
-            Command::Cache | Command::BlockStatus => 0,
-            _ => payload_of(r),
-        };
+        self.in_flight_bytes -= payload_of(r);
+        self.in_flight_held -= memory_of(r);
+        self.reply(r, f, volume);
+        self.account(&mut volume.memories.payload);
+    }
+
+    fn reply(&mut self, r: &Request, f: Finished<Owner>, volume: &mut Volume<Owner>) {
         match (f.result, r.command) {
             (Err(errno), _) => self.fail(r, errno),
             (Ok(()), Command::Read) => {
                 let len = r.len as usize;
                 let Some(buf) = f.buf else { return self.fail(r, Errno::Io) };
-                self.out.push(self.session.read_header(r).as_bytes());
-                if len > COPY_BYTES {
+                let header = self.session.read_header(r);
+                let large = len > COPY_BYTES || !self.out.takes(header.as_bytes().len() + len);
+                self.out.push(header.as_bytes());
+                if large {
                     return self.out.push_large(buf, len);
                 }
                 self.out.push(buf.get(..len).unwrap_or_default());

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use seekless_block::Bytes;
 use seekless_host::HostError;
 
 use crate::capture::CaptureError;
@@ -132,6 +133,20 @@ pub enum ServeError {
         /// Cause.
         #[source]
         source: crate::client::ClientError,
+    },
+    /// The server needs more memory than it may take.
+    #[error(
+        "{given} of memory is too little: this volume needs at least {least}; give --memory {}MiB{}, or a smaller area",
+        .least.0 >> 20,
+        if *.pages { ", or a smaller --cache" } else { "" }
+    )]
+    Memory {
+        /// What it may take.
+        given: Bytes,
+        /// What it needs.
+        least: Bytes,
+        /// Memory for pages was asked for.
+        pages: bool,
     },
     /// The server has stopped.
     #[error("the server has stopped")]

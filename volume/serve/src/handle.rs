@@ -32,6 +32,8 @@ pub struct ServerHandle {
     pub(crate) area: Bytes,
     /// Length of the staging memory.
     pub(crate) stage: Bytes,
+    /// The bound on all memory, and pages of RAM; `None` without a bound.
+    pub(crate) memory: Option<(Bytes, Bytes)>,
     pub(crate) read_only: bool,
     pub(crate) policy: Policy,
     pub(crate) tcp: Vec<SocketAddr>,
@@ -61,6 +63,11 @@ impl ServerHandle {
     /// Size of the optimized area.
     pub const fn area(&self) -> Bytes {
         self.area
+    }
+
+    /// The bound on all memory, and the pages of RAM within it; `None` without a bound.
+    pub const fn memory(&self) -> Option<(Bytes, Bytes)> {
+        self.memory
     }
 
     /// The policy in use.

@@ -98,13 +98,20 @@ impl Learning {
     }
 
     /// The learner for a volume that follows `plan`; `None` if the policy makes no plans.
-    pub(crate) fn begin(self, policy: Policy, config: &Config, plan: Plan) -> Option<Pupil> {
+    /// Its graph has at most `edges`.
+    pub(crate) fn begin(
+        self,
+        policy: Policy,
+        config: &Config,
+        plan: Plan,
+        edges: usize,
+    ) -> Option<Pupil> {
         if matches!(policy.name(), PolicyName::Vanilla | PolicyName::Adaptive) {
             return None;
         }
         let Self { every, mut memory, .. } = self;
         let every = every.map(|e| span(e.as_nanos()));
-        let mut learner = Learner::new(policy, shape_of(config)).every(every);
+        let mut learner = Learner::new(policy, shape_of(config)).every(every).edges(edges);
         if let Some(memory) = &mut memory
             && let Err(why) = learner.recall(memory.take_known())
         {

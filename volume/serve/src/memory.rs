@@ -1,11 +1,13 @@
 //! The memory that the engine names: clients' buffers, read buffers, RAM pages, the staging area.
 
 use seekless_block::{PAGE_BYTES, Sectors};
-use seekless_engine::{Config, Memory, MemoryMove, PageSum, page_sum};
+use seekless_engine::{Config, Memory, MemoryMove, PageSum, RequestId, page_sum};
 use seekless_nbd::Errno;
 use slab::Slab;
 
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, size_of};
+use crate::payload::PayloadPool;
+use crate::share::Shares;
 
 /// The data of a request at its start.
 pub(crate) enum Data<'a> {
@@ -45,7 +47,12 @@ impl Current<'_> {
 pub(crate) struct Memories<O> {
     pub(crate) requests: Slab<Inflight<O>>,
     pub(crate) buffers: Buffers,
+    /// What clients hold beyond their own shares.
+    pub(crate) payload: PayloadPool,
     read_buffers: Vec<Option<Vec<u8>>>,
+    /// Bytes of all read buffers, and most of them that are kept when nothing stands in them.
+    read_bytes: usize,
+    idle_most: usize,
     buffer_bytes: usize,
     slots: Vec<u8>,
     stage: Vec<u8>,
@@ -53,12 +60,15 @@ pub(crate) struct Memories<O> {
 }
 
 impl<O> Memories<O> {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, shares: &Shares) -> Self {
         let pages = (config.cache_bytes.0 / PAGE_BYTES * PAGE_BYTES) as usize;
         Self {
             requests: Slab::with_capacity(1024),
-            buffers: Buffers::new(),
+            buffers: Buffers::new(shares.kept),
+            payload: PayloadPool::new(shares.payload),
             read_buffers: Vec::with_capacity(256),
+            read_bytes: 0,
+            idle_most: shares.reads / 2,
             buffer_bytes: config.buffer_bytes.0 as usize,
             slots: vec![0; pages],
             stage: Vec::new(),
@@ -87,7 +97,9 @@ impl<O> Memories<O> {
                 let buf = inflight.buf.get_or_insert_with(|| self.buffers.take(bytes));
                 buf.get_mut(range)
             }
-            Memory::Buffer { index, .. } => self.read_buffer(index as usize).get_mut(range),
+            Memory::Buffer { index, .. } => {
+                self.read_buffer(index as usize, range.end).get_mut(range)
+            }
             Memory::Slot { .. } => self.slots.get_mut(range),
             Memory::Stage { .. } => {
                 self.stage.resize(self.stage_bytes, 0);
@@ -121,13 +133,62 @@ impl<O> Memories<O> {
         }
     }
 
-    pub(crate) fn read_buffer(&mut self, index: usize) -> &mut Vec<u8> {
+    /// A read buffer of the engine that holds at least `len` bytes. A longer one keeps the bytes of
+    /// the shorter one before it.
+    fn read_buffer(&mut self, index: usize, len: usize) -> &mut Vec<u8> {
         if index >= self.read_buffers.len() {
             self.read_buffers.resize_with(index + 1, || None);
         }
-        let bytes = self.buffer_bytes;
+        let len = len.min(self.buffer_bytes);
         // Just resized: the entry is there.
-        self.read_buffers[index].get_or_insert_with(|| vec![0; bytes])
+        let entry = self.read_buffers[index].get_or_insert_default();
+        if entry.len() < len {
+            let mut longer = self.buffers.take(len);
+            if let Some(head) = longer.get_mut(..entry.len()) {
+                head.copy_from_slice(entry);
+            }
+            let shorter = std::mem::replace(entry, longer);
+            self.read_bytes += size_of(len) - shorter.len();
+            if !shorter.is_empty() {
+                self.buffers.give(shorter);
+            }
+        }
+        entry
+    }
+
+    /// Whether this many bytes are all of a request's.
+    pub(crate) fn is_whole(&self, id: RequestId, len: usize) -> bool {
+        self.requests.get(id.0 as usize).is_some_and(|inflight| inflight.bytes == len)
+    }
+
+    /// Lends a read buffer to a worker; empty if it is lent already.
+    pub(crate) fn lend_buffer(&mut self, index: u32, len: usize) -> Vec<u8> {
+        std::mem::take(self.read_buffer(index as usize, len))
+    }
+
+    /// Takes a lent read buffer back.
+    pub(crate) fn buffer_is_back(&mut self, index: u32, buf: Vec<u8>) {
+        if let Some(entry) = self.read_buffers.get_mut(index as usize) {
+            *entry = Some(buf);
+        }
+    }
+
+    /// Gives up read buffers with nothing in them, if there are many. The engine has no outputs left.
+    pub(crate) fn trim(&mut self, idle: &[u32]) {
+        if self.read_bytes <= self.idle_most {
+            return;
+        }
+        for &index in idle {
+            if let Some(buf) = self.read_buffers.get_mut(index as usize).and_then(Option::take) {
+                self.read_bytes -= buf.len();
+                self.buffers.give(buf);
+            }
+        }
+    }
+
+    /// Bytes of buffers, and of the staging memory.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.buffers.bytes() + self.stage.len()
     }
 
     /// Copies within memory. The engine never names overlapping places. It copies only from RAM

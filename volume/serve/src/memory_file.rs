@@ -30,11 +30,10 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Opens the memory at `path` for a server with a RAM cache of `ram`. `say` reports an
-    /// unusable file.
-    pub fn open(path: &Path, ram: Bytes, say: Say) -> Result<Self, ServeError> {
+    /// Opens the memory at `path`. `say` reports an unusable file.
+    pub fn open(path: &Path, say: Say) -> Result<Self, ServeError> {
         let mut memory = Self { path: path.to_owned(), known: None, say, failed: false };
-        memory.known = memory.read(ram)?;
+        memory.known = memory.read()?;
         // Tests the write now, not in an hour.
         let cannot = |source| HostError::Path { path: path.to_owned(), what: "be written", source };
         Part::new(path).map_err(cannot)?;
@@ -51,7 +50,7 @@ impl MemoryFile {
         self.known.take()
     }
 
-    fn read(&self, ram: Bytes) -> Result<Option<Decoded>, ServeError> {
+    fn read(&self) -> Result<Option<Decoded>, ServeError> {
         let path = || self.path.clone();
         let cannot =
             |source| HostError::Path { path: path(), what: "read what was learned", source };
@@ -69,7 +68,7 @@ impl MemoryFile {
             return Err(not_ours().into());
         }
         let bytes = fs::read(&self.path).map_err(cannot)?;
-        match AccessGraph::decode(&bytes, ram, EDGES_MAX) {
+        match AccessGraph::decode(&bytes, Bytes(0), EDGES_MAX) {
             Ok(found) => Ok(Some(found)),
             Err(StateError::NotOurs) => Err(not_ours().into()),
             Err(error) => {

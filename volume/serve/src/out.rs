@@ -10,8 +10,8 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::buffers::Buffers;
 
-/// Size of the buffer for small replies.
-pub(crate) const ROOM_BYTES: usize = 1 << 20;
+/// A buffer for small replies that is too short grows by this.
+const GROWTH_BYTES: usize = 4096;
 /// Most pieces per call.
 const PIECES: usize = 16;
 
@@ -33,22 +33,47 @@ pub(crate) struct Out {
     filled: usize,
     large: VecDeque<Large>,
     large_bytes: usize,
+    /// Memory of the large payloads.
+    large_held: usize,
+    /// Usual length of the buffer for small replies.
+    room: usize,
+    /// Bytes sent so far.
+    pub(crate) carried: u64,
 }
 
 impl Out {
-    pub(crate) fn new() -> Self {
+    /// Small replies have a buffer of `room` bytes.
+    pub(crate) fn new(room: usize) -> Self {
         Self {
-            small: vec![0; ROOM_BYTES],
+            small: vec![0; room],
             sent: 0,
             filled: 0,
             large: VecDeque::with_capacity(16),
             large_bytes: 0,
+            large_held: 0,
+            room,
+            carried: 0,
         }
     }
 
     /// Pending bytes.
     pub(crate) const fn pending(&self) -> usize {
         self.filled - self.sent + self.large_bytes
+    }
+
+    /// Memory of pending bytes, beyond the usual buffer.
+    pub(crate) fn held(&self) -> usize {
+        self.small.len().saturating_sub(self.room) + self.large_held
+    }
+
+    /// Gives back the memory of unsent payloads.
+    pub(crate) fn end(self, buffers: &mut Buffers) {
+        self.large.into_iter().for_each(|large| buffers.give(large.data));
+    }
+
+    /// Whether the buffer for small replies takes this number of bytes.
+    pub(crate) const fn takes(&self, len: usize) -> bool {
+        self.filled - self.sent + len <= self.room
     }
 
     /// Appends bytes.
@@ -77,6 +102,7 @@ impl Out {
     /// Appends the first `len` bytes of a buffer without copying them.
     pub(crate) fn push_large(&mut self, data: Vec<u8>, len: usize) {
         self.large_bytes += len;
+        self.large_held += data.len();
         self.large.push_back(Large { before: self.filled, data, len, sent: 0 });
     }
 
@@ -98,7 +124,9 @@ impl Out {
         self.filled -= self.sent;
         self.sent = 0;
         if self.filled + len > self.small.len() {
-            self.small.resize(self.filled + len, 0);
+            let longer = (self.filled + len).next_multiple_of(GROWTH_BYTES);
+            self.small.reserve_exact(longer - self.small.len());
+            self.small.resize(longer, 0);
         }
     }
 
@@ -154,6 +182,7 @@ impl Out {
 
     /// Drops the first `n` bytes of the stream.
     fn advance(&mut self, mut n: usize, buffers: &mut Buffers) {
+        self.carried += n as u64;
         while let Some(large) = self.large.front_mut() {
             let small = n.min(large.before - self.sent);
             self.sent += small;
@@ -166,6 +195,7 @@ impl Out {
                 return;
             }
             if let Some(large) = self.large.pop_front() {
+                self.large_held -= large.data.len();
                 buffers.give(large.data);
             }
         }
@@ -173,6 +203,9 @@ impl Out {
         if self.sent == self.filled {
             self.sent = 0;
             self.filled = 0;
+            if self.small.len() > self.room {
+                self.small = vec![0; self.room];
+            }
         }
     }
 }
@@ -193,7 +226,7 @@ mod tests {
         fn the_stream_keeps_its_order(parts in prop::collection::vec((0usize..300_000, any::<bool>()), 1..12)) {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();
-            let (mut out, mut buffers) = (Out::new(), Buffers::new());
+            let (mut out, mut buffers) = (Out::new(1 << 20), Buffers::new(64 << 20));
             let (mut expected, mut got) = (Vec::new(), Vec::new());
             let mut buf = vec![0; 100_000];
             for (i, (len, large)) in parts.into_iter().enumerate() {
@@ -222,6 +255,7 @@ mod tests {
                 }
             }
             prop_assert!(out.flush(ours.as_fd(), &mut buffers).unwrap());
+            prop_assert_eq!(out.held(), 0);
             prop_assert_eq!(out.pending(), 0);
             prop_assert!(got == expected);
         }

@@ -1,6 +1,9 @@
 //! The loop of a volume's thread: waits for sockets, worker threads, the emulated disk and commands
 //! together. Takes no lock.
 
+mod memory;
+mod stats;
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -14,27 +17,30 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use seekless_block::{Bytes, Extent, Flags, Op};
-use seekless_engine::{Command, Mode, Progress, Replicated, RoomFrom, Stats, Trouble};
+use seekless_block::{Extent, Flags, Op};
+use seekless_engine::{Command, RoomFrom};
 use seekless_host::cannot;
 use seekless_learn::{Plan, Replica};
 use seekless_nbd::{Errno, Export};
 use slab::Slab;
 
-use crate::backend::emulated::{DiskStats, HeadSample};
-use crate::backend::remote::RemoteCounts;
-use crate::conn::{Conn, Owner};
+use crate::backend::emulated::HeadSample;
+use crate::conn::{Conn, Owner, memory_of};
 use crate::eagerness::{Eagerness, SPIN};
 use crate::error::ServeError;
 use crate::learner::{LearnerLink, RoomReply};
 use crate::listen::{Accepted, Listener, Peer, process_of};
 use crate::memory::Data;
-use crate::volume::{Finished, IoFailure, ScrubStats, Volume};
+use crate::share::ClientShare;
+use crate::volume::{Finished, Volume};
+pub use stats::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
 
 /// Most clients; more are refused.
-const CLIENTS_MAX: usize = 128;
+pub(crate) const CLIENTS_MAX: usize = 128;
 /// Most clients of one machine or of one other user.
 const PEER_CLIENTS_MAX: usize = CLIENTS_MAX / 4;
+/// While a client waits for memory, the others are looked at after this time.
+const STALL_LOOK: Duration = Duration::from_secs(1);
 /// Most events per call.
 const EVENTS: usize = 64;
 /// Most requests of one client in a row before others are checked.
@@ -44,66 +50,6 @@ const DETACH_MOST: Duration = Duration::from_secs(60);
 const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const LISTENER: u64 = u64::MAX - 64;
-
-/// Counters and state of a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServerStats {
-    /// The engine's counts.
-    pub engine: Stats,
-    /// Sectors with a usable copy.
-    pub copied_sectors: u64,
-    /// Progress of the current move.
-    pub progress: Option<Progress>,
-    /// Counters of the emulated disk, if there is one.
-    pub disk: Option<DiskStats>,
-    /// Requests that the learner missed because it was busy.
-    pub unobserved: u64,
-    /// Clients connected.
-    pub clients: usize,
-    /// The area.
-    pub area: AreaStats,
-    /// Counters of the adaptive policy; `None` under another policy.
-    pub adaptive: Option<AdaptiveCounts>,
-    /// The server of home; `None` if home is here.
-    pub elsewhere: Option<RemoteCounts>,
-}
-
-/// Counters of the adaptive policy that the engine's counts lack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AdaptiveCounts {
-    /// Prefetched pages that left RAM unused.
-    pub unused: u64,
-    /// Where the trail is written next, and its size; `None` without a trail.
-    pub trail: Option<(Bytes, Bytes)>,
-}
-
-/// State of a volume's area.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AreaStats {
-    /// It outlasts the server.
-    pub lasting: bool,
-    /// Write-through or write-back.
-    pub mode: Mode,
-    /// Sectors whose only valid copy is in the area.
-    pub dirty_sectors: u64,
-    /// Sectors whose copies are not yet proven equal to home.
-    pub in_doubt_sectors: u64,
-    /// Everything is at home, the write buffer takes nothing, no bytes of replicas are left, and no
-    /// guard is up.
-    pub drained: bool,
-    /// Replicas in discarded pages, if the area is made for them.
-    pub replicas: Option<Replicated>,
-    /// Home's two ends are in the area, so that nobody mounts the bare disk.
-    pub guarded: bool,
-    /// Reason for missing progress.
-    pub trouble: Option<Trouble>,
-    /// The last I/O that failed.
-    pub failure: Option<IoFailure>,
-    /// The scrub of a lasting area.
-    pub scrub: Option<ScrubStats>,
-    /// Writes go home because the area failed.
-    pub fell_back: bool,
-}
 
 /// The answer to a job: its buffer, filled by a read.
 pub type Reply = Box<dyn FnOnce(Result<Vec<u8>, Errno>) + Send>;
@@ -159,6 +105,8 @@ pub(crate) struct Server {
     greeting: VecDeque<(Instant, u64)>,
     /// Longest time of a client without an export.
     greeting_most: Duration,
+    /// What each client has for itself.
+    share: ClientShare,
     dirty: Vec<usize>,
     /// Clients with input for another turn.
     again: Vec<usize>,
@@ -184,7 +132,7 @@ impl Server {
     pub(crate) fn new(
         volume: Volume<Owner>,
         export: Export,
-        (listeners, greeting_most): (Vec<Listener>, Duration),
+        (listeners, greeting_most, share): (Vec<Listener>, Duration, ClientShare),
         control: Receiver<Control>,
         bell: Arc<OwnedFd>,
         learner: Option<LearnerLink>,
@@ -202,6 +150,7 @@ impl Server {
             served: 0,
             greeting: VecDeque::with_capacity(CLIENTS_MAX),
             greeting_most,
+            share,
             dirty: Vec::with_capacity(CLIENTS_MAX),
             again: Vec::with_capacity(CLIENTS_MAX),
             listeners,
@@ -241,6 +190,7 @@ impl Server {
             }
             self.settle();
             self.end_greetings();
+            self.end_stalls();
             if self.stopping && self.volume.is_idle() {
                 // Unsent replies are dropped: those clients do not read.
                 self.conns.clear();
@@ -274,6 +224,9 @@ impl Server {
         if let Some((end, _)) = self.greeting.front() {
             let left = end.saturating_duration_since(began);
             next = Some(next.map_or(left, |next| next.min(left)));
+        }
+        if self.volume.memories.payload.first().is_some() {
+            next = Some(next.map_or(STALL_LOOK, |next| next.min(STALL_LOOK)));
         }
         if next.is_none_or(|d| d > SPIN) && self.eagerness.wants_spin() {
             while began.elapsed() < SPIN {
@@ -381,7 +334,8 @@ impl Server {
             while let Some(finished) = self.volume.drain() {
                 self.finished(finished);
             }
-            let Some(key) = self.dirty.pop() else { break };
+            let next = self.dirty.pop().or_else(|| self.next_admitted());
+            let Some(key) = next else { break };
             self.attend(key);
         }
         if let Some(learner) = &self.learner
@@ -403,7 +357,7 @@ impl Server {
             over = conn.start_tls().is_err()
                 || epoll::add(&self.epoll, conn.fd(), data, conn.watched).is_err();
         }
-        if !over && conn.can_resume() {
+        if !over && conn.can_resume(&self.volume.memories.payload) {
             let alone = self.alone.is_some_and(|(only, _)| only == key);
             over =
                 conn.act(&mut self.volume, alone).is_err() || conn.flush(&mut self.volume).is_err();
@@ -412,7 +366,7 @@ impl Server {
             return self.drop_conn(key);
         }
         // There may be room now, or the turn is over: other clients go first.
-        if conn.can_resume() {
+        if conn.can_resume(&self.volume.memories.payload) {
             self.again.push(key);
         }
         let (input, room) = conn.interest();
@@ -448,6 +402,7 @@ impl Server {
                     }
                     // The client has gone.
                     None => {
+                        self.volume.memories.payload.ended(memory_of(&request));
                         if let Some(buf) = finished.buf {
                             self.volume.memories.buffers.give(buf);
                         }
@@ -559,6 +514,7 @@ impl Server {
         let of_peer = |peer: Peer| self.conns.iter().filter(|(_, c)| c.peer == Some(peer)).count();
         if self.conns.len() >= CLIENTS_MAX
             || self.stopping
+            || self.volume.memories.payload.is_swamped()
             || client.peer.is_some_and(|peer| of_peer(peer) >= PEER_CLIENTS_MAX)
         {
             return;
@@ -568,7 +524,7 @@ impl Server {
         let key = entry.key();
         let token = self.served << 32 | key as u64;
         let data = EventData::new_u64(token);
-        let mut conn = Conn::new(client, token, Arc::clone(&self.exports));
+        let mut conn = Conn::new(client, token, Arc::clone(&self.exports), self.share);
         conn.watched = EventFlags::IN;
         if epoll::add(&self.epoll, conn.fd(), data, EventFlags::IN).is_ok() {
             entry.insert(conn);
@@ -596,7 +552,7 @@ impl Server {
     fn drop_conn(&mut self, key: usize) {
         if let Some(conn) = self.conns.try_remove(key) {
             let _ = epoll::delete(&self.epoll, conn.fd().as_fd());
-            drop(conn);
+            conn.end(&mut self.volume);
             if self.deaf && !self.stopping {
                 self.listen();
             }

@@ -37,6 +37,9 @@ pub struct Status {
     /// The server of home; absent if home is here.
     #[serde(default)]
     pub elsewhere: Option<ElsewhereStatus>,
+    /// Memory of the server.
+    #[serde(default)]
+    pub memory: MemoryStatus,
     /// Operations at a provider; absent unless the modelled device counts operations.
     #[serde(default)]
     pub operations: Option<OperationStatus>,
@@ -267,6 +270,32 @@ impl ElsewhereStatus {
             sent_again: c.sent_again,
             away_s: c.away.as_secs_f64(),
         })
+    }
+}
+
+/// Memory of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// The bound on all of it; absent without a bound.
+    pub most_bytes: Option<u64>,
+    /// Pages of RAM.
+    pub pages_bytes: u64,
+    /// Buffers of requests and of moves.
+    pub buffers_bytes: u64,
+    /// Clients that wait for memory for a long request.
+    pub waiting_clients: u64,
+}
+
+impl MemoryStatus {
+    /// From the volume's counters.
+    pub fn of(stats: &ServerStats) -> Self {
+        let m = &stats.memory;
+        Self {
+            most_bytes: m.most.map(|b| b.0),
+            pages_bytes: m.pages.0,
+            buffers_bytes: m.buffers.0,
+            waiting_clients: m.waiting as u64,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rtrb::Producer;
-use seekless_block::{Extent, Flags, Op, Request, SimTime};
+use seekless_block::{Bytes, Extent, Flags, Op, Request, SimTime};
 use seekless_engine::{
     Command, Engine, Fault, GuardStep, Guarding, Input, Mode, Output, PageSum, Progress, RequestId,
     RoomFrom, Target,
@@ -29,7 +29,8 @@ use crate::backend::workers::{Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::learner::{Room, RoomReply};
 use crate::memory::{Current, Data, Inflight, Memories};
-use crate::server::{AdaptiveCounts, AreaStats, ServerStats};
+use crate::server::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
+use crate::share::Shares;
 use crate::tap::Tap;
 
 pub(crate) use clock::Clock;
@@ -70,6 +71,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) observer: Option<Producer<Request>>,
     pub(crate) tap: Option<Tap>,
+    pub(crate) shares: Shares,
 }
 
 /// `O` identifies a request to its front end.
@@ -82,6 +84,15 @@ pub(crate) struct Volume<O> {
     pub(crate) memories: Memories<O>,
     questions: Slab<O>,
     running: Vec<Option<Running>>,
+    /// Memory of reads in flight: of those that devices work on, of those that were done at once
+    /// since the engine had no outputs left, and the most of both.
+    reads_hold: usize,
+    reads_now: usize,
+    reads_most: usize,
+    /// Reads that wait for memory.
+    starved: VecDeque<Running>,
+    /// The bound on all memory of the server.
+    memory_most: Option<Bytes>,
     files: Arc<Files>,
     workers: Workers,
     emulated: Option<Emulated>,
@@ -107,7 +118,8 @@ pub(crate) struct Volume<O> {
 impl<O> Volume<O> {
     pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
         let Parts { engine, lasting, drain, files, .. } = parts;
-        let Parts { workers, bell, emulated, clock, observer, tap, scrub_every, .. } = parts;
+        let Parts { workers, bell, emulated, clock, observer, tap, scrub_every, shares, .. } =
+            parts;
         let guarding = Guarding::new(&engine, drain);
         let now = clock.now();
         let mut volume = Self {
@@ -115,10 +127,15 @@ impl<O> Volume<O> {
             clock,
             now,
             engine_time: SimTime::ZERO,
-            memories: Memories::new(engine.config()),
+            memories: Memories::new(engine.config(), &shares),
             engine,
             questions: Slab::new(),
             running: Vec::with_capacity(1024),
+            reads_hold: 0,
+            reads_now: 0,
+            reads_most: shares.reads,
+            starved: VecDeque::new(),
+            memory_most: shares.all,
             workers: Workers::new(workers, &files, &bell)?,
             files,
             emulated,
@@ -330,6 +347,7 @@ impl<O> Volume<O> {
             }
             self.pump_background();
         }
+        self.feed();
         if self.engine.wakeup().is_some_and(|at| at <= self.now) {
             self.tell(Input::Tick);
         }
@@ -342,6 +360,9 @@ impl<O> Volume<O> {
 
     /// Time until something happens by itself.
     pub(crate) fn idle_for(&mut self) -> Option<std::time::Duration> {
+        if !self.starved.is_empty() && self.reads_hold == 0 {
+            return Some(std::time::Duration::ZERO);
+        }
         let disk = self.emulated.as_ref().and_then(Emulated::next_event);
         if let Some(then) = disk.filter(|_| self.clock.jumps()) {
             self.clock.jump(then);
@@ -353,6 +374,9 @@ impl<O> Volume<O> {
 
     /// The next request that has ended.
     pub(crate) fn drain(&mut self) -> Option<Finished<O>> {
+        if self.finished.is_empty() {
+            self.feed();
+        }
         self.finished.pop_front()
     }
 
@@ -378,6 +402,12 @@ impl<O> Volume<O> {
             unobserved: self.unobserved,
             clients,
             elsewhere: self.files.remote().map(Remote::counts),
+            memory: MemoryStats {
+                most: self.memory_most,
+                pages: self.engine.config().cache_bytes,
+                buffers: Bytes(self.memories.bytes() as u64),
+                waiting: self.memories.payload.waiting(),
+            },
             adaptive: self.engine.prefetched().map(|(counts, _)| AdaptiveCounts {
                 unused: counts.unused,
                 trail: self.engine.trail(),
@@ -450,6 +480,8 @@ impl<O> Volume<O> {
                 Output::Complete { id, result } => self.complete(id.0 as usize, result, current),
             }
         }
+        self.reads_now = 0;
+        self.memories.trim(self.engine.idle_buffers());
     }
 
     fn complete(&mut self, id: usize, result: Result<(), Fault>, current: &mut Current<'_>) {

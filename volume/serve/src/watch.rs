@@ -24,8 +24,8 @@ use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::shadow::{Compared, Shadow};
 use crate::status::{
     AdaptiveStatus, BudgetStatus, BusyStatus, CopyStatus, ElsewhereStatus, Event, Events,
-    GuardStatus, History, LearningStatus, OperationStatus, PlanStatus, Point, RequestStatus,
-    Sample, ScrubStatus, Status, VerdictStatus, VolumeStatus,
+    GuardStatus, History, LearningStatus, MemoryStatus, OperationStatus, PlanStatus, Point,
+    RequestStatus, Sample, ScrubStatus, Status, VerdictStatus, VolumeStatus,
 };
 use crate::tap::TapEnd;
 use crate::verdict::Judge;
@@ -443,6 +443,7 @@ impl Work {
             },
             scrub: ScrubStatus::of(stats),
             elsewhere: ElsewhereStatus::of(stats),
+            memory: MemoryStatus::of(stats),
             operations: OperationStatus::of(self.shadow.as_deref(), self.about.provider.as_ref()),
             adaptive: AdaptiveStatus::of(stats, self.guard_status()),
             busy,

@@ -46,7 +46,8 @@ impl Args {
             background_rate: Bytes(0),
             scrub: Duration::from_secs(7 * 86_400),
             gather: None,
-            cache: Bytes(0),
+            memory: None,
+            cache: Some(Bytes(0)),
             read_ahead: Bytes(0),
             cluster: Bytes(0),
             disk: Some(Emulated { name: name.to_owned(), speed, host }),
@@ -76,7 +77,7 @@ impl Args {
             HttpArgs::default(),
         );
         (args.read_only, args.size, args.disk) = (true, None, None);
-        (args.policy, args.cache) = (None, RESCUE_CACHE);
+        (args.policy, args.cache) = (None, Some(RESCUE_CACHE));
         (args.area, args.name) = (area, name);
         args
     }

@@ -63,6 +63,9 @@ pub(super) fn announcement(args: &Args, server: &ServerHandle, end: Option<&Host
     if server.policy().name() != PolicyName::Vanilla {
         let _ = writeln!(text, "policy {}", policy(args, server));
     }
+    if let Some((all, pages)) = server.memory() {
+        let _ = writeln!(text, "memory {all} at most (--memory), of which {pages} for pages");
+    }
     let mode = if args.read_only { ", read-only" } else { "" };
     let _ = write!(text, "serving {} ({}{mode})", args.backing.display(), server.size());
     text

@@ -9,7 +9,7 @@ use seekless_engine::Mode;
 use seekless_serve::control::{
     Administered, ReplicaState, VolumeState, mode_name, mode_of, state_of,
 };
-use seekless_serve::status::{AdaptiveStatus, ElsewhereStatus, ScrubStatus};
+use seekless_serve::status::{AdaptiveStatus, ElsewhereStatus, MemoryStatus, ScrubStatus};
 
 use super::VolumeArgs;
 
@@ -162,6 +162,7 @@ fn words(s: &VolumeState) -> String {
     }
     text += &s.scrub.as_ref().map_or_else(String::new, scrub);
     text += &s.elsewhere.as_ref().map_or_else(String::new, elsewhere);
+    text += &s.memory.as_ref().map_or_else(String::new, memory);
     text += &s.operations.map_or_else(String::new, |o| format!("\nprovider {o}"));
     if s.fell_back {
         text += "\nfailing  the area: writes go home since an I/O of it failed; `seekless volume mode` sets write-back again";
@@ -205,6 +206,19 @@ fn elsewhere(e: &ElsewhereStatus) -> String {
         e.sent_again,
         e.away_s,
     )
+}
+
+fn memory(m: &MemoryStatus) -> String {
+    let most = m.most_bytes.map_or_else(String::new, |b| format!("{} at most, ", Bytes(b)));
+    let mut text = format!(
+        "\nmemory   {most}{} for pages, {} in buffers now",
+        Bytes(m.pages_bytes),
+        Bytes(m.buffers_bytes)
+    );
+    if m.waiting_clients > 0 {
+        text += &format!("; {} clients wait for more", m.waiting_clients);
+    }
+    text
 }
 
 fn adaptive(a: &AdaptiveStatus) -> String {

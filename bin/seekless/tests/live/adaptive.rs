@@ -317,7 +317,8 @@ fn a_night_of_scans_costs_a_tenth_when_it_repeats() {
     fs::create_dir(&root).unwrap();
     make_files(&image, &root);
     let http = format!("unix:{}", page.display());
-    let args = ["--disk", "exos-x20,speed=3", "--http", &http];
+    // RAM that does not hold the tree by itself.
+    let args = ["--disk", "exos-x20,speed=3", "--http", &http, "--cache", "16MiB"];
     let server = Server::start(dir.path(), &image, Some(&volume), &args);
     let device = Loop::attach(&volume, &["--direct-io=on", "-r"]);
     let mut before = busy_s(&page);

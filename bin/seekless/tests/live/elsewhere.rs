@@ -300,6 +300,7 @@ fn a_live_run_names_the_operations_and_the_money_that_it_saves() {
     let (uri, front) = (uri_of(&socket), dir.path().join("front"));
     let listen = format!("unix:{}", front.display());
     let args = ["--nbd", &listen, "--model", "cloud-hdd-metered", "--area-dir", "."];
+    let args = [&args[..], &["--cache", "16MiB"]].concat();
     let server = Server::start(dir.path(), &uri, None, &args);
     let mut client = Client::connect(&Address::Unix(front)).unwrap();
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");

@@ -212,6 +212,12 @@ impl Server {
         self.lines.try_iter().chain(self.errors.try_iter()).collect()
     }
 
+    /// Its process.
+    #[allow(dead_code, reason = "not every program's tests look at it")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(pid_of(&self.child), signal).unwrap();
     }

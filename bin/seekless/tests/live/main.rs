@@ -21,6 +21,7 @@ mod fixtures;
 mod full;
 mod grouped;
 mod host;
+mod hungry;
 mod killed;
 mod mounting;
 mod observed;

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use rustix::fs::StatVfsMountFlags;
+
 use crate::host::{Numbers, attempt, run};
 
 /// Something that goes on until its disk is gone.
@@ -211,8 +213,16 @@ impl Git {
         self.root.with_file_name(format!("clone{number}"))
     }
 
+    /// Syncs the file system. One that was read-only by then says success without a sync, once it
+    /// has reported its error to somebody: the kernel's `syncfs` skips it. It never gets writable
+    /// again by itself.
     fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(File::open(&self.root)?)?)
+        let root = File::open(&self.root)?;
+        rustix::fs::syncfs(&root)?;
+        if rustix::fs::fstatvfs(&root)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
+        Ok(())
     }
 }
 

@@ -197,6 +197,7 @@ impl Engine {
             config.stage_bytes = config.stage_bytes.max(config.sweep_bytes);
         }
         config.append_pages = config.append_pages.min(64);
+        config.records = config.records.max(2);
         let free = FreeSpace::new(&geo, &config);
         let keeps_trail = config.keeps_trail() && free.takes_plans();
         let ahead = (config.adaptive && pages > 0)
@@ -471,6 +472,12 @@ impl Engine {
             stream,
             memory,
         }));
+    }
+
+    /// The buffers that nothing stands in once all outputs were polled: the driver may give back their
+    /// memory.
+    pub fn idle_buffers(&self) -> &[u32] {
+        &self.buffers_free
     }
 
     pub(crate) fn take_buffer(&mut self) -> u32 {

@@ -1,7 +1,7 @@
 //! The write path. In write-through, each write goes home. In write-back, whole pages go to the
 //! write buffer while it has space (BORG, FAST'09, 4.5); an unaligned or too large write goes home.
-//! A write waits for a write in flight to the same sectors, and for a destage of its pages, and for
-//! nothing else.
+//! A write waits for a write in flight to the same sectors, for a destage of its pages, for memory of
+//! the log's records, and for nothing else.
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
@@ -103,7 +103,12 @@ impl Engine {
             && !on_free
             && !self.free.is_uncertain(pages.clone())
             && self.log_has_room(pages.end - pages.start)
+            && self.records_hold(pages.end - pages.start)
         {
+            if self.records_are_full(pages.end - pages.start) {
+                self.blocked.push_back(Blocked { id, request: *request });
+                return;
+            }
             self.absorb(id, request);
         } else if frees(request) || !on_free || !self.zero_edges(id, request) {
             self.write_home(id, request);

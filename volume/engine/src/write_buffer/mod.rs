@@ -81,6 +81,18 @@ impl Engine {
             && (1..=more as u32).all(|i| !self.is_read(log.ring.ahead(i)))
     }
 
+    /// Whether the records that may be in RAM hold this many pages.
+    pub(crate) fn records_hold(&self, pages: u64) -> bool {
+        let per = data_room(u64::from(self.log.geo.segment_pages));
+        pages <= u64::from(self.config.records).saturating_mul(per)
+    }
+
+    /// Whether this many pages need another record, and no more may be in RAM. A record before the
+    /// open one is on its way to the area, and ends.
+    pub(crate) fn records_are_full(&self, pages: u64) -> bool {
+        self.log.records.len() >= self.config.records as usize && pages > self.open_room()
+    }
+
     /// How many pages the open record still takes; 0 without one.
     fn open_room(&self) -> u64 {
         let open = self.log.records.back().filter(|r| !r.sealed);
@@ -352,6 +364,7 @@ impl Engine {
             if let Some(record) = self.log.records.pop_front() {
                 self.log.base += 1;
                 self.buffers_free.push(record.buffer);
+                self.retry_blocked |= !self.blocked.is_empty();
                 self.end_record(record);
             }
         }

@@ -32,6 +32,29 @@ fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
 }
 
 #[test]
+fn a_write_waits_for_memory_of_the_log_and_one_that_needs_more_goes_home() {
+    let mut world = World::new(Config { records: 2, ..writeback() });
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    for page in [0, 10, 20, 30] {
+        world.issue(Op::Write, home(page, 5));
+    }
+    let absorbed = |world: &World| world.engine.stats().absorbed;
+    assert_eq!((absorbed(&world), world.waiting.len()), (2, 2), "two records of seven pages");
+    world.execute(0);
+    assert_eq!((absorbed(&world), world.waiting.len()), (3, 2));
+    // It stands in no record, and waits for none.
+    world.issue(Op::Write, home(40, 15));
+    assert!(world.waiting.iter().any(|io| io.target == Target::Home && io.extent.len.0 == 15 * 8));
+    world.settle();
+    assert_eq!(absorbed(&world), 4);
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+#[test]
 fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
     let mut world = World::new(writeback());
     let plan = plan_of(&[(25, 2, 0), (5, 1, 0)]);

@@ -410,6 +410,7 @@ fn config(cache_pages: u64) -> Config {
         buffer_bytes: Bytes(1 << 16),
         stage_bytes: Bytes(16 * 4096),
         sweep_bytes: Bytes(0),
+        records: u32::MAX,
         ..Config::new(Sectors(CAPACITY))
     }
 }

@@ -34,6 +34,7 @@ fn volume() -> Volume<Owner> {
         clock: Clock::new(1.0),
         observer: None,
         tap: None,
+        shares: crate::share::Shares::UNBOUND,
     })
     .unwrap()
 }
@@ -59,6 +60,7 @@ fn sent_in_a_turn(command: Command, requests: usize, alone: bool) -> (usize, usi
         Accepted { fd: ours.into(), peer: None, tls: None },
         1,
         [Export::new("", 1 << 20)].into(),
+        crate::share::Shares::UNBOUND.client,
     );
     let options =
         Options { export: String::new(), structured: false, allocation: false, tls: false };

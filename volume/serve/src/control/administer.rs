@@ -442,6 +442,7 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
         damaged_pages: 0,
         scrub: None,
         elsewhere: None,
+        memory: None,
         operations: None,
         fell_back: false,
         trouble: None,

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ServerStats;
 use crate::status::{
-    AdaptiveStatus, ElsewhereStatus, GuardStatus, OperationStatus, ScrubStatus, VerdictStatus,
+    AdaptiveStatus, ElsewhereStatus, GuardStatus, MemoryStatus, OperationStatus, ScrubStatus,
+    VerdictStatus,
 };
 
 /// State of a volume: schema `seekless.volume/1`.
@@ -63,6 +64,9 @@ pub struct VolumeState {
     /// The server of home; absent if home is here.
     #[serde(default)]
     pub elsewhere: Option<ElsewhereStatus>,
+    /// Memory of its server.
+    #[serde(default)]
+    pub memory: Option<MemoryStatus>,
     /// Operations at a provider, beside the vanilla system's; absent without one.
     #[serde(default)]
     pub operations: Option<OperationStatus>,
@@ -194,6 +198,7 @@ impl VolumeState {
             damaged_pages: stats.engine.damaged,
             scrub: ScrubStatus::of(stats),
             elsewhere: ElsewhereStatus::of(stats),
+            memory: Some(MemoryStatus::of(stats)),
             operations: None,
             fell_back: a.fell_back,
             trouble: a.trouble.map(|t| t.to_string()),

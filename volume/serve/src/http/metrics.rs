@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::status::{
-    AdaptiveStatus, Busy, BusyStatus, ElsewhereStatus, OperationStatus, ScrubStatus, Status,
+    AdaptiveStatus, Busy, BusyStatus, ElsewhereStatus, MemoryStatus, OperationStatus, ScrubStatus,
+    Status,
 };
 
 /// Which text a collector takes.
@@ -133,6 +134,7 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
     if let Some(c) = &s.scrub {
         scrub(&mut t, c);
     }
+    memory(&mut t, &s.memory);
     if let Some(e) = &s.elsewhere {
         elsewhere(&mut t, e);
     }
@@ -143,6 +145,19 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
         busy(&mut t, b);
     }
     t.end()
+}
+
+/// Memory of the server.
+fn memory(t: &mut MetricText, m: &MemoryStatus) {
+    if let Some(most) = m.most_bytes {
+        let help = "The bound on the server's memory.";
+        t.gauge("seekless_memory_limit_bytes", "bytes", help, most as f64);
+    }
+    t.gauge("seekless_memory_pages_bytes", "bytes", "Pages of RAM.", m.pages_bytes as f64);
+    let help = "Buffers of requests and of moves.";
+    t.gauge("seekless_memory_buffers_bytes", "bytes", help, m.buffers_bytes as f64);
+    let help = "Clients that wait for memory for a long request.";
+    t.gauge("seekless_memory_waiting_clients", "", help, m.waiting_clients as f64);
 }
 
 /// Copies, the plan, and moving data.

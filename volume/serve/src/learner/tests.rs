@@ -2,7 +2,7 @@
 
 use seekless_block::{Bytes, Extent, Lba, Op};
 use seekless_disk::{Device, Scheduler, SpinDown, catalogue};
-use seekless_learn::{DAY, POLICIES, Pages};
+use seekless_learn::{DAY, EDGES_MAX, POLICIES, Pages};
 use seekless_sim::{EngineSpace, Replay, SimConfig, Simulation};
 
 use super::*;
@@ -112,7 +112,7 @@ fn a_server_does_what_the_simulator_does() {
             acts
         });
         let learning = Learning::default().policy(policy).every(every);
-        let mut pupil = learning.begin(policy, &volume, Plan::default()).unwrap();
+        let mut pupil = learning.begin(policy, &volume, Plan::default(), EDGES_MAX).unwrap();
         let live = served(volume, |now, request, simulation| {
             pupil.observe(now, request);
             let ask = || room_of(simulation);
@@ -159,7 +159,7 @@ fn what_makes_no_plans_has_no_learner() {
     let config = Config { area: Sectors(40 * MIB), ..Config::new(Sectors(1000 * MIB)) };
     for (text, learns) in [("vanilla", false), ("adaptive", false), ("borg", true)] {
         let policy = text.parse().unwrap();
-        let pupil = Learning::default().begin(policy, &config, Plan::default());
+        let pupil = Learning::default().begin(policy, &config, Plan::default(), EDGES_MAX);
         assert_eq!(pupil.is_some(), learns, "{text}");
     }
 }

@@ -2,13 +2,14 @@
 //! time.
 
 use seekless_block::{Extent, Flags, Op, SECTOR_BYTES, SimTime};
-use seekless_engine::{Input, Io, IoFailed, IoId, Memory, Target};
+use seekless_engine::{Input, Io, IoFailed, IoId, Memory, RequestId, Target};
 use seekless_nbd::Errno;
 
 use super::{Finished, Volume};
 use crate::backend::errno_of;
 use crate::backend::region::Region;
 use crate::backend::workers::{Ended, Job, JobName, Work};
+use crate::buffers::size_of;
 use crate::memory::{Current, range_of, transfer};
 
 /// Where a job's buffer returns to.
@@ -17,7 +18,7 @@ pub(super) enum Home {
     /// The request's own buffer.
     Client(usize),
     /// A read buffer of the engine.
-    Buffer(usize),
+    Buffer(u32),
     /// A bounce buffer: read data is copied from it.
     Bounce,
 }
@@ -28,7 +29,14 @@ pub(super) struct Running {
     pub(super) io: Io,
     home: Home,
     began: SimTime,
+    /// Memory that it holds while it runs.
+    holds: usize,
+    /// Bytes that a read through a bounce buffer has brought.
+    done: usize,
 }
+
+/// Longest piece of a read through a bounce buffer: a longer read has several.
+const BOUNCE_BYTES: usize = 1 << 20;
 
 /// A failed I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +51,15 @@ pub struct IoFailure {
     pub errno: Errno,
 }
 
+impl Running {
+    /// Length of the next piece.
+    fn piece(&self) -> usize {
+        let left = self.io.extent.bytes().0 as usize - self.done;
+        let bounced = self.home == Home::Bounce && self.io.op == Op::Read;
+        if bounced { left.min(BOUNCE_BYTES) } else { left }
+    }
+}
+
 impl<O> Volume<O> {
     /// Starts an I/O; executes it at once if that cannot block.
     pub(super) fn submit(&mut self, io: Io, current: &mut Current<'_>) {
@@ -52,8 +69,10 @@ impl<O> Volume<O> {
         let parked = self.guarding.park(&io, concerns);
         if !parked
             && self.emulated.is_none()
+            && self.has_room_now(&io)
             && let Some(result) = self.try_now(&io, current)
         {
+            self.reads_now += self.holds(&io);
             if let Some(tap) = &mut self.tap {
                 tap.io(self.now, &io, None);
             }
@@ -69,7 +88,7 @@ impl<O> Volume<O> {
         if slot >= self.running.len() {
             self.running.resize(slot + 1, None);
         }
-        let running = Running { io, home: Home::Bounce, began: self.now };
+        let running = Running { io, home: Home::Bounce, began: self.now, holds: 0, done: 0 };
         if let Some(entry) = self.running.get_mut(slot) {
             *entry = Some(running);
         }
@@ -83,6 +102,47 @@ impl<O> Volume<O> {
                 }
             }
             None => self.carry_out(running),
+        }
+    }
+
+    /// The memory that a read holds while a device works.
+    fn holds(&self, io: &Io) -> usize {
+        let len = io.extent.bytes().0 as usize;
+        match io.memory {
+            _ if io.op != Op::Read => 0,
+            Some(Memory::Buffer { .. }) => size_of(len),
+            Some(Memory::Client { id, .. }) if self.memories.is_whole(id, len) => 0,
+            _ => size_of(len.min(BOUNCE_BYTES)),
+        }
+    }
+
+    /// Whether there is memory for a read. One read always has it.
+    fn has_room(&self, io: &Io) -> bool {
+        let held = self.reads_hold + self.reads_now;
+        held == 0 || held.saturating_add(self.holds(io)) <= self.reads_most
+    }
+
+    /// The same for a read that may be done at once, which needs no bounce buffer. It is not done
+    /// before those that wait.
+    fn has_room_now(&self, io: &Io) -> bool {
+        let buffered = io.op == Op::Read && matches!(io.memory, Some(Memory::Buffer { .. }));
+        !buffered || self.starved.is_empty() && self.has_room(io)
+    }
+
+    /// Carries out the reads that waited for memory.
+    pub(super) fn feed(&mut self) {
+        let mut fed = true;
+        while std::mem::take(&mut fed) {
+            while let Some(next) = self.starved.front().copied()
+                && self.has_room(&next.io)
+            {
+                self.starved.pop_front();
+                self.begin(next);
+                fed = true;
+            }
+            if fed {
+                self.pump_background();
+            }
         }
     }
 
@@ -137,29 +197,47 @@ impl<O> Volume<O> {
         self.handle(at, Input::Done { io: io.id, result });
     }
 
-    /// Gives an I/O to the workers, or executes it at once if that does not wait.
+    /// Gives an I/O to the workers, or executes it at once if that does not wait. A read without
+    /// memory waits for the reads before it. A write never waits here: what it writes is copied now.
     pub(super) fn carry_out(&mut self, running: Running) {
+        if running.io.op == Op::Read && !(self.starved.is_empty() && self.has_room(&running.io)) {
+            self.starved.push_back(running);
+        } else {
+            self.begin(running);
+        }
+    }
+
+    fn begin(&mut self, running: Running) {
         let io = running.io;
         let mut nobody = Current::nobody();
         if self.emulated.is_some()
             && let Some(result) = self.try_now(&io, &mut nobody)
         {
+            self.reads_now += self.holds(&io);
             self.ran(io.id);
             return self.report(&io, result);
         }
+        let holds = self.holds(&io);
+        self.reads_hold += holds;
         let (buf, from, home) = self.lend(&io);
-        if let Some(Some(entry)) = self.running.get_mut(io.id.0 as usize) {
-            entry.home = home;
+        let running = Running { home, holds, ..running };
+        if let Some(entry) = self.running.get_mut(io.id.0 as usize) {
+            *entry = Some(running);
         }
-        let job = Job {
+        self.employ(&running, buf, from);
+    }
+
+    /// Gives the next piece of an I/O, or all of it, to a worker.
+    fn employ(&mut self, running: &Running, buf: Vec<u8>, from: usize) {
+        let Running { io, done, .. } = *running;
+        self.hand_over(Job {
             name: JobName::Io(io.id),
             work: Work::Io(io.target, io.op, io.flags),
-            at: io.extent.start.0.saturating_mul(SECTOR_BYTES),
-            len: io.extent.bytes().0,
+            at: io.extent.start.0.saturating_mul(SECTOR_BYTES) + done as u64,
+            len: running.piece() as u64,
             buf,
             from,
-        };
-        self.hand_over(job);
+        });
     }
 
     /// The memory of an I/O as a buffer for a worker: its own buffer if it has one, else a bounce
@@ -173,8 +251,8 @@ impl<O> Volume<O> {
                 let id = id.0 as usize;
                 // Only if the I/O covers the whole request: otherwise bytes from other I/Os would
                 // be lost when the buffer returns.
-                if let Some(inflight) = self.memories.requests.get_mut(id)
-                    && len == inflight.bytes
+                if self.memories.is_whole(RequestId(id as u64), len)
+                    && let Some(inflight) = self.memories.requests.get_mut(id)
                 {
                     let bytes = inflight.bytes;
                     let own = inflight.buf.take();
@@ -184,15 +262,12 @@ impl<O> Volume<O> {
             }
             // A piece inside a buffer is copied: other pieces may be in flight too.
             Memory::Buffer { index, offset } if offset.0 == 0 => {
-                let index = index as usize;
-                let buf = std::mem::take(self.memories.read_buffer(index));
-                if !buf.is_empty() {
-                    return (buf, from, Home::Buffer(index));
-                }
+                return (self.memories.lend_buffer(index, len), from, Home::Buffer(index));
             }
             Memory::Buffer { .. } | Memory::Slot { .. } | Memory::Stage { .. } => {}
         }
-        let mut bounce = self.memories.buffers.take(len);
+        let piece = if io.op == Op::Read { len.min(BOUNCE_BYTES) } else { len };
+        let mut bounce = self.memories.buffers.take(piece);
         if io.op == Op::Write {
             let nobody = Current::nobody();
             transfer(bounce.get_mut(..len), self.memories.place(memory, len, &nobody));
@@ -219,7 +294,10 @@ impl<O> Volume<O> {
                 return;
             }
         };
-        let Some(Running { io, home, began }) = self.ran(io) else { return };
+        let Some(running) = self.ran(io) else { return };
+        let Some(ended) = self.bounced(running, ended) else { return };
+        let Running { io, home, began, holds, .. } = running;
+        self.reads_hold -= holds;
         if self.emulated.is_none()
             && let Some(tap) = &mut self.tap
         {
@@ -232,19 +310,33 @@ impl<O> Volume<O> {
                     inflight.buf = Some(ended.buf);
                 }
             }
-            Home::Buffer(index) => *self.memories.read_buffer(index) = ended.buf,
-            Home::Bounce => {
-                let len = io.extent.bytes().0 as usize;
-                if let (Op::Read, Some(memory)) = (io.op, io.memory) {
-                    let mut nobody = Current::nobody();
-                    let to = self.memories.place_mut(memory, len, &mut nobody);
-                    transfer(to, ended.buf.get(..len));
-                }
-                self.memories.buffers.give(ended.buf);
-            }
+            Home::Buffer(index) => self.memories.buffer_is_back(index, ended.buf),
+            Home::Bounce => self.memories.buffers.give(ended.buf),
         }
         self.report(&io, ended.result);
         self.pump_background();
+    }
+
+    /// Takes what a read has brought from its bounce buffer. `None`: another piece is on its way.
+    fn bounced(&mut self, running: Running, ended: Ended) -> Option<Ended> {
+        let (Home::Bounce, Op::Read, Some(memory)) =
+            (running.home, running.io.op, running.io.memory)
+        else {
+            return Some(ended);
+        };
+        let (len, piece) = (running.io.extent.bytes().0 as usize, running.piece());
+        let next = Running { done: running.done + piece, ..running };
+        let mut nobody = Current::nobody();
+        let to = self.memories.place_mut(memory, len, &mut nobody);
+        transfer(to.and_then(|to| to.get_mut(running.done..next.done)), ended.buf.get(..piece));
+        if ended.result.is_err() || next.done == len {
+            return Some(ended);
+        }
+        if let Some(entry) = self.running.get_mut(running.io.id.0 as usize) {
+            *entry = Some(next);
+        }
+        self.employ(&next, ended.buf, 0);
+        None
     }
 
     /// Gives a job to the workers. A job without a worker, which only a bug can cause, fails.

@@ -17,6 +17,8 @@ const PARTS: u64 = 0x9a27;
 const ATTACH: u64 = 0xa77a_c4ed;
 /// The draws for the scrub.
 const SCRUB: u64 = 0x5c_2b;
+/// The draws for memory.
+const MEMORY: u64 = 0x3e_30;
 /// The draws for the adaptive policy.
 const ADAPTIVE: u64 = 0xada9;
 /// Times for each page moved in the background, in nanoseconds: none, a few I/Os, or many.
@@ -136,8 +138,10 @@ impl History {
 }
 
 impl History {
-    /// Draws the options and the state of home for an attach.
+    /// Draws memory for the log, and the options and the state of home for an attach.
     fn draw_attach(&mut self) {
+        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ MEMORY);
+        self.setup.records = [u32::MAX, 2, 3][rng.random_range(0..3)];
         let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ ATTACH);
         let placement = [Placement::SameDevice, Placement::Elsewhere, Placement::Elsewhere]
             [rng.random_range(0..3)];
@@ -300,6 +304,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         cluster: pick(&[0, 2 * PAGE_BYTES, 4 * PAGE_BYTES]),
         buffer_bytes: 16 * PAGE_BYTES,
         stage_bytes: pick(&[16, 32, 64]) * PAGE_BYTES,
+        records: u32::MAX,
         background_rate: (PAGE_BYTES * 1_000_000_000).checked_div(pick(&PACES)).unwrap_or(0),
         at_once: false,
         gather: 0,

@@ -45,6 +45,8 @@ pub struct Setup {
     pub buffer_bytes: u64,
     /// Length of the staging memory in bytes.
     pub stage_bytes: u64,
+    /// Most records of the log in RAM.
+    pub records: u32,
     /// How long an absorbed write may stay in RAM, in nanoseconds.
     pub gather: u64,
     /// Background bytes per second; 0 for no limit.
@@ -293,6 +295,7 @@ impl Machine for Engine {
             buffer_bytes: Bytes(setup.buffer_bytes),
             stage_bytes: Bytes(setup.stage_bytes),
             sweep_bytes: Bytes(setup.stage_bytes),
+            records: setup.records,
             ..Config::new(Sectors(setup.home))
         };
         let attached = attach(area, config, proof).map_err(|error| match error {

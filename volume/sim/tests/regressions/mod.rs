@@ -26,6 +26,7 @@ fn setup() -> Setup {
         cluster: 0,
         buffer_bytes: 1 << 16,
         stage_bytes: 1 << 16,
+        records: u32::MAX,
         background_rate: 0,
         at_once: false,
         gather: 0,
