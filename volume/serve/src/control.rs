@@ -11,6 +11,7 @@ mod listen;
 mod replicate;
 mod socket;
 mod state;
+mod words;
 
 use seekless_block::Extent;
 use seekless_engine::Command;

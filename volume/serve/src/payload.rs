@@ -60,7 +60,7 @@ impl PayloadPool {
         }
     }
 
-    /// Whether so many requests of clients that have gone are in flight that no more clients can come:
+    /// Whether requests of clients that have gone fill the memory, so that no more clients can come:
     /// each would have a share of its own.
     pub(crate) const fn is_swamped(&self) -> bool {
         self.gone > self.most
