@@ -139,10 +139,10 @@ pub(crate) struct Args {
     /// Write-back: acknowledge writes in RAM; they are durable after this time, or a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     gather: Option<Duration>,
-    /// Most memory of this server [default: a 64th of the machine's, at least 128MiB]
+    /// Maximum memory of this server [default: a 64th of the machine's, at least 128MiB]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
     memory: Option<Bytes>,
-    /// RAM for cached pages, beside the host's [default: what --memory leaves]
+    /// RAM for cached pages, beside the host's [default: the rest of --memory]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
     cache: Option<Bytes>,
     /// Minimum length of a read from home
