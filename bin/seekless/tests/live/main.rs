@@ -22,6 +22,7 @@ mod full;
 mod grouped;
 mod host;
 mod killed;
+mod machine;
 mod mounting;
 mod observed;
 mod pressure;
