@@ -50,7 +50,7 @@ debian() {
         /usr/share/bash-completion/completions/seekless /usr/share/zsh/vendor-completions/_seekless \
         /usr/share/fish/vendor_completions.d/seekless.fish /usr/lib/systemd/system/seekless@.service \
         /usr/lib/systemd/system/seekless-file@.service /usr/lib/systemd/system/seekless-loop@.service \
-        /usr/lib/systemd/system/seekless-nbd@.service /usr/lib/systemd/system/seekless-watch.service \
+        /usr/lib/systemd/system/seekless-ublk@.service /usr/lib/systemd/system/seekless-nbd@.service /usr/lib/systemd/system/seekless-watch.service \
         /usr/share/doc/seekless/copyright /usr/share/doc/seekless/changelog.gz; do
         grep -qx "$file" <<<"$files" || { echo "$deb: $file is not in it" >&2; exit 1; }
     done

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
@@ -51,6 +52,26 @@ pub struct UblkPoint {
     /// Delete it when this is dropped.
     made: bool,
     rotates: bool,
+}
+
+/// A number for a new device that stays: neither a device nor one of `taken` has it. None if the
+/// kernel has no driver for such devices, and cannot load it.
+pub(crate) fn free_number(taken: &[u32]) -> Option<u32> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let loads = || {
+        let tried = Command::new("/sbin/modprobe").args(["-n", "-q", "ublk_drv"]).status();
+        tried.is_ok_and(|s| s.success())
+    };
+    if !is_new_enough(&release) || !Path::new(wire::CONTROL).exists() && !loads() {
+        return None;
+    }
+    (0..DEVICES).find(|n| !taken.contains(n) && !node('c', *n).exists())
+}
+
+/// Linux 6.5 and later let the server copy the data itself, which it does.
+fn is_new_enough(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-', '+']).map_while(|n| n.trim().parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(5))
 }
 
 fn node(kind: char, number: u32) -> PathBuf {
@@ -325,6 +346,21 @@ impl Drop for UblkDevice {
         if self.thread.is_some() {
             // In use, or refused: the kernel keeps the device for the next server.
             let _ = self.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_kernels_that_copy_no_data_themselves_are_new_enough() {
+        for new in ["6.5.0", "6.12.117+deb12-cloud-amd64\n", "6.10-rc1", "7.0.1", "6.5+"] {
+            assert!(is_new_enough(new), "{new}");
+        }
+        for old in ["6.4.16", "6.1.0-37-amd64", "5.19", "", "6", "x.7"] {
+            assert!(!is_new_enough(old), "{old}");
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::backend::{guard, identity};
 use crate::builder::usual_trail;
 use crate::control::{AdministerError, Administered, state_of};
 use crate::error::ServeError;
+use crate::ublk;
 use record::Record;
 use units::Systemd;
 
@@ -171,6 +172,10 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (None, None) => None,
     };
     let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
+    // Another system's kernel is not known.
+    if options.root == Path::new("/") {
+        record.ublk = ublk::free_number(&Record::ublk_numbers(&options.root)?);
+    }
     record.area_dir = record.area.parent().filter(|dir| !dir.exists()).map(ToOwned::to_owned);
     let texts = units::texts(&record, &options.program, &options.serve);
     record.makes(&options.root, &texts)?;
@@ -199,10 +204,11 @@ impl Adoption {
             },
         );
         format!(
-            "disk    {}\narea    {}, {}\nserves  {backing} as /run/seekless/{name}/device, now and after each start (seekless-loop@{name})\nmounts  {mounts}\nundo    `seekless release {name}`; adoption itself changes no byte of the disk",
+            "disk    {}\narea    {}, {}\nserves  {backing} as /run/seekless/{name}/device, now and after each start ({unit})\nmounts  {mounts}\nundo    `seekless release {name}`; adoption itself changes no byte of the disk",
             self.disk,
             area.display(),
             self.place,
+            unit = units::device_unit(&self.record).trim_end_matches(".service"),
         )
     }
 

@@ -27,6 +27,9 @@ pub(super) struct Record {
     pub(super) backing: PathBuf,
     pub(super) area: PathBuf,
     pub(super) area_is_device: bool,
+    /// The number of the block device by ublk; without it, a loop device over a file.
+    #[serde(default)]
+    pub(super) ublk: Option<u32>,
     pub(super) mount: Option<Mounted>,
     /// The line of /etc/fstab that is switched off.
     pub(super) fstab: Option<String>,
@@ -57,6 +60,7 @@ impl Record {
             backing,
             area,
             area_is_device,
+            ublk: None,
             mount,
             fstab,
             files,
@@ -201,6 +205,11 @@ impl Record {
         paths.iter().map(|path| Self::read(path)).collect()
     }
 
+    /// The numbers of the block devices of all adoptions.
+    pub(super) fn ublk_numbers(root: &Path) -> Result<Vec<u32>, AdoptError> {
+        Ok(Self::all(root)?.into_iter().filter_map(|r| r.ublk).collect())
+    }
+
     fn read(path: &Path) -> Result<Self, AdoptError> {
         let text = fs::read_to_string(path).map_err(file(path, "read it"))?;
         let record: Self = serde_json::from_str(&text)
@@ -257,5 +266,22 @@ fn remove(path: &Path) -> Result<(), AdoptError> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(file(path, "remove it")(e)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_without_a_ublk_device_is_one_of_a_loop_device() {
+        let text = r#"{"schema": "seekless.adopted/1", "name": "a", "backing": "/dev/a",
+            "area": "/a.area", "area_is_device": false, "mount": null, "fstab": null,
+            "files": [], "links": [], "dirs": [], "area_dir": null}"#;
+        let mut record: Record = serde_json::from_str(text).unwrap();
+        assert_eq!(record.ublk, None);
+        record.ublk = Some(3);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
     }
 }

@@ -11,6 +11,7 @@ use super::{AdoptError, file, refused};
 
 const FILE_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-file@.service");
 const LOOP_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-loop@.service");
+const UBLK_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-ublk@.service");
 const UNITS: &str = "/etc/systemd/system";
 /// Names in the templates, which the units of an adoption replace.
 const PROGRAM: &str = "/usr/local/bin/seekless";
@@ -139,16 +140,19 @@ pub(super) fn wanted(record: &Record) -> (PathBuf, PathBuf) {
     (units.join("multi-user.target.wants").join(&unit), units.join(&unit))
 }
 
-/// The unit that brings up all others: the mount, or the loop device.
+/// The unit that brings up all others: the mount, or the device.
 fn top(record: &Record) -> String {
     record.mount.as_ref().map_or_else(|| device_unit(record), |m| m.unit.clone())
 }
 
-fn device_unit(record: &Record) -> String {
-    format!("seekless-loop@{}.service", record.name)
+/// The unit of the block device. The server of a ublk device is this unit too.
+pub(super) fn device_unit(record: &Record) -> String {
+    let kind = if record.ublk.is_some() { "ublk" } else { "loop" };
+    format!("seekless-{kind}@{}.service", record.name)
 }
 
-fn server_unit(record: &Record) -> String {
+/// The unit of the server below a loop device.
+fn file_unit(record: &Record) -> String {
     format!("seekless-file@{}.service", record.name)
 }
 
@@ -158,39 +162,46 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
     let by = format!(
         "# Made by `seekless adopt`; `seekless release {name}` removes it. Changes made here are lost then.\n"
     );
-    let server = FILE_UNIT
-        .replace(PROGRAM, &program.to_string_lossy())
-        .replace(AREA, "--area ${AREA}")
-        .replace(STATE, "")
-        .replace(NEEDS, &needs(record));
-    let served = format!("{}.mount", escaped(&run_of(name).join("disk")));
-    let of_served = |unit: &str| unit.replace(SERVED, &served);
+    let number = record.ublk.map_or_else(String::new, |number| format!("UBLK={number}\n"));
     let settings = format!(
-        "{by}BACKING={}\nAREA={}\n# Any other option of `seekless serve`\nOPTIONS={}\n",
+        "{by}BACKING={}\nAREA={}\n{number}# Any other option of `seekless serve`\nOPTIONS={}\n",
         backing.display(),
         area.display(),
         serve.join(" ")
     );
-    let units = Path::new(UNITS);
-    let mut texts = vec![
-        (PathBuf::from(format!("/etc/seekless/{name}.conf")), settings),
-        (units.join(server_unit(record)), format!("{by}{}", of_served(&server))),
-        (units.join(device_unit(record)), format!("{by}{}", of_served(LOOP_UNIT))),
-    ];
-    if let Some(mount) = &record.mount {
-        texts.push((units.join(&mount.unit), format!("{by}{}", mount_unit(record, mount))));
-    }
-    texts
+    let server = |template: &str| {
+        template
+            .replace(PROGRAM, &program.to_string_lossy())
+            .replace(AREA, "--area ${AREA}")
+            .replace(STATE, "")
+            .replace(NEEDS, &needs(record))
+    };
+    let made = if record.ublk.is_some() {
+        vec![(device_unit(record), server(UBLK_UNIT))]
+    } else {
+        let served = format!("{}.mount", escaped(&run_of(name).join("disk")));
+        vec![
+            (file_unit(record), server(FILE_UNIT).replace(SERVED, &served)),
+            (device_unit(record), LOOP_UNIT.replace(SERVED, &served)),
+        ]
+    };
+    let mount = record.mount.iter().map(|mount| (mount.unit.clone(), mount_unit(record, mount)));
+    let units = made.into_iter().chain(mount);
+    let units = units.map(|(unit, text)| (Path::new(UNITS).join(unit), format!("{by}{text}")));
+    let settings = (PathBuf::from(format!("/etc/seekless/{name}.conf")), settings);
+    [settings].into_iter().chain(units).collect()
 }
 
-/// The mount above the loop device: it stops before the device and the server do.
+/// The mount above the device: it stops before the device and the server do. A ublk device outlives
+/// its server, which may be started again below the mount.
 fn mount_unit(record: &Record, mount: &Mounted) -> String {
     let device = device_unit(record);
+    let needs = if record.ublk.is_some() { "Wants" } else { "Requires" };
     let option = |key: &str, value: &Option<String>| {
         value.as_ref().map_or_else(String::new, |v| format!("{key}={v}\n"))
     };
     format!(
-        "[Unit]\nDescription=seekless: {name} at {dir}\nRequires={device}\nAfter={device}\n\n[Mount]\nWhat=/run/seekless/{name}/device\nWhere={dir}\n{}{}\n[Install]\nWantedBy=multi-user.target\n",
+        "[Unit]\nDescription=seekless: {name} at {dir}\n{needs}={device}\nAfter={device}\n\n[Mount]\nWhat=/run/seekless/{name}/device\nWhere={dir}\n{}{}\n[Install]\nWantedBy=multi-user.target\n",
         option("Type", &mount.kind),
         option("Options", &mount.options),
         name = record.name,
@@ -210,7 +221,8 @@ pub(super) fn stopping(record: &Record) -> Vec<String> {
 
 fn stops(record: &Record) -> Vec<String> {
     let mount = record.mount.as_ref().map(|m| m.unit.clone());
-    mount.into_iter().chain([device_unit(record), server_unit(record)]).collect()
+    let below = record.ublk.is_none().then(|| file_unit(record));
+    mount.into_iter().chain([device_unit(record)]).chain(below).collect()
 }
 
 /// A unit's name for a shell: backslashes are part of it.
@@ -221,13 +233,20 @@ fn quoted(unit: &str) -> String {
 /// The commands that the user types where systemd does not run.
 pub(super) fn by_hand(record: &Record) -> Vec<String> {
     let Record { name, backing, area, mount, .. } = record;
-    let disk = format!("/run/seekless/{name}/disk");
-    let mut lines = vec![
-        format!("mkdir -p -m 700 /run/seekless /run/seekless/{name}"),
-        format!("seekless serve {} --area {} --fuse {disk} &", backing.display(), area.display()),
-        format!("losetup -f --show --direct-io=on {disk}"),
-    ];
-    lines.extend(mount.as_ref().map(|m| format!("mount /dev/loopN {}", m.dir.display())));
+    let serve = format!("seekless serve {} --area {}", backing.display(), area.display());
+    let (mut lines, device) = if let Some(number) = record.ublk {
+        let lines = vec!["modprobe ublk_drv".to_owned(), format!("{serve} --ublk {number} &")];
+        (lines, format!("/dev/ublkb{number}"))
+    } else {
+        let disk = format!("/run/seekless/{name}/disk");
+        let lines = vec![
+            format!("mkdir -p -m 700 /run/seekless /run/seekless/{name}"),
+            format!("{serve} --fuse {disk} &"),
+            format!("losetup -f --show --direct-io=on {disk}"),
+        ];
+        (lines, "/dev/loopN".to_owned())
+    };
+    lines.extend(mount.as_ref().map(|m| format!("mount {device} {}", m.dir.display())));
     lines
 }
 
@@ -332,9 +351,68 @@ mod tests {
 
     #[test]
     fn the_templates_have_what_an_adoption_replaces() {
-        for part in [PROGRAM, AREA, NEEDS, STATE, SERVED] {
-            assert_eq!(FILE_UNIT.matches(part).count(), 1, "{part}");
+        for unit in [FILE_UNIT, UBLK_UNIT] {
+            for part in [PROGRAM, AREA, NEEDS, STATE] {
+                assert_eq!(unit.matches(part).count(), 1, "{part}");
+            }
         }
-        assert_eq!(LOOP_UNIT.matches(SERVED).count(), 1);
+        for unit in [FILE_UNIT, LOOP_UNIT] {
+            assert_eq!(unit.matches(SERVED).count(), 1);
+        }
+    }
+
+    fn adopted(ublk: Option<u32>) -> Record {
+        let mount = Mounted::at(Path::new("/srv/data"), None).unwrap();
+        let (backing, area) = (PathBuf::from("/dev/sdb1"), PathBuf::from("/var/sdb1.area"));
+        let mut record = Record::new("sdb1".to_owned(), backing, area, false, Some(mount), None);
+        record.ublk = ublk;
+        record
+    }
+
+    /// What the text of the file says, without comments.
+    fn said(record: &Record, file: &str) -> Vec<String> {
+        let texts = texts(record, Path::new("/usr/bin/seekless"), &[]);
+        let (_, text) = texts.iter().find(|(path, _)| path.ends_with(file)).unwrap();
+        text.lines().filter(|l| !l.starts_with('#')).map(ToOwned::to_owned).collect()
+    }
+
+    #[test]
+    fn a_mount_stays_while_the_server_of_its_ublk_device_is_started_again() {
+        let record = adopted(Some(3));
+        let names: Vec<_> = texts(&record, Path::new("/x"), &[]).into_iter().map(|t| t.0).collect();
+        let units = Path::new(UNITS);
+        let unit = "seekless-ublk@sdb1.service";
+        let made =
+            ["/etc/seekless/sdb1.conf".into(), units.join(unit), units.join("srv-data.mount")];
+        assert_eq!(names, made);
+        assert!(said(&record, "sdb1.conf").contains(&"UBLK=3".to_owned()));
+        let mount = said(&record, "srv-data.mount");
+        let above: Vec<_> = mount.iter().filter(|l| l.contains("seekless-ublk@")).collect();
+        assert_eq!(above, [&format!("Wants={unit}"), &format!("After={unit}")]);
+        let server = said(&record, unit);
+        for line in ["Restart=on-failure", "SendSIGKILL=no", r"Requires=dev-sdb1.device"] {
+            assert!(server.iter().any(|l| l == line), "{line}: {server:?}");
+        }
+        let starts = "ExecStart=@/usr/bin/seekless @seekless serve ${BACKING} --ublk ${UBLK} --area ${AREA} $OPTIONS";
+        assert!(server.iter().any(|l| l == starts), "{server:?}");
+        assert!(!server.iter().any(|l| l.contains("STATE_DIRECTORY") || l.contains("StateDir")));
+        assert_eq!(stops(&record), ["srv-data.mount", unit]);
+        assert_eq!(
+            by_hand(&record)[1..],
+            [
+                "seekless serve /dev/sdb1 --area /var/sdb1.area --ublk 3 &",
+                "mount /dev/ublkb3 /srv/data",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mount_stops_before_its_loop_device_and_with_it() {
+        let record = adopted(None);
+        let mount = said(&record, "srv-data.mount");
+        assert!(mount.contains(&"Requires=seekless-loop@sdb1.service".to_owned()), "{mount:?}");
+        assert!(!said(&record, "sdb1.conf").iter().any(|l| l.starts_with("UBLK")));
+        let order = ["srv-data.mount", "seekless-loop@sdb1.service", "seekless-file@sdb1.service"];
+        assert_eq!(stops(&record), order);
     }
 }
