@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -12,6 +13,10 @@ use rustix::io::Errno;
 use crate::HostError;
 use crate::in_use::user_of;
 use crate::private;
+
+/// Longest wait for udev: when a writer closes a disk, udev locks the disk while it looks what is on
+/// it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A file or block device that is open and locked.
 #[derive(Debug)]
@@ -51,7 +56,15 @@ impl Opened {
         } else {
             FlockOperation::NonBlockingLockExclusive
         };
-        rustix::fs::flock(&file, lock).map_err(|e| {
+        let start = Instant::now();
+        let again = || {
+            let waits = kind.is_block_device() && start.elapsed() < PATIENCE;
+            if waits {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            waits
+        };
+        take_lock(&file, lock, again).map_err(|e| {
             if e == Errno::WOULDBLOCK {
                 HostError::Locked { path: path.to_owned(), by: private::holder(path, &file) }
             } else {
@@ -71,8 +84,48 @@ impl Opened {
     }
 }
 
+/// Takes the lock. While another holds the lock, tries again as long as `again` says.
+fn take_lock(
+    file: &File,
+    lock: FlockOperation,
+    mut again: impl FnMut() -> bool,
+) -> Result<(), Errno> {
+    loop {
+        match rustix::fs::flock(file, lock) {
+            Err(Errno::WOULDBLOCK) if again() => {}
+            other => return other,
+        }
+    }
+}
+
 impl AsFd for Opened {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_held_for_a_moment_is_waited_for() {
+        let path = std::env::temp_dir().join(format!("seekless-{}-moment", std::process::id()));
+        let file = File::create(&path).unwrap();
+        let exclusive = FlockOperation::NonBlockingLockExclusive;
+        let other = File::open(&path).unwrap();
+        rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap();
+        assert_eq!(take_lock(&file, exclusive, || false), Err(Errno::WOULDBLOCK));
+        let mut held = Some(other);
+        let mut tries = 0;
+        let again = || {
+            tries += 1;
+            held.take();
+            true
+        };
+        assert_eq!(take_lock(&file, exclusive, again), Ok(()));
+        assert_eq!(tries, 1);
+        std::fs::remove_file(&path).unwrap();
     }
 }

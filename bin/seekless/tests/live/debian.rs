@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(200);
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
 /// A part of a release of this build, from packaging/release.sh.
-fn package(out: &Path, what: &str) -> PathBuf {
+pub(crate) fn package(out: &Path, what: &str) -> PathBuf {
     let built = Path::new(crate::PROGRAM).parent().unwrap();
     let profile = match built.file_name().unwrap().to_str().unwrap() {
         "debug" => "dev",
@@ -40,14 +40,14 @@ fn package(out: &Path, what: &str) -> PathBuf {
 }
 
 /// A Debian in a folder.
-struct Debian {
+pub(crate) struct Debian {
     dir: tempfile::TempDir,
     running: Option<(Child, u32)>,
 }
 
 impl Debian {
     /// Made from the registry of its packages; an error says why it cannot be had.
-    fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
         let release = system.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME="));
         let release = release.filter(|_| system.contains("\nID=debian"));
@@ -68,7 +68,7 @@ impl Debian {
         Ok(Self { dir, running: None })
     }
 
-    fn tree(&self) -> PathBuf {
+    pub(crate) fn tree(&self) -> PathBuf {
         self.dir.path().join("tree")
     }
 
@@ -193,7 +193,7 @@ fn inside(leader: u32, line: &str) -> Command {
 }
 
 /// The first of these words in a text, in this order.
-fn in_order(text: &str, words: &[&str]) {
+pub(crate) fn in_order(text: &str, words: &[&str]) {
     let mut from = 0;
     for word in words {
         let at = text[from..].find(word);

@@ -23,6 +23,7 @@ mod grouped;
 mod host;
 mod hungry;
 mod killed;
+mod machine;
 mod mounting;
 mod observed;
 mod pressure;
