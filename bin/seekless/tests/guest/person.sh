@@ -27,7 +27,7 @@ system() { # What adoption may change, and release puts back.
 }
 files() { (cd /srv/data && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
 server() { systemctl show -P MainPID $unit; }
-ended() { while grep -qs 'seekless.serve' /proc/[0-9]*/cmdline; do sleep 0.2; done; }
+ended() { while [ -e "/proc/$1" ]; do sleep 0.2; done; }
 
 step_installed() { try 'dpkg -i seekless.deb' && try 'seekless --version'; }
 
@@ -72,12 +72,12 @@ step_outlives_kills() {
 step_waits_for_a_reader() {
     systemctl stop srv-data.mount || return 1
     sleep 1000 </dev/ublkb0 &
-    reader=$!
+    reader=$! served=$(server)
     systemctl stop $unit
     [ "$(sha256sum </dev/ublkb0)" = "$(sha256sum </dev/vdb)" ] || return 1
     journalctl -b -u $unit --no-pager | grep "process $reader (sleep) uses it" || return 1
     kill $reader
-    ended
+    ended "$served"
     [ ! -e /dev/ublkb0 ] && systemctl start srv-data.mount
 }
 
@@ -96,14 +96,14 @@ step_stops_in_order() {
 # A program that ignores SIGTERM works on the mount: the server goes on until the disk is free.
 step_goes_on_in_use() {
     (cd /srv/data && trap '' TERM && exec sleep 1000) &
-    program=$!
+    program=$! served=$(server)
     until [ "$(readlink /proc/$program/cwd)" = /srv/data ]; do sleep 0.1; done
     systemctl stop $unit
     files | diff sums - || return 1
     journalctl -b -u $unit --no-pager | grep 'mounted at /srv/data' | tail -n 1
     ! journalctl -b -u $unit --no-pager | grep 'SIGKILL' | grep -v 'Skipping' || return 1
     kill -9 $program
-    umount /srv/data && ended && systemctl start srv-data.mount && files | diff sums -
+    umount /srv/data && ended "$served" && systemctl start srv-data.mount && files | diff sums -
 }
 
 step_released() {
