@@ -58,7 +58,9 @@ impl Opened {
         };
         let start = Instant::now();
         let again = || {
-            let waits = kind.is_block_device() && start.elapsed() < PATIENCE;
+            let waits = kind.is_block_device()
+                && start.elapsed() < PATIENCE
+                && private::may_be_udevs(&file);
             if waits {
                 std::thread::sleep(Duration::from_millis(20));
             }

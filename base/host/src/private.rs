@@ -88,6 +88,13 @@ pub(crate) fn holder(path: &Path, file: &File) -> String {
     }
 }
 
+/// False if a process is known to hold the lock of a file, and that process is not udev's.
+pub(crate) fn may_be_udevs(file: &File) -> bool {
+    let id = file.metadata().ok().and_then(|meta| pid_of_lock(&meta));
+    let name = id.and_then(|id| std::fs::read_to_string(format!("/proc/{id}/comm")).ok());
+    name.is_none_or(|name| name.contains("udev"))
+}
+
 /// The process that holds an flock(2) on a file, from /proc/locks.
 fn pid_of_lock(meta: &std::fs::Metadata) -> Option<u32> {
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
@@ -142,8 +149,10 @@ mod tests {
         let path = scratch("lock");
         let file = create_private(&path).unwrap();
         assert!(holder(&path, &file).starts_with("another process"), "nobody has it");
+        assert!(may_be_udevs(&file), "it may have had it");
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
         let said = holder(&path, &file);
+        assert!(!may_be_udevs(&file), "it is ours");
         assert!(said.contains(&format!("process {} ", std::process::id())), "{said}");
         std::fs::remove_file(&path).unwrap();
     }
