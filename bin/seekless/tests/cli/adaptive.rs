@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");
+const NIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/nights.parquet");
 
 fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
     (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
@@ -62,6 +63,20 @@ fn on_the_sample_it_saves_what_the_documents_say() {
             days_add_up(&json, policy);
             keeps_the_promise(run_of(&json, policy), 1.0);
         }
+    }
+}
+
+/// Space in RAM that is too expensive, or not expensive enough, lost most of this.
+#[test]
+fn more_ram_takes_no_gain_away() {
+    let place = Place::new();
+    for (trace, disk, cache, saved) in
+        [(SAMPLE, "wd800jb", "256MiB", 0.10), (NIGHTS, "exos-x20", "128MiB", 0.75)]
+    {
+        let args = [trace, "--disk", disk, "--train", "0%", "--cache", cache];
+        let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive"]].concat());
+        let saves = 1.0 - all(run_of(&json, "adaptive")) / busy(&json, "vanilla");
+        assert!(saves >= saved, "{disk}, {cache}: {saves}");
     }
 }
 
