@@ -17,6 +17,9 @@ use crate::private;
 /// Longest wait for udev: when a writer closes a disk, udev locks the disk while it looks what is on
 /// it.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Wait for any other holder: a process that this program is just starting shares its open files
+/// until it is loaded, and a server that was killed holds its files until it is gone.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// A file or block device that is open and locked.
 #[derive(Debug)]
@@ -58,9 +61,9 @@ impl Opened {
         };
         let start = Instant::now();
         let again = || {
-            let waits = kind.is_block_device()
-                && start.elapsed() < PATIENCE
-                && private::may_be_udevs(&file);
+            let waited = start.elapsed();
+            let udev = || kind.is_block_device() && private::may_be_udevs(&file);
+            let waits = waited < MOMENT || waited < PATIENCE && udev();
             if waits {
                 std::thread::sleep(Duration::from_millis(20));
             }
