@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 kills=${1:-100}
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- survives_kills
+mkdir -p benches/kills/runs
 out="benches/kills/runs/$(date +%Y-%m-%d-%H%M%S).txt"
 {
     echo "$kills kills a test; Linux $(uname -r); load $(cut -d' ' -f1-3 /proc/loadavg)"
