@@ -4,7 +4,7 @@
 #
 #   machine.sh TREE KERNEL SCRATCH
 #
-# TREE is a Debian in a folder, with seekless.deb in its /root. KERNEL is a folder with the unpacked
+# TREE is a Debian in a folder, with seekless.deb in its /opt. KERNEL is a folder with the unpacked
 # package of a Debian kernel (boot/vmlinuz-*, lib/modules). SCRATCH is an empty folder; disk.img there
 # is the disk that the person adopts.
 set -euo pipefail
@@ -16,12 +16,12 @@ release=$(basename "$kernel"/lib/modules/*)
 cp -a "$kernel/lib/modules" "$tree/usr/lib/"
 chroot "$tree" depmod "$release"
 echo '/dev/vda / ext4 defaults 0 0' >"$tree/etc/fstab"
-install -m 755 "$here/person.sh" "$tree/root/"
+install -m 755 "$here/person.sh" "$tree/opt/"
 cat >"$tree/etc/systemd/system/person.service" <<'UNIT'
 [Unit]
 Description=the person at this machine
 [Service]
-ExecStart=/root/person.sh
+ExecStart=/opt/person.sh
 [Install]
 WantedBy=multi-user.target
 UNIT

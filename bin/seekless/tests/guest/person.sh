@@ -2,8 +2,8 @@
 # What a person does on a machine with a disk, /dev/vdb, in three starts: the second is a restart, the
 # third follows a power-off. Each step prints `guest: ok NAME` or `guest: FAILED NAME`.
 exec >/dev/ttyS0 2>&1
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C HOME=/root
-cd /root
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C HOME=/
+cd /opt
 unit=seekless-ublk@vdb area=/var/lib/seekless/vdb.area
 systemctl is-system-running --wait >/dev/null
 start=$(cat start 2>/dev/null || echo 1)

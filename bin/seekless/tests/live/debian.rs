@@ -175,18 +175,7 @@ impl Drop for Debian {
 fn inside(leader: u32, line: &str) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=2", "100", "nsenter", "-t", &leader.to_string()]);
-    command.args([
-        "-m",
-        "-p",
-        "-u",
-        "-i",
-        "-n",
-        "--",
-        "/usr/bin/env",
-        "-i",
-        "LANG=C",
-        "HOME=/root",
-    ]);
+    command.args(["-m", "-p", "-u", "-i", "-n", "--", "/usr/bin/env", "-i", "LANG=C", "HOME=/"]);
     command.args(["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-c", line]);
     command.stdin(Stdio::null());
     command
@@ -216,9 +205,9 @@ fn the_package_adopts_a_disk_that_stands_after_a_restart_and_is_released() {
         Ok(debian) => debian,
         Err(why) => return eprintln!("SKIPPED the package under systemd: {why}"),
     };
-    fs::copy(&package, debian.tree().join("root/seekless.deb")).unwrap();
+    fs::copy(&package, debian.tree().join("opt/seekless.deb")).unwrap();
     debian.boot();
-    debian.run("dpkg -i /root/seekless.deb");
+    debian.run("dpkg -i /opt/seekless.deb");
     debian.run("seekless --version");
     debian.run("truncate -s 256M /srv/disk.img && mkfs.ext4 -q /srv/disk.img && mkdir /srv/data");
     let bare = debian.run("sha256sum /srv/disk.img");
@@ -300,12 +289,11 @@ fn the_static_program_runs_where_there_is_nothing_else() {
 
 /// Starts a program that works on the mount and ignores SIGTERM.
 fn hold(debian: &Debian) {
-    let program = debian.tree().join("root/hold.sh");
+    let program = debian.tree().join("opt/hold.sh");
     let text = "#!/bin/sh\ncd /srv/data\ntrap '' TERM\ntouch /run/holds\nsleep 900\nsleep 900\n";
     fs::write(&program, text).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    debian
-        .run("setsid /root/hold.sh >/dev/null 2>&1 & until [ -e /run/holds ]; do sleep 0.1; done");
+    debian.run("setsid /opt/hold.sh >/dev/null 2>&1 & until [ -e /run/holds ]; do sleep 0.1; done");
 }
 
 /// A stop while the mount is in use: the server goes on, and ends when the mount is free.

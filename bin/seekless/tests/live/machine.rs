@@ -46,7 +46,7 @@ fn a_machine_keeps_its_adopted_disk_over_kills_and_restarts() {
         Ok(debian) => debian,
         Err(why) => return eprintln!("SKIPPED a whole machine: {why}"),
     };
-    fs::copy(&package, debian.tree().join("root/seekless.deb")).unwrap();
+    fs::copy(&package, debian.tree().join("opt/seekless.deb")).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/machine.sh");
     let output = Command::new("bash")
         .arg(script)
