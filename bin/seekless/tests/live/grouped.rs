@@ -799,6 +799,8 @@ fn what_was_overwritten_and_synced_outlives_a_power_cut_on_ext4() {
         // Nothing that was not flushed reaches the disk from here on.
         host::run(["xfs_io", "-x", "-c", "shutdown", disk.to_str().unwrap()]);
         mounted.kill();
+        // A dead mount keeps the files that the kernel passed on open, and so their disk in use.
+        host::unmount(&place.point);
         mounted_disk.unmount();
         let mounted_disk = Mount::new(device.device(), &disk, "rw");
         let mounted = place.mount();
