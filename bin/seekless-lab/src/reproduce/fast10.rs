@@ -12,28 +12,31 @@ const ARCHIVED: &str = "studies/runs/fast10-shared-vm";
 
 /// The study of file systems (FAST 2010): its Table 2 beside archived results of ours
 ///
-/// Nothing is measured here: `seekless-lab study run studies/fast10.toml` measures. The repository
-/// has its results.
+/// Nothing is measured here: `seekless-lab study run` measures `studies/fast10.toml` and
+/// `studies/micro.toml`. The repository has results of the first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   seekless-lab reproduce fast10
   seekless-lab reproduce fast10 --study fast10-run --json -")]
 pub(crate) struct Args {
-    /// Folder with the results of a study
+    /// Folder with the results of a study; may be repeated
     #[arg(long, value_name = "DIR", default_value = ARCHIVED)]
-    study: PathBuf,
+    study: Vec<PathBuf>,
     #[command(flatten)]
     out: Out,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let stored = Stored::read(&args.study).with_context(|| {
-        let dir = args.study.display();
-        format!(
-            "{dir}: no results of a study; run in the folder of the repository, or give --study DIR"
-        )
-    })?;
-    let results = reproduce(&StudyReport::new(&stored).json(), &super::command())?;
-    super::show(&args.out, results, "")
+    let studies = args.study.iter().map(|dir| {
+        let stored = Stored::read(dir).with_context(|| {
+            let dir = dir.display();
+            format!(
+                "{dir}: no results of a study; run in the folder of the repository, or give --study DIR"
+            )
+        })?;
+        Ok(StudyReport::new(&stored).json())
+    });
+    let studies = studies.collect::<anyhow::Result<Vec<_>>>()?;
+    super::show(&args.out, reproduce(&studies, &super::command())?, "")
 }

@@ -18,8 +18,20 @@ macro_rules! presets {
     };
 }
 
-const ALL: &[Preset] =
-    presets!("webserver", "fileserver", "varmail", "oltp", "webproxy", "videoserver", "postmark");
+const ALL: &[Preset] = presets!(
+    "webserver",
+    "fileserver",
+    "varmail",
+    "oltp",
+    "webproxy",
+    "videoserver",
+    "postmark",
+    "appends",
+    "page-reads",
+    "lookups",
+    "mail-syncs",
+    "mail-appends"
+);
 
 /// All built-in workloads.
 #[must_use]
@@ -78,6 +90,26 @@ mod tests {
         let p = preset("oltp").unwrap().unwrap();
         let threads: Vec<_> = p.flows.iter().map(|f| (f.name.as_str(), f.threads)).collect();
         assert_eq!(threads, [("log-writer", 1), ("writer", 10), ("reader", 200)]);
+    }
+
+    /// The micro-benchmarks work on the files of the servers whose result they explain.
+    #[test]
+    fn the_micro_benchmarks_use_the_files_of_their_servers() {
+        for (name, server) in [
+            ("page-reads", "webserver"),
+            ("lookups", "fileserver"),
+            ("mail-syncs", "varmail"),
+            ("mail-appends", "varmail"),
+        ] {
+            let [micro, whole] =
+                [name, server].map(|n| preset(n).unwrap().unwrap().sets[0].clone());
+            assert_eq!(
+                (micro.files, micro.size.mean()),
+                (whole.files, whole.size.mean()),
+                "{name}"
+            );
+            assert_eq!(micro.mean_depth().to_bits(), whole.mean_depth().to_bits(), "{name}");
+        }
     }
 
     #[test]
