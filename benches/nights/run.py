@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Nights on a real file system: `seekless serve` with its defaults, or `seekless watch`, beside the vanilla system. As root:
+"""Nights on a real file system: `seekless serve` with its defaults, and `seekless watch`, beside systems without. As root:
 
     benches/nights/run.py [--files N] [--nights N] [--fs ext4|xfs|btrfs] [--spread SIZE] [--dense] [--jobs A,B] [--quick]
-                          [--systems vanilla,watch,adaptive,both] [--changed PERCENT]
+                          [--systems plain,watch,vanilla,adaptive,both] [--changed PERCENT]
 
-The system `watch` is the vanilla volume with `seekless watch` on its mount; `both` is the adaptive volume with it.
+`plain` is the disk alone, and `watch` the disk with `seekless watch` on its mount. `adaptive` is a volume with an area, and
+`vanilla` a volume that learns nothing, with the same RAM and read-ahead. `both` is the adaptive volume with `seekless watch`.
 
-One tree of small files is made, and a copy of its image for each system. Each night does the same jobs, each after a new
-mount, so nothing is in the page cache. The disk is emulated, in real time. What is printed and archived: wall time, and
-the time that the emulated disk was busy, with all background work, by job and night. All systems must read the same bytes.
+One tree of small files is made, and a copy of its image for each system. Each night does the same jobs. Before each job the
+server and the mount are new: nothing is in the page cache or in the server's RAM. The disk is emulated, in real time. What is
+printed and archived: wall time, and the time that the emulated disk was busy, with all background work, by job and night. All
+systems must read the same bytes.
 
 Jobs that are not the same each night: `diverge` begins as `tar` and goes on with another directory each night, `other` reads another
 directory each night, `pair` is du and tar at once. --changed replaces that share of the files after each night."""
@@ -41,6 +43,11 @@ MAKE = {
 MODULES = "argparse,asyncio,csv,decimal,email.mime.text,http.client,json,logging.config,sqlite3,ssl,unittest,xml.dom.minidom,zipfile"
 POSTGRES = pathlib.Path("/usr/lib/postgresql")
 BY_NIGHT = ("diverge", "other")
+SYSTEMS = ("plain", "watch", "vanilla", "adaptive", "both")
+# The disk alone: no RAM, no read-ahead, no learning.
+BARE = ["--policy", "vanilla", "--optimized", "0", "--cache", "0", "--read-ahead", "0", "--cluster", "0"]
+# The size of an area by default.
+AREA_MOST = 2 << 30
 COUNTED = ("wall_s", "mount_s", "job_s", "busy_s", "moving_s", "ios", "bytes", "total", "ram_reads", "copy_reads", "home_reads", "late_s", "load")
 
 
@@ -182,14 +189,14 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watching(wanted, device, folder):
+def watching(wanted, image, folder):
     """A mount point for the jobs, and the watch of it if one is wanted."""
     root = pathlib.Path(folder, "root")
     root.mkdir(exist_ok=True)
     root.chmod(0o755)
     watch = None
     if wanted:
-        with mounted(device, root):
+        with loop(image) as device, mounted(device, root):
             watch = Watch(root, pathlib.Path(folder, f"state-{time.monotonic_ns()}"))
     try:
         yield root, watch
@@ -236,8 +243,8 @@ def recording(device, trace):
 
 
 def job(server, device, root, watch, work):
-    """One job from nothing in the page cache: what it read, and what the disk did for it. The job begins once the reads of
-    the mount itself have ended: ext4 reads its bitmaps after a mount, and no job waits for these."""
+    """One job from nothing in memory: what it read, and what the disk did for it. The job begins once the reads of the mount
+    itself have ended: ext4 reads its bitmaps after a mount, and no job waits for these."""
     before = server.settled()
     with mounted(device, root):
         there = server.settled()
@@ -254,29 +261,40 @@ def job(server, device, root, watch, work):
     return found, {**took, **({"watch": watched} if watch else {})}
 
 
+def settings(name, image, args):
+    """The arguments of a system's server, whose area is made where it has one."""
+    disk = ["--disk", args.disk, "--scheduler", args.scheduler]
+    if name in ("plain", "watch"):
+        return [*disk, *BARE]
+    if name == "vanilla":
+        return [*disk, *args.cache, "--policy", "vanilla"]
+    area = image.with_suffix(".area")
+    size = min(image.stat().st_size // 8, AREA_MOST)
+    run(SEEKLESS, "volume", "format", image, "--at", area, "--optimized", size)
+    return [*disk, *args.cache, "--area", area, *(["--policy", args.policy] if args.policy else [])]
+
+
 def system(name, image, args, names):
     """All nights of a system: what each job read, and the figures."""
     all_jobs, read, runs = jobs(args), [], []
-    policy = "vanilla" if name in ("vanilla", "watch") else args.policy
-    arguments = ["--disk", args.disk, "--scheduler", args.scheduler, *args.cache, *(["--policy", policy] if policy else [])]
-    trace = f"{args.record}-{name}.parquet" if args.record else None
-    with serving_with(image, arguments) as server, loop(server.file, "--direct-io=on") as device, recording(device, trace), \
-            watching(name in ("watch", "both"), device, image.parent) as (root, watch):
+    arguments = settings(name, image, args)
+    with watching(name in ("watch", "both"), image, image.parent) as (root, watch):
         for night in range(1, args.nights + 1):
             for one in names:
                 nightly = [night] if one in BY_NIGHT else []
-                found, took = job(server, device, root, watch, lambda: all_jobs[one](root, *nightly))
+                trace = f"{args.record}-{name}-{night}-{one}.parquet" if args.record else None
+                with serving_with(image, arguments) as server, loop(server.file, "--direct-io=on") as device, recording(device, trace):
+                    found, took = job(server, device, root, watch, lambda: all_jobs[one](root, *nightly))
+                    status = server.status()
                 found = "".join(sorted(found.splitlines(True)))  # Two jobs at once end in any order.
                 read.append((night, one, hashlib.sha256(found.encode()).hexdigest()))
                 runs.append({"system": name, "night": night, "job": one, **took})
                 print(f"{name:8} night {night} {one:8} {took['wall_s']:7.2f} s, disk {took['job_s']:7.2f} of "
-                      f"{took['busy_s']:7.2f} s, {took['ios']:6} I/Os, "
-                      f"{took['bytes'] >> 20} MiB", flush=True)
+                      f"{took['busy_s']:7.2f} s, {took['ios']:6} I/Os, {took['bytes'] >> 20} MiB", flush=True)
             if args.changed and night < args.nights:
-                with mounted(device) as elsewhere:
+                with loop(image) as device, mounted(device) as elsewhere:
                     tree.change(elsewhere / "tree", args.files, args.changed, SEED + night)
-        status = server.status()
-    facts = {"adaptive": status["adaptive"], "copies": status["copies"], "serve": arguments, "digest": digest_of_all(image)}
+    facts = {"adaptive": status["adaptive"], "copies": status["copies"], "serve": [str(a) for a in arguments], "digest": digest_of_all(image)}
     return read, runs, facts
 
 
@@ -321,12 +339,12 @@ def arguments():
     parser.add_argument("--dir", type=pathlib.Path, help="where images are made")
     parser.add_argument("--keep", type=pathlib.Path, help="an image to make once, and to use again")
     parser.add_argument("--systems", type=lambda text: text.split(","), default=["vanilla", "adaptive"],
-                        help="of vanilla, watch, adaptive and both; the first one is the baseline; one alone is not archived")
+                        help=f"of {', '.join(SYSTEMS)}; the first one is the baseline; one alone is not archived")
     parser.add_argument("--changed", type=int, default=0, help="percent of the tree's files that are replaced after each night")
     parser.add_argument("--nice", type=int, default=0)
     args = parser.parse_args()
-    if unknown := set(args.systems) - {"vanilla", "watch", "adaptive", "both"}:
-        parser.error(f"--systems: no system {', '.join(sorted(unknown))}; there are vanilla, watch, adaptive and both")
+    if unknown := set(args.systems) - set(SYSTEMS):
+        parser.error(f"--systems: no system {', '.join(sorted(unknown))}; there are {', '.join(SYSTEMS)}")
     if args.quick:
         args.files, args.spread = 5_000, 20
     args.subset = min(args.subset, -(-args.files // (tree.FILES_IN_A_DIRECTORY * tree.DIRECTORIES_IN_ONE)))
@@ -352,6 +370,7 @@ def main():
             read[name], more, facts[name] = system(name, copy, args, names)
             runs += more
             copy.unlink()
+            copy.with_suffix(".area").unlink(missing_ok=True)
     if len(args.systems) > 1:
         print("\n" + table(runs, names, args.nights, args.systems))
         first = args.systems[0]
