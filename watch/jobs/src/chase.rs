@@ -6,13 +6,14 @@ use rustc_hash::FxHashMap;
 use crate::job::Job;
 use crate::piece::{Piece, Place};
 
-/// Pages of the first window.
+/// Pieces of the first window. Windows count pieces, and not pages: a seek of the disk costs more
+/// than the pages of a piece, and a program may use these pages throughout its run.
 const WINDOW_FIRST: usize = 64;
 /// The same, for the program that ran the job last.
 const WINDOW_SAME: usize = 256;
 /// A smaller window is closed.
 const WINDOW_LEAST: usize = 8;
-/// Largest window in pages.
+/// Largest window in pieces.
 const WINDOW_MOST: usize = 1 << 20;
 /// A window grows and shrinks by this factor.
 const STEP: usize = 4;
@@ -58,9 +59,9 @@ struct Window {
     /// Positions before this one are judged.
     judged: usize,
     size: usize,
-    /// Ordered and not used yet.
+    /// Pieces that were ordered, and of which no page was used yet.
     ahead: usize,
-    /// Uses since the window last grew.
+    /// Pieces that were used since the window last grew.
     uses: usize,
     good: u32,
     bad: u32,
@@ -72,9 +73,9 @@ impl Window {
         Self { next: at, judged: at, size, ahead: 0, uses: 0, good: 0, bad: 0, open }
     }
 
-    fn hit(&mut self, pages: u32) {
-        self.ahead = self.ahead.saturating_sub(pages as usize);
-        self.uses += pages as usize;
+    fn hit(&mut self) {
+        self.ahead = self.ahead.saturating_sub(1);
+        self.uses += 1;
         if self.uses * STEP >= self.size && self.good >= self.bad {
             self.uses = 0;
             self.size = (self.size * STEP).min(WINDOW_MOST);
@@ -147,9 +148,11 @@ impl Chase {
         }
         let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
         let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
-        let new = pages & !ordered.used;
+        let new = pages & ordered.pages & !ordered.used;
+        if new != 0 && ordered.used == 0 {
+            window.hit();
+        }
         ordered.used |= new;
-        window.hit((new & ordered.pages).count_ones());
         new & ordered.fetched
     }
 
@@ -157,11 +160,11 @@ impl Chase {
     /// pages that were fetched and are used only now.
     pub(crate) fn served(&mut self, place: Place, pages: u32) -> u32 {
         let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
-        let new = pages & !ordered.used;
-        ordered.used |= new;
         // The program finds the inode in memory: this use is the only one that is seen.
         let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
-        window.ahead = window.ahead.saturating_sub((new & ordered.pages).count_ones() as usize);
+        let new = pages & ordered.pages & !ordered.used;
+        window.ahead = window.ahead.saturating_sub(usize::from(new != 0 && ordered.used == 0));
+        ordered.used |= new;
         new & ordered.fetched
     }
 
@@ -215,7 +218,7 @@ impl Chase {
                 window.next += 1;
                 let right = piece.place.is_metadata() == metadata && piece.pages != 0;
                 if right && !self.ordered.contains_key(&piece.place) {
-                    window.ahead += piece.pages.count_ones() as usize;
+                    window.ahead += 1;
                     let (when, pages) = (self.at, piece.pages);
                     let ordered = Ordered { when, pages, ..Ordered::default() };
                     self.ordered.insert(piece.place, ordered);
@@ -245,9 +248,7 @@ impl Chase {
             window.judged += 1;
             let Some(piece) = piece.filter(|p| p.place.is_metadata() == metadata) else { continue };
             if let Some(found) = ordered.get(&piece.place) {
-                if found.used == 0 {
-                    window.ahead = window.ahead.saturating_sub(found.pages.count_ones() as usize);
-                }
+                window.ahead = window.ahead.saturating_sub(usize::from(found.used == 0));
                 window.verdict(found.used != 0);
             }
         }
