@@ -15,9 +15,11 @@ const REACH: usize = 512;
 pub(crate) const PIECES_MOST: usize = 1 << 17;
 /// Pieces of a file in a row that are recorded; the kernel itself reads ahead in a file.
 const ROW: u32 = 8;
-/// Misses in a row of pages that the run has missed already: the cache was emptied, and a new run
-/// begins.
+/// Misses in a row of pieces that the run has missed already, in the order of its first ones: the
+/// cache was emptied, and a new run begins. Other pages that are missed again were reclaimed.
 const REPEATS: u32 = 16;
+/// The pieces that count as the first ones.
+const FIRST: u32 = 4 * REPEATS;
 
 /// The user of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +48,8 @@ pub(crate) struct Run {
     at: FxHashMap<Place, (u32, u32)>,
     /// Pieces for which a program waited.
     pub(crate) misses: u64,
-    repeats: u32,
+    /// The last piece that was missed again, and the number of these in a row.
+    repeats: (u32, u32),
     /// The last place, and how many places of its file came in a row.
     row: (Place, u32),
     candidates: FxHashMap<u32, Candidate>,
@@ -59,6 +62,8 @@ pub(crate) struct Run {
     pub(crate) lost: bool,
     /// The jobs for which something was fetched, if any: the last one.
     pub(crate) helped_by: Option<u32>,
+    /// Jobs that this run has left for good: most was fetched in vain, or the job rests.
+    pub(crate) others: Vec<u32>,
 }
 
 impl Run {
@@ -70,7 +75,7 @@ impl Run {
             seen: Vec::new(),
             at: FxHashMap::default(),
             misses: 0,
-            repeats: 0,
+            repeats: (0, 0),
             row: (Place { file: 0, chunk: 0 }, 0),
             candidates: FxHashMap::default(),
             chase: None,
@@ -78,18 +83,26 @@ impl Run {
             visible: None,
             lost: false,
             helped_by: None,
+            others: Vec::new(),
         }
     }
 
     /// Whether these pages, missed now, begin a new run: this one has missed them all already.
     pub(crate) fn begins_again(&mut self, place: Place, pages: u32) -> bool {
-        let missed = self.at.get_mut(&place).map(|(_, missed)| missed);
-        let again = missed.as_ref().is_some_and(|m| **m & pages == pages);
-        if let Some(missed) = missed {
+        let again = self.at.get_mut(&place).and_then(|(i, missed)| {
+            let again = *missed & pages == pages && *i < FIRST;
             *missed |= pages;
-        }
-        self.repeats = if again { self.repeats + 1 } else { 0 };
-        self.repeats >= REPEATS
+            again.then_some(*i)
+        });
+        let (last, count) = self.repeats;
+        self.repeats = match again {
+            // One piece is one miss, whatever the number of its pages.
+            Some(i) if count > 0 && i == last => (i, count),
+            Some(i) if count > 0 && i > last => (i, count + 1),
+            Some(i) => (i, 1),
+            None => (0, 0),
+        };
+        self.repeats.1 >= REPEATS
     }
 
     fn piece(&mut self, place: Place) -> Option<&mut Piece> {
@@ -132,7 +145,7 @@ impl Run {
         for job in jobs {
             let Some(position) = job.find(place) else { continue };
             let same = self.who.program != 0 && job.program == self.who.program;
-            if only_own && !same {
+            if (only_own && !same) || self.others.contains(&job.id) {
                 continue;
             }
             let weight = if same { 2 } else { 1 };
@@ -208,21 +221,23 @@ mod tests {
     }
 
     #[test]
-    fn pages_missed_again_begin_a_new_run() {
+    fn the_first_pieces_missed_again_begin_a_new_run() {
         let mut run = run(0);
-        run.note(place(1), 0b11, true);
-        run.note(place(2), 1, false);
-        for _ in 1..REPEATS {
-            assert!(!run.begins_again(place(1), 1));
-        }
-        assert!(!run.begins_again(place(1), 0b100), "another page");
-        for _ in 1..REPEATS {
-            assert!(!run.begins_again(place(1), 0b110));
-        }
-        assert!(!run.begins_again(place(2), 1), "it was used, and not missed");
-        for _ in 1..REPEATS {
-            assert!(!run.begins_again(place(2), 1));
-        }
-        assert!(run.begins_again(place(1), 0b10));
+        let all = 0..u64::from(2 * FIRST);
+        all.clone().for_each(|n| {
+            run.note(place(n), 0b11, n != 3);
+        });
+        let again = |run: &mut Run, files: &[u64], pages| {
+            files.iter().any(|&f| run.begins_again(place(f), pages))
+        };
+        let files: Vec<u64> = all.collect();
+        let most = REPEATS as usize;
+        assert!(!again(&mut run, &[5; 100], 1), "one piece");
+        assert!(!again(&mut run, &files[most * 4..], 1), "reclaimed: they are not the first ones");
+        assert!(!again(&mut run, &[6, 5].repeat(most), 1), "not in order");
+        assert!(!again(&mut run, &files[4..most + 4], 0b100), "other pages");
+        assert!(!again(&mut run, &files[..most], 1), "3 was used, and not missed");
+        assert!(!again(&mut run, &[2 * u64::from(FIRST)], 1));
+        assert!(again(&mut run, &files[4..most + 4], 0b11));
     }
 }

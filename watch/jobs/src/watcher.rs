@@ -389,13 +389,23 @@ impl Watcher {
         run.forget_candidates();
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == chase.job) else { return };
         let outcome = chase.outcome(job);
+        if !chase.fetch {
+            run.others.push(job.id);
+        }
         if !(chase.fetch && self.limits.act) {
             job.would.0 += outcome.would.0;
             job.would.1 += outcome.would.1;
             return;
         }
         let vain = outcome.fetched.saturating_sub(outcome.used);
-        run.lost |= job.judge(run.who.program == job.program, outcome.fetched, outcome.used);
+        let own = run.who.program == job.program;
+        if job.judge(own, outcome.fetched, outcome.used) {
+            run.lost = true;
+            // A run of the job's own program may come back to it, until the job rests.
+            if !own || job.rests() {
+                run.others.push(job.id);
+            }
+        }
         run.helped_by = Some(chase.job);
         self.ahead = self.ahead.saturating_sub(vain);
         self.totals.vain += vain;

@@ -164,6 +164,31 @@ fn a_small_part_of_a_job_becomes_a_job_of_its_own_once_the_whole_is_too_much() {
 }
 
 #[test]
+fn pages_here_and_there_in_many_pieces_are_there_in_time() {
+    let mut world = World::new();
+    // As du uses tables of inodes: a page of each piece, then the next page of each.
+    let job: Vec<Page> =
+        (0..32).flat_map(|i| (0..200).map(move |p| (DEVICE, p * 640 + i))).collect();
+    world.run(DU, &job);
+    let (misses, fetched) = world.run(DU, &job);
+    assert!(misses < 200 && fetched > 6200, "{misses} misses, {fetched} fetched");
+}
+
+#[test]
+fn a_run_leaves_the_job_of_another_program_once() {
+    let mut world = World::new();
+    let job = metadata(2000, 11);
+    world.run(DU, &job);
+    let before = world.watcher.totals(SimTime(0)).recognized;
+    // Now and then it uses pages of that job, between many others.
+    let others = metadata(3000, 12);
+    let mixed = job.chunks(10).zip(others.chunks(50)).flat_map(|(a, b)| [a, b].concat());
+    let (_, fetched) = world.run(TAR, &mixed.collect::<Vec<_>>());
+    let recognized = world.watcher.totals(SimTime(0)).recognized - before;
+    assert!(recognized <= 2 && fetched < 300, "{recognized} times, {fetched} fetched");
+}
+
+#[test]
 fn a_run_that_leaves_its_job_costs_a_bounded_number_of_reads() {
     let mut world = World::new();
     let job = metadata(5000, 4);
