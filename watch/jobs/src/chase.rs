@@ -169,10 +169,12 @@ impl Chase {
     }
 
     /// Follows the program. One use far ahead moves nothing: the pieces before it would count as
-    /// passed over. Three in order do.
+    /// passed over. Three in order do, if the program does not go on here meanwhile.
     fn advance(&mut self, position: usize) {
         if position <= self.at + NEAR {
-            self.at = self.at.max(position);
+            if position > self.at {
+                (self.at, self.far) = (position, (0, 0));
+            }
             return;
         }
         let (last, count) = self.far;
@@ -345,5 +347,21 @@ mod tests {
         assert_eq!(use_one(&mut chase, 4001), Some(2));
         assert_eq!(use_one(&mut chase, 4002), Some(4003));
         assert_eq!((chase.metadata.good, chase.metadata.bad), (0, 0));
+    }
+
+    #[test]
+    fn uses_far_ahead_are_no_jump_while_the_program_goes_on() {
+        let job = job();
+        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut orders = 0;
+        for chunk in 1..100 {
+            chase.used(&job, Place { file: DEVICE, chunk: 4000 + chunk }, 1);
+            chase.used(&job, Place { file: DEVICE, chunk }, 1);
+            while let Some(piece) = chase.next(&job) {
+                orders += 1;
+                assert_eq!(piece.place.chunk, orders);
+            }
+        }
+        assert!(orders > 100, "{orders}");
     }
 }
