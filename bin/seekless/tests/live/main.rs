@@ -39,6 +39,7 @@ mod ublk;
 mod units;
 mod unplugged;
 mod watched;
+mod watched_gone;
 mod watching;
 mod workloads;
 

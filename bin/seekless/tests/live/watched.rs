@@ -20,11 +20,11 @@ const FILES: usize = 800;
 /// Empty files beside them.
 const EMPTY: usize = 4000;
 /// Reads all files.
-const READ_ALL: &str = "tar cf - d* | cat > /dev/null";
+pub(crate) const READ_ALL: &str = "tar cf - d* | cat > /dev/null";
 /// A run ends when nothing is used for two seconds.
 const IDLE: Duration = Duration::from_millis(2500);
 
-fn missing(kind: &str) -> Option<String> {
+pub(crate) fn missing(kind: &str) -> Option<String> {
     host::fuse()
         .or_else(|| host::loop_mounts(kind))
         .or_else(|| host::programs(&[&format!("mkfs.{kind}"), "tar", "setsid"]))
@@ -32,14 +32,14 @@ fn missing(kind: &str) -> Option<String> {
 }
 
 /// A disk that takes its time, with a file system full of small files.
-struct Slow {
+pub(crate) struct Slow {
     dir: tempfile::TempDir,
-    device: Option<Loop>,
-    server: Option<Server>,
+    pub(crate) device: Option<Loop>,
+    pub(crate) server: Option<Server>,
 }
 
 impl Slow {
-    fn new(kind: &str) -> Self {
+    pub(crate) fn new(kind: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("disk.img");
         File::create(&image).unwrap().set_len(4 << 30).unwrap();
@@ -60,12 +60,16 @@ impl Slow {
         Self { dir, device: Some(device), server: Some(server) }
     }
 
-    fn point(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn point(&self) -> PathBuf {
         self.dir.path().join("m")
     }
 
     /// Mounts it with nothing of it in memory.
-    fn mount(&self) -> Mount {
+    pub(crate) fn mount(&self) -> Mount {
         let device = self.device.as_ref().unwrap().device();
         run(["blockdev", "--flushbufs", device]);
         Mount::new(device, &self.point(), "noatime")
@@ -109,8 +113,8 @@ fn fill(image: &Path, point: &Path) {
 }
 
 /// A running `seekless watch`.
-struct Watch {
-    child: Child,
+pub(crate) struct Watch {
+    pub(crate) child: Child,
     lines: Receiver<String>,
     errors: Receiver<String>,
     state: PathBuf,
@@ -118,7 +122,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn start(state: &Path, point: &Path, args: &[&str]) -> Self {
+    pub(crate) fn start(state: &Path, point: &Path, args: &[&str]) -> Self {
         Self::of(seekless(), state, point, args)
     }
 
@@ -135,7 +139,7 @@ impl Watch {
         watch
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         let asked = ["watch", "status", "--json", "--state"];
         let output = seekless().args(asked).arg(&self.state).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -147,7 +151,7 @@ impl Watch {
     }
 
     /// The first file system in its status.
-    fn filesystem(&self) -> Value {
+    pub(crate) fn filesystem(&self) -> Value {
         self.status()["filesystems"][0].clone()
     }
 
@@ -169,7 +173,7 @@ impl Watch {
     }
 
     /// This job, once the daemon has seen a new mount and has read the state that it saved.
-    fn remembered(&self) -> Value {
+    pub(crate) fn remembered(&self) -> Value {
         let start = Instant::now();
         loop {
             let job = self.job();
@@ -185,7 +189,7 @@ impl Watch {
     }
 
     /// Ends it in order; returns what it said on standard error.
-    fn stop(mut self) -> Vec<String> {
+    pub(crate) fn stop(mut self) -> Vec<String> {
         self.signal(Signal::TERM);
         let status = self.child.wait().unwrap();
         let said: Vec<String> = self.errors.iter().collect();
@@ -202,11 +206,11 @@ impl Drop for Watch {
 }
 
 /// The job: reads all files of these folders, as a process group of its own.
-fn job(point: &Path, folders: &str) -> Child {
+pub(crate) fn job(point: &Path, folders: &str) -> Child {
     shell(point, &format!("tar cf - {folders} | cat > /dev/null"))
 }
 
-fn shell(point: &Path, script: &str) -> Child {
+pub(crate) fn shell(point: &Path, script: &str) -> Child {
     let script = format!("cd '{}' && {script}", point.display());
     let mut command = Command::new("setsid");
     command.args(["-w", "sh", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -214,7 +218,7 @@ fn shell(point: &Path, script: &str) -> Child {
 }
 
 /// One cold run of a script; returns its output.
-fn cold(slow: &Slow, script: &str) -> String {
+pub(crate) fn cold(slow: &Slow, script: &str) -> String {
     let mount = slow.mount();
     let output = shell(&slow.point(), script).wait_with_output().unwrap();
     assert!(output.status.success(), "{script}");

@@ -1,0 +1,88 @@
+//! `seekless watch` beside a disk that is pulled out while the daemon reads ahead of a job: the daemon
+//! goes on, and holds neither the mount nor the disk. The disk is a loop device over the file of an
+//! emulated disk, which is killed: from then on, each of its requests fails.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::host::{self, attempt};
+use crate::need;
+use crate::watched::{READ_ALL, Slow, Watch, cold, missing, shell};
+
+/// What must happen in time, and how long it may take on a busy host.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Files that a process has open, below this path or on this device.
+fn opened(process: u32, paths: &[&Path]) -> Vec<String> {
+    let links = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+    let targets = links.filter_map(|l| fs::read_link(l.path()).ok());
+    let held = targets.filter(|t| paths.iter().any(|p| t.starts_with(p)));
+    held.map(|t| t.display().to_string()).collect()
+}
+
+fn pulled_out(kind: &str) {
+    let mut slow = Slow::new(kind);
+    let (state, point) = (slow.dir().join("state"), slow.point());
+    let mount = slow.mount();
+    let watch = Watch::start(&state, &point, &[]);
+    mount.unmount();
+    cold(&slow, READ_ALL);
+    let mount = slow.mount();
+    watch.remembered();
+    let fetched = || watch.filesystem()["totals"]["fetched"].as_u64().unwrap_or_default();
+    let before = fetched();
+    let job = shell(&point, READ_ALL);
+    until("it reads ahead", || fetched() > before + 20);
+    let mut server = slow.server.take().unwrap();
+    server.signal(Signal::KILL);
+    assert!(server.wait(Duration::from_secs(20)).is_some(), "the disk is gone");
+    // The job ends with errors, or with what was in memory.
+    let _ = job.wait_with_output().unwrap();
+    let umount = ["umount".as_ref(), point.as_os_str()];
+    until("umount is refused", || attempt(umount).status.success());
+    std::mem::forget(mount);
+    until("the daemon sees that the mount is gone", || watch.filesystem().is_null());
+    let device = slow.device.take().unwrap();
+    let path = device.device().to_owned();
+    until("the daemon holds the disk", || {
+        let held = opened(watch.child.id(), &[path.as_ref(), &point]);
+        held.is_empty()
+    });
+    device.detach();
+    let number = path.trim_start_matches("/dev/");
+    let used = format!("/sys/block/{number}/loop/backing_file");
+    let backing = || fs::read_to_string(&used).unwrap_or_default();
+    until("the disk is still in use", || !backing().starts_with(slow.dir().to_str().unwrap()));
+    // What it learned before is saved, and it ends in order.
+    let said = watch.stop();
+    assert!(said.is_empty(), "{said:?}");
+    let jobs = fs::read_dir(&state).unwrap().flatten();
+    assert!(jobs.into_iter().any(|f| f.path().extension().is_some_and(|e| e == "jobs")));
+}
+
+#[test]
+fn a_disk_of_ext4_that_is_pulled_out_is_let_go() {
+    need!("watch: ext4 pulled out", missing("ext4"));
+    pulled_out("ext4");
+}
+
+#[test]
+fn a_disk_of_xfs_that_is_pulled_out_is_let_go() {
+    need!("watch: xfs pulled out", host::long().or_else(|| missing("xfs")));
+    pulled_out("xfs");
+}
+
+#[test]
+fn a_disk_of_btrfs_that_is_pulled_out_is_let_go() {
+    need!("watch: btrfs pulled out", host::long().or_else(|| missing("btrfs")));
+    pulled_out("btrfs");
+}
