@@ -244,6 +244,12 @@ mod tests {
         assert!(decode(&encode(&[])).unwrap().is_empty());
     }
 
+    /// Another value means another format: then files of today need a new version.
+    #[test]
+    fn bytes_of_version_1_stay_as_they_are() {
+        assert_eq!((VERSION, XxHash3_64::oneshot(&encode(&jobs()))), (1, 467_470_740_640_727_401));
+    }
+
     #[test]
     fn every_truncation_and_every_changed_byte_is_refused() {
         let bytes = encode(&jobs());

@@ -60,6 +60,12 @@ fn check_finds_nothing_in_areas_of_an_earlier_seekless_but_what_was_damaged() {
         "writeback-inside-killed",
         "replicas-clean",
         "replicas-killed",
+        "3-writethrough-killed",
+        "3-writeback-clean",
+        "3-writeback-killed",
+        "3-trail-killed",
+        "3-replicas-clean",
+        "3-replicas-killed",
     ] {
         let (from, said) = manifest("volume/serve", name);
         let dir = tempfile::tempdir().unwrap();
@@ -98,7 +104,9 @@ fn check_finds_nothing_in_areas_of_an_earlier_seekless_but_what_was_damaged() {
             // Where nothing is lost it may still be called harmless.
             let lost = row[3] != "nothing";
             assert_eq!(output.status.success(), !lost, "{name}, {what}: {words}");
-            assert!(!words.starts_with("sound: "), "{name}, {what}: {words}");
+            // A header of version 3 stands twice: one half is enough, and nothing is said.
+            let is_whole = name.starts_with('3') && what == "half a header of the log";
+            assert_eq!(words.starts_with("sound: "), is_whole, "{name}, {what}: {words}");
             told += 1;
         }
         assert!(told >= 2, "{name}");

@@ -262,6 +262,19 @@ mod tests {
         }
     }
 
+    /// Kept bytes that an earlier seekless wrote. A change of their meaning needs a new version.
+    #[test]
+    fn kept_bytes_of_version_2_are_learned_again() {
+        let kept = include_bytes!("../../tests/fixtures/adaptive-2");
+        let mut policy = Adaptive::new(8, 64, 128);
+        assert!(policy.learn_again(kept));
+        assert_eq!(
+            (policy.costs.access, policy.trail.as_ref().unwrap().ledger.writes),
+            (4.5, 780.0)
+        );
+        assert!(policy.learned(kept.len()) == kept);
+    }
+
     /// What was seen least is left out first.
     #[test]
     fn a_limit_is_kept() {

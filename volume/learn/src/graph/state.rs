@@ -289,6 +289,13 @@ mod tests {
         }
     }
 
+    /// Another value means another format: then files of today need a new version.
+    #[test]
+    fn bytes_of_version_1_stay_as_they_are() {
+        let bytes = example();
+        assert_eq!((VERSION, bytes.len(), crc_fast::crc32_iscsi(&bytes)), (1, 1108, 0x0857_5B3A));
+    }
+
     #[test]
     fn what_is_no_graph_is_told_apart() {
         let good = example();
