@@ -17,10 +17,15 @@ use seekless_nbd::{
 
 use seekless_block::Extent;
 
+use crate::backend::remote::NbdUri;
+use crate::error::ServeError;
 use crate::listen::Address;
 use crate::tls::TlsHome;
 pub use content::Content;
 pub use replay::{Replayed, replay};
+
+/// A longer payload is sent by itself, and not copied behind its header.
+const COPIED_BYTES: usize = 64 << 10;
 
 /// A call failed.
 #[derive(Debug, thiserror::Error)]
@@ -154,6 +159,14 @@ impl Client {
         Self::begin(stream, options, None)
     }
 
+    /// Starts a session over a stream that leads to this export, with TLS if the address asks for it.
+    pub fn over(stream: Box<dyn Stream>, uri: &NbdUri) -> Result<Self, ServeError> {
+        let options = Options { export: uri.export.clone(), ..Options::default() };
+        let tls = TlsHome::of(uri)?;
+        Self::begin(stream, options, tls.as_ref())
+            .map_err(|source| ServeError::Remote { uri: uri.to_string(), source })
+    }
+
     fn begin(
         stream: Box<dyn Stream>,
         options: Options,
@@ -224,8 +237,12 @@ impl Client {
         let cookie = cookie.ok_or(ClientError::Closed)?;
         let room = if command == Command::Read { len as usize } else { 0 };
         self.pending.push(Pending { cookie, data: vec![0; room], runs: Vec::new() });
-        self.out.extend_from_slice(payload);
+        let is_long = payload.len() > COPIED_BYTES;
+        self.out.extend_from_slice(if is_long { &[] } else { payload });
         self.stream.write_all(&self.out)?;
+        if is_long {
+            self.stream.write_all(payload)?;
+        }
         self.out.clear();
         Ok(cookie)
     }

@@ -328,7 +328,6 @@ impl Conn {
                 requests += 1;
                 all += 1;
                 self.request(request, volume);
-                self.account(&mut volume.memories.payload);
                 continue;
             }
             let input = self.received.get(self.start..self.end).unwrap_or_default();
@@ -528,7 +527,6 @@ impl Conn {
         self.in_flight_bytes -= payload_of(r);
         self.in_flight_held -= memory_of(r);
         self.reply(r, f, volume);
-        self.account(&mut volume.memories.payload);
     }
 
     fn reply(&mut self, r: &Request, f: Finished<Owner>, volume: &mut Volume<Owner>) {
@@ -594,4 +592,4 @@ fn flags_of(r: &Request) -> Flags {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -226,7 +226,7 @@ mod tests {
         fn the_stream_keeps_its_order(parts in prop::collection::vec((0usize..300_000, any::<bool>()), 1..12)) {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();
-            let (mut out, mut buffers) = (Out::new(1 << 20), Buffers::new(64 << 20));
+            let (mut out, mut buffers) = (Out::new(64 << 10), Buffers::new(64 << 20));
             let (mut expected, mut got) = (Vec::new(), Vec::new());
             let mut buf = vec![0; 100_000];
             for (i, (len, large)) in parts.into_iter().enumerate() {

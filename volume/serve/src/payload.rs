@@ -16,7 +16,6 @@ pub(crate) struct PayloadPool {
     most: usize,
     /// Held by clients beyond their own shares, and by the requests of clients that have gone.
     used: usize,
-    gone: usize,
     /// Clients that wait, by token.
     waiting: VecDeque<u64>,
     /// When the first of them became the first.
@@ -25,7 +24,7 @@ pub(crate) struct PayloadPool {
 
 impl PayloadPool {
     pub(crate) const fn new(most: usize) -> Self {
-        Self { most, used: 0, gone: 0, waiting: VecDeque::new(), since: None }
+        Self { most, used: 0, waiting: VecDeque::new(), since: None }
     }
 
     /// Whether the client may take `more` bytes now.
@@ -60,10 +59,10 @@ impl PayloadPool {
         }
     }
 
-    /// Whether requests of clients that have gone fill the memory, so that no more clients can come:
-    /// each would have a share of its own.
+    /// Whether requests of clients that have gone hold so much that no more clients can come: each
+    /// would have a share of its own.
     pub(crate) const fn is_swamped(&self) -> bool {
-        self.gone > self.most
+        self.used > self.most.saturating_add(self.most / 4)
     }
 
     /// A client holds `now` bytes instead of `before`.
@@ -74,14 +73,12 @@ impl PayloadPool {
     /// A client has gone, which held `held` bytes. Its requests in flight go on with `rest` bytes.
     pub(crate) fn leave(&mut self, token: u64, held: usize, rest: usize) {
         self.hold(held, rest);
-        self.gone += rest;
         self.withdraw(token);
     }
 
     /// A request of a client that has gone has ended.
     pub(crate) const fn ended(&mut self, bytes: usize) {
         self.hold(bytes, 0);
-        self.gone -= bytes;
     }
 
     /// The client that waits longest.

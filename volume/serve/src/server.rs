@@ -3,6 +3,8 @@
 
 mod memory;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -180,17 +182,7 @@ impl Server {
         let mut resting = None;
         let mut failed = None;
         loop {
-            self.wait(&mut events)?;
-            self.volume.refresh();
-            for event in &events {
-                self.event(*event);
-            }
-            while let Some(key) = self.again.pop() {
-                self.mark(key);
-            }
-            self.settle();
-            self.end_greetings();
-            self.end_stalls();
+            self.turn(&mut events)?;
             if self.stopping && self.volume.is_idle() {
                 // Unsent replies are dropped: those clients do not read.
                 self.conns.clear();
@@ -214,6 +206,22 @@ impl Server {
             .stop()
             .map_err(|e| cannot("make the last writes durable")(std::io::Error::other(e)))?;
         failed.map_or(Ok(stats), Err)
+    }
+
+    /// Waits for events, and does all that they lead to.
+    fn turn(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
+        self.wait(events)?;
+        self.volume.refresh();
+        for event in events {
+            self.event(*event);
+        }
+        while let Some(key) = self.again.pop() {
+            self.mark(key);
+        }
+        self.settle();
+        self.end_greetings();
+        self.end_stalls(Instant::now());
+        Ok(())
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {

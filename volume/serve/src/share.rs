@@ -19,8 +19,8 @@ const OF_TLS_CLIENT: u64 = 256 << 10;
 /// Requests of the kernel, and stacks of threads, where the volume is mounted on this host: all memory
 /// is locked then, and the whole program too.
 const MOUNTED: u64 = 48 << 20;
-/// A home on another server: changes that no flush has covered, and connections.
-const ELSEWHERE: u64 = 40 << 20;
+/// A home on another server: changes that no flush has covered, and connections with a request each.
+const ELSEWHERE: u64 = 56 << 20;
 /// An edge of the learner's graph, and a vertex for every other edge.
 const OF_EDGE: u64 = 80;
 /// The longest request.

@@ -18,6 +18,7 @@ use rustls::{
 };
 use seekless_host::{HostError, cannot};
 
+use crate::backend::remote::NbdUri;
 use crate::client::Stream;
 use crate::error::ServeError;
 
@@ -113,10 +114,16 @@ pub(crate) struct TlsHome {
 }
 
 impl TlsHome {
+    /// As an address asks for it.
+    pub(crate) fn of(uri: &NbdUri) -> Result<Option<Self>, ServeError> {
+        let tls = uri.tls.as_ref();
+        tls.map(|tls| Self::load(tls.folder.as_deref(), &tls.name)).transpose()
+    }
+
     /// Reads the certificates of a folder, with the names that other programs give them: `ca-cert.pem`
     /// is the server's authority, `client-cert.pem` and `client-key.pem` say who we are, where the
     /// server asks. Without a folder, the server's authority is one of the system's.
-    pub(crate) fn load(folder: Option<&Path>, name: &str) -> Result<Self, ServeError> {
+    fn load(folder: Option<&Path>, name: &str) -> Result<Self, ServeError> {
         let at = folder.unwrap_or_else(|| Path::new("the system's certificates"));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)

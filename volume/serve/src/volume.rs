@@ -4,6 +4,8 @@
 mod clock;
 mod io;
 mod scrub;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

@@ -18,7 +18,7 @@ use crate::host::{self, Numbers, Server, attempt, run};
 use crate::need;
 
 /// nbdkit in the foreground; killed when dropped.
-struct Nbdkit(Child);
+pub(crate) struct Nbdkit(Child);
 
 impl Nbdkit {
     /// Each request takes a millisecond.
@@ -26,7 +26,7 @@ impl Nbdkit {
         Self::with(socket, disk, &["--filter=delay"], &["rdelay=1ms", "wdelay=1ms"])
     }
 
-    fn with(socket: &Path, disk: &Path, filters: &[&str], settings: &[&str]) -> Self {
+    pub(crate) fn with(socket: &Path, disk: &Path, filters: &[&str], settings: &[&str]) -> Self {
         let _ = std::fs::remove_file(socket);
         let mut command = Command::new("nbdkit");
         command.args(["-f", "--exit-with-parent"]).args(filters).arg("-U").arg(socket);
@@ -145,7 +145,7 @@ fn fio_verifies_through_filters_that_fail() {
     }
 }
 
-fn uri_of(socket: &Path) -> PathBuf {
+pub(crate) fn uri_of(socket: &Path) -> PathBuf {
     PathBuf::from(format!("nbd+unix:///?socket={}", socket.display()))
 }
 

@@ -1,13 +1,20 @@
 //! A server holds the bound on its memory, whatever its clients do; and who asks for little is served.
 
-use std::io::{Read as _, Write as _};
+use std::fs::File;
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use seekless_nbd::{ClientEvent, ClientSession, Command, CommandFlags, Options};
+use rustix::net::{AddressFamily, SocketType};
+use seekless_nbd::{Command, CommandFlags};
+use seekless_serve::NbdUri;
 use seekless_serve::client::Client;
 
+use crate::elsewhere::Nbdkit;
 use crate::host::{self, Numbers, Server, seekless, status};
 use crate::need;
 
@@ -20,56 +27,139 @@ const READERS: u64 = 40;
 const ASKERS: u64 = 43;
 const HONEST: u64 = 4;
 
-/// A client that begins in order, to break off later.
-struct Raw {
-    stream: UnixStream,
-    session: ClientSession,
+/// A way to a server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Unix,
+    /// The volume is mounted too, so all memory is locked.
+    Mounted,
+    /// TLS, over TCP.
+    Tls,
+    /// A unix socket, and the backing is on another server.
+    Elsewhere,
 }
 
-impl Raw {
-    fn new(socket: &Path) -> Self {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let mut session = ClientSession::new(Options { structured: true, ..Options::default() });
-        let (mut held, mut out, mut buf) = (Vec::new(), Vec::new(), [0; 4096]);
-        loop {
-            let (taken, event) = session.step(&held, &mut out).unwrap();
-            held.drain(..taken);
-            stream.write_all(&out).unwrap();
-            out.clear();
-            match event {
-                ClientEvent::Ready => break,
-                ClientEvent::More(_) => {
-                    let n = stream.read(&mut buf).unwrap();
-                    assert!(n > 0, "the server hung up");
-                    held.extend_from_slice(&buf[..n]);
-                }
-                _ => {}
-            }
+/// A server to be, and the address for its clients: a unix socket, or a port of TCP.
+struct Front {
+    backing: PathBuf,
+    args: Vec<String>,
+    mount: Option<PathBuf>,
+    uri: NbdUri,
+    socket: Result<PathBuf, u16>,
+    _home: Option<Nbdkit>,
+}
+
+impl Front {
+    fn new(dir: &Path, way: Way, more: &[&str]) -> Self {
+        let (socket, address, uri) = if way == Way::Tls {
+            certificates(dir);
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let uri = format!("nbds://localhost:{port}/?tls-certificates={}", dir.display());
+            (Err(port), format!("tcp:127.0.0.1:{port}"), uri)
+        } else {
+            let path = dir.join("nbd.sock");
+            let uri = format!("nbd+unix:///?socket={}", path.display());
+            (Ok(path), format!("unix:{}", dir.join("nbd.sock").display()), uri)
+        };
+        let mut args = [&["--nbd", &address], more].concat();
+        let (disk, mount) = (dir.join("disk.img"), dir.join("volume"));
+        File::create(&disk).unwrap().set_len(1 << 30).unwrap();
+        let (backing, home) = if way == Way::Elsewhere {
+            let home = dir.join("home.sock");
+            let kit = Nbdkit::with(&home, &disk, &[], &[]);
+            args.extend(["--area-dir", "."]);
+            (crate::elsewhere::uri_of(&home), Some(kit))
+        } else {
+            (disk, None)
+        };
+        if way == Way::Tls {
+            args.extend(["--tls-cert", "server-cert.pem", "--tls-key", "server-key.pem"]);
         }
-        stream.set_nonblocking(true).unwrap();
-        Self { stream, session }
+        Self {
+            backing,
+            args: args.into_iter().map(str::to_owned).collect(),
+            mount: (way == Way::Mounted).then_some(mount),
+            uri: uri.parse().unwrap(),
+            socket,
+            _home: home,
+        }
     }
 
-    /// Sends a request, and as much of these bytes as the server takes at once.
-    fn ask(&mut self, command: Command, at: u64, len: u32, bytes: &[u8]) {
-        let mut out = Vec::new();
-        self.session.request(command, at, len, CommandFlags::NONE, &mut out).unwrap();
-        out.extend_from_slice(bytes);
-        // What a full socket does not take is left out: then the server waits for the rest.
-        let _ = self.stream.write(&out);
+    /// The least memory, in MiB, that a server takes.
+    fn least(&self, dir: &Path) -> u64 {
+        let mut command = seekless();
+        command.arg("serve").arg(&self.backing).args(&self.args).current_dir(dir);
+        if let Some(path) = &self.mount {
+            command.arg("--fuse").arg(path);
+        }
+        let output = command.args(["--memory", "1MiB"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let least = said.split("give --memory ").nth(1).and_then(|rest| rest.split("MiB").next());
+        least.and_then(|mib| mib.parse().ok()).unwrap_or_else(|| panic!("{said}"))
+    }
+
+    fn serve(&self, dir: &Path, mib: u64) -> Server {
+        let memory = format!("{mib}MiB");
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let args = [&args[..], &["--memory", &memory]].concat();
+        Server::start(dir, &self.backing, self.mount.as_deref(), &args)
+    }
+
+    /// A client, and its own end of the connection. A server takes 32 clients of one machine: so
+    /// clients over TCP come from several addresses of this one.
+    fn client(&self, number: u64) -> (Client, OwnedFd) {
+        let stream: OwnedFd = match &self.socket {
+            Ok(path) => UnixStream::connect(path).unwrap().into(),
+            Err(port) => {
+                let socket =
+                    rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+                let from = Ipv4Addr::new(127, 0, 0, 2 + (number / 30) as u8);
+                rustix::net::bind(&socket, &SocketAddrV4::new(from, 0)).unwrap();
+                rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, *port))
+                    .unwrap();
+                socket
+            }
+        };
+        let own = stream.try_clone().unwrap();
+        // Reads and writes are the same for all kinds of sockets.
+        (Client::over(Box::new(UnixStream::from(stream)), &self.uri).unwrap(), own)
     }
 }
 
-/// Most memory that the server had, in bytes.
-fn peak(server: &Server) -> u64 {
+/// Certificates of an authority and of a server, made by openssl.
+fn certificates(dir: &Path) {
+    let script = r#"
+        set -e
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca-cert.pem \
+            -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign
+        openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server-key.pem -out server.csr
+        printf 'subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\nbasicConstraints=CA:FALSE\n' > server.ext
+        openssl x509 -req -in server.csr -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial -days 2 \
+            -extfile server.ext -out server-cert.pem"#;
+    let output = Program::new("sh").args(["-c", script]).current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Asks, and sends as many of these bytes as the server takes at once: then it waits for the rest.
+fn ask(client: &mut Client, command: Command, at: u64, len: u32, bytes: &[u8]) {
+    let _ = client.submit(command, CommandFlags::NONE, at, len, bytes);
+}
+
+/// This field of the server's state, in bytes.
+pub(crate) fn field(server: &Server, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
+    let line = text.lines().find_map(|l| l.strip_prefix(name)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
+/// Most memory that the server had.
+fn peak(server: &Server) -> u64 {
+    field(server, "VmHWM:")
+}
+
 /// Writes and reads the longest requests, in a range of its own.
-fn long_requests(address: &str, number: u64, rounds: u64, ends: &AtomicBool) {
-    let mut client = Client::connect(&address.parse().unwrap()).unwrap();
+fn long_requests(front: &Front, number: u64, rounds: u64, ends: &AtomicBool) {
+    let mut client = front.client(number).0;
     let (at, mut numbers) = (number * u64::from(LONGEST), Numbers::new(number));
     for _ in 0..rounds {
         let bytes = numbers.bytes(LONGEST as usize);
@@ -82,8 +172,8 @@ fn long_requests(address: &str, number: u64, rounds: u64, ends: &AtomicBool) {
 }
 
 /// Writes and reads 64 KiB and less.
-fn short_requests(address: &str, rounds: u64) {
-    let mut client = Client::connect(&address.parse().unwrap()).unwrap();
+fn short_requests(front: &Front, rounds: u64) {
+    let mut client = front.client(HONEST).0;
     let mut numbers = Numbers::new(99);
     for round in 0..rounds {
         let at = 200 * MIB + numbers.below(1000) * 4096;
@@ -95,16 +185,18 @@ fn short_requests(address: &str, rounds: u64) {
 }
 
 /// Clients that take all the memory that they can get, and then neither send nor read.
-fn crowd(socket: &Path) -> Vec<Raw> {
+fn crowd(front: &Front) -> Vec<(Client, OwnedFd)> {
     let mut numbers = Numbers::new(3);
     let page = vec![0x5A; 1 << 20];
-    let mut crowd: Vec<Raw> = (0..WRITERS + READERS + ASKERS).map(|_| Raw::new(socket)).collect();
-    for (i, client) in crowd.iter_mut().enumerate() {
+    let numbered = HONEST + 1..HONEST + 1 + WRITERS + READERS + ASKERS;
+    let mut crowd: Vec<_> = numbered.map(|number| front.client(number)).collect();
+    for (i, (client, own)) in crowd.iter_mut().enumerate() {
+        rustix::io::ioctl_fionbio(&*own, true).unwrap();
         match i as u64 {
-            n if n < WRITERS => client.ask(Command::Write, 256 * MIB, LONGEST, &page),
+            n if n < WRITERS => ask(client, Command::Write, 256 * MIB, LONGEST, &page),
             n if n < WRITERS + READERS => {
                 for shorter in 0..3 {
-                    client.ask(Command::Read, n * MIB, LONGEST >> shorter, &[]);
+                    ask(client, Command::Read, n * MIB, LONGEST >> shorter, &[]);
                 }
             }
             _ => {
@@ -113,7 +205,7 @@ fn crowd(socket: &Path) -> Vec<Raw> {
                     let kind = [Command::Read, Command::BlockStatus, Command::Flush];
                     let kind = kind[(cookie % 3) as usize];
                     let len = if kind == Command::Flush { 0 } else { 4096 << (cookie % 5) };
-                    client.ask(kind, if len > 0 { at } else { 0 }, len, &[]);
+                    ask(client, kind, if len > 0 { at } else { 0 }, len, &[]);
                 }
             }
         }
@@ -121,42 +213,43 @@ fn crowd(socket: &Path) -> Vec<Raw> {
     crowd
 }
 
-/// Serves a crowd within this memory; `more`: options of the server.
-fn holds(mib: u64, more: &[&str]) {
+/// Serves a crowd within this memory, or the least that there may be; `more`: options of the server.
+fn holds(mib: u64, way: Way, more: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
-    let (image, socket) = (dir.path().join("disk.img"), dir.path().join("nbd.sock"));
-    let (address, memory) = (format!("unix:{}", socket.display()), format!("{mib}MiB"));
-    let args = ["--size", "1GiB", "--memory", &memory, "--nbd", &address];
-    let server = Server::start(dir.path(), &image, None, &[&args[..], more].concat());
-    let said = status(&image, &[]);
+    let front = Front::new(dir.path(), way, more);
+    let mib = if mib == 0 { front.least(dir.path()) } else { mib };
+    let (server, backing) = (front.serve(dir.path(), mib), &front.backing);
+    let said = status(backing, &[]);
     assert_eq!(said["memory"]["most_bytes"], mib * MIB, "{said:#}");
     assert!(said["memory"]["pages_bytes"].as_u64().unwrap() < mib * MIB, "{said:#}");
+    // Where it serves a mount, nothing of it goes to swap.
+    assert_eq!(field(&server, "VmLck:") > 0, way == Way::Mounted);
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..HONEST {
-            let (address, ends) = (&address, &ends);
-            scope.spawn(move || long_requests(address, number, 1000, ends));
+            let (front, ends) = (&front, &ends);
+            scope.spawn(move || long_requests(front, number, 1000, ends));
         }
         // While the longest requests are served.
-        short_requests(&address, 50);
-        let crowd = crowd(&socket);
+        short_requests(&front, 50);
+        let crowd = crowd(&front);
         // While the crowd holds what it can get.
-        short_requests(&address, 200);
-        let waiting = status(&image, &[])["memory"]["waiting_clients"].as_u64().unwrap();
+        short_requests(&front, 200);
+        let waiting = status(backing, &[])["memory"]["waiting_clients"].as_u64().unwrap();
         assert!(waiting > READERS, "{waiting}");
         ends.store(true, Ordering::Relaxed);
         drop(crowd);
     });
-    long_requests(&address, 5, 2, &ends);
+    long_requests(&front, 5, 2, &ends);
     let peak = peak(&server);
-    eprintln!("{mib} MiB: at most {} MiB", peak.div_ceil(MIB));
-    assert!(peak <= mib * MIB, "{mib} MiB: {} KiB", peak >> 10);
+    eprintln!("{mib} MiB, {way:?} {more:?}: at most {} MiB", peak.div_ceil(MIB));
+    assert!(peak <= mib * MIB, "{mib} MiB, {way:?} {more:?}: {} KiB", peak >> 10);
     server.stop();
 }
 
 #[test]
 fn memory_is_bounded_whatever_clients_do() {
-    holds(128, &["--read-ahead", "1MiB"]);
+    holds(128, Way::Unix, &["--read-ahead", "1MiB"]);
 }
 
 #[test]
@@ -164,7 +257,18 @@ fn any_bound_holds() {
     need!("several bounds", host::long());
     for mib in [128, 160, 200, 256, 512, 1024] {
         for more in [&["--policy", "vanilla"][..], &["--policy", "borg"], &[]] {
-            holds(mib, &[more, &["--optimized", "64MiB"]].concat());
+            holds(mib, Way::Unix, &[more, &["--optimized", "64MiB"]].concat());
+        }
+    }
+}
+
+#[test]
+fn any_bound_holds_on_every_way() {
+    need!("ways", host::long().or_else(host::fuse));
+    need!("ways", host::programs(&["openssl", "nbdkit"]));
+    for way in [Way::Mounted, Way::Tls, Way::Elsewhere] {
+        for mib in [0, 256, 1024] {
+            holds(mib, way, &["--optimized", "64MiB"]);
         }
     }
 }
@@ -173,21 +277,19 @@ fn any_bound_holds() {
 fn who_stalls_loses_what_others_wait_for() {
     need!("stalled clients", host::long());
     let dir = tempfile::tempdir().unwrap();
-    let (image, socket) = (dir.path().join("disk.img"), dir.path().join("nbd.sock"));
-    let address = format!("unix:{}", socket.display());
-    let args = ["--size", "1GiB", "--memory", "128MiB", "--nbd", &address];
-    let server = Server::start(dir.path(), &image, None, &args);
-    let (mut stalled, mut idle) = (Raw::new(&socket), Raw::new(&socket));
-    stalled.ask(Command::Write, 256 * MIB, LONGEST, &[1; 100_000]);
-    idle.ask(Command::Read, 0, 4096, &[]);
+    let front = Front::new(dir.path(), Way::Unix, &[]);
+    let server = front.serve(dir.path(), 128);
+    let (mut stalled, mut idle) = (front.client(2), front.client(3));
+    ask(&mut stalled.0, Command::Write, 256 * MIB, LONGEST, &[1; 100_000]);
+    ask(&mut idle.0, Command::Read, 0, 4096, &[]);
     // It waits until the other one is dropped, and no client without such memory is.
-    long_requests(&address, 1, 1, &AtomicBool::new(true));
-    for (client, is_dropped) in [(&mut stalled, true), (&mut idle, false)] {
-        client.stream.set_nonblocking(false).unwrap();
-        client.stream.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+    long_requests(&front, 1, 1, &AtomicBool::new(true));
+    for ((_client, own), is_dropped) in [(stalled, true), (idle, false)] {
+        let mut own = UnixStream::from(own);
+        own.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
         let mut buf = vec![0; 8192];
         let mut ended = false;
-        while let Ok(n) = client.stream.read(&mut buf) {
+        while let Ok(n) = own.read(&mut buf) {
             ended = n == 0;
             if ended {
                 break;

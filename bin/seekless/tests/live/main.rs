@@ -35,6 +35,7 @@ mod remembered;
 mod replicas;
 mod same_bytes;
 mod scrubbed;
+mod soaked;
 mod ublk;
 mod units;
 mod unplugged;

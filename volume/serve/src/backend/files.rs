@@ -204,6 +204,13 @@ impl Files {
         self.direct
     }
 
+    /// The same files, with nothing done at once.
+    #[cfg(test)]
+    pub(crate) const fn slow(mut self) -> Self {
+        self.direct = true;
+        self
+    }
+
     /// The stamp of a home that gets no more writes.
     pub(crate) fn stamp_home(&self) -> [u8; 32] {
         // Without a successful sync there is no proof.

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{EventfdFlags, eventfd};
+use seekless_block::Sectors;
 use seekless_engine::{Config, Engine};
 use seekless_nbd::{ClientEvent, ClientSession, Options};
 
@@ -12,29 +13,39 @@ use crate::backend::files::{Disk, Files};
 use crate::backend::runs::Runs;
 use crate::backend::unnamed::opened_memory;
 use crate::listen::Accepted;
+use crate::share::Shares;
 use crate::volume::{Clock, Parts};
 
 const PAGE: u32 = 4096;
 /// A simple reply's header.
 const HEADER: usize = 16;
 
-fn volume() -> Volume<Owner> {
-    let bytes = 1 << 20;
+/// A volume in memory of this length.
+pub(crate) fn volume(bytes: u64, shares: Shares, bell: Arc<OwnedFd>) -> Volume<Owner> {
     let home = Disk::new(opened_memory(bytes).unwrap().fd, Runs::all());
-    let files = Files::new(home, 0, None).unwrap();
+    volume_of(Config::new(Sectors(bytes / SECTOR_BYTES)), Files::new(home, 0, None), shares, bell)
+}
+
+/// A volume of these files.
+pub(crate) fn volume_of<O>(
+    config: Config,
+    files: Result<Files, seekless_host::HostError>,
+    shares: Shares,
+    bell: Arc<OwnedFd>,
+) -> Volume<O> {
     Volume::new(Parts {
-        engine: Engine::new(Config::new(seekless_block::Sectors(bytes / SECTOR_BYTES))),
+        engine: Engine::new(config),
         lasting: false,
         scrub_every: std::time::Duration::MAX,
         drain: false,
-        files: Arc::new(files),
+        files: Arc::new(files.unwrap()),
         workers: 1,
-        bell: Arc::new(eventfd(0, EventfdFlags::empty()).unwrap()),
+        bell,
         emulated: None,
         clock: Clock::new(1.0),
         observer: None,
         tap: None,
-        shares: crate::share::Shares::UNBOUND,
+        shares,
     })
     .unwrap()
 }
@@ -53,14 +64,15 @@ fn unread(client: &mut UnixStream) -> usize {
 
 /// Bytes of replies sent during a turn of this number of page requests, and at its end.
 fn sent_in_a_turn(command: Command, requests: usize, alone: bool) -> (usize, usize) {
-    let mut volume = volume();
+    let bell = Arc::new(eventfd(0, EventfdFlags::empty()).unwrap());
+    let mut volume = volume(1 << 20, Shares::UNBOUND, bell);
     let (ours, mut client) = UnixStream::pair().unwrap();
     client.set_nonblocking(true).unwrap();
     let mut conn = Conn::new(
         Accepted { fd: ours.into(), peer: None, tls: None },
         1,
         [Export::new("", 1 << 20)].into(),
-        crate::share::Shares::UNBOUND.client,
+        Shares::UNBOUND.client,
     );
     let options =
         Options { export: String::new(), structured: false, allocation: false, tls: false };

@@ -23,8 +23,7 @@ impl Server {
     }
 
     /// Drops clients that hold memory for which others wait, and neither send nor take anything.
-    pub(super) fn end_stalls(&mut self) {
-        let now = Instant::now();
+    pub(super) fn end_stalls(&mut self, now: Instant) {
         match self.volume.memories.payload.waits_since(now) {
             None => {}
             Some(Err(())) => self.conns.iter_mut().for_each(|(_, c)| c.mark_carried()),

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use seekless_block::Bytes;
-use seekless_nbd::{ClientEvent, ClientSession, Command, CommandFlags, Options};
+use seekless_nbd::{Command, CommandFlags, Options};
+use seekless_serve::client::Client;
 use seekless_serve::{Backing, Builder, ServerHandle};
 
 use crate::{Random, client};
@@ -27,24 +28,10 @@ fn honest(server: &ServerHandle) {
 
 /// Starts a session by hand, so that later bytes may be invalid.
 fn raw(server: &ServerHandle) -> UnixStream {
-    let mut stream = server.connect().unwrap();
+    let stream = server.connect().unwrap();
     let options = Options { structured: false, allocation: false, ..Options::default() };
-    let mut session = ClientSession::new(options);
-    let (mut held, mut out, mut buf) = (Vec::new(), Vec::new(), [0; 4096]);
-    loop {
-        let (taken, event) = session.step(&held, &mut out).unwrap();
-        held.drain(..taken);
-        stream.write_all(&out).unwrap();
-        out.clear();
-        match event {
-            ClientEvent::Ready => return stream,
-            ClientEvent::More(_) => {
-                let n = stream.read(&mut buf).unwrap();
-                held.extend_from_slice(&buf[..n]);
-            }
-            _ => {}
-        }
-    }
+    Client::new(Box::new(stream.try_clone().unwrap()), options).unwrap();
+    stream
 }
 
 fn request(command: Command, cookie: u64, offset: u64, len: u32) -> Vec<u8> {

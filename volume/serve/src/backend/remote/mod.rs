@@ -35,8 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Changes are flushed before they take more memory than this.
 const UNFLUSHED_MOST: u64 = 32 << 20;
-/// Longest read or write: the protocol lets servers refuse more.
-const PAYLOAD_MOST: u32 = 32 << 20;
+/// Longest read or write of one request. Each connection holds the bytes of one: so this bounds the
+/// memory of them all.
+const PAYLOAD_MOST: u32 = 1 << 20;
 /// Longest discard, and longest write of zeroes, of one request.
 const RANGE_MOST: u64 = 1 << 30;
 
@@ -140,8 +141,7 @@ impl Remote {
     /// takes no single sector.
     pub(crate) fn connect(uri: NbdUri, read_only: bool) -> Result<Self, ServeError> {
         let refused = |why: String| ServeError::Uri { uri: uri.to_string(), why };
-        let tls = uri.tls.as_ref();
-        let tls = tls.map(|t| TlsHome::load(t.folder.as_deref(), &t.name)).transpose()?;
+        let tls = TlsHome::of(&uri)?;
         let (client, offer) = dial(&uri, tls.as_ref())
             .map_err(|source| ServeError::Remote { uri: uri.to_string(), source })?;
         let has = |flag| offer.flags.contains(flag);
