@@ -273,6 +273,33 @@ fn any_bound_holds_on_every_way() {
     }
 }
 
+/// Clients that leave while a slow disk works for them: their requests still hold memory.
+#[test]
+fn who_leaves_with_requests_in_flight_takes_no_more_memory() {
+    need!("clients that leave", host::long());
+    let dir = tempfile::tempdir().unwrap();
+    let front = Front::new(dir.path(), Way::Unix, &["--disk", "wd800jb", "--cache", "4MiB"]);
+    let mib = front.least(dir.path());
+    let server = front.serve(dir.path(), mib);
+    let (mut numbers, mut refused) = (Numbers::new(7), 0);
+    for _ in 0..3000 {
+        let stream = UnixStream::connect(front.socket.as_ref().unwrap()).unwrap();
+        match Client::over(Box::new(stream), &front.uri) {
+            Ok(mut client) => {
+                ask(&mut client, Command::Read, numbers.below(1 << 14) << 16, 64 << 10, &[]);
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    let peak = peak(&server);
+    eprintln!(
+        "{mib} MiB, clients that leave, {refused} refused: at most {} MiB",
+        peak.div_ceil(MIB)
+    );
+    assert!(refused > 0 && peak <= mib * MIB, "{refused} refused, {} KiB", peak >> 10);
+    server.signal(rustix::process::Signal::KILL);
+}
+
 #[test]
 fn who_stalls_loses_what_others_wait_for() {
     need!("stalled clients", host::long());
