@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Boots a guest by software emulation, with a kernel that has ublk, and runs steps.sh in it. Prints
-# the guest's console. Everything is in memory; nothing of the host is changed.
+# Boots a guest by software emulation, with a kernel that has ublk, and runs steps in it. Prints the
+# guest's console. Everything is in memory; nothing of the host is changed.
 #
-#   run.sh SEEKLESS KERNEL SCRATCH
+#   run.sh SEEKLESS KERNEL SCRATCH [STEPS]
 #
 # SEEKLESS is the program. KERNEL is a folder with the unpacked package of a Debian kernel
-# (boot/vmlinuz-*, lib/modules). SCRATCH is an empty folder.
+# (boot/vmlinuz-*, lib/modules). SCRATCH is an empty folder. STEPS is steps.sh or watch.sh. The guest
+# has a disk of 512 MiB, /dev/vda, that it can pull out.
 set -euo pipefail
-seekless=$1 kernel=$2 scratch=$3
+seekless=$1 kernel=$2 scratch=$3 steps=${4:-steps.sh}
 here=$(cd "$(dirname "$0")" && pwd)
 root=$scratch/root
 mkdir -p "$root"/{bin,dev,proc,sys,tmp,data,mnt,run,modules,etc}
@@ -36,7 +37,7 @@ for link in $(busybox --list); do [ -e "$root/bin/$link" ] || ln -s busybox "$ro
 # Modules in the order in which they are loaded.
 modules=$(echo "$kernel"/lib/modules/*)
 number=10
-for module in ublk_drv libcrc32c xfs; do
+for module in ublk_drv virtio_blk libcrc32c xfs; do
     found=$(find "$modules" -name "$module.ko*" | head -n 1)
     [ -n "$found" ] || continue
     case $found in
@@ -45,14 +46,15 @@ for module in ublk_drv libcrc32c xfs; do
     esac
     number=$((number + 1))
 done
-cp "$here/steps.sh" "$root/init"
+cp "$here/$steps" "$root/init"
 chmod +x "$root/init"
 (cd "$root" && find . | cpio --quiet -o -H newc | gzip -1) >"$scratch/initramfs"
 rm -rf "$root"
+truncate -s 512M "$scratch/disk"
 
 for try in 1 2 3; do
     timeout 900 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nographic -no-reboot \
-        -kernel "$kernel"/boot/vmlinuz-* -initrd "$scratch/initramfs" \
+        -drive "file=$scratch/disk,format=raw,if=virtio" -kernel "$kernel"/boot/vmlinuz-* -initrd "$scratch/initramfs" \
         -append 'console=ttyS0 panic=-1 loglevel=4' </dev/null >"$scratch/console" 2>&1 || true
     # Software emulation sometimes fails to boot.
     grep -aq 'guest: begin' "$scratch/console" && break
