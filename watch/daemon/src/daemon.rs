@@ -264,7 +264,7 @@ impl Daemon {
     fn end_runs(&mut self, now: u64) -> Result<(), WatchError> {
         let today = today();
         for filesystem in &mut self.filesystems {
-            filesystem.changed |= filesystem.watcher.tick(SimTime(now), today);
+            filesystem.end_runs(now, today);
         }
         if self.looked.elapsed() >= LIMITS {
             self.looked = Instant::now();

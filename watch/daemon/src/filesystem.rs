@@ -250,6 +250,14 @@ impl Filesystem {
         Some(who)
     }
 
+    /// Ends runs that are idle.
+    pub(crate) fn end_runs(&mut self, now: u64, today: u64) {
+        if self.watcher.is_busy() {
+            let waiting = self.disk.reads_under_way() > 0;
+            self.changed |= self.watcher.tick(SimTime(now), today, waiting);
+        }
+    }
+
     /// Sends orders to the workers. Returns false if there is nothing to send, and true if the
     /// disk or the workers have enough.
     pub(crate) fn pump(&mut self, now: u64, fetcher: &Fetcher, files: bool) -> bool {

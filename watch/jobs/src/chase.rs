@@ -110,6 +110,8 @@ pub(crate) struct Chase {
     files: Window,
     /// The program has used a file of the job, or is the job's own program.
     knows_files: bool,
+    /// It has used a file of the job in this run.
+    uses_files: bool,
     /// The last use beyond reach, and the number of these in order.
     far: (usize, u32),
     ordered: FxHashMap<Place, Ordered>,
@@ -129,6 +131,7 @@ impl Chase {
             metadata: Window::new(at + 1, size, true),
             files: Window::new(at + 1, size, files),
             knows_files: files,
+            uses_files: false,
             far: (0, 0),
             ordered: FxHashMap::default(),
             strays: 0,
@@ -142,7 +145,8 @@ impl Chase {
             return 0;
         };
         self.strays = 0;
-        self.advance(position);
+        self.uses_files |= !place.is_metadata();
+        self.advance(position, place.is_metadata());
         if !place.is_metadata() && !std::mem::replace(&mut self.knows_files, true) {
             self.files = Window::new(self.at + 1, WINDOW_FIRST, true);
         }
@@ -169,12 +173,16 @@ impl Chase {
     }
 
     /// Follows the program. One use far ahead moves nothing: the pieces before it would count as
-    /// passed over. Three in order do, if the program does not go on here meanwhile.
-    fn advance(&mut self, position: usize) {
+    /// passed over. Three in order do, if the program does not go on here meanwhile. Metadata serve
+    /// many files, and say little about where a program is that uses files.
+    fn advance(&mut self, position: usize, metadata: bool) {
         if position <= self.at + NEAR {
             if position > self.at {
                 (self.at, self.far) = (position, (0, 0));
             }
+            return;
+        }
+        if metadata && self.uses_files {
             return;
         }
         let (last, count) = self.far;
@@ -363,5 +371,24 @@ mod tests {
             }
         }
         assert!(orders > 100, "{orders}");
+    }
+
+    #[test]
+    fn metadata_make_no_jump_of_a_program_that_uses_files() {
+        let places = (0..PIECES).map(|chunk| match chunk {
+            0..2000 => Place { file: u64::from(chunk) + 1, chunk: 0 },
+            _ => Place { file: DEVICE, chunk },
+        });
+        let job = Job::new(1, 0, places.map(|p| Piece::new(p, 1)).collect());
+        let mut chase = Chase::new(1, 0, true, true, true);
+        chase.used(&job, Place { file: 1, chunk: 0 }, 1);
+        for chunk in 4000..4010 {
+            chase.used(&job, Place { file: DEVICE, chunk }, 1);
+        }
+        assert_eq!((chase.at, chase.files.next), (0, 1));
+        for file in 1000..1003 {
+            chase.used(&job, Place { file, chunk: 0 }, 1);
+        }
+        assert_eq!(chase.at, 1001, "files do");
     }
 }

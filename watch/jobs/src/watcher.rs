@@ -16,6 +16,8 @@ use crate::run::{Run, Who};
 
 /// A run ends when nothing was used for this long.
 pub const IDLE: Duration = Duration(2_000_000_000);
+/// The same while the disk has not answered a read: one that spins up takes its time.
+const IDLE_WAITING: Duration = Duration(30_000_000_000);
 /// A shorter run is not worth learning, in pieces.
 const RUN_LEAST: usize = 8;
 /// Most jobs of a file system.
@@ -359,9 +361,11 @@ impl Watcher {
         self.jobs.iter_mut().for_each(|j| j.gone(file));
     }
 
-    /// Ends runs that are idle. Returns true if a job has changed.
-    pub fn tick(&mut self, now: SimTime, today: u64) -> bool {
-        let idle = |r: &Run| between(r.last, now) >= IDLE;
+    /// Ends runs that are idle. `waiting`: the disk has not answered all reads. Returns true if a job
+    /// has changed.
+    pub fn tick(&mut self, now: SimTime, today: u64, waiting: bool) -> bool {
+        let most = if waiting { IDLE_WAITING } else { IDLE };
+        let idle = |r: &Run| between(r.last, now) >= most;
         let mut groups: Vec<u32> =
             self.runs.iter().filter(|(_, r)| idle(r)).map(|(&g, _)| g).collect();
         groups.sort_unstable();

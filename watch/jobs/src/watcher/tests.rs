@@ -65,7 +65,7 @@ impl World {
             self.fetch();
         }
         self.now += IDLE.0;
-        assert!(self.watcher.tick(SimTime(self.now), self.now / SECOND));
+        assert!(self.watcher.tick(SimTime(self.now), self.now / SECOND, false));
         assert!(!self.watcher.is_busy());
         (self.misses, self.fetched)
     }
@@ -161,6 +161,21 @@ fn a_small_part_of_a_job_becomes_a_job_of_its_own_once_the_whole_is_too_much() {
     assert!(fetched[2..].iter().all(|&f| f <= part.len()), "{fetched:?}");
     let (misses, fetched) = world.run(DU, &all);
     assert!(misses < 200 && fetched > 1700, "du lost nothing: {misses} misses, {fetched} fetched");
+}
+
+#[test]
+fn a_run_goes_on_while_the_disk_has_not_answered() {
+    let mut watcher = Watcher::default();
+    let mut now = SECOND;
+    for (i, (file, first)) in metadata(20, 13).into_iter().enumerate() {
+        // The disk spins up before the second read.
+        now += if i == 1 { 10 * SECOND } else { SECOND / 100 };
+        assert!(!watcher.tick(SimTime(now), 0, true));
+        watcher.missed(SimTime(now), 0, DU, Pages { file, first, count: 1 });
+    }
+    assert!(!watcher.tick(SimTime(now + IDLE.0), 0, true));
+    assert!(watcher.tick(SimTime(now + IDLE_WAITING.0), 0, true), "not for ever");
+    assert_eq!(watcher.jobs()[0].pieces().len(), 20, "one run");
 }
 
 #[test]
@@ -393,7 +408,7 @@ proptest! {
             match what {
                 0 | 1 => watcher.missed(time, 0, Who { group, program: u64::from(group % 3) }, pages),
                 2 => watcher.touched(time, (group > 9).then_some(group), pages),
-                _ => drop(watcher.tick(time, 0)),
+                _ => drop(watcher.tick(time, 0, group % 2 == 1)),
             }
             for _ in 0..8 {
                 let Some(order) = watcher.next_order(time, true) else { break };
