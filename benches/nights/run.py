@@ -294,7 +294,7 @@ def system(name, image, args, names):
             if args.changed and night < args.nights:
                 with loop(image) as device, mounted(device) as elsewhere:
                     tree.change(elsewhere / "tree", args.files, args.changed, SEED + night)
-    facts = {"adaptive": status["adaptive"], "copies": status["copies"], "serve": [str(a) for a in arguments], "digest": digest_of_all(image)}
+    facts = {"adaptive": status["adaptive"], "copies": status["copies"], "serve": [pathlib.Path(a).name if isinstance(a, pathlib.Path) else str(a) for a in arguments], "digest": digest_of_all(image)}
     return read, runs, facts
 
 
