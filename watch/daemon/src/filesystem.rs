@@ -1,6 +1,8 @@
 //! One watched file system: its events, its orders, and its disk.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
@@ -74,9 +76,7 @@ impl Filesystem {
             let path = point.clone();
             move |source| WatchError::Path { path, what, source }
         };
-        // The number comes from the file system's UUID.
-        let stat = rustix::fs::statvfs(&mounted.point).map_err(std::io::Error::from);
-        let id = stat.map_err(fail("find the file system's number"))?.f_fsid;
+        let id = identity(&mounted).map_err(fail("find the file system's number"))?;
         let status = rustix::fs::stat(&mounted.point).map_err(std::io::Error::from);
         let status = status.map_err(fail("find its device number"))?;
         let (_, disk_number) = mounted.disk().map_err(fail("find its disk in /sys"))?;
@@ -343,6 +343,22 @@ impl Filesystem {
             }
         }
     }
+}
+
+/// A number of this file system that stays when its device has another number: made from its UUID.
+fn identity(mounted: &Mounted) -> std::io::Result<u64> {
+    if mounted.is_xfs() {
+        // The kernel's number of an XFS is that of its device. The superblock has the UUID.
+        let mut superblock = [0; 48];
+        File::open(mounted.device_path()?)?.read_exact_at(&mut superblock, 0)?;
+        if let (b"XFSB", Some((first, second))) =
+            (&superblock[..4], superblock[32..].split_first_chunk::<8>())
+        {
+            let second = second.first_chunk().copied().unwrap_or_default();
+            return Ok(u64::from_le_bytes(*first) ^ u64::from_le_bytes(second));
+        }
+    }
+    Ok(rustix::fs::statvfs(&mounted.point)?.f_fsid)
 }
 
 /// Whether these pages are of a block device: their inode has the device's number, and is in the

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::host::{self, attempt};
+use crate::host::{self, Loop, attempt};
 use crate::need;
 use crate::watched::{READ_ALL, Slow, Watch, cold, missing, shell};
 
@@ -85,6 +85,28 @@ fn a_disk_of_xfs_that_is_pulled_out_is_let_go() {
 fn a_disk_of_btrfs_that_is_pulled_out_is_let_go() {
     need!("watch: btrfs pulled out", host::long().or_else(|| missing("btrfs")));
     pulled_out("btrfs");
+}
+
+#[test]
+fn what_was_learned_of_an_xfs_is_known_when_its_device_has_another_number() {
+    need!("watch: xfs on another device", missing("xfs"));
+    let mut slow = Slow::new("xfs");
+    let (state, point) = (slow.dir().join("state"), slow.point());
+    let mount = slow.mount();
+    let watch = Watch::start(&state, &point, &[]);
+    mount.unmount();
+    cold(&slow, "du -s .");
+    // The old device keeps its number until the end.
+    let before = slow.device.take().unwrap();
+    let device = Loop::attach(&slow.dir().join("volume"), &["--direct-io=on"]);
+    assert!(device.device() != before.device());
+    slow.device = Some(device);
+    let mount = slow.mount();
+    watch.remembered();
+    let said = watch.stop();
+    assert!(said.is_empty(), "{said:?}");
+    mount.unmount();
+    before.detach();
 }
 
 /// With a kernel that has control groups of version 2, under real pressure, and with a disk whose
