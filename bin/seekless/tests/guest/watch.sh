@@ -1,7 +1,6 @@
 #!/bin/busybox sh
-# The first process of the guest: `seekless watch` under memory pressure, in a control group of
-# version 2, and beside a disk that is pulled out. Each step prints `guest: ok NAME` or
-# `guest: FAILED NAME: WHY`.
+# The first process of the guest: `seekless watch` in a control group of version 2, and beside a disk
+# that is pulled out. Each step prints `guest: ok NAME` or `guest: FAILED NAME`, and why.
 export PATH=/bin
 busybox mount -t proc proc /proc
 busybox mount -t sysfs sys /sys
@@ -56,30 +55,6 @@ step_learns() {
     done
     fail "it reads nothing ahead: $(seekless watch status --json --state $state)"
 }
-# Memory is scarce, and programs wait for it: nothing is read ahead. Then all is as before.
-step_pressure() {
-    mkdir $groups/hog
-    echo 8M >$groups/hog/memory.max
-    for number in 1 2 3 4 5 6; do
-        (echo 0 >$groups/hog/cgroup.procs && while [ ! -e /data/enough ]; do cat /mnt/big >/dev/null; done) &
-    done
-    free=$(awk '/MemAvailable/ {print $2}' /proc/meminfo) total=$(awk '/MemTotal/ {print $2}' /proc/meminfo)
-    dd if=/dev/zero of=/data/full bs=1M count=$(((free - total / 6) / 1024)) 2>/dev/null
-    within 60 ahead_is -eq 0 || { touch /data/enough; fail "no pressure: $(cat /proc/pressure/memory; head -n 3 /proc/meminfo)"; return 1; }
-    before=$(number fetched)
-    job
-    done=$?
-    [ "$(number fetched)" = "$before" ] || done="it read ahead under pressure"
-    touch /data/enough
-    rm /data/full
-    [ "$done" = 0 ] || { fail "$done"; return 1; }
-    within 90 ahead_is -gt 1000 || { fail "it does not begin again"; return 1; }
-    for try in 1 2 3; do
-        job || return 1
-        [ "$(number fetched)" -gt $((before + 100)) ] && return
-    done
-    fail "it reads nothing ahead any more"
-}
 # What is ahead fits into the daemon's own group.
 step_group() {
     mkdir $groups/watch
@@ -110,12 +85,11 @@ for n in $(seq 300); do
     dd if=/bin/busybox of=/mnt/tree/f$n bs=4k count=3 skip=$((n % 100)) 2>/dev/null
     dd if=/dev/zero of=/mnt/gap$n bs=64k count=1 2>/dev/null
 done
-dd if=/dev/zero of=/mnt/big bs=1M count=64 2>/dev/null
 rm /mnt/gap*
 umount /mnt && mount -t ext4 -o noatime /dev/vda /mnt
 begin && echo 'guest: ok start' || echo 'guest: FAILED start'
 # Not in a shell of its own: the daemon is this shell's child.
-for name in learns pressure group pulled_out; do
+for name in learns group pulled_out; do
     step_$name >/data/why 2>&1 && echo "guest: ok $name" || { echo "guest: FAILED $name"; cat /data/why; }
 done
 kill $watch
