@@ -179,7 +179,7 @@ fn what_cannot_be_cut_or_does_not_fit_is_refused_with_reason() {
     let bad: [(&[&str], &str); 4] = [
         (&["one.trace", "--disk", "wd800jb"], "too few requests"),
         (&["far.trace", "--disk", "wd800jb"], "Choose a larger disk"),
-        (&["one.trace", "--folds", "1"], "2..=64"),
+        (&["one.trace", "--folds", "1"], "from 2 to 64"),
         (&["none.trace"], "none.trace"),
     ];
     for (args, why) in bad {
