@@ -51,7 +51,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("stat msrr:good", &["msrr:good", "not the name of a format"]),
     ("stat good good", &["'good'"]),
     ("stat good --size 1XB", &["'1XB'", "KiB"]),
-    ("stat good --top -1", &["'-1'", "expected rows: a whole number from 0, for example 10"]),
+    ("stat good --top few", &["'few'", "expected rows: a whole number from 0, for example 10"]),
     ("stat good --day 5", &["'5'", "24h"]),
     ("stat good --report none/o.html", &["none/o.html", "cannot write"]),
     ("stat none --json none/o.json", &["none/o.json", "cannot write"]),
