@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use seekless_block::{Bytes, parse_size};
-use seekless_cli::args::{Out, number};
+use seekless_block::Bytes;
+use seekless_cli::args::{Out, number, size};
 use seekless_disk::SpinDown;
 use seekless_papers::eefs::{EefsOptions, reproduce};
 use seekless_papers::synth::Synthetic;
@@ -43,8 +43,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
     /// Memory of each system; default: the paper's 128 MiB times the scale
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    cache: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    cache: Option<Bytes>,
     /// All files of the made-up days evenly in N directories, instead of the made-up ones; the fast
     /// file system puts the inodes of each directory together
     #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = number::<u32>("directories", 1.., 30))]
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         scale: if args.quick { QUICK } else { args.scale },
         seed: args.seed,
         trace: args.trace.clone(),
-        cache: args.cache.map(Bytes),
+        cache: args.cache,
         directories: args.directories,
         sensitivity: args.sensitivity,
         shuffle: args.shuffle,
