@@ -1,6 +1,9 @@
 //! Arguments shared by every command that reads a trace, and the parsers of sizes and shares.
 
+use std::fmt::Display;
+use std::ops::{Bound, RangeBounds};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -20,6 +23,26 @@ use crate::output;
 #[must_use]
 pub fn out_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| output::ensure_writable(&path).map(|()| path))
+}
+
+/// A number within `range`. Other words are answered with what was expected: what the number
+/// counts, its limits, and an example.
+pub fn number<T: FromStr + PartialOrd + Display>(
+    what: &'static str,
+    range: impl RangeBounds<T> + Clone + Send + Sync + 'static,
+    example: T,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    let kind = if "0.5".parse::<T>().is_ok() { "a number" } else { "a whole number" };
+    let limit = |word: &str, bound: Bound<&T>| match bound {
+        Bound::Included(n) => format!(" {word} {n}"),
+        Bound::Excluded(_) | Bound::Unbounded => String::new(),
+    };
+    let (from, to) = (limit("from", range.start_bound()), limit("to", range.end_bound()));
+    let expected = format!("expected {what}: {kind}{from}{to}, for example {example}");
+    move |text| {
+        let value = text.parse().ok().filter(|value| range.contains(value));
+        value.ok_or_else(|| expected.clone())
+    }
 }
 
 /// A folder that a command makes and fills when its work is done; refused like [`out_file`].
@@ -111,7 +134,7 @@ pub struct SystemArgs {
     gather: Option<std::time::Duration>,
     /// Closed loop: this number of requests in flight; arrival times are not used
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
-          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+          value_parser = number::<u32>("requests in flight", 1..=65_536, 32))]
     queue_depth: u32,
     /// A client that thinks: one request at a time, each sent this time after the last answer
     #[arg(long, value_name = "DURATION", value_parser = duration,

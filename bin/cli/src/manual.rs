@@ -1,5 +1,7 @@
 //! Man pages and shell completions, made from the same description as `--help`.
 
+use std::any::TypeId;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -72,4 +74,33 @@ pub fn examples(program: &clap::Command) -> (Vec<Vec<String>>, Vec<String>) {
         commands.extend(below.map(|c| (format!("{path} {}", c.get_name()), c)));
     }
     (found, without)
+}
+
+/// The options of this program that take a number and answer another word without an example, as
+/// `COMMAND --OPTION`: for tests. The second value counts the options that take a number.
+#[must_use]
+pub fn unexplained_numbers(program: &clap::Command) -> (Vec<String>, usize) {
+    let types = [TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<u32>(), TypeId::of::<u64>()]
+        .into_iter()
+        .chain([TypeId::of::<usize>(), TypeId::of::<f64>(), TypeId::of::<NonZero<usize>>()]);
+    let types: Vec<TypeId> = types.collect();
+    let (mut unexplained, mut numbers) = (Vec::new(), 0);
+    let mut commands = vec![vec![program]];
+    while let Some(path) = commands.pop() {
+        let [.., command] = path[..] else { continue };
+        let names: Vec<&str> = path.iter().map(|c| c.get_name()).collect();
+        for option in command.get_opts().filter_map(|o| {
+            let is_number = types.iter().any(|t| o.get_value_parser().type_id() == *t);
+            o.get_long().filter(|_| is_number)
+        }) {
+            numbers += 1;
+            let wrong = names.iter().map(ToString::to_string).chain([format!("--{option}=1x")]);
+            let answer = program.clone().try_get_matches_from(wrong).err().map(|e| e.to_string());
+            if !answer.is_some_and(|a| a.contains(": expected ") && a.contains(", for example ")) {
+                unexplained.push(format!("{} --{option}", names.join(" ")));
+            }
+        }
+        commands.extend(command.get_subcommands().map(|below| [&path[..], &[below]].concat()));
+    }
+    (unexplained, numbers)
 }

@@ -1,6 +1,6 @@
 //! Tables of advice, for one disk and for a fleet.
 
-use seekless_compare::{Advice, Change, Fleet, Gain, Tried, Verdict};
+use seekless_compare::{Advice, Change, Fleet, Gain, RankedBy, Verdict};
 use seekless_report::{Better, Cell, Column, Table, Unit};
 
 /// Every tried system, and its savings.
@@ -20,27 +20,31 @@ pub fn advice(advice: &Advice) -> Table {
         ],
     );
     for t in &advice.tried {
+        let gain = advice.ranked_by.saves(t);
         table = table.row([
             Cell::from(t.system.as_str()),
             Cell::from(t.total.busy_s),
             Cell::from(t.total.background_busy_s),
-            Cell::from(t.saves_busy.share),
-            range(t),
-            Cell::from(t.held_out_saves_busy),
+            gain.map_or(Cell::Empty, |gain| Cell::from(gain.share)),
+            gain.filter(|_| t.change != Change::None).map_or(Cell::Empty, range),
+            gain.map_or(Cell::Empty, |_| Cell::from(advice.ranked_by.held_out(t))),
             Cell::from(t.saves_energy.share),
             Cell::from(t.total.response_ms / 1e3),
         ]);
     }
-    table.baseline(0).note(
-        "saves, joules: disk time and energy saved over the folds that choose, background work counted; the range is for the folds \
+    table.baseline(0).note(format!(
+        "saves, joules: {} and energy saved over the folds that choose, background work counted; the range is for the folds \
          left out, left out what was saved there. clairvoyant knows the next 1,000 requests.",
-    )
+        match advice.ranked_by {
+            RankedBy::Time => "disk time",
+            by @ RankedBy::Money => by.words(),
+        }
+    ))
 }
 
 /// The range of a system's savings, in per cent.
-fn range(t: &Tried) -> Cell {
-    let Gain { low, high, .. } = t.saves_busy;
-    if !low.is_finite() || !high.is_finite() || t.change == Change::None {
+fn range(Gain { low, high, .. }: Gain) -> Cell {
+    if !low.is_finite() || !high.is_finite() {
         return Cell::Empty;
     }
     let points = |share: f64| format!("{:.1}", share * 100.0).replace('-', "\u{2212}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_block::Bytes;
-use seekless_cli::args::{ReadArgs, share, size};
+use seekless_cli::args::{ReadArgs, number, share, size};
 use seekless_cli::{disk, output};
 use seekless_papers::hot_files::{
     Choice, List, Mounted, Outcome, Survey, Travel, apply, hottest, survey,
@@ -56,14 +56,14 @@ pub(crate) struct Args {
     #[arg(long, value_parser = size, default_value = "4GiB")]
     most: Bytes,
     /// Hours after which a transfer counts half
-    #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=87_600))]
+    #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = number::<u64>("hours", 1..=87_600, 24))]
     half_life: u64,
     /// Also print seek times on this disk: a name from `seekless disk list`, or the path of a TOML
     /// file
     #[arg(long)]
     disk: Option<String>,
     /// If the trace is of a whole disk: the sector at which the file system's partition starts
-    #[arg(long, value_name = "SECTOR", default_value_t = 0)]
+    #[arg(long, value_name = "SECTOR", default_value_t = 0, value_parser = number::<u64>("a sector", 0.., 2048))]
     start_sector: u64,
     #[command(flatten)]
     read: ReadArgs,

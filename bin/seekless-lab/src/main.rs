@@ -79,4 +79,11 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_wrong_number_is_answered_with_what_was_expected() {
+        let (unexplained, numbers) = manual::unexplained_numbers(&Cli::command());
+        assert_eq!(unexplained, [""; 0]);
+        assert!(numbers > 15, "{numbers}");
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use seekless_block::Bytes;
-use seekless_cli::args::size;
+use seekless_cli::args::{number, size};
 use seekless_cli::{disk, output};
 use seekless_disk::Disk;
 use seekless_papers::clustering::{Effort, Layout, Model};
@@ -41,13 +41,13 @@ pub(crate) struct Args {
     #[arg(long, value_parser = size, default_value = "2KiB")]
     block: Bytes,
     /// Lengths of the queue, 1 to 300
-    #[arg(long, value_delimiter = ',', default_value = "1,10,50,300", value_parser = clap::value_parser!(u32).range(1..=300))]
+    #[arg(long, value_delimiter = ',', default_value = "1,10,50,300", value_parser = number::<u32>("requests in the queue", 1..=300, 50))]
     queue: Vec<u32>,
     /// Runs of the loaded disk for each point
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<u32>("runs", 1..=1000, 3))]
     runs: u32,
     /// Seed of all draws
-    #[arg(long, value_name = "N", default_value_t = 1990)]
+    #[arg(long, value_name = "N", default_value_t = 1990, value_parser = number::<u64>("a seed", 0.., 7))]
     seed: u64,
     /// How to count the delay before the first block: from the head's arrival, or half a
     /// revolution, as the paper does

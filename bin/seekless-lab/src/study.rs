@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
+use seekless_cli::args::number;
 use seekless_cli::output;
 use seekless_report::{Column, Table, Unit};
 use seekless_workload::host::{FsTable, Ledger};
@@ -52,7 +53,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     dry_run: bool,
     /// Stop after this many runs; the same command continues later
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u64>("runs", 0.., 10))]
     max_runs: Option<u64>,
     /// Write the results as JSON (schema seekless.study/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]

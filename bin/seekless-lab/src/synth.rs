@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use seekless_cli::args::number;
 use seekless_cli::output;
 use seekless_papers::synth::{
     FILE_DAYS, FileDay, Matched, PERSONALITIES, Synthetic, counted, matched, write_strace,
@@ -43,17 +44,17 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(PERSONALITIES.map(|p| p.name).into_iter().chain(FILE_DAYS.map(|d| d.name)).chain([FLEET])))]
     name: String,
     /// Disks of the fleet
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = number::<u32>("disks", 1.., 1000))]
     disks: u32,
     /// Destination: PATH or FORMAT:PATH, FORMAT:- for standard output, in a format that `seekless
     /// convert` writes [default: NAME.parquet]
     #[arg(short, long = "output", value_name = "OUT", value_parser = Target::new)]
     output: Option<Target>,
     /// Seed of all draws
-    #[arg(long, value_name = "N", default_value_t = Synthetic::SEED)]
+    #[arg(long, value_name = "N", default_value_t = Synthetic::SEED, value_parser = number::<u64>("a seed", 0.., 7))]
     seed: u64,
     /// Size of the file system and number of requests, as a multiple of the paper's: 0.001 to 16
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = number::<f64>("a multiple", 0.001..=16.0, 0.1))]
     scale: f64,
     /// Replace OUT if it exists
     #[arg(long)]

@@ -10,7 +10,7 @@ use seekless_report::{
 };
 use seekless_trace::{Progress, Source};
 
-use seekless_cli::args::StudyArgs;
+use seekless_cli::args::{StudyArgs, number};
 use seekless_cli::output;
 
 /// Find the interval, the size and the write buffer of the learned layout that fit a trace, and
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     disk: String,
     /// Maximum number of folds of the trace
     #[arg(long, value_name = "N", default_value_t = 24,
-          value_parser = clap::value_parser!(u32).range(2..=64))]
+          value_parser = number::<u32>("folds", 2..=64, 24))]
     folds: u32,
     /// The policy that is tuned, as NAME[:key=value...]; `seekless policies` lists them
     #[arg(long, value_name = "POLICY", default_value = "borg")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
-use seekless_cli::args::duration;
+use seekless_cli::args::{duration, number};
 use seekless_cli::{output, signals};
 use seekless_report::{Column, Table, Unit};
 use seekless_workload::power::{Energy, Meters};
@@ -72,22 +72,22 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     dir: PathBuf,
     /// Multiplier of the number of files of each set, or of their size in a set with fewer than 200
-    #[arg(long, value_name = "X", default_value = "1", value_parser = factor)]
+    #[arg(long, value_name = "X", default_value = "1", value_parser = number::<f64>("a multiple", 1e-6..=1e6, 0.5))]
     scale: f64,
     /// Multiplier of the threads of each flow
-    #[arg(long, value_name = "X", default_value = "1", value_parser = factor)]
+    #[arg(long, value_name = "X", default_value = "1", value_parser = number::<f64>("a multiple", 1e-6..=1e6, 0.5))]
     threads: f64,
     /// Seconds of measurement
-    #[arg(long, value_name = "N", default_value_t = 60.0)]
+    #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = number::<f64>("seconds", 0.0.., 60.0))]
     seconds: f64,
     /// Seconds of warm-up before
-    #[arg(long, value_name = "N", default_value_t = 5.0)]
+    #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = number::<f64>("seconds", 0.0.., 5.0))]
     warm_up: f64,
     /// Open loop: this many operations a second arrive, even if earlier operations have not ended
-    #[arg(long, value_name = "OPS")]
+    #[arg(long, value_name = "OPS", value_parser = number::<f64>("operations a second", 0.0.., 100.0))]
     rate: Option<f64>,
     /// Seed of all draws
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>("a seed", 0.., 7))]
     seed: u64,
     /// Empty the kernel's caches after the files are written (root)
     #[arg(long)]
@@ -105,11 +105,6 @@ pub(crate) struct RunArgs {
     /// Write the result as JSON (schema seekless.workload/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
-}
-
-fn factor(text: &str) -> Result<f64, String> {
-    let value = text.parse().ok().filter(|v| (1e-6..=1e6).contains(v));
-    value.ok_or_else(|| format!("'{text}' is no factor: give a number from 0.000001 to 1000000"))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

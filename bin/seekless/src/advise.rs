@@ -15,7 +15,7 @@ use seekless_serve::capture::BlockDevice;
 use seekless_trace::{Progress, Source};
 use tempfile::TempDir;
 
-use seekless_cli::args::{StudyArgs, size};
+use seekless_cli::args::{StudyArgs, number, size};
 use seekless_cli::{output, tables};
 
 /// Estimate whether seekless helps, how much, how surely, and which device helps instead
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     record_for: Duration,
     /// Maximum number of folds of the trace
     #[arg(long, value_name = "N", default_value_t = 12,
-          value_parser = clap::value_parser!(u32).range(2..=64))]
+          value_parser = number::<u32>("folds", 2..=64, 12))]
     folds: u32,
     /// Policies to try, as NAME[:key=value...], separated by commas; `seekless policies` lists them
     #[arg(

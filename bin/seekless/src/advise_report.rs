@@ -7,6 +7,7 @@ use seekless_report::{
 };
 
 pub(crate) fn report(advice: &Advice, command: &str) -> Report {
+    let by = advice.ranked_by;
     let title = format!("Advice for {} on {}", advice.trace.path, advice.disk);
     let mut report = Report::new(title, advice.sentences.join(" "))
         .tile(Tile::new(
@@ -21,7 +22,7 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
                 format!(
                     "{} saves {}, background work counted",
                     t.system,
-                    percent(t.saves_busy.share)
+                    percent(by.saves(t).map_or(0.0, |gain| gain.share))
                 )
             }),
         ))
@@ -40,12 +41,12 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
     {
         report = report.tile(Tile::new(
             "Left-out folds",
-            percent(t.held_out_saves_busy),
+            percent(by.held_out(t)),
             "saved where the choice had not looked",
         ));
     }
     let saves = Figure::new("What each system saves", Basis::Modelled, bars(advice)).caption(
-        "Disk time saved against the system as it is, background work counted; the whisker is the 90% range for the folds left out.",
+        format!("Share of {} saved against the system as it is, background work counted; the whisker is the 90% range for the folds left out.", by.words()),
     );
     let days = Figure::new("Fold by fold", Basis::Modelled, folds(advice)).caption(
         "Busy time of each fold of the trace, background work counted. Plans come from the folds before; the last folds were left out of the choice.",
@@ -65,17 +66,18 @@ fn percent(share: f64) -> String {
 }
 
 fn bars(advice: &Advice) -> Bars {
+    let by = advice.ranked_by;
     let value = |t: &Tried| {
-        let g = t.saves_busy;
-        BarValue { value: g.share, spread: g.low.is_finite().then_some((g.low, g.high)) }
+        let g = by.saves(t)?;
+        Some(BarValue { value: g.share, spread: g.low.is_finite().then_some((g.low, g.high)) })
     };
-    let tried = &advice.tried[1..];
+    let tried: Vec<&Tried> = advice.tried[1..].iter().filter(|t| by.saves(t).is_some()).collect();
     Bars {
-        axis: Axis::new("disk time saved", Unit::Share),
+        axis: Axis::new(format!("{} saved", by.words()), Unit::Share),
         categories: tried.iter().map(|t| t.system.clone()).collect(),
         series: vec![BarSeries {
             name: "saved".to_owned(),
-            values: tried.iter().map(value).collect(),
+            values: tried.iter().filter_map(|t| value(t)).collect(),
         }],
     }
 }

@@ -17,7 +17,7 @@ use seekless_store::GroupConfig;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-use seekless_cli::args::{duration, size};
+use seekless_cli::args::{duration, number, size};
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
 
@@ -71,7 +71,7 @@ pub(crate) struct MountArgs {
     cache: Bytes,
     /// Form new groups after this number of requests; reads and writes that the kernel does by
     /// itself do not count
-    #[arg(long, value_name = "REQUESTS", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "REQUESTS", default_value = "100000", value_parser = number::<u64>("requests", 1.., 100_000))]
     every: u64,
     /// Form new groups also when no file was opened for this time; `none` switches this off
     #[arg(long, value_name = "DURATION|none", default_value = "10m", value_parser = idle)]
@@ -90,16 +90,16 @@ pub(crate) struct MountArgs {
     #[arg(long)]
     no_passthrough: bool,
     /// Number of latest successors that are remembered for each file
-    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Grouping")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<u8>("successors", 1..=32, 10), help_heading = "Grouping")]
     window: u8,
     /// Number of these successors that must be the same file, so that this file is predicted
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Grouping")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number::<u8>("successors", 1..=32, 3), help_heading = "Grouping")]
     needed: u8,
     /// Minimum number of files in a group
-    #[arg(long, value_name = "N", default_value = "3", help_heading = "Grouping")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number::<u32>("files", 0.., 3), help_heading = "Grouping")]
     least: u32,
     /// Maximum number of files in a group
-    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Grouping")]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = number::<u32>("files", 1..=64, 8), help_heading = "Grouping")]
     most: u32,
 }
 

@@ -20,7 +20,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::NamedTempFile;
 
-use seekless_cli::args::{duration, size};
+use seekless_cli::args::{duration, number, size};
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
 
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Limits")]
     max_size: Option<Bytes>,
     /// Stop after this many requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = number::<u64>("requests", 1.., 1_000_000), help_heading = "Limits")]
     max_requests: Option<u64>,
     /// The kernel's memory for events that are not read yet, all CPUs together
     #[arg(long, value_parser = buffer, default_value = "32MiB")]

@@ -31,7 +31,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 pub(crate) use access::AccessArgs;
 use disk::Emulated;
-use seekless_cli::args::{duration, size};
+use seekless_cli::args::{duration, number, size};
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
 use watching::HttpArgs;
@@ -98,7 +98,7 @@ pub(crate) struct Args {
     fuse: Option<PathBuf>,
     /// A block device, /dev/ublkbN; without N, any free one [Linux 6.5 or later]
     #[arg(long, value_name = "N", num_args = 0..=1, conflicts_with = "fuse",
-          help_heading = "Front ends")]
+          value_parser = number::<u32>("the number of a device", 0.., 3), help_heading = "Front ends")]
     ublk: Option<Option<u32>>,
     /// The area that `seekless volume format --at` made
     #[arg(long, value_name = "PATH", help_heading = "Learning")]

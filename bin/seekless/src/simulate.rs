@@ -14,7 +14,7 @@ use seekless_learn::Policy;
 use seekless_trace::{Progress, Source};
 
 use crate::simulate_report;
-use seekless_cli::args::{StudyArgs, share, size};
+use seekless_cli::args::{StudyArgs, number, share, size};
 use seekless_cli::output;
 
 /// Compare policies on a trace and a modelled disk: learn from its first part, measure the rest
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "40%")]
     free: f64,
     /// Seed that chooses the free addresses
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>("a seed", 0.., 7))]
     free_seed: u64,
     /// Share of the optimized area for writes (write-back, as in BORG); 0 = write-through
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0")]
@@ -78,7 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Sweeping options", value_parser = seekless_cli::args::out_file())]
     csv: Option<PathBuf>,
     /// Combinations that run at the same time [default: one per processor]
-    #[arg(long, value_name = "N", requires = "sweep", help_heading = "Sweeping options")]
+    #[arg(long, value_name = "N", requires = "sweep", help_heading = "Sweeping options",
+          value_parser = number::<NonZero<usize>>("combinations", NonZero::<usize>::MIN.., NonZero::<usize>::MIN))]
     workers: Option<NonZero<usize>>,
     /// Write the head's path under each policy as an SVG picture
     #[arg(long, value_name = "FILE.svg", value_parser = seekless_cli::args::out_file())]

@@ -8,7 +8,7 @@ use seekless_trace::{Reader, Source};
 use serde::Serialize;
 
 use crate::{output, stat_heat, stat_report, stat_tables};
-use seekless_cli::args::{Out, ReadArgs, duration, size};
+use seekless_cli::args::{Out, ReadArgs, duration, number, size};
 
 /// With less memory, estimates are too coarse.
 const MEMORY_MIN: Bytes = Bytes(16 << 20);
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = whole)]
     size: Option<Bytes>,
     /// Maximum rows of the tables of processes, devices and days; the JSON has all rows
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number::<usize>("rows", 0.., 10))]
     top: usize,
     /// Order of the processes
     #[arg(long, value_enum, default_value = "requests")]

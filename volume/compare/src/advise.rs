@@ -18,8 +18,60 @@ use crate::outcome::{Day, TraceFacts};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, System};
 
-/// A gain below this is not worth a change: two per cent of disk time.
+/// A gain below this is not worth a change: two per cent of disk time, or of the price.
 pub const WORTH: f64 = 0.02;
+
+/// The cost that systems are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RankedBy {
+    /// Disk time.
+    Time,
+    /// The price of operations, where the present disk bills them.
+    Money,
+}
+
+impl RankedBy {
+    /// The cost of this fold, background work counted.
+    pub(crate) fn cost(self, lap: &Lap) -> f64 {
+        match self {
+            Self::Time => lap.all_busy_s(),
+            Self::Money => lap.operations_usd,
+        }
+    }
+
+    /// The savings of a system; none if nobody sends a bill for its device.
+    #[must_use]
+    pub const fn saves(self, tried: &Tried) -> Option<Gain> {
+        match self {
+            Self::Time => Some(tried.saves_busy),
+            Self::Money => tried.saves_usd,
+        }
+    }
+
+    /// The share that is saved; 0 if unknown.
+    pub(crate) fn share(self, tried: &Tried) -> f64 {
+        self.saves(tried).map_or(0.0, |gain| gain.share)
+    }
+
+    /// The share saved over the held-out folds.
+    #[must_use]
+    pub fn held_out(self, tried: &Tried) -> f64 {
+        match self {
+            Self::Time => tried.held_out_saves_busy,
+            Self::Money => tried.held_out_saves_usd.unwrap_or(0.0),
+        }
+    }
+
+    /// The cost in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Time => "the disk's time",
+            Self::Money => "the price of operations",
+        }
+    }
+}
 
 /// The question.
 #[derive(Clone, Debug)]
@@ -81,10 +133,16 @@ pub struct Tried {
     /// Joules saved over the folds that choose, with moving counted, and its range for the held-out
     /// folds.
     pub saves_energy: Gain,
+    /// The price of operations saved, in the same way; none unless both devices bill operations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saves_usd: Option<Gain>,
     /// Disk time saved over the held-out folds.
     pub held_out_saves_busy: f64,
     /// Joules saved over the held-out folds.
     pub held_out_saves_energy: f64,
+    /// The price of operations saved over the held-out folds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_out_saves_usd: Option<f64>,
     /// Over all folds but the first.
     pub total: Lap,
     /// Fold by fold, the first included.
@@ -129,7 +187,10 @@ pub struct Advice {
     pub held_out_folds: usize,
     /// Share of disk time in seeks and rotational waits; the rest is transfer.
     pub positioning_share: f64,
-    /// Share that a clairvoyant policy saves, background work counted; 0 if none was tried.
+    /// The cost that decides.
+    pub ranked_by: RankedBy,
+    /// Share of this cost that a clairvoyant policy saves, background work counted; 0 if none was
+    /// tried.
     pub foresight_share: f64,
     /// The answer in a word.
     pub verdict: Verdict,
@@ -182,6 +243,7 @@ struct Scale<'a> {
     base: &'a [Lap],
     chooses: Range<usize>,
     held_out: usize,
+    by: RankedBy,
 }
 
 impl Scale<'_> {
@@ -200,6 +262,8 @@ impl Scale<'_> {
     fn tried(&self, system: &System, change: Change, laps: &[Lap], days: Vec<Day>) -> Tried {
         let busy: fn(&Lap) -> f64 = Lap::all_busy_s;
         let joules: fn(&Lap) -> f64 = |lap| lap.joules;
+        let usd: fn(&Lap) -> f64 = |lap| lap.operations_usd;
+        let billed = self.by == RankedBy::Money && system.disk.priced().is_some();
         Tried {
             system: system.name.clone(),
             change,
@@ -212,8 +276,10 @@ impl Scale<'_> {
             days,
             saves_busy: self.estimate(laps, busy),
             saves_energy: self.estimate(laps, joules),
+            saves_usd: billed.then(|| self.estimate(laps, usd)),
             held_out_saves_busy: self.left_out(laps, busy),
             held_out_saves_energy: self.left_out(laps, joules),
+            held_out_saves_usd: billed.then(|| self.left_out(laps, usd)),
             total: Lap::sum(&laps[1..]),
             laps: laps.to_vec(),
         }
@@ -221,14 +287,14 @@ impl Scale<'_> {
 }
 
 /// The learned policy that saves most, if any saves, and the verdict.
-fn choose(tried: &[Tried], held_out: usize) -> (Option<usize>, Verdict) {
+fn choose(tried: &[Tried], held_out: usize, by: RankedBy) -> (Option<usize>, Verdict) {
     let choice = (0..tried.len())
-        .filter(|&i| tried[i].change == Change::Layout && tried[i].saves_busy.share > 0.0)
-        .max_by(|&a, &b| tried[a].saves_busy.share.total_cmp(&tried[b].saves_busy.share));
-    let verdict = match choice.map(|i| &tried[i]) {
-        Some(t) if t.saves_busy.share >= WORTH => {
-            let agrees = held_out > 0 && t.held_out_saves_busy >= WORTH;
-            if agrees && t.saves_busy.low >= WORTH { Verdict::Worth } else { Verdict::Unsure }
+        .filter(|&i| tried[i].change == Change::Layout && by.share(&tried[i]) > 0.0)
+        .max_by(|&a, &b| by.share(&tried[a]).total_cmp(&by.share(&tried[b])));
+    let verdict = match choice.and_then(|i| Some((&tried[i], by.saves(&tried[i])?))) {
+        Some((t, gain)) if gain.share >= WORTH => {
+            let agrees = held_out > 0 && by.held_out(t) >= WORTH;
+            if agrees && gain.low >= WORTH { Verdict::Worth } else { Verdict::Unsure }
         }
         _ => Verdict::NoGain,
     };
@@ -244,7 +310,9 @@ fn conclude(
 ) -> Advice {
     let (chooses, held_out) = chooses(rolled.folds.len());
     let laps = rolled.laps();
-    let scale = Scale { base: &laps[0], chooses, held_out };
+    let billed = laps[0].iter().any(|lap| lap.operations_usd > 0.0);
+    let by = if billed { RankedBy::Money } else { RankedBy::Time };
+    let scale = Scale { base: &laps[0], chooses, held_out, by };
     let results = laps.iter().zip(&rolled.runs);
     let tried: Vec<Tried> = systems
         .iter()
@@ -252,7 +320,7 @@ fn conclude(
         .zip(results)
         .map(|((system, change), (laps, run))| scale.tried(system, *change, laps, run.days()))
         .collect();
-    let (choice, verdict) = choose(&tried, held_out);
+    let (choice, verdict) = choose(&tried, held_out, by);
     let now = &tried[0].total;
     let foresight = tried.iter().find(|t| t.change == Change::Foresight);
     let (replay, queue_depth) = rolled.replay_words();
@@ -265,7 +333,8 @@ fn conclude(
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: held_out,
         positioning_share: if now.busy_s > 0.0 { now.positioning_s / now.busy_s } else { 0.0 },
-        foresight_share: foresight.map_or(0.0, |t| saved(now.busy_s, t.total.all_busy_s())),
+        ranked_by: by,
+        foresight_share: foresight.map_or(0.0, |t| saved(by.cost(now), by.cost(&t.total))),
         verdict,
         choice,
         sentences: Vec::new(),

@@ -4,7 +4,7 @@ use seekless_disk::DeviceSpec;
 use seekless_learn::Policy;
 use serde::Serialize;
 
-use crate::advise::{Advice, Change, Tried, WORTH};
+use crate::advise::{Advice, Change, RankedBy, Tried, WORTH};
 
 /// A trace that is shorter says nothing about a year.
 const SPAN_LEAST_S: f64 = 3_600.0;
@@ -52,7 +52,7 @@ pub(crate) fn commands(
 /// The choice, if it saves what is worth a change.
 fn worth(advice: &Advice) -> Option<(usize, &Tried)> {
     let i = advice.choice?;
-    advice.tried.get(i).filter(|t| t.saves_busy.share >= WORTH).map(|t| (i, t))
+    advice.tried.get(i).filter(|t| advice.ranked_by.share(t) >= WORTH).map(|t| (i, t))
 }
 
 /// The savings of the choice in a year; none if the trace has no times, or is too short.
@@ -90,12 +90,14 @@ pub(crate) fn in_a_year(advice: &Advice) -> Option<String> {
 pub(crate) fn else_would(advice: &Advice) -> Option<String> {
     let helps = |t: &Tried| {
         matches!(t.change, Change::Layout | Change::LayoutAndRam | Change::Setting | Change::Device)
-            && t.saves_busy.share >= WORTH
+            && advice.ranked_by.share(t) >= WORTH
     };
     if advice.tried.iter().any(helps) {
         return None;
     }
-    Some(if advice.positioning_share < 0.5 {
+    Some(if advice.ranked_by == RankedBy::Money {
+        "Nothing that was tried saves operations: no request repeats where a policy could learn it. More RAM than was tried (--cache) would.".to_owned()
+    } else if advice.positioning_share < 0.5 {
         "Nothing that was tried helps: the disk spends its time in transfer. Only a device that transfers faster would; name some with --or.".to_owned()
     } else {
         "Nothing that was tried helps: no request repeats where the disk could learn it. More RAM than was tried (--cache), or a device without seeks (--or) would.".to_owned()

@@ -1,6 +1,6 @@
 //! Advice in plain sentences.
 
-use crate::advise::{Advice, Change, Tried, Verdict, WORTH};
+use crate::advise::{Advice, Change, RankedBy, Tried, Verdict, WORTH};
 use crate::advise_commands::{else_would, in_a_year};
 use crate::estimate::Gain;
 
@@ -33,8 +33,9 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     ));
     if advice.tried.iter().any(|t| t.change == Change::Foresight) {
         out.push(format!(
-            "A policy that knows the next 1,000 requests would save {}, background work counted.",
-            percent(advice.foresight_share)
+            "A policy that knows the next 1,000 requests would save {}{}, background work counted.",
+            percent(advice.foresight_share),
+            of_money(advice)
         ));
     }
     let days: u64 = advice.fold_days.iter().rev().take(advice.held_out_folds).sum();
@@ -63,37 +64,47 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     out
 }
 
+/// Names the cost where it is not disk time.
+fn of_money(advice: &Advice) -> String {
+    match advice.ranked_by {
+        RankedBy::Time => String::new(),
+        by @ RankedBy::Money => format!(" of {}", by.words()),
+    }
+}
+
 /// Whether a policy pays, and how surely.
 fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
-    let mut out = Vec::new();
+    let (mut out, by) = (Vec::new(), advice.ranked_by);
     match (advice.verdict, chosen) {
         (Verdict::NoGain, _) | (_, None) => {
             let best = chosen.map_or(String::new(), |t| {
                 format!(
                     " The best of the policies tried ({}) saves {}.",
                     t.system,
-                    percent(t.saves_busy.share)
+                    percent(by.share(t))
                 )
             });
             out.push(format!(
-                "No gain here: with background work counted, no learned policy saves {} of the disk's time.{best}",
-                percent(WORTH)
+                "No gain here: with background work counted, no learned policy saves {} of {}.{best}",
+                percent(WORTH),
+                by.words()
             ));
         }
         (verdict, Some(t)) => {
             out.push(format!(
-                "{}: {} saves {} of the disk's time, background work counted (90% range for {folds}: {}), and {} of its \
-                 joules.",
+                "{}: {} saves {} of {}, background work counted (90% range for {folds}: {}), and {} of its {}.",
                 if verdict == Verdict::Worth { "Worth it" } else { "Unsure" },
                 t.system,
-                percent(t.saves_busy.share),
-                range(&t.saves_busy),
-                percent(t.saves_energy.share),
+                percent(by.share(t)),
+                by.words(),
+                by.saves(t).map_or_else(String::new, |gain| range(&gain)),
+                percent(if by == RankedBy::Money { t.saves_busy } else { t.saves_energy }.share),
+                if by == RankedBy::Money { "time" } else { "joules" },
             ));
             if advice.held_out_folds > 0 {
                 out.push(format!(
                     "On {folds}, which the choice did not see, it saved {}.",
-                    percent(t.held_out_saves_busy)
+                    percent(by.held_out(t))
                 ));
             } else {
                 out.push("The trace is too short to check this on held-out days.".to_owned());
@@ -136,20 +147,21 @@ fn operations(advice: &Advice, chosen: Option<&Tried>) -> Option<String> {
 
 /// A policy with more RAM, where both together save more than each alone.
 fn together(advice: &Advice) -> Option<String> {
+    let by = advice.ranked_by;
     let best = |of: &dyn Fn(&Tried) -> bool| {
         let tried = advice.tried.iter().filter(|t| of(t));
-        tried.max_by(|a, b| a.saves_busy.share.total_cmp(&b.saves_busy.share))
+        tried.max_by(|a, b| by.share(a).total_cmp(&by.share(b)))
     };
-    let share = |tried: Option<&Tried>| tried.map_or(0.0, |t| t.saves_busy.share);
+    let share = |tried: Option<&Tried>| tried.map_or(0.0, |t| by.share(t));
     let both = best(&|t| t.change == Change::LayoutAndRam)?;
     let policy = share(best(&|t| t.change == Change::Layout));
     let has_ram = |t: &Tried| t.cache_bytes == both.cache_bytes;
     let ram = share(best(&|t| t.change == Change::Setting && has_ram(t)));
-    (both.saves_busy.share >= policy.max(ram) + WORTH).then(|| {
+    (by.share(both) >= policy.max(ram) + WORTH).then(|| {
         format!(
             "Both together: {} saves {}; the policy alone saves {}, and that RAM alone {}.",
             both.system,
-            percent(both.saves_busy.share),
+            percent(by.share(both)),
             percent(policy),
             percent(ram),
         )
@@ -158,26 +170,25 @@ fn together(advice: &Advice) -> Option<String> {
 
 /// Other changes that help, best first.
 fn instead(advice: &Advice) -> Vec<String> {
+    let by = advice.ranked_by;
     let mut others: Vec<&Tried> = advice
         .tried
         .iter()
-        .filter(|t| {
-            matches!(t.change, Change::Setting | Change::Device) && t.saves_busy.share >= WORTH
-        })
+        .filter(|t| matches!(t.change, Change::Setting | Change::Device) && by.share(t) >= WORTH)
         .collect();
-    others.sort_by(|a, b| b.saves_busy.share.total_cmp(&a.saves_busy.share));
+    others.sort_by(|a, b| by.share(b).total_cmp(&by.share(a)));
     let mut out = Vec::new();
     let now = &advice.tried[0].total;
     if !others.is_empty() {
         let list: Vec<String> = others
             .iter()
-            .map(|t| format!("{} saves {}", t.system, percent(t.saves_busy.share)))
+            .map(|t| format!("{} saves {}{}", t.system, percent(by.share(t)), of_money(advice)))
             .collect();
         let word = if advice.verdict == Verdict::Worth { "Also" } else { "Instead" };
         out.push(format!("{word}, without a learned policy: {}.", list.join("; ")));
     }
     for t in advice.tried.iter().filter(|t| t.change == Change::Setting) {
-        if t.saves_busy.share < WORTH && t.saves_energy.share >= WORTH {
+        if by.share(t) < WORTH && t.saves_energy.share >= WORTH {
             out.push(format!(
                 "{} saves {} of the joules; the mean response time is then {:.1} ms instead of {:.1}.",
                 t.system,

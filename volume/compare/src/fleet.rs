@@ -36,6 +36,9 @@ pub struct FleetDisk {
     pub saves_busy: Option<f64>,
     /// The same over the held-out folds.
     pub held_out_saves_busy: Option<f64>,
+    /// Share of the price of operations that the choice saves over the folds that choose, where the
+    /// disk bills them: then it decides.
+    pub saves_usd: Option<f64>,
     /// Share of energy that the choice saves over the folds that choose.
     pub saves_energy: Option<f64>,
     /// The other device that saves most disk time.
@@ -69,6 +72,7 @@ impl FleetDisk {
             joules: now.map(|t| t.joules),
             saves_busy: chosen.map(|t| t.saves_busy.share),
             held_out_saves_busy: chosen.map(|t| t.held_out_saves_busy),
+            saves_usd: chosen.and_then(|t| t.saves_usd).map(|gain| gain.share),
             saves_energy: chosen.map(|t| t.saves_energy.share),
             instead: instead.map(|t| t.device.clone()),
             instead_saves_busy: instead.map(|t| t.saves_busy.share),

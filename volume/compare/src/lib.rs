@@ -27,7 +27,7 @@ mod tune;
 pub mod words;
 mod worlds;
 
-pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
+pub use advise::{Advice, AdviseOptions, Change, RankedBy, Tried, Verdict, WORTH, advise};
 pub use advise_commands::Yearly;
 pub use error::StudyError;
 pub use estimate::Gain;

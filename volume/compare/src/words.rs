@@ -25,7 +25,7 @@ pub fn share(text: &str) -> Result<f64, String> {
     let (digits, factor) = text.strip_suffix('%').map_or((text, 1.0), |d| (d, 0.01));
     match digits.trim().parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&(value * factor)) => Ok(value * factor),
-        _ => Err(format!("'{text}' is not a share: write 50% or 0.5, between 0% and 100%")),
+        _ => Err(format!("'{text}' is no share: expected 0% to 100%, for example 50% or 0.5")),
     }
 }
 

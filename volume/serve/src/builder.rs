@@ -31,7 +31,7 @@ use crate::observe::{KernelTrace, Observer};
 use crate::server::{Control, Server};
 use crate::shadow::Shadow;
 use crate::share::{Needs, Shares};
-use crate::tap;
+use crate::tap::{self, Tap, TapEnd};
 use crate::tls::{Tls, TlsFiles};
 use crate::volume::{Clock, Parts, Volume};
 use crate::watch::About;
@@ -84,6 +84,8 @@ pub struct Emulation {
 
 /// Makes the shadow of a volume from the settings of its engine. The error says why there is none.
 pub type MakeShadow = Box<dyn FnOnce(&Config) -> Result<Box<dyn Shadow>, String> + Send>;
+/// The parts of a watcher: its subject, its shadow, and its end of the queue.
+type Watcher = (About, Option<Box<dyn Shadow>>, TapEnd);
 
 /// A queue of commands that the disk does not take yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -385,22 +387,9 @@ impl Builder {
         if self.mounted && emulated.is_none() {
             files.go_direct();
         }
-        self.access.tls = self.tls.as_ref().map(Tls::load).transpose()?;
-        let listeners = self.addresses.iter().map(|a| Listener::bind(a, &self.access));
-        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+        let listeners = self.bind()?;
         let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
-        let (tap, watched) = match self.watched.take() {
-            Some((about, make)) => {
-                let shadow = match make.map(|make| make(&config)).transpose() {
-                    // Without a guard the volume is served all the same.
-                    Err(_) if about.stand_in => None,
-                    made => made.map_err(ServeError::Model)?,
-                };
-                let (tap, end) = tap::tap();
-                (Some(tap), Some((about, shadow, end)))
-            }
-            None => (None, None),
-        };
+        let (tap, watched) = self.watching(&config)?.unzip();
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = Arc::new(bell.map_err(cannot("make an event descriptor"))?);
         let (control, commands) = channel();
@@ -425,10 +414,8 @@ impl Builder {
         let front = (listeners, self.greeting_most, shares.client);
         let server =
             Server::new(volume, export, front, commands, Arc::clone(&bell), link, area_path)?;
-        let thread = std::thread::Builder::new()
-            .name("seekless-volume".into())
-            .spawn(move || server.run())
-            .map_err(cannot("start the volume's thread"))?;
+        let thread = std::thread::Builder::new().name("seekless-volume".into());
+        let thread = thread.spawn(move || server.run());
         let mut handle = ServerHandle {
             volume: Injector { control, bell, guardable },
             size,
@@ -438,7 +425,7 @@ impl Builder {
             read_only: self.read_only,
             policy,
             tcp,
-            thread: Some(thread),
+            thread: Some(thread.map_err(cannot("start the volume's thread"))?),
             learner,
             watcher: None,
             attached,
@@ -448,6 +435,23 @@ impl Builder {
             handle.watch(about, shadow, tap, rotational)?;
         }
         Ok(handle)
+    }
+
+    fn bind(&mut self) -> Result<Vec<Listener>, ServeError> {
+        self.access.tls = self.tls.as_ref().map(Tls::load).transpose()?;
+        self.addresses.iter().map(|a| Listener::bind(a, &self.access)).collect()
+    }
+
+    /// Both ends of the queue of requests to watch, and the shadow; none without watching.
+    fn watching(&mut self, config: &Config) -> Result<Option<(Tap, Watcher)>, ServeError> {
+        let Some((about, make)) = self.watched.take() else { return Ok(None) };
+        let shadow = match make.map(|make| make(config)).transpose() {
+            // Without a guard the volume is served all the same.
+            Err(_) if about.stand_in => None,
+            made => made.map_err(ServeError::Model)?,
+        };
+        let (tap, end) = tap::tap();
+        Ok(Some((tap, (about, shadow, end))))
     }
 
     /// The emulated disk, and the speed of its clock.

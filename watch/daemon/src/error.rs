@@ -21,7 +21,7 @@ pub enum WatchError {
     Path { path: PathBuf, what: &'static str, source: io::Error },
     #[error("{}: another `seekless watch` uses this state; stop it first, or give --state another folder", .0.display())]
     InUse(PathBuf),
-    #[error("{}: no `seekless watch` runs with this state ({source}); start one, or give --state its folder", path.display())]
+    #[error("{}: no `seekless watch` runs with this state; start one, or give --state its folder", path.display())]
     NotRunning { path: PathBuf, source: io::Error },
     #[error("{}: the daemon's answer is not understood: {what}", path.display())]
     Answer { path: PathBuf, what: String },

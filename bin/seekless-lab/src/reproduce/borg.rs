@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seekless_cli::args::Out;
+use seekless_cli::args::{Out, number};
 use seekless_papers::borg::reproduce;
 
 use crate::progress::with_bar;
@@ -26,10 +26,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
     /// Size of traces, file systems and areas, as a multiple of the paper's: 0.001 to 16
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = number::<f64>("a multiple", 0.001..=16.0, 0.1))]
     scale: f64,
     /// Seed of the made-up traces
-    #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED)]
+    #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED, value_parser = number::<u64>("a seed", 0.., 7))]
     seed: u64,
     /// Show real starts of programs, archived by benches/startup, with Table 4; may be given
     /// several times

@@ -1,6 +1,6 @@
 //! `seekless-lab reproduce clustering`.
 
-use seekless_cli::args::Out;
+use seekless_cli::args::{Out, number};
 use seekless_papers::clustering::{Effort, Start, reproduce};
 
 use crate::progress::with_bar;
@@ -18,10 +18,10 @@ Examples:
   seekless-lab reproduce clustering --runs 30 --json - | jq '.results[] | select(.holds.ours == false)'")]
 pub(crate) struct Args {
     /// Runs of the loaded disk for each point; the paper has at least ten
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number::<u32>("runs", 1..=1000, 10))]
     runs: u32,
     /// Seed of all draws
-    #[arg(long, value_name = "N", default_value_t = 1990)]
+    #[arg(long, value_name = "N", default_value_t = 1990, value_parser = number::<u64>("a seed", 0.., 7))]
     seed: u64,
     /// How to count the delay before the first block: half a revolution, as the paper does, or from
     /// the head's arrival

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use seekless_block::{Bytes, parse_size};
-use seekless_cli::args::Out;
+use seekless_block::Bytes;
+use seekless_cli::args::{Out, number, size};
 use seekless_disk::SpinDown;
 use seekless_papers::eefs::{EefsOptions, reproduce};
 use seekless_papers::synth::Synthetic;
@@ -34,27 +34,27 @@ pub(crate) struct Args {
     quick: bool,
     /// Requests, files, memory and the interval between shuffles as a multiple of the paper's:
     /// 0.001 to 1
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = number::<f64>("a multiple", 0.001..=1.0, 0.05))]
     scale: f64,
     /// Seed of the made-up days
-    #[arg(long, value_name = "N", default_value_t = Synthetic::SEED)]
+    #[arg(long, value_name = "N", default_value_t = Synthetic::SEED, value_parser = number::<u64>("a seed", 0.., 7))]
     seed: u64,
     /// A trace of files (strace, Process Monitor) instead of the made-up days
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
     /// Memory of each system; default: the paper's 128 MiB times the scale
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    cache: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    cache: Option<Bytes>,
     /// All files of the made-up days evenly in N directories, instead of the made-up ones; the fast
     /// file system puts the inodes of each directory together
-    #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = number::<u32>("directories", 1.., 30))]
     directories: Option<u32>,
     /// Also show what the gain depends on: INS and RES with 30, 100, 300 and 1000 directories
     /// (below --scale 1 fewer), each with all, an eighth and a thirty-second of the memory
     #[arg(long, conflicts_with_all = ["trace", "cache", "directories"])]
     sensitivity: bool,
     /// Requests from one shuffle to the next; default: the paper's 100,000 times the scale
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u64>("requests", 0.., 1000))]
     shuffle: Option<u64>,
     /// When the platters stop: none, adaptive, or seconds without work
     #[arg(long, value_name = "POLICY", default_value = "none")]
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         scale: if args.quick { QUICK } else { args.scale },
         seed: args.seed,
         trace: args.trace.clone(),
-        cache: args.cache.map(Bytes),
+        cache: args.cache,
         directories: args.directories,
         sensitivity: args.sensitivity,
         shuffle: args.shuffle,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seekless_cli::args::Out;
+use seekless_cli::args::{Out, number};
 use seekless_cli::figures::head_moves;
 use seekless_papers::fs2::reproduce;
 
@@ -31,10 +31,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
     /// Size of the loads, as a multiple of the paper's: 0.01 to 4
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = scale)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = number::<f64>("a multiple", 0.01..=4.0, 0.5))]
     scale: f64,
     /// Seed of the made-up loads
-    #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED)]
+    #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED, value_parser = number::<u64>("a seed", 0.., 7))]
     seed: u64,
     /// Also show a real update, recorded by benches/reproduce/update.sh: a folder with
     /// free.parquet, whose discards tell the free space, and run1.parquet and so on, one a run
@@ -42,13 +42,6 @@ pub(crate) struct Args {
     real: Option<PathBuf>,
     #[command(flatten)]
     out: Out,
-}
-
-fn scale(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(x) if (0.01..=4.0).contains(&x) => Ok(x),
-        _ => Err(format!("'{text}' is not a scale: give one from 0.01 to 4")),
-    }
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

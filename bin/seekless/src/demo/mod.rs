@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
+use seekless_cli::args::number;
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_learn::{Policy, PolicyName};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample, Learning};
@@ -118,7 +119,7 @@ pub(crate) struct Args {
     #[arg(long)]
     disk: Option<String>,
     /// Times faster than the real disk [default: 15 for the desktop, 10 for the nights]
-    #[arg(long, value_parser = speed)]
+    #[arg(long, value_parser = number::<f64>("a multiple of real time", 0.01..=1000.0, 10.0))]
     speed: Option<f64>,
     /// Path of the report
     #[arg(long, value_name = "FILE.html", default_value = "seekless-demo.html", value_parser = seekless_cli::args::out_file())]
@@ -127,13 +128,6 @@ pub(crate) struct Args {
     /// standard output with -
     #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
-}
-
-fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(x) if (0.01..=1000.0).contains(&x) => Ok(x),
-        _ => Err(format!("'{text}' is not a speed: a number from 0.01 to 1000")),
-    }
 }
 
 /// The work of one server.

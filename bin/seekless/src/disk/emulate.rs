@@ -8,7 +8,7 @@ use seekless_disk::{Scheduler, SpinDown};
 use seekless_serve::{Address, HostQueue};
 
 use crate::serve;
-use seekless_cli::args::size;
+use seekless_cli::args::{number, size};
 
 /// Run a modelled disk in real time: an image that answers as late as that disk would
 ///
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     fuse: Option<PathBuf>,
     /// Times faster than the real disk; inf: no client waits, and the disk's time jumps over
     /// waiting times
-    #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
+    #[arg(long, value_name = "X", default_value = "1", value_parser = number::<f64>("a multiple of real time, or inf", 0.001.., 10.0))]
     speed: f64,
     /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs")]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Maximum number of commands in the drive; others wait at the host, as with a disk of this queue
     /// depth
     /// [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>("requests", 1.., 32))]
     queue_depth: Option<u16>,
     /// The order in which the host sends waiting commands to the drive
     #[arg(long, value_name = "SCHEDULER", default_value = "fcfs", requires = "queue_depth")]
@@ -64,12 +64,6 @@ pub(crate) struct Args {
     /// -
     #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
-}
-
-fn speed(text: &str) -> Result<f64, String> {
-    let speed =
-        text.parse().ok().filter(|s: &f64| (0.001..=1e6).contains(s) || *s == f64::INFINITY);
-    speed.ok_or_else(|| format!("'{text}' is no speed: a number from 0.001 to 1000000, or inf"))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use seekless_cli::args::number;
 use seekless_serve::{Builder, TlsFiles};
 
 /// Who may connect over NBD.
@@ -20,7 +21,7 @@ pub(crate) struct AccessArgs {
     #[arg(long, conflicts_with = "tls_cert", help_heading = "Who may connect")]
     insecure: bool,
     /// Let this user connect to unix sockets too, beside root and you; may be repeated
-    #[arg(long, value_name = "UID", help_heading = "Who may connect")]
+    #[arg(long, value_name = "UID", value_parser = number::<u32>("the number of a user", 0.., 1000), help_heading = "Who may connect")]
     nbd_user: Vec<u32>,
 }
 

@@ -169,38 +169,43 @@ pub(super) fn summary(stats: &ServerStats, operations: Option<OperationStatus>) 
             c.away.as_secs_f64(),
         );
     }
-    if let Some(d) = &stats.disk {
-        let _ = write!(
-            text,
-            "\nthe disk was busy {:.1} s of {:.1} s: seek {:.1}, rotation {:.1}, transfer {:.1}; {:.0} J, {:.3} J an I/O",
-            d.busy.as_secs_f64(),
-            d.elapsed.as_secs_f64(),
-            d.seek.as_secs_f64(),
-            d.rotation.as_secs_f64(),
-            d.transfer.as_secs_f64(),
-            d.energy_total().as_joules_f64(),
-            d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
-        );
-        let us = |late: std::time::Duration| late.as_secs_f64() * 1e6;
-        let _ = write!(
-            text,
-            "\nthe answers were later than those of the modelled disk by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
-            us(d.lateness.median),
-            us(d.lateness.p99),
-            us(d.lateness.max),
-        );
-        if d.usage.spin_downs > 0 {
-            let _ = write!(
-                text,
-                "\nits platters stopped {} times and stood still for {:.1} s; waking took {:.1} s",
-                d.usage.spin_downs,
-                d.usage.time.standby.as_secs_f64(),
-                d.usage.time.spin_up.as_secs_f64(),
-            );
-        }
-    }
+    text += &stats.disk.as_ref().map_or_else(String::new, of_the_disk);
     if let Some(operations) = operations {
         let _ = write!(text, "\n{operations}");
+    }
+    text
+}
+
+/// The work of an emulated disk.
+fn of_the_disk(d: &DiskStats) -> String {
+    let mut text = String::new();
+    let _ = write!(
+        text,
+        "\nthe disk was busy {:.1} s of {:.1} s: seek {:.1}, rotation {:.1}, transfer {:.1}; {:.0} J, {:.3} J an I/O",
+        d.busy.as_secs_f64(),
+        d.elapsed.as_secs_f64(),
+        d.seek.as_secs_f64(),
+        d.rotation.as_secs_f64(),
+        d.transfer.as_secs_f64(),
+        d.energy_total().as_joules_f64(),
+        d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
+    );
+    let us = |late: std::time::Duration| late.as_secs_f64() * 1e6;
+    let _ = write!(
+        text,
+        "\nthe answers were later than those of the modelled disk by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
+        us(d.lateness.median),
+        us(d.lateness.p99),
+        us(d.lateness.max),
+    );
+    if d.usage.spin_downs > 0 {
+        let _ = write!(
+            text,
+            "\nits platters stopped {} times and stood still for {:.1} s; waking took {:.1} s",
+            d.usage.spin_downs,
+            d.usage.time.standby.as_secs_f64(),
+            d.usage.time.spin_up.as_secs_f64(),
+        );
     }
     text
 }

@@ -8,7 +8,7 @@ use seekless_engine::Mode;
 use seekless_serve::area::{At, Made, MakeOptions, Share, make};
 use seekless_serve::{Backing, Builder};
 
-use seekless_cli::args::size;
+use seekless_cli::args::{number, size};
 use seekless_cli::output;
 use seekless_serve::control::mode_of;
 
@@ -70,7 +70,7 @@ pub(crate) struct FormatArgs {
     mode: Mode,
     /// First sector, 0 to 7, of the first whole 4 KiB page: 7 for partitions at sector 63 [default:
     /// by the partition table]
-    #[arg(long, value_name = "SECTOR", value_parser = clap::value_parser!(u8).range(0..=7))]
+    #[arg(long, value_name = "SECTOR", value_parser = number::<u8>("a sector of a page", 0..=7, 7))]
     align: Option<u8>,
     /// Overwrite a backing or an area that looks used
     #[arg(long)]
@@ -134,7 +134,7 @@ pub(super) fn told(backing: &Path, at: &At, made: &Made) -> String {
 
 fn percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').and_then(|n| n.parse().ok()).filter(|n| *n <= 100);
-    number.ok_or_else(|| format!("'{text}' is no share: write 0% to 100%"))
+    number.ok_or_else(|| format!("'{text}' is no share: expected 0% to 100%, for example 40%"))
 }
 
 /// A size, or a share of the disk.

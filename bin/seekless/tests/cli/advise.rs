@@ -179,7 +179,7 @@ fn what_cannot_be_cut_or_does_not_fit_is_refused_with_reason() {
     let bad: [(&[&str], &str); 4] = [
         (&["one.trace", "--disk", "wd800jb"], "too few requests"),
         (&["far.trace", "--disk", "wd800jb"], "Choose a larger disk"),
-        (&["one.trace", "--folds", "1"], "2..=64"),
+        (&["one.trace", "--folds", "1"], "from 2 to 64"),
         (&["none.trace"], "none.trace"),
     ];
     for (args, why) in bad {
@@ -258,4 +258,46 @@ fn the_answer_ends_with_what_to_type_and_with_a_year() {
     let ran = place.run(&[&words[..], &["--dry-run", "--root", "root"]].concat());
     assert_eq!(ran.code, Some(0), "{command}: {}", ran.err);
     assert!(ran.out.contains("--policy") && ran.out.contains("nothing was written"), "{}", ran.out);
+}
+
+/// The trail saves time and costs writes, for which an object store sends a bill.
+#[test]
+fn money_decides_where_operations_are_billed() {
+    let place = Place::new();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");
+    let on = |disk: &str| {
+        let policy = "adaptive,adaptive:trail=off";
+        advice(&place, &[sample, "--event", "D", "--disk", disk, "--policy", policy])
+    };
+    let billed = on("object-store");
+    let folds = billed["fold_requests"].as_array().unwrap().len();
+    let held_out = billed["held_out_folds"].as_u64().unwrap() as usize;
+    let sum = |tried: &Value, of: &dyn Fn(&Value) -> f64| -> f64 {
+        tried["laps"].as_array().unwrap()[1..folds - held_out].iter().map(of).sum()
+    };
+    let usd: &dyn Fn(&Value) -> f64 = &|lap| number(&lap["operations_usd"]);
+    let busy: &dyn Fn(&Value) -> f64 =
+        &|lap| number(&lap["busy_s"]) + number(&lap["background_busy_s"]);
+    let tried = billed["tried"].as_array().unwrap();
+    let best = |of| {
+        let layouts = tried.iter().filter(|t| t["change"] == "layout");
+        let least = layouts.min_by(|a, b| sum(a, of).total_cmp(&sum(b, of)));
+        least.unwrap()["system"].as_str().unwrap()
+    };
+    assert_eq!((best(usd), best(busy)), ("adaptive:trail=off", "adaptive"));
+    assert_eq!(billed["ranked_by"], "money");
+    let choice = chosen(&billed);
+    assert_eq!(choice["system"], best(usd));
+    let by_hand = 1.0 - sum(choice, usd) / sum(&tried[0], usd);
+    assert!((number(&choice["saves_usd"]["share"]) - by_hand).abs() < 1e-9, "{by_hand}");
+    let said = words(&billed);
+    for part in [" of the price of operations, background", " operations to object-store instead"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let free = on("wd800jb");
+    assert_eq!(free["ranked_by"], "time");
+    assert_eq!(
+        (chosen(&free)["system"].as_str(), &chosen(&free)["saves_usd"]),
+        (Some("adaptive"), &Value::Null)
+    );
 }

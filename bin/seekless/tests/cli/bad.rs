@@ -67,7 +67,7 @@ fn every_bad_input_is_refused_with_reasons() {
         (&["good", "--disk", "wd800jb", "--cache", "16XB"], &["--cache", "'16XB'", "KiB", "GB"]),
         (&["good", "--disk", "wd800jb", "--cache", "99999TB"], &["--cache", "99999TB", "64 GiB"]),
         (&["good", "--disk", "wd800jb", "--cluster", "-1"], &["-1"]),
-        (&["good", "--disk", "wd800jb", "--train", "120%"], &["--train", "'120%'", "between"]),
+        (&["good", "--disk", "wd800jb", "--train", "120%"], &["--train", "'120%'", "0% to 100%"]),
         (
             &["good", "--disk", "wd800jb", "--train", "100%"],
             &["nothing is left to measure", "lower"],

@@ -235,20 +235,7 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         if job.draws && (number <= 2 || number == job.runs.len()) {
             paths.push((number, measured.path));
         }
-        for &page in job.dirtied {
-            let request = Request::new(SimTime(0), Op::Write, page);
-            simulation.settle_below(1)?;
-            simulation.offer(&request)?;
-            learner.iter_mut().for_each(|l| l.observe(simulation.now(), &request));
-        }
-        simulation.settle_below(1)?;
-        if let Some(learner) = &mut learner {
-            simulation.pass(REST)?;
-            simulation.settle_replicas()?;
-            let now = simulation.now();
-            replicate(&mut simulation, learner, now, 0)?;
-            simulation.settle_replicas()?;
-        }
+        rest(job, &mut simulation, learner.as_mut())?;
         let after = simulation.lap()?;
         lap.after_s = after.background.busy().as_secs_f64() + std::mem::take(&mut before);
         lap.replica_bytes += after.engine.moved_bytes + std::mem::take(&mut static_bytes);
@@ -262,6 +249,27 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         prove(&mut simulation, last, job.timed)?
     };
     Ok(Fs2Done { runs: laps, paths, proof })
+}
+
+/// Between two runs: the pages that a run makes dirty are written, and what was learned is
+/// replicated.
+fn rest(
+    job: &Fs2Job<'_>,
+    simulation: &mut Simulation,
+    mut learner: Option<&mut Learner>,
+) -> Result<(), SimError> {
+    for &page in job.dirtied {
+        let request = Request::new(SimTime(0), Op::Write, page);
+        simulation.settle_below(1)?;
+        simulation.offer(&request)?;
+        learner.iter_mut().for_each(|l| l.observe(simulation.now(), &request));
+    }
+    simulation.settle_below(1)?;
+    let Some(learner) = learner else { return Ok(()) };
+    simulation.pass(REST)?;
+    simulation.settle_replicas()?;
+    replicate(simulation, learner, simulation.now(), 0)?;
+    simulation.settle_replicas()
 }
 
 /// Whether the engine knows the free space. A file system's read-ahead ends with the file. The

@@ -422,7 +422,6 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
     Ok(VolumeState {
         schema: VOLUME_SCHEMA.to_owned(),
         backing: backing.display().to_string(),
-        served: false,
         lasting: true,
         size_bytes: s.home_capacity.bytes().0,
         area_bytes: s.area_size.bytes().0,
@@ -432,20 +431,8 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
         copied_bytes: bytes(usable + dirty),
         drained: dirty == 0 && s.mode == Mode::WriteThrough && found.is_clean() && !guarded,
         guarded,
-        moving_bytes: None,
-        moved_bytes: 0,
-        verdict: None,
-        adaptive: None,
         replicas,
-        requests: 0,
-        nbd_clients: 0,
-        damaged_pages: 0,
-        scrub: None,
-        elsewhere: None,
-        memory: None,
-        operations: None,
-        fell_back: false,
-        trouble: None,
         last_failure: guard.err(),
+        ..VolumeState::default()
     })
 }

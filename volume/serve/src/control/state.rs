@@ -13,7 +13,7 @@ use crate::status::{
 };
 
 /// State of a volume: schema `seekless.volume/1`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VolumeState {
     /// `seekless.volume/1`.
     pub schema: String,
