@@ -131,3 +131,27 @@ fn without_a_mark_a_write_goes_to_the_log() {
     world.settle();
     world.read_all();
 }
+
+/// The log learns that home is newer before it learns that the place is void. In the other order a
+/// crash between them would take home's older bytes for the newest.
+#[test]
+fn a_place_is_void_only_after_the_log_knows_that_home_is_newer() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 1));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.issue(Op::WriteZeroes, home(25, 1));
+    execute_all(&mut world);
+    assert!(world.clients.is_empty(), "it is at home, and no flush covers it");
+    world.handle(Input::Install(plan_of(&[(30, 1, 0), (26, 1, 0)])));
+    execute_all(&mut world);
+    let log = log_of(&mut world);
+    let last = |is: fn(&Content) -> bool| {
+        log.iter().rfind(|(_, h)| is(&h.content)).map(|(_, h)| h.sequence)
+    };
+    let home_is_newer = last(|c| matches!(c, Content::Tombstones(_)));
+    let place_is_void = last(|c| matches!(c, Content::Invalid(_)));
+    assert!(home_is_newer.is_some() && home_is_newer < place_is_void, "{log:?}");
+    world.settle();
+    world.read_all();
+}
