@@ -5,18 +5,13 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use seekless_block::{Extent, Op, SimTime};
+use seekless_block::{Dice, Extent, Op, SimTime};
 use seekless_disk::{Command, Disk, DiskSpec, Drive, Scheduler, catalogue};
 
-/// Addresses of `n` random 4 KiB requests: a 64-bit linear congruential generator (Knuth's MMIX).
+/// Addresses of `n` random 4 KiB requests.
 fn addresses(n: usize, capacity: u64) -> Vec<Extent> {
-    let mut state = 1u64;
-    let mut draw = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 16
-    };
-    (0..n).map(|_| Extent::new(draw() % (capacity / 8) * 8, 8)).collect()
+    let mut dice = Dice::new(1);
+    (0..n).map(|_| Extent::new(dice.below(capacity / 8) * 8, 8)).collect()
 }
 
 /// Serves all `requests`, with `depth` of them in the drive at a time.

@@ -139,11 +139,8 @@ mod tests {
             return;
         }
         let mut model = vec![0; size as usize];
-        let mut number = 1u64;
-        let mut next = |below: u64| {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (number >> 33) % below
-        };
+        let mut dice = seekless_block::Dice::new(1);
+        let mut next = |below: u64| dice.below(below);
         for round in 0..300u64 {
             let unit = [512, 4096, 1][(round % 3) as usize];
             let len = (next(if round % 10 == 0 { 2 << 20 } else { 70_000 }) / unit + 1) * unit;

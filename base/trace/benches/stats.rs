@@ -12,7 +12,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Extent, Op, Request, SimTime, StreamId};
+use seekless_block::{Bytes, Dice, Extent, Op, Request, SimTime, StreamId};
 use seekless_trace::stats::{StatOptions, Stats};
 use seekless_trace::{Device, Format, Info, Record, Skipped, StoreWriter, Stream};
 
@@ -24,40 +24,29 @@ const ZIPF: f64 = 0.9;
 const PROCESSES: u64 = 200;
 
 struct Made {
-    state: u64,
+    dice: Dice,
     at: u64,
     next: [u64; PROCESSES as usize],
 }
 
 impl Made {
-    fn dice(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.dice() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
     /// A page after Zipf's law, by the inverse of its continuous form; ranks are scattered over the
     /// addresses.
     fn page(&mut self) -> u64 {
         let top = (PAGES as f64).powf(1.0 - ZIPF) - 1.0;
-        let rank = (top * self.unit() + 1.0).powf(1.0 / (1.0 - ZIPF)) as u64;
+        let rank = (top * self.dice.unit() + 1.0).powf(1.0 / (1.0 - ZIPF)) as u64;
         rank.wrapping_mul(0x9E37_79B1) % PAGES
     }
 
     fn record(&mut self) -> Record {
         // 20,000 requests a second: 100 million take 83 minutes.
-        self.at += self.dice() % 100_000;
-        let process = (self.dice() % PROCESSES) as usize;
+        self.at += self.dice.draw() % 100_000;
+        let process = (self.dice.draw() % PROCESSES) as usize;
         let start =
-            if self.dice().is_multiple_of(3) { self.next[process] } else { self.page() * 8 };
-        let len = 8 << (self.dice() % 4);
+            if self.dice.draw().is_multiple_of(3) { self.next[process] } else { self.page() * 8 };
+        let len = 8 << (self.dice.draw() % 4);
         self.next[process] = start + len;
-        let op = if self.dice().is_multiple_of(4) { Op::Write } else { Op::Read };
+        let op = if self.dice.draw().is_multiple_of(4) { Op::Write } else { Op::Read };
         let mut request = Request::new(SimTime(self.at), op, Extent::new(start, len));
         request.stream = StreamId(process as u32 + 1);
         Record { request, device: 0, day: None, service: None }
@@ -75,7 +64,7 @@ fn main() {
     let mut args = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
     let requests: u64 = args.next().and_then(|a| a.parse().ok()).unwrap_or(1_000_000);
     let second = args.next().unwrap_or_else(|| "1024".to_owned());
-    let mut made = Made { state: SEED, at: 0, next: [0; PROCESSES as usize] };
+    let mut made = Made { dice: Dice::new(SEED), at: 0, next: [0; PROCESSES as usize] };
     let info = Info {
         format: Format::Native,
         has_times: true,

@@ -7,33 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TOY = """
-name = "toy"
-title = "A disk worked out by hand"
-capacity_sectors = 100000
-[mechanics]
-rpm = 6000
-head_switch_ms = 0.0
-[seek]
-kind = "table"
-points = [[1, 2.01], [999, 11.99]]
-[power]
-seek_w = 10.0
-rotation_transfer_w = 5.0
-idle_w = 3.0
-[geometry]
-heads = 1
-[[geometry.zone]]
-first_cylinder = 0
-cylinders = 1000
-sectors_per_track = 100
-track_skew = 0
-cylinder_skew = 0
-[[source]]
-fields = ["capacity_sectors", "mechanics", "seek", "geometry", "power"]
-kind = "derived"
-from = "made up"
-"""
+TOY = (Path(__file__).parents[3] / "base/disk/tests/fixtures/toy.toml").read_text()
 
 
 def requests(count):

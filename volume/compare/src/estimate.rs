@@ -86,14 +86,8 @@ mod tests {
     #[test]
     fn nine_ranges_of_ten_hold_what_comes() {
         for seed in 1..=3u64 {
-            let mut state = seed;
-            let mut uniform = || {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                (state >> 11) as f64 / (1u64 << 53) as f64
-            };
-            let mut normal = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+            let mut dice = seekless_block::Dice::new(seed);
+            let mut normal = || (0..12).map(|_| dice.unit()).sum::<f64>() - 6.0;
             let (mut held, rounds) = (0, 2000);
             for _ in 0..rounds {
                 let draw = |n: usize, normal: &mut dyn FnMut() -> f64| -> (Vec<f64>, Vec<f64>) {

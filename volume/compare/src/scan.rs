@@ -251,10 +251,9 @@ mod tests {
     fn a_range_set_counts_each_sector_once() {
         let mut set = RangeSet::default();
         let mut twin = [false; 100];
-        let mut x = 7u64;
+        let mut dice = seekless_block::Dice::new(7);
         for _ in 0..400 {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (start, len) = ((x >> 33) % 90, (x >> 20) % 6);
+            let (start, len) = (dice.below(90), dice.below(6));
             set.insert(Extent::new(start, len));
             twin[start as usize..(start + len) as usize].fill(true);
             assert_eq!(set.len().0, twin.iter().filter(|&&b| b).count() as u64);

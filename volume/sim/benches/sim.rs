@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::expect_used)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime};
+use seekless_block::{Bytes, Dice, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
 use seekless_sim::{Replay, SimConfig, Simulation};
@@ -34,12 +34,9 @@ fn bench(c: &mut Criterion) {
                 };
                 let disk = Disk::new(&spec).expect("a valid entry");
                 let mut sim = Simulation::new(disk, config).expect("it fits");
-                let mut x = 1u64;
+                let mut dice = Dice::new(1);
                 for _ in 0..REQUESTS {
-                    x = x
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1_442_695_040_888_963_407);
-                    let extent = Extent::new((x >> 33) % (capacity / 8) * 8, 8);
+                    let extent = Extent::new(dice.below(capacity / 8) * 8, 8);
                     sim.offer(&Request::new(SimTime(0), Op::Read, extent)).expect("in range");
                 }
                 sim.finish().expect("in range").requests

@@ -7,7 +7,7 @@
 
 use std::process::ExitCode;
 
-use seekless_block::{Bytes, Extent, Lba, Op, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_block::{Bytes, Dice, Extent, Lba, Op, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::{Device, Scheduler, SpinDown, catalogue};
 use seekless_engine::{Config, Mode};
 use seekless_sim::{Replay, SimConfig, Simulation};
@@ -37,9 +37,8 @@ fn volume() -> Result<Simulation, Box<dyn std::error::Error>> {
 }
 
 /// Half of the requests follow a path that repeats, the others go anywhere.
-fn request(i: u64, dice: &mut u64) -> Request {
-    *dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-    let any = *dice >> 24;
+fn request(i: u64, dice: &mut Dice) -> Request {
+    let any = dice.draw() >> 16;
     let page = match any % 2 {
         0 => i % 20_000 * 40_503 % (PAGES - 16),
         _ => (any >> 8) % (PAGES - 16),
@@ -65,7 +64,7 @@ fn memory() -> (u64, u64) {
 
 fn soak(all: u64) -> Result<bool, Box<dyn std::error::Error>> {
     let mut simulation = volume()?;
-    let (mut dice, mut early) = (7, 0);
+    let (mut dice, mut early) = (Dice::new(7), 0);
     for i in 1..=all {
         simulation.offer(&request(i, &mut dice))?;
         if i % (all / 20).max(1) == 0 {

@@ -3,46 +3,18 @@
 
 use proptest::prelude::*;
 use rand::{Rng as _, SeedableRng as _};
-use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
+use seekless_block::{Bytes, Dice, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::clustering::{Access, Arm};
 use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
 use seekless_learn::{Copy, Plan};
 use seekless_sim::{Guarded, Kind, Measured, Replay, SimConfig, SimError, Simulation};
 
-/// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No
-/// skew. A seek takes 2 ms + 0.01 ms a cylinder.
-const TOY: &str = r#"
-name = "toy"
-title = "A disk worked out on paper"
-capacity_sectors = 100000
-[mechanics]
-rpm = 6000
-head_switch_ms = 0.0
-[seek]
-kind = "table"
-points = [[1, 2.01], [999, 11.99]]
-[power]
-seek_w = 10.0
-rotation_transfer_w = 5.0
-idle_w = 3.0
-spin_up_w = 20.0
-[geometry]
-heads = 1
-[[geometry.zone]]
-first_cylinder = 0
-cylinders = 1000
-sectors_per_track = 100
-track_skew = 0
-cylinder_skew = 0
-[[source]]
-fields = ["capacity_sectors", "mechanics", "seek", "geometry", "power"]
-kind = "derived"
-from = "made up"
-"#;
+const TOY: &str = include_str!("../../../base/disk/tests/fixtures/toy.toml");
 
 fn toy() -> Disk {
-    Disk::new(&DiskSpec::parse("toy.toml", TOY).unwrap()).unwrap()
+    let text = TOY.replace("[geometry]", "spin_up_w = 20.0\n[geometry]");
+    Disk::new(&DiskSpec::parse("toy.toml", &text).unwrap()).unwrap()
 }
 
 fn config(replay: Replay, scheduler: Scheduler) -> SimConfig {
@@ -301,22 +273,9 @@ fn bypassed_copies_are_kept_and_kept_equal_to_their_homes() {
     assert_eq!(sim.standing(), Plan { copies: vec![copy(104, 0)] });
 }
 
-/// Numbers that look random and are the same on every run (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
-
-    /// Places of 4 KiB, scattered over 20 GB.
-    fn scattered(&mut self, n: usize) -> Vec<u64> {
-        (0..n).map(|_| self.below(5_000_000) * 8).collect()
-    }
+/// Places of 4 KiB, scattered over 20 GB.
+fn scattered(dice: &mut Dice, n: usize) -> Vec<u64> {
+    (0..n).map(|_| dice.below(5_000_000) * 8).collect()
 }
 
 /// Disk time of days of reads, one every 50 ms: vanilla's, and that of the adaptive policy.
@@ -357,7 +316,7 @@ const OPEN: Replay = Replay::Open;
 #[test]
 fn what_comes_again_every_day_pays() {
     for replay in [CLOSED, OPEN] {
-        let day = Dice(31).scattered(400).repeat(6);
+        let day = scattered(&mut Dice::new(31), 400).repeat(6);
         let (vanilla, actual) = guarded(&vec![day; 8], replay);
         assert!(actual.0 * 4 < vanilla.0, "{actual:?} of {vanilla:?}, {replay:?}");
     }
@@ -372,7 +331,7 @@ fn a_busy_volume_writes_its_trail_too() {
     let engine = Config { area: Sectors(64 << 11), adaptive: true, ..Config::new(home) };
     (busy.engine, busy.area_at) = (Config { cache_bytes: Bytes(1 << 20), ..engine }, Lba(home.0));
     let mut sim = Simulation::new(Device::new(&device).unwrap(), busy).unwrap();
-    for start in Dice(32).scattered(4000) {
+    for start in scattered(&mut Dice::new(32), 4000) {
         sim.offer(&read(0, start, 8)).unwrap();
     }
     let pages = sim.stats().moved_bytes / 4096;

@@ -1,7 +1,7 @@
 //! Anticipatory scheduling: timelines computed by hand, and invariants for any readers.
 //!
-//! One head, 1000 cylinders of 100 sectors, a revolution of 10 ms, no skew: sector k of a track is
-//! at k / 10 ms. A seek over d cylinders takes 2 + d / 100 ms.
+//! The disk is `toy.toml`: sector k of a track is at k / 10 ms, and a seek over d cylinders takes
+//! 2 + d / 100 ms.
 
 use proptest::prelude::*;
 use seekless_block::{Duration, Extent, Op, SimTime, StreamId};
@@ -10,34 +10,8 @@ use seekless_disk::{Command, Completion, Disk, DiskSpec, Drive, Scheduler};
 const BOUND: Duration = Duration::from_millis(6);
 
 fn disk() -> Disk {
-    let text = r#"
-name = "flat"
-title = "A disk for computations by hand"
-capacity_sectors = 100000
-[mechanics]
-rpm = 6000
-head_switch_ms = 0.0
-[seek]
-kind = "table"
-points = [[1, 2.01], [999, 11.99]]
-[power]
-seek_w = 10.0
-rotation_transfer_w = 5.0
-idle_w = 3.0
-[geometry]
-heads = 1
-[[geometry.zone]]
-first_cylinder = 0
-cylinders = 1000
-sectors_per_track = 100
-track_skew = 0
-cylinder_skew = 0
-[[source]]
-fields = ["capacity_sectors", "mechanics", "seek", "geometry", "power"]
-kind = "derived"
-from = "made up"
-"#;
-    Disk::new(&DiskSpec::parse("flat.toml", text).unwrap()).unwrap()
+    let text = include_str!("../fixtures/toy.toml");
+    Disk::new(&DiskSpec::parse("toy.toml", text).unwrap()).unwrap()
 }
 
 /// A reader that sends a request, waits for the answer, thinks, and sends the next.

@@ -1,7 +1,7 @@
 //! Two arms and shingled bands, computed by hand, and invariants of every kind of device.
 
 use proptest::prelude::*;
-use seekless_block::{Duration, Extent, Op, SimTime};
+use seekless_block::{Dice, Duration, Extent, Op, SimTime};
 use seekless_disk::{
     Command, Completion, Device, DeviceSpec, Disk, DiskSpec, Drive, Kind, Scheduler, ShingledSpec,
     catalogue,
@@ -72,11 +72,9 @@ fn random_rate(spec: &DeviceSpec, depth: u64, share: (u64, u64)) -> f64 {
 fn scheduled_rate(spec: &DeviceSpec, scheduler: Scheduler, depth: u64, share: (u64, u64)) -> f64 {
     let mut d = drive(spec, scheduler);
     let sectors = spec.capacity().0 / share.1 * share.0;
-    let mut state = 12_345u64;
+    let mut dice = Dice::new(12_345);
     let mut next = |d: &mut Drive, at| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let start = u64::try_from((u128::from(state) * u128::from(sectors / 8)) >> 64).unwrap() * 8;
+        let start = dice.below(sectors / 8) * 8;
         d.submit(at, command(0, Op::Read, start, 8)).unwrap();
     };
     (0..depth).for_each(|_| next(&mut d, SimTime(0)));

@@ -1,6 +1,6 @@
 //! A fit returns the disk whose accesses are fitted.
 
-use seekless_block::{Duration, Op, SimTime};
+use seekless_block::{Dice, Duration, Op, SimTime};
 use seekless_disk::fit::{Pace, Sample, fit, workload};
 use seekless_disk::{Command, Disk, DiskSpec, Drive, Scheduler, catalogue};
 
@@ -85,11 +85,9 @@ fn a_fit_gives_the_disk_back() {
 fn the_hosts_time_appears_in_the_seeks() {
     let spec = DiskSpec { controller: None, ..catalogue::get("cheetah9lp").unwrap() };
     for (mean_us, by_chance) in [(60, false), (200, false), (200, true), (400, false)] {
-        let mut dice = 1u64;
+        let mut dice = Dice::new(1);
         let host = || {
-            // Knuth's MMIX.
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let more = (dice >> 33) % (mean_us * 1000);
+            let more = dice.below(mean_us * 1000);
             Duration(mean_us * 500 + if by_chance { more } else { mean_us * 500 })
         };
         let samples = probe_from(&spec, 30.0, host);

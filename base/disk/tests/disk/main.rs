@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside #[test] functions may panic too
 
 mod anticipation;
+#[path = "../../../block/tests/beside/mod.rs"]
+mod beside;
 mod buffer;
 mod compared;
 mod devices;

@@ -2,7 +2,7 @@
 //! the papers.
 
 use proptest::prelude::*;
-use seekless_block::{Duration, Extent, Lba, Op, SimTime};
+use seekless_block::{Dice, Duration, Extent, Lba, Op, SimTime};
 use seekless_disk::{Disk, DiskSpec, SeekCurve, SeekSpec, catalogue};
 
 use crate::toy::toy;
@@ -69,7 +69,7 @@ fn the_catalogue_curve_of_fs2_agrees_with_the_printed_one() {
 
 /// Mean seek of random pairs of addresses, in milliseconds.
 fn mean_seek(disk: &mut Disk, draws: u64) -> f64 {
-    let mut random = Lcg(42);
+    let mut random = Dice::new(42);
     let mut sum = 0;
     for _ in 0..draws {
         let lba = random.below(disk.capacity().get());
@@ -138,7 +138,7 @@ fn published_mean_seeks_are_met() {
 fn the_wait_for_the_platter_is_uniform_at_random_times() {
     for mut disk in [toy(), entry("wd800jb"), entry("exos-x20")] {
         let revolution = disk.spindle().revolution().0;
-        let mut random = Lcg(7);
+        let mut random = Dice::new(7);
         let mut bins = [0u32; 16];
         let mut sum = 0;
         let n = 32_000u64;
@@ -318,16 +318,5 @@ proptest! {
         let off = (apart + 1) % 10_000_000;
         prop_assert!(off <= 2 && apart <= 20_000_001, "{apart} ns apart");
         prop_assert_eq!(whole.arm(), parts.arm());
-    }
-}
-
-/// A linear congruential generator (Knuth's MMIX); each use states its seed.
-struct Lcg(u64);
-
-impl Lcg {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 16) % n
     }
 }

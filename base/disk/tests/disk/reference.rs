@@ -1,7 +1,7 @@
 //! The model against the reference simulator and against real drives, if their results are
 //! available.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command as Process;
 
 use seekless_block::{Extent, Op};
@@ -9,6 +9,8 @@ use seekless_disk::validate::{
     Loop, compare, compare_measured, parse_arrivals, parse_measured, parse_recorded, replay,
 };
 use seekless_disk::{Disk, DiskSpec, Scheduler, import_disksim};
+
+use crate::beside::shared;
 
 /// A run of the reference simulator: mechanics without a buffer, one request at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,17 +86,6 @@ const REAL_DRIVES: [RealDrive; 5] = [
     },
 ];
 
-/// The folder of references. Prints SKIPPED if it is absent.
-fn shared(test: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let path = std::env::var_os("SEEKLESS_SHARED").map_or(beside, PathBuf::from);
-    if path.join("reference/mech/summary.csv").is_file() {
-        return Some(path);
-    }
-    println!("SKIPPED {test}: no ../shared");
-    None
-}
-
 /// The text of a file compressed with zstd.
 fn zstd(path: &Path) -> String {
     let out = Process::new("zstdcat").arg(path).output().unwrap();
@@ -112,10 +103,13 @@ fn import(folder: &Path, file: &str) -> DiskSpec {
 
 #[test]
 fn mechanical_runs_agree_with_the_reference_simulator() {
-    let Some(shared) = shared("mechanical_runs_agree_with_the_reference_simulator") else { return };
-    let mech = shared.join("reference/mech");
+    let Some(reference) = shared("mechanical_runs_agree_with_the_reference_simulator", "reference")
+    else {
+        return;
+    };
+    let mech = reference.join("mech");
     for run in mechanical_runs() {
-        let spec = import(&shared.join("traces/disks"), run.model);
+        let spec = import(&reference.with_file_name("traces").join("disks"), run.model);
         let requests = parse_arrivals(run.trace, &zstd(&mech.join(run.trace))).unwrap();
         let reference = parse_recorded(run.results, &zstd(&mech.join(run.results))).unwrap();
         let disk = Disk::new(&spec).unwrap();
@@ -160,11 +154,12 @@ fn mechanical_runs_agree_with_the_reference_simulator() {
 
 #[test]
 fn measured_drives_agree_as_well_as_with_the_reference_simulator() {
-    let Some(shared) = shared("measured_drives_agree_as_well_as_with_the_reference_simulator")
+    let Some(reference) =
+        shared("measured_drives_agree_as_well_as_with_the_reference_simulator", "reference")
     else {
         return;
     };
-    let folder = shared.join("traces/disks");
+    let folder = reference.with_file_name("traces").join("disks");
     for drive in REAL_DRIVES {
         let spec = import(&folder, drive.specs);
         let requests = parse_measured(drive.trace, &zstd(&folder.join(drive.trace))).unwrap();

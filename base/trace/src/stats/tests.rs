@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use seekless_block::mix;
+use seekless_block::Dice;
 
 use super::days::WorkingSets;
 use super::reuse::{Distances, page_key};
@@ -47,10 +47,9 @@ proptest! {
 /// Pages of a synthetic workload: a few hot, many cold, with sequential runs.
 fn workload(seed: u64, accesses: usize, pages: f64) -> Vec<u64> {
     let mut out = Vec::with_capacity(accesses);
-    let mut dice = seed;
+    let mut dice = Dice::new(seed);
     while out.len() < accesses {
-        dice = dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let roll = mix(dice);
+        let roll = dice.draw();
         let u = (roll >> 11) as f64 / (1u64 << 53) as f64;
         let at = (u.powi(3) * pages) as u64;
         let run = if roll & 7 == 0 { 30 } else { 1 };

@@ -5,18 +5,7 @@ use std::path::PathBuf;
 use seekless_trace::stats::{StatOptions, Summary, characterize};
 use seekless_trace::{OpenOptions, Source};
 
-fn shared(test: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("SEEKLESS_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
-    let traces = root.join("traces");
-    if traces.is_dir() {
-        return Some(traces);
-    }
-    println!("SKIPPED {test}: no ../shared");
-    None
-}
+use crate::beside::shared;
 
 fn of(path: PathBuf) -> Summary {
     let mut reader = Source::new(path).open(&OpenOptions::default()).unwrap();
@@ -25,7 +14,7 @@ fn of(path: PathBuf) -> Summary {
 
 #[test]
 fn a_workstation_of_one_week() {
-    let Some(dir) = shared("a_workstation_of_one_week") else { return };
+    let Some(dir) = shared("a_workstation_of_one_week", "traces") else { return };
     let s = of(dir.join("ajw.1week.srt.xz"));
     assert_eq!(s.trace.requests, 44_519);
     assert_eq!(s.table1.reads * 100 / s.trace.requests, 29);
@@ -39,7 +28,7 @@ fn a_workstation_of_one_week() {
 
 #[test]
 fn a_workstation_of_34_days() {
-    let Some(dir) = shared("a_workstation_of_34_days") else { return };
+    let Some(dir) = shared("a_workstation_of_34_days", "traces") else { return };
     let s = of(dir.join("P3.lis.zst"));
     assert_eq!((s.trace.requests, s.table1.reads), (238_578, 238_578));
     assert_eq!(s.table1.unique_bytes.value, 390_422_016.0);

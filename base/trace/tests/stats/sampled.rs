@@ -1,6 +1,6 @@
 //! Estimates with little memory, compared with exact values, on several seeds.
 
-use seekless_block::{Bytes, Extent, Op, Request, SimTime, StreamId};
+use seekless_block::{Bytes, Dice, Extent, Op, Request, SimTime, StreamId};
 use seekless_trace::Record;
 use seekless_trace::stats::{Estimate, StatOptions, Summary};
 
@@ -8,25 +8,19 @@ use crate::random::{info, summary};
 
 /// A trace of hot and cold pages, sequential runs and repeated jumps.
 fn made(seed: u64, requests: u64) -> Vec<Record> {
-    let mut state = seed;
-    let mut dice = move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
+    let mut dice = Dice::new(seed);
     let mut at = 0;
     let mut next = 0;
     let each = |i: u64| {
-        at += dice() % 2_000_000;
-        let u = (dice() >> 11) as f64 / (1u64 << 53) as f64;
-        let start = match dice() % 4 {
+        at += dice.draw() % 2_000_000;
+        let u = dice.unit();
+        let start = match dice.draw() % 4 {
             0 => next,
             _ => ((u.powi(3) * 150_000.0) as u64).wrapping_mul(7_919) % (1 << 24) * 8,
         };
-        let len = 8 * (1 + dice() % 4) + dice() % 2;
+        let len = 8 * (1 + dice.draw() % 4) + dice.draw() % 2;
         next = start + len;
-        let op = if dice() % 3 == 0 { Op::Write } else { Op::Read };
+        let op = if dice.draw().is_multiple_of(3) { Op::Write } else { Op::Read };
         let mut request = Request::new(SimTime(at), op, Extent::new(start, len));
         request.stream = StreamId((i / 1000 % 5) as u32);
         Record { request, device: (start % 3 == 0).into(), day: None, service: None }

@@ -5,8 +5,9 @@ use seekless_block::Flags;
 use seekless_block::Op::{Discard, Flush, Read, Write, WriteZeroes};
 use seekless_trace::{Format, OpenOptions, Reader, Source};
 
+use crate::beside::shared;
 use crate::fixtures::{devices, names};
-use crate::support::{FIXTURES, With, fixture, open, read, rec, shared};
+use crate::support::{FIXTURES, With, fixture, open, read, rec};
 
 fn named(format: Format, bytes: &[u8]) -> Reader {
     let from = std::io::Cursor::new(bytes.to_vec());
@@ -288,7 +289,7 @@ fn an_error_comes_after_the_records_before_it() {
 
 #[test]
 fn samples_of_real_traces() {
-    let Some(dir) = shared("samples_of_real_traces") else { return };
+    let Some(dir) = shared("samples_of_real_traces", "traces") else { return };
     for (name, format, requests, without_op) in [
         ("tencent-cbs-sample.csv.bz2", Format::Tencent, 50_000, 0),
         ("systor17-traces-sample.csv.gz", Format::Systor, 999, 0),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use seekless_block::{Op, SimTime};
 use seekless_trace::{Format, OpenOptions, Record, Source};
 
-use crate::support::shared;
+use crate::beside::shared;
 
 fn all(path: &str) -> (Format, Vec<Record>) {
     let source = Source::new(path);
@@ -29,7 +29,7 @@ fn footprint(records: &[Record]) -> u64 {
 
 #[test]
 fn a_workstation_of_34_days() {
-    let Some(dir) = shared("a_workstation_of_34_days") else { return };
+    let Some(dir) = shared("a_workstation_of_34_days", "traces") else { return };
     let (format, records) = all(&format!("{}/P3.lis.zst", dir.display()));
     assert_eq!((format, records.len()), (Format::Lis, 238_578));
     let days: BTreeSet<u32> = records.iter().filter_map(|r| r.day).collect();
@@ -39,7 +39,7 @@ fn a_workstation_of_34_days() {
 
 #[test]
 fn servers_in_nanoseconds() {
-    let Some(dir) = shared("servers_in_nanoseconds") else { return };
+    let Some(dir) = shared("servers_in_nanoseconds", "traces") else { return };
     for (name, lines, first) in [("tpcc", 6_999, 938_513_000u64), ("wsrch", 24_783, 11_413_000)] {
         let (format, records) = all(&format!("{}/{name}-small.trace.zst", dir.display()));
         assert_eq!((format, records.len()), (Format::MqSim, lines), "{name}");
@@ -53,7 +53,7 @@ fn servers_in_nanoseconds() {
 
 #[test]
 fn a_server_s_csv() {
-    let Some(dir) = shared("a_server_s_csv") else { return };
+    let Some(dir) = shared("a_server_s_csv", "traces") else { return };
     let (format, records) = all(&format!("{}/msr-cambridge1-sample.csv", dir.display()));
     assert_eq!(format, Format::Msr);
     let r = records[1];
@@ -64,7 +64,7 @@ fn a_server_s_csv() {
 
 #[test]
 fn two_disks_of_256_byte_sectors() {
-    let Some(dir) = shared("two_disks_of_256_byte_sectors") else { return };
+    let Some(dir) = shared("two_disks_of_256_byte_sectors", "traces") else { return };
     let source = Source::new(format!("{}/ajw.1week.srt.xz", dir.display()));
     let mut reader = source.open(&OpenOptions::default()).unwrap();
     let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
@@ -77,7 +77,7 @@ fn two_disks_of_256_byte_sectors() {
 
 #[test]
 fn one_cpu_of_blktrace() {
-    let Some(dir) = shared("one_cpu_of_blktrace") else { return };
+    let Some(dir) = shared("one_cpu_of_blktrace", "traces") else { return };
     let (format, records) = all(&format!("{}/takeoverjp.blktrace.0", dir.display()));
     assert_eq!((format, records.len()), (Format::Blktrace, 963));
     // blkparse's own output for the same file: seconds since the first record, which is not a

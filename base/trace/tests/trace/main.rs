@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are not tests to the lint")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+#[path = "../../../block/tests/beside/mod.rs"]
+mod beside;
 mod columns;
 mod damage;
 mod files;

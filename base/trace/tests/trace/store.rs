@@ -8,7 +8,8 @@ use seekless_trace::{
     Device, Format, Info, OpenOptions, Record, Source, StoreWriter, Stream, TraceError, convert,
 };
 
-use crate::support::{FIXTURES, fixture, open, read, shared};
+use crate::beside::shared;
+use crate::support::{FIXTURES, fixture, open, read};
 
 /// Converts `source` and reads the store: records, streams, devices and information are the same.
 fn round_trip(source: &Source) -> u64 {
@@ -48,7 +49,7 @@ fn every_fixture_survives() {
 
 #[test]
 fn real_traces_survive() {
-    let Some(dir) = shared("real_traces_survive") else { return };
+    let Some(dir) = shared("real_traces_survive", "traces") else { return };
     for (name, records) in
         [("P3.lis.zst", 238_578), ("ajw.1week.srt.xz", 44_519), ("takeoverjp.blktrace.0", 963)]
     {

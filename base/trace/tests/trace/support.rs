@@ -1,24 +1,10 @@
 //! Shared by the tests: finds fixtures, and reads a trace from bytes.
 
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use seekless_block::{Duration, Extent, Flags, Op, Request, SimTime, StreamId};
 use seekless_trace::{Event, Format, OpenOptions, Reader, Record, TraceError};
-
-/// The directory of real traces, if it exists.
-pub(crate) fn shared(test: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("SEEKLESS_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
-    let traces = root.join("traces");
-    if traces.is_dir() {
-        return Some(traces);
-    }
-    println!("SKIPPED {test}: no ../shared");
-    None
-}
 
 /// The bytes of a fixture. `.hex` files are hexadecimal with comments; `srt` is a header and such a
 /// file.

@@ -2,16 +2,12 @@
 
 use serde_json::Value;
 
-use crate::support::{Dice, Place, disksim, number};
-
-fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
-    (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
-}
+use crate::support::{Dice, Place, disksim, number, scattered};
 
 #[test]
 fn tune_finds_the_area_that_holds_what_comes_again() {
     let place = Place::new();
-    let mut dice = Dice(43);
+    let mut dice = Dice::new(43);
     // 600 places again and again, amid ten times as many that never come back.
     let again = scattered(&mut dice, 600);
     let mut all = Vec::new();

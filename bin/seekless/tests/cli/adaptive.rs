@@ -3,14 +3,10 @@
 
 use serde_json::Value;
 
-use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of};
+use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of, scattered};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");
 const NIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/nights.parquet");
-
-fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
-    (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
-}
 
 /// Busy time with background work.
 fn all(run: &Value) -> f64 {
@@ -83,7 +79,7 @@ fn more_ram_takes_no_gain_away() {
 #[test]
 fn a_training_is_not_measured_and_not_forgotten() {
     let place = Place::new();
-    let once = scattered(&mut Dice(41), 400);
+    let once = scattered(&mut Dice::new(41), 400);
     place.file("a.trace", disksim(&once.repeat(8)));
     let of = |train: &str| {
         let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--train", train];
@@ -100,7 +96,7 @@ fn a_training_is_not_measured_and_not_forgotten() {
 fn where_nothing_repeats_no_day_pays_for_it() {
     let place = Place::new();
     // Five days of 2,000 reads; each day has other data.
-    let mut dice = Dice(42);
+    let mut dice = Dice::new(42);
     let line = |i: u64| format!("{} 8 {} {i}\n", dice.below(5_000_000) * 8, i / 2_000);
     place.file("a.lis", (0..10_000).map(line).collect::<String>());
     let args = ["a.lis", "--disk", "wd800jb", "--train", "20%", "--policy", "vanilla,adaptive"];

@@ -3,12 +3,8 @@
 
 use serde_json::Value;
 
-use crate::support::{Dice, Place, busy, disksim, mixed, number, shared};
-
-/// Reads of 8 sectors, scattered over 20 GB.
-fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
-    (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
-}
+use crate::beside::shared;
+use crate::support::{Dice, Place, busy, disksim, mixed, number, scattered};
 
 fn advice(place: &Place, args: &[&str]) -> Value {
     let ran = place.run(&[&["advise"], args, &["--json", "-"]].concat());
@@ -28,7 +24,7 @@ fn words(advice: &Value) -> String {
 #[test]
 fn where_requests_are_random_it_says_no_gain() {
     let place = Place::new();
-    place.file("a.trace", disksim(&scattered(&mut Dice(21), 12_000)));
+    place.file("a.trace", disksim(&scattered(&mut Dice::new(21), 12_000)));
     let bare = ["a.trace", "--disk", "wd800jb", "--read-ahead", "0"];
     let advice = advice(&place, &bare);
     assert_eq!(advice["schema"], "seekless.advise/1");
@@ -56,7 +52,7 @@ fn where_requests_are_random_it_says_no_gain() {
 #[test]
 fn a_policy_and_more_ram_are_tried_together() {
     let place = Place::new();
-    let mut dice = Dice(23);
+    let mut dice = Dice::new(23);
     let mut far = |n: usize| -> Vec<(u64, u64, bool)> {
         (0..n).map(|_| (dice.below(600_000) * 64, 64, true)).collect()
     };
@@ -86,7 +82,7 @@ fn a_policy_and_more_ram_are_tried_together() {
 #[test]
 fn what_is_asked_again_and_again_is_found_worth_it() {
     let place = Place::new();
-    let once = scattered(&mut Dice(22), 1000);
+    let once = scattered(&mut Dice::new(22), 1000);
     place.file("a.trace", disksim(&once.repeat(24)));
     let advice = advice(&place, &["a.trace", "--disk", "wd800jb", "--cache", "1MiB"]);
     assert_eq!(advice["verdict"], "worth", "{}", words(&advice));
@@ -110,7 +106,7 @@ fn what_is_asked_again_and_again_is_found_worth_it() {
 #[test]
 fn no_system_sees_what_is_yet_to_come() {
     let place = Place::new();
-    let mut dice = Dice(23);
+    let mut dice = Dice::new(23);
     let (mut a, b) = (scattered(&mut dice, 500), scattered(&mut dice, 500));
     // Both reach equally far.
     a[0].0 = 5_000_000 * 8;
@@ -155,7 +151,9 @@ fn the_days_left_out_come_to_what_the_range_says() {
     let place = Place::new();
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst").to_owned();
     let mut traces = vec![(sample, "wd800jb")];
-    if let Some(dir) = shared("the_days_left_out_come_to_what_the_range_says (real traces)") {
+    if let Some(dir) =
+        shared("the_days_left_out_come_to_what_the_range_says (real traces)", "traces")
+    {
         for name in ["P3.lis.zst", "ajw.1week.srt.xz"] {
             traces.push((dir.join(name).to_str().unwrap().to_owned(), "wd800jb"));
         }
@@ -207,7 +205,7 @@ fn the_disk_is_chosen_by_the_size_of_the_device() {
 fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
     let place = Place::new();
     // 4 KiB each, far from each other: nothing merges.
-    place.file("a.trace", disksim(&scattered(&mut Dice(24), 1200)));
+    place.file("a.trace", disksim(&scattered(&mut Dice::new(24), 1200)));
     let bare = ["--cache", "0", "--read-ahead", "0", "--cluster", "0"];
     let args = ["a.trace", "--disk", "wd800jb", "--or", "cloud-hdd-metered,sata-ssd"];
     let advice = advice(&place, &[&args[..], &bare[..]].concat());
@@ -230,7 +228,7 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
 #[test]
 fn the_answer_ends_with_what_to_type_and_with_a_year() {
     let place = Place::new();
-    let once = scattered(&mut Dice(24), 500);
+    let once = scattered(&mut Dice::new(24), 500);
     // A request every ten seconds, for two days.
     let lines = once.iter().cycle().take(17_280).enumerate();
     let line = |(i, &(start, len, _)): (usize, &(u64, u64, bool))| {

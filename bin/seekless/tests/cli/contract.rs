@@ -5,7 +5,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of, shared, timeless};
+use crate::beside::shared;
+use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of, timeless};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Is {
@@ -296,7 +297,7 @@ fn training_takes_a_share_of_requests_or_of_days() {
     place.file("a.trace", mixed());
     // Ten requests on day 0, 20 on day 1, 30 on day 4, 40 on day 5.
     let mut lis = String::new();
-    let mut dice = Dice(5);
+    let mut dice = Dice::new(5);
     for (day, n) in [(0, 10), (1, 20), (4, 30), (5, 40)] {
         for _ in 0..n {
             lis += &format!("{} 8 {day} {}\n", dice.below(1_000_000) * 8, lis.lines().count());
@@ -582,7 +583,7 @@ fn twenty_requests_equal_an_independent_calculation() {
 
 #[test]
 fn known_answers_on_real_traces() {
-    let Some(dir) = shared("known_answers_on_real_traces") else { return };
+    let Some(dir) = shared("known_answers_on_real_traces", "traces") else { return };
     let place = Place::new();
     let p3 = dir.join("P3.lis.zst");
     let json = place.json(&[p3.to_str().unwrap(), "--disk", "wd800jb"]);

@@ -1,14 +1,9 @@
 //! Where there is nothing to learn, nothing may be claimed; where there is much, it must be found.
 
-use crate::support::{Dice, Place, busy, disksim, number, run_of};
+use crate::support::{Dice, Place, busy, disksim, number, run_of, scattered};
 
 /// Layouts that are made whatever they cost.
 const ANEW: &str = "vanilla,borg:planning=anew";
-
-/// Reads of 8 sectors, scattered over 20 GB.
-fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
-    (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
-}
 
 /// What is told of a layout that is made whatever it costs.
 fn told(place: &Place) -> String {
@@ -20,7 +15,7 @@ fn told(place: &Place) -> String {
 #[test]
 fn at_random_there_is_nothing_to_learn_and_it_is_said() {
     let place = Place::new();
-    place.file("a.trace", disksim(&scattered(&mut Dice(11), 8000)));
+    place.file("a.trace", disksim(&scattered(&mut Dice::new(11), 8000)));
     let policies = "vanilla,borg,adaptive,clairvoyant";
     // With read-ahead, adaptive would save the reading of data that nobody wants.
     let args = ["a.trace", "--disk", "wd800jb", "--read-ahead", "0", "--policy", policies];
@@ -40,7 +35,7 @@ fn at_random_there_is_nothing_to_learn_and_it_is_said() {
 #[test]
 fn a_scattered_sequence_asked_again_and_again_is_found() {
     let place = Place::new();
-    let once = scattered(&mut Dice(12), 1000);
+    let once = scattered(&mut Dice::new(12), 1000);
     place.file("a.trace", disksim(&once.repeat(8)));
     // The same RAM for all, and too small for the sequence: who has it side by side must read it
     // again, too.
@@ -65,7 +60,7 @@ fn a_scattered_sequence_asked_again_and_again_is_found() {
 #[test]
 fn a_second_half_unlike_the_first_gains_nothing_that_was_not_foreseen() {
     let place = Place::new();
-    let mut dice = Dice(13);
+    let mut dice = Dice::new(13);
     let (first, second) = (scattered(&mut dice, 1000), scattered(&mut dice, 1000));
     place.file("a.trace", disksim(&[first.repeat(4), second.repeat(4)].concat()));
     let policies = ["--policy", "vanilla,borg,adaptive"];

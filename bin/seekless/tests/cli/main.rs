@@ -5,6 +5,8 @@
 mod adaptive;
 mod advise;
 mod bad;
+#[path = "../../../../base/block/tests/beside/mod.rs"]
+mod beside;
 mod contract;
 mod convert;
 mod devices;

@@ -2,41 +2,16 @@
 //! paper.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+pub(crate) use seekless_block::Dice;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No
-/// skew. A seek takes 2 ms + 0.01 ms a cylinder.
-pub(crate) const TOY: &str = r#"
-name = "toy"
-title = "A disk worked out on paper"
-capacity_sectors = 100000
-[mechanics]
-rpm = 6000
-head_switch_ms = 0.0
-[seek]
-kind = "table"
-points = [[1, 2.01], [999, 11.99]]
-[power]
-seek_w = 10.0
-rotation_transfer_w = 5.0
-idle_w = 3.0
-[geometry]
-heads = 1
-[[geometry.zone]]
-first_cylinder = 0
-cylinders = 1000
-sectors_per_track = 100
-track_skew = 0
-cylinder_skew = 0
-[[source]]
-fields = ["capacity_sectors", "mechanics", "seek", "geometry", "power"]
-kind = "derived"
-from = "made up"
-"#;
+/// A disk for calculations by hand.
+pub(crate) const TOY: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../base/disk/tests/fixtures/toy.toml"));
 
 /// A folder that the binary runs in.
 pub(crate) struct Place(TempDir);
@@ -143,17 +118,9 @@ pub(crate) fn busy(json: &Value, policy: &str) -> f64 {
     number(&run_of(json, policy)["busy_s"])
 }
 
-/// Numbers that look random and are the same on every run (SplitMix64).
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
+/// Reads of 8 sectors, scattered over 20 GB.
+pub(crate) fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
+    (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
 }
 
 /// DiskSim text, a request every 20 ms: first sector, sectors, whether it reads.
@@ -167,7 +134,7 @@ pub(crate) fn disksim(requests: &[(u64, u64, bool)]) -> String {
 /// A trace of every kind of request, some of them again and again: small, and of interest to every
 /// policy.
 pub(crate) fn mixed() -> String {
-    let mut dice = Dice(1);
+    let mut dice = Dice::new(1);
     let scattered: Vec<u64> = (0..60).map(|_| dice.below(4_000_000) * 8).collect();
     let mut requests = Vec::new();
     for round in 0..8 {
@@ -179,16 +146,4 @@ pub(crate) fn mixed() -> String {
         }
     }
     disksim(&requests)
-}
-
-/// Where the reference traces lie; says so where they do not.
-pub(crate) fn shared(test: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("SEEKLESS_SHARED").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let dir = named.unwrap_or(beside).join("traces");
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!("SKIPPED {test}: no ../shared");
-    None
 }

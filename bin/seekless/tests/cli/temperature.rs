@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, TOY, number};
+use crate::support::{Dice, Place, TOY, number};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -14,12 +14,10 @@ fn placement_by_temperature_is_compared_on_a_trace() {
     let place = Place::new();
     place.file("toy.toml", TOY);
     let mut text = String::from("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n");
-    let mut state = 7u64;
+    let mut dice = Dice::new(7);
     for n in 0..4000 {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // Of forty places the lower numbers are hotter.
-        let unit = (state >> 40) as f64 / (1u64 << 24) as f64;
+        let unit = dice.unit();
         let at = (unit * unit * 40.0) as u64 * 2111 % 84_000 / 8 * 8;
         text += &format!("{n}.0,,R,{at},8,,,,\n");
     }

@@ -206,18 +206,8 @@ mod tests {
     #[test]
     fn one_in_twenty_equal_pairs_differs_significantly() {
         for seed in 1..=2u64 {
-            let mut state = seed;
-            let mut normal = || {
-                (0..12)
-                    .map(|_| {
-                        state = state
-                            .wrapping_mul(6_364_136_223_846_793_005)
-                            .wrapping_add(1_442_695_040_888_963_407);
-                        (state >> 11) as f64 / (1u64 << 53) as f64
-                    })
-                    .sum::<f64>()
-                    - 6.0
-            };
+            let mut dice = seekless_block::Dice::new(seed);
+            let mut normal = || (0..12).map(|_| dice.unit()).sum::<f64>() - 6.0;
             let (mut wrong, rounds) = (0, 2000);
             let (mut held, mut five) =
                 (0, || (0..5).map(|_| 100.0 + 7.0 * normal()).collect::<Vec<_>>());

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use seekless_block::{Bytes, Lba};
+use seekless_block::{Bytes, Dice, Lba};
 use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_nbd::{Command, CommandFlags};
 use seekless_serve::{Backing, Builder, Emulation, HostQueue, Learning, ServeError};
 
-use crate::{Random, client};
+use crate::client;
 
 const SIZE: u64 = 64 << 20;
 
@@ -25,7 +25,7 @@ fn emulation(speed: f64) -> Emulation {
 
 /// Scattered places, always in the same order.
 fn scattered() -> Vec<u64> {
-    let mut random = Random(5);
+    let mut random = Dice::new(5);
     (0..60).map(|_| random.below(SIZE / 4096) * 4096).collect()
 }
 
@@ -75,7 +75,7 @@ fn at_infinite_speed_the_disks_time_passes_and_nobody_waits_for_it() {
     let server = server.spawn().unwrap();
     let mut c = client(&server);
     // Five minutes of reads: nobody waits that long.
-    let mut random = Random(6);
+    let mut random = Dice::new(6);
     let mut asked = 0;
     while server.stats().unwrap().disk.unwrap().busy
         < seekless_block::Duration::from_millis(300_000)

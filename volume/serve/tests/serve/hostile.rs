@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use seekless_block::Bytes;
+use seekless_block::{Bytes, Dice};
 use seekless_nbd::{Command, CommandFlags, Options};
 use seekless_serve::client::Client;
 use seekless_serve::{Backing, Builder, ServerHandle};
 
-use crate::{Random, client};
+use crate::client;
 
 fn server() -> ServerHandle {
     Builder::new(Backing::Memory(Bytes(64 << 20))).spawn().unwrap()
@@ -47,10 +47,10 @@ fn request(command: Command, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
 #[test]
 fn noise_kills_nobody_but_its_maker() {
     let server = server();
-    let mut random = Random(7);
+    let mut random = Dice::new(7);
     for round in 0..200u64 {
         let mut stream = if round % 2 == 0 { raw(&server) } else { server.connect().unwrap() };
-        let noise: Vec<u8> = (0..random.below(5000)).map(|_| random.next() as u8).collect();
+        let noise: Vec<u8> = (0..random.below(5000)).map(|_| random.draw() as u8).collect();
         // The server may close the connection.
         let _ = stream.write_all(&noise);
         if round % 3 == 0 {
@@ -129,7 +129,7 @@ fn flood(server: &ServerHandle, at: u64, len: u32, asks: u64) {
 #[test]
 fn long_and_short_writes_in_one_stream_arrive_whole() {
     let server = server();
-    let mut random = Random(11);
+    let mut random = Dice::new(11);
     let mut stream = raw(&server);
     let mut sender = stream.try_clone().unwrap();
     // Each has its own place and bytes.

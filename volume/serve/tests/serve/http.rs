@@ -5,14 +5,14 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use seekless_block::{Bytes, Request};
+use seekless_block::{Bytes, Dice, Request};
 use seekless_serve::http::HttpServer;
 use seekless_serve::status::{Busy, Events, History, Status};
 use seekless_serve::{
     About, Address, Backing, Builder, IoSample, ServeError, ServerHandle, Shadow,
 };
 
-use crate::{Dir, Random, client};
+use crate::{Dir, client};
 
 /// Longer than the time limit of a request.
 const LONG: Duration = Duration::from_secs(30);
@@ -157,13 +157,13 @@ fn bytes_that_are_no_request_are_refused_and_nobody_else_is_the_worse_for_it() {
         let answer = raw(at, bad);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
     }
-    let (seed, mut random) = (20, Random(20));
+    let (seed, mut random) = (20, Dice::new(20));
     let good = b"GET /api/status HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
     for round in 0..200 {
         let mut bytes = good.to_vec();
         for _ in 0..=random.below(4) {
             let at = random.below(bytes.len() as u64) as usize;
-            bytes[at] = random.next() as u8;
+            bytes[at] = random.draw() as u8;
         }
         bytes.truncate(random.below(bytes.len() as u64 + 1) as usize);
         let answer = raw(at, &bytes);

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use seekless_block::{Bytes, Extent, Lba};
+use seekless_block::{Bytes, Dice, Extent, Lba};
 use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_learn::{Copy, Plan};
 use seekless_nbd::{Command, CommandFlags};
 use seekless_serve::{Backing, Builder, Emulation, ServerHandle};
 
-use crate::{Dir, Random, client};
+use crate::{Dir, client};
 
 /// The volume.
 const SECTORS: u64 = 8192;
@@ -28,7 +28,7 @@ fn owned(client: u64, i: u64) -> u64 {
 }
 
 /// Copies of random runs, packed in random order.
-fn random_plan(random: &mut Random) -> Plan {
+fn random_plan(random: &mut Dice) -> Plan {
     let mut copies = Vec::new();
     // Whole pages, and not more than the area can hold beside its metadata.
     let (mut home, mut place) = (8 * random.below(8), 0);
@@ -52,7 +52,7 @@ fn random_plan(random: &mut Random) -> Plan {
 
 /// One client: requests for its own sectors, several in flight, without overlap.
 fn live(server: &ServerHandle, me: u64, seed: u64, steps: u32) -> BTreeMap<u64, u8> {
-    let mut random = Random(seed);
+    let mut random = Dice::new(seed);
     let mut client = client(server);
     let mut model: BTreeMap<u64, u8> = BTreeMap::new();
     // Expected data by cookie; the sectors in flight.
@@ -73,7 +73,7 @@ fn live(server: &ServerHandle, me: u64, seed: u64, steps: u32) -> BTreeMap<u64, 
             }
             continue;
         }
-        let byte = random.next() as u8;
+        let byte = random.draw() as u8;
         let none = CommandFlags::NONE;
         let fua = if random.below(8) == 0 { CommandFlags::FUA } else { none };
         let (command, flags, fill) = match random.below(20) {
@@ -116,7 +116,7 @@ fn hold_against_the_model(builder: Builder, seed: u64, steps: u32) {
     let over = AtomicBool::new(false);
     let models: Vec<_> = std::thread::scope(|scope| {
         let installer = scope.spawn(|| {
-            let mut random = Random(seed);
+            let mut random = Dice::new(seed);
             let mut installed = 0;
             while !over.load(Ordering::Relaxed) {
                 server.install(random_plan(&mut random)).unwrap();

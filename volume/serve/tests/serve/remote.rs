@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use seekless_block::{Bytes, Extent, Lba};
+use seekless_block::{Bytes, Dice, Extent, Lba};
 use seekless_engine::Mode;
 use seekless_learn::{Copy, Plan};
 use seekless_nbd::{
@@ -17,7 +17,7 @@ use seekless_serve::client::Client;
 use seekless_serve::control::Administered;
 use seekless_serve::{Backing, Builder, ServerHandle};
 
-use crate::{Dir, Random, client};
+use crate::{Dir, client};
 
 const SIZE: usize = 1 << 20;
 
@@ -151,7 +151,7 @@ fn volume(path: &Path) -> Builder {
 }
 
 /// One random request of a client, and the same on the model.
-fn step(client: &mut Client, random: &mut Random, model: &mut [u8]) {
+fn step(client: &mut Client, random: &mut Dice, model: &mut [u8]) {
     let at = random.below(SIZE as u64 / 512) * 512;
     let len = ((1 + random.below(32)) * 512).min(SIZE as u64 - at);
     let range = at as usize..(at + len) as usize;
@@ -181,7 +181,7 @@ fn outlives_crashes(name: &str, flags: TransmissionFlags, seed: u64) {
     let dir = Dir::new(name);
     let (faulty, path) = Faulty::start(&dir, flags);
     let server = volume(&path).engine(|c| c.cache_bytes = Bytes(64 << 10)).spawn().unwrap();
-    let (mut front, mut random, mut model) = (client(&server), Random(seed), vec![0; SIZE]);
+    let (mut front, mut random, mut model) = (client(&server), Dice::new(seed), vec![0; SIZE]);
     let crashes = if std::env::var_os("SEEKLESS_LONG").is_some() { 100 } else { 30 };
     while faulty.crashes.load(SeqCst) < crashes {
         if faulty.until.load(SeqCst) == 0 {
@@ -212,7 +212,7 @@ fn several_clients_outlive_crashes_too() {
         for part in 0..4u64 {
             let (server, faulty) = (&server, &faulty);
             scope.spawn(move || {
-                let (mut front, mut random) = (client(server), Random(part));
+                let (mut front, mut random) = (client(server), Dice::new(part));
                 let (from, len) = (part * (SIZE as u64 / 4), SIZE as u64 / 4);
                 let mut model = vec![0; len as usize];
                 for turn in 0..300u64 {
@@ -290,7 +290,7 @@ fn an_area_outlives_crashes(name: &str, mode: Mode, seed: u64) {
     let (faulty, path) = Faulty::start(&dir, all());
     let area = dir.path("area");
     let uri = area_beside(&path, &area, mode);
-    let (mut random, mut model) = (Random(seed), vec![0; SIZE]);
+    let (mut random, mut model) = (Dice::new(seed), vec![0; SIZE]);
     let copies =
         (0..16).map(|i| Copy { home: Extent::new(i * 128, 64), place: Lba(i * 64) }).collect();
     let plan = Plan { copies };

@@ -1,6 +1,6 @@
 //! The binary, and the folder of references.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Runs `seekless` with these words.
@@ -22,17 +22,6 @@ pub(crate) fn fails(words: &[&str]) -> String {
     assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
     assert!(!said.contains("panicked"), "{said}");
     said
-}
-
-/// The folder of references, or a loud word that there is none.
-pub(crate) fn shared(test: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let path = std::env::var_os("SEEKLESS_SHARED").map_or(beside, PathBuf::from);
-    if path.join("reference/mech/summary.csv").is_file() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED {test}: no ../shared");
-    None
 }
 
 /// A path as a word of a command line.

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::support::{shared, succeeds, word};
+use super::support::{succeeds, word};
+use crate::beside::shared;
 
 /// Names, and the demerit to stay below in milliseconds: the reference simulator's published
 /// figure.
@@ -17,11 +18,16 @@ const DRIVES: [(&str, &str, f64); 5] = [
 
 #[test]
 fn an_imported_drive_meets_its_measured_requests() {
-    let Some(shared) = shared("an_imported_drive_meets_its_measured_requests") else { return };
+    let Some(reference) = shared("an_imported_drive_meets_its_measured_requests", "reference")
+    else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     for (specs, trace, most) in DRIVES {
-        let specs = shared.join("traces/disks").join(format!("{specs}.diskspecs"));
-        let trace = shared.join("traces/disks").join(format!("{trace}.trace.zst"));
+        let specs =
+            reference.with_file_name("traces").join("disks").join(format!("{specs}.diskspecs"));
+        let trace =
+            reference.with_file_name("traces").join("disks").join(format!("{trace}.trace.zst"));
         let toml = folder.path().join("drive.toml");
         succeeds(&["disk", "import", word(&specs), "-o", word(&toml)]);
         let out =
@@ -51,8 +57,10 @@ fn an_imported_drive_meets_its_measured_requests() {
 
 #[test]
 fn a_folder_of_references_is_validated_whole() {
-    let Some(shared) = shared("a_folder_of_references_is_validated_whole") else { return };
-    let folder = shared.join("reference");
+    let Some(reference) = shared("a_folder_of_references_is_validated_whole", "reference") else {
+        return;
+    };
+    let folder = reference;
     let out = succeeds(&["disk", "validate", word(&folder), "--json", "-"]);
     let v: Value = serde_json::from_str(&out).unwrap();
     let runs = v["mechanical"].as_array().unwrap();

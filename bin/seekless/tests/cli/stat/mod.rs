@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::beside::shared;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -82,16 +84,6 @@ fn agrees(test: &str, format: &str, trace: &Path, args: &[&str]) -> bool {
     true
 }
 
-fn shared(test: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("SEEKLESS_SHARED").map(PathBuf::from);
-    let dir = named.unwrap_or(Path::new(ROOT).join("../shared")).join("traces");
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!("SKIPPED {test}: no ../shared");
-    None
-}
-
 #[test]
 fn a_python_script_finds_the_same_in_the_sample_trace() {
     let name = "a_python_script_finds_the_same_in_the_sample_trace";
@@ -104,7 +96,7 @@ fn a_python_script_finds_the_same_in_the_sample_trace() {
 #[test]
 fn a_python_script_finds_the_same_in_reference_traces() {
     let name = "a_python_script_finds_the_same_in_reference_traces";
-    let Some(dir) = shared(name) else { return };
+    let Some(dir) = shared(name, "traces") else { return };
     for (format, file) in [("lis", "P3.lis.zst"), ("srt", "ajw.1week.srt.xz")] {
         for memory in ["1GiB", "16MiB"] {
             agrees(name, format, &dir.join(file), &["--memory", memory]);
@@ -139,7 +131,9 @@ fn every_key_of_the_json_is_in_the_document() {
     let dir = tempfile::tempdir().unwrap();
     let mut all = BTreeSet::new();
     keys(&json(&dir, &[&sample(), "--day", "45s", "--size", "8GiB"]), "", &mut all);
-    if let Some(shared) = shared("every_key_of_the_json_is_in_the_document: service times") {
+    if let Some(shared) =
+        shared("every_key_of_the_json_is_in_the_document: service times", "traces")
+    {
         keys(&json(&dir, &[shared.join("ajw.1week.srt.xz").to_str().unwrap()]), "", &mut all);
     }
     let document = std::fs::read_to_string(format!("{ROOT}/docs/using/stat.md")).unwrap();

@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use seekless_block::Dice;
+
 use super::*;
 
 const UUID: AreaId = AreaId([0xA7; 16]);
@@ -17,17 +19,6 @@ const GENERATION: u64 = 12;
 const HOME: u64 = HOME_MIN + 24 + 3;
 
 type Sectors512 = BTreeMap<u64, Rc<[u8]>>;
-
-/// Small pseudo-random numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-}
 
 /// A device with a volatile cache, and power for a number of operations.
 #[derive(Clone, Default)]
@@ -52,7 +43,7 @@ impl Medium {
     /// State after a power cut: any part of the cache is lost.
     fn lose(&mut self, dice: &mut Dice, keep: u64) {
         for (sector, bytes) in std::mem::take(&mut self.cached) {
-            if dice.roll() % 100 < keep {
+            if dice.draw() % 100 < keep {
                 self.flushed.insert(sector, bytes);
             }
         }
@@ -122,8 +113,8 @@ impl World {
         let mut home = Medium { capacity: HOME, ..Medium::default() };
         for sector in 0..HOME {
             // Some are zeroes, as on any disk.
-            if !dice.roll().is_multiple_of(4) {
-                let byte = dice.roll();
+            if !dice.draw().is_multiple_of(4) {
+                let byte = dice.draw();
                 home.flushed.insert(sector, (0..SECTOR as u64).map(|i| (byte + i) as u8).collect());
             }
         }
@@ -291,7 +282,7 @@ fn is_either(found: &[u8], one: &[u8], other: &[u8]) {
 
 #[test]
 fn a_crash_at_any_moment_leaves_home_as_it_was_or_what_makes_it_so() {
-    let mut dice = Dice(7);
+    let mut dice = Dice::new(7);
     let mut states = 0;
     for start_up in [false, true] {
         let mut before = World::new(&mut dice);
@@ -304,7 +295,7 @@ fn a_crash_at_any_moment_leaves_home_as_it_was_or_what_makes_it_so() {
         before.write(3, 9, start_up);
         before.write(HOME - 1, 8, start_up);
         before.write(EDGE, 7, start_up);
-        let lost = before.stopped(&mut Dice(0), 1).view(start_up);
+        let lost = before.stopped(&mut Dice::new(0), 1).view(start_up);
         for power in 0.. {
             let mut world = before.clone();
             let done =
@@ -326,7 +317,7 @@ fn a_crash_at_any_moment_leaves_home_as_it_was_or_what_makes_it_so() {
 
 #[test]
 fn a_guard_goes_up_and_down_and_clients_see_no_difference() {
-    let mut dice = Dice(3);
+    let mut dice = Dice::new(3);
     let mut world = World::new(&mut dice);
     for round in 0..3u8 {
         world.put_up(u64::MAX).unwrap();
@@ -358,7 +349,7 @@ fn said(world: &mut World) -> String {
 
 #[test]
 fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
-    let mut dice = Dice(5);
+    let mut dice = Dice::new(5);
     let mut up = World::new(&mut dice);
     let old = up.region.clone();
     up.put_up(u64::MAX).unwrap();
@@ -443,7 +434,7 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
 /// While the guard is up, the region alone has home's ends.
 #[test]
 fn a_flipped_bit_in_the_region_is_not_taken_for_data() {
-    let mut dice = Dice(11);
+    let mut dice = Dice::new(11);
     let mut world = World::new(&mut dice);
     world.put_up(u64::MAX).unwrap();
     let page = PAGE_BYTES / SECTOR_BYTES;
@@ -474,7 +465,7 @@ fn a_flipped_bit_in_the_region_is_not_taken_for_data() {
 /// The first sector of the guard names the area's generation: it is the old one or the new one.
 #[test]
 fn a_guard_names_the_generation_of_its_area_after_a_crash_too() {
-    let mut dice = Dice(13);
+    let mut dice = Dice::new(13);
     let mut world = World::new(&mut dice);
     world.put_up(u64::MAX).unwrap();
     let named = |world: &mut World| world.with(u64::MAX, |g| g.named_generation()).unwrap();
@@ -498,7 +489,7 @@ fn a_guard_names_the_generation_of_its_area_after_a_crash_too() {
 /// Guard and header of version 2 are taken as they are. The next attach writes the new ones.
 #[test]
 fn a_guard_of_version_2_is_taken_over() {
-    let mut dice = Dice(17);
+    let mut dice = Dice::new(17);
     let mut world = World::new(&mut dice);
     world.put_up(u64::MAX).unwrap();
     let header = world.with(u64::MAX, |g| g.good_header()).unwrap();
