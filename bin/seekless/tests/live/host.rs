@@ -345,7 +345,15 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        let file = format!("/sys/block/{}/loop/backing_file", self.0.trim_start_matches("/dev/"));
+        let begun = std::fs::read(&file);
         let _ = attempt(["losetup", "-d", &self.0]);
+        // Another test that looks for a device may have this one open: it is detached after that.
+        let (start, late) = (Instant::now(), Duration::from_secs(5));
+        let same = || begun.as_ref().is_ok_and(|b| std::fs::read(&file).is_ok_and(|now| now == *b));
+        while same() && start.elapsed() < late {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
