@@ -311,7 +311,8 @@ fn an_area_outlives_crashes(name: &str, mode: Mode, seed: u64) {
         }
         assert!(front.read(0, SIZE as u32).unwrap() == model, "life {life}");
         let elsewhere = server.stats().unwrap().elsewhere.unwrap();
-        assert!(elsewhere.reconnects >= 8 && elsewhere.sent_again > 0, "{elsewhere:?}");
+        // A crash in the middle of a reconnect is none of its own.
+        assert!(elsewhere.reconnects >= 4 && elsewhere.sent_again > 0, "{elsewhere:?}");
         let bare = faulty.disk.lock().unwrap().cached.starts_with(b"SEEKLESS");
         assert_eq!(bare, mode == Mode::WriteBack, "nobody mounts it while the area is newer");
         if mode == Mode::WriteBack {
