@@ -100,12 +100,16 @@ impl Engine {
     /// The time of the next append; `None` without one.
     pub(crate) fn appends_at(&self) -> Option<SimTime> {
         let ahead = self.ahead.as_ref()?;
-        let pending = ahead.policy.pending();
+        let (pending, presses) = (ahead.policy.pending(), ahead.pace.presses());
+        // A page that has waited for long leaves RAM soon.
+        let late = ahead.policy.pending_waits() > self.cache.pages() / 4 * 3;
         let quiet = self.clients_io() == 0;
         let small = self.config.append_pages as usize;
         let at = if pending < small.max(1) {
             return None;
-        } else if self.is_due() || quiet && self.presses() && pending >= self.most_of_batch() {
+        } else if late
+            || presses && (pending >= 15 * small || quiet && pending >= self.most_of_batch())
+        {
             SimTime::ZERO
         } else if quiet {
             let fits = ahead.pace.short_gap() >= FITS;
@@ -117,20 +121,10 @@ impl Engine {
         Some(at.max(self.background.trail.not_before))
     }
 
-    /// Whether a batch cannot wait for idle time: its first page leaves RAM soon, or the list of pages
-    /// is nearly full.
-    fn is_due(&self) -> bool {
-        let many = 15 * self.config.append_pages as usize;
-        self.ahead.as_ref().map(|ahead| &ahead.policy).is_some_and(|policy| {
-            policy.pending_waits() > self.cache.pages() / 4 * 3 || policy.pending() >= many
-        })
-    }
-
-    /// Pages of the next batch. A short one fits into the time that clients leave. One that fits
-    /// nowhere is long: it costs least, and few clients wait for it.
+    /// Pages of the next batch. Between requests that follow each other without a pause, a long
+    /// write costs least. If clients leave time, a short one fits better there.
     fn batch(&self) -> usize {
-        let long = self.presses() || self.is_due();
-        if long { self.most_of_batch() } else { self.config.append_pages as usize }
+        if self.presses() { self.most_of_batch() } else { self.config.append_pages as usize }
     }
 
     /// Most pages of a batch. With the two map pages of two segments they are 2 MiB. A small RAM
@@ -275,10 +269,9 @@ impl Engine {
                 ahead.policy.appended(slot.0);
             }
         }
-        let short = job.items.len() <= self.config.append_pages as usize;
-        let waits = self.clients_io() > 0;
+        let (presses, waits) = (self.presses(), self.clients_io() > 0);
         let ring = &mut self.background.trail;
-        if short {
+        if !presses {
             ring.wrote_short(waits);
         }
         ring.head += job.pages();

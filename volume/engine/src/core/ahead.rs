@@ -17,7 +17,7 @@ use super::read::{Found, Read};
 use crate::area::attach::Moment;
 use crate::background::Job;
 use crate::format::Geometry;
-use crate::{Asked, Class, Engine, Pending, Target};
+use crate::{Class, Engine, Pending, Target};
 
 /// Most pages of the disk whose uses are remembered: about 18 MiB of memory.
 const REMEMBERED: u64 = 1 << 20;
@@ -25,9 +25,8 @@ const REMEMBERED: u64 = 1 << 20;
 const COPIES: usize = 8;
 /// A read of the trail must save this much more than a read at home, ms.
 const MARGIN: f32 = 1.0;
-/// Longest read along of a window where clients leave time between their requests: 32 KiB. Two are on
-/// their way.
-const ALONG_PIECE: Sectors = Sectors(8 * PAGE_SECTORS);
+/// Longest read along of a window where clients leave time between their requests: 64 KiB.
+const ALONG_PIECE: Sectors = Sectors(16 * PAGE_SECTORS);
 /// Most transfer time of all pages that reads in flight take along, ms.
 const ALONG_MOST: f32 = 1000.0;
 
@@ -292,7 +291,6 @@ impl Engine {
         let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
         let in_flight = self.trail_reads();
         let Some((ahead, seen)) = self.seen() else { return found };
-        ahead.policy.clients_press(ahead.pace.presses());
         let copies = seen.copies.find_all(HomePage(homes.start));
         let copies = copies.filter(|&slot| seen.is_copy(slot)).map(|slot| slot.0).take(COPIES);
         let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return Found::Home };
@@ -357,7 +355,6 @@ impl Engine {
         let demanded = self.cache.grid.pages(wanted);
         let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
         let Some((ahead, seen)) = self.seen() else { return (wanted, WindowId::default()) };
-        ahead.policy.clients_press(ahead.pace.presses());
         if ahead.weighed != demanded {
             ahead.policy.weigh_home(&demanded, limits, most, &seen);
         }
@@ -433,38 +430,30 @@ impl Engine {
         }
     }
 
-    /// How much of a window is read along at first, and how much may follow. If clients press, the
-    /// whole window is one read: it saves them more than it delays them. Else a piece: then a client
-    /// that asks waits for two of them at most.
+    /// How much of a window is read along next, and how much may follow. If clients press, the whole
+    /// window is one read: it saves them more than it delays them. Else a piece: then a client that
+    /// asks waits for no more than that.
     pub(super) fn piece_of(&self, rest: Sectors) -> (Sectors, Sectors) {
         let first = if self.presses() { rest } else { rest.min(ALONG_PIECE) };
         (first, rest - first)
     }
 
-    /// A piece of a window was read along. The next piece but one follows unless a client waits: the
-    /// next one is on its way, so that the disk goes on without a pause.
+    /// A piece of a window was read along. The next one follows unless a client waits.
     pub(super) fn read_on(&mut self, read: &Read) {
-        if !self.clients_have_io() {
-            self.read_behind(read, ALONG_PIECE, read.again());
-        }
-    }
-
-    /// Reads a piece of a window so far behind another one.
-    pub(super) fn read_behind(&mut self, read: &Read, gap: Sectors, asked: Asked) {
-        if read.more <= gap {
+        if read.more == Sectors(0) || self.clients_have_io() {
             return;
         }
-        let len = (read.more - gap).min(ALONG_PIECE);
-        let io = Extent { start: read.io.end() + gap, len };
-        let slots = ((read.io.len + gap).0 / PAGE_SECTORS) as u32;
-        let page = |io: Extent| self.cache.grid.pages(io).start;
-        let (from, on) = match read.from {
-            Some(slot) => (Some(slot + slots), slots),
-            None => (None, (page(io) - page(read.io)) as u32),
+        let (len, more) = self.piece_of(read.more);
+        let pages = |io: Extent| self.cache.grid.pages(io).start;
+        let io = Extent { start: read.io.end(), len };
+        let from = read.from.map(|slot| slot + (read.io.len.0 / PAGE_SECTORS) as u32);
+        let on = match from {
+            Some(_) => (read.io.len.0 / PAGE_SECTORS) as u32,
+            None => (pages(io) - pages(read.io)) as u32,
         };
-        let (more, window_at) = (read.more - gap - len, read.window_at + on);
+        let window_at = read.window_at + on;
         self.share_window(read.window);
-        self.submit_read(Read { io, more, from, window_at, ..*read }, asked);
+        self.submit_read(Read { io, more, from, window_at, ..*read }, read.again());
     }
 
     /// A read is sent.

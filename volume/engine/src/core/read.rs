@@ -290,7 +290,6 @@ impl Engine {
         let io = Extent { start: read.io.start, len: first };
         let name = self.submit_read(Read { io, ..read }, asked);
         self.submit_read(along, asked);
-        self.read_behind(&along, Sectors(0), asked);
         name
     }
 

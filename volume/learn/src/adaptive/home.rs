@@ -109,10 +109,7 @@ impl Adaptive {
         let mut beside = Beside::new(self, page, view);
         let trigger = self.trigger(demanded, run, forward, beside.around.region);
         let classes = TriggerClasses::from(trigger);
-        let access = self.costs.access;
-        // A client waits for the pages below, too: they come first.
-        let waits = !forward && !self.press;
-        let transfer = self.costs.transfer * if waits { 2.0 } else { 1.0 };
+        let (access, transfer) = (self.costs.access, self.costs.transfer);
         let pollution = self.costs.pollution();
         let give_up = self.give_up();
         let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, 0);

@@ -170,8 +170,6 @@ pub struct Adaptive {
     counts: Prefetched,
     /// See [`Self::count_pages`].
     whole: bool,
-    /// Clients ask without a pause.
-    press: bool,
     foreseen: Option<Box<Foreseen>>,
 }
 
@@ -214,7 +212,6 @@ impl Adaptive {
             rates: vec![0; RATES],
             counts: Prefetched::default(),
             whole: false,
-            press: true,
             foreseen: None,
         }
     }
@@ -258,12 +255,6 @@ impl Adaptive {
     /// read with the demanded ones, so the times of reads must show those of access and transfer.
     pub fn count_pages(&mut self, whole: bool, ms: f32) {
         (self.whole, self.costs.transfer) = (whole, self.costs.transfer + ms);
-    }
-
-    /// Whether clients ask without a pause. If they do not, the time for which a client waits counts
-    /// beside the disk's time.
-    pub const fn clients_press(&mut self, press: bool) {
-        self.press = press;
     }
 
     /// The disk worked for `ms`.
@@ -491,71 +482,5 @@ impl Adaptive {
             entry.outcome = outcome;
             entry.used = (entry.used + u8::from(used)).min(3);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// No page is in RAM, and there is no trail.
-    struct Nothing;
-
-    impl View for Nothing {
-        fn in_ram(&self, _: u64) -> Option<u32> {
-            None
-        }
-        fn eight_in_ram(&self, _: u64) -> [Option<u32>; 8] {
-            [None; 8]
-        }
-        fn copy_in(&self, _: u32) -> Option<u64> {
-            None
-        }
-        fn newest_copy(&self, _: u64) -> Option<u32> {
-            None
-        }
-        fn behind_head(&self, slot: u32) -> u32 {
-            slot
-        }
-    }
-
-    /// RAM of 64 pages. A page more was inserted, for that in slot 0, and so slot 1 is the oldest.
-    #[test]
-    fn a_hit_counts_in_the_oldest_eighth_of_ram() {
-        let saves = |full: bool, slot: u32| {
-            let mut policy = Adaptive::new(64, 64, 0);
-            (0..64).for_each(|slot| policy.fill(slot, u64::from(slot), None, false));
-            policy.fill(0, 100, None, full);
-            policy.hit(slot, u64::from(slot), 1, &Nothing);
-            policy.costs.close_saved
-        };
-        assert_eq!([1, 14, 15, 63].map(|slot| saves(true, slot)), [1.0, 1.0, 0.0, 0.0]);
-        assert!(saves(false, 1).abs() < f32::EPSILON, "nothing is evicted: space costs nothing");
-    }
-
-    #[test]
-    fn the_price_falls_with_each_page_that_is_evicted_and_not_with_others() {
-        let price = |full: bool| {
-            let mut policy = Adaptive::new(64, 64, 0);
-            (0..64).for_each(|slot| policy.fill(slot, u64::from(slot), None, full));
-            policy.costs.pollution()
-        };
-        assert!((price(false) - 0.3).abs() < 1e-6);
-        assert!((price(true) - 0.15).abs() < 1e-6);
-    }
-
-    #[test]
-    fn pages_below_cost_the_time_of_a_client_that_does_not_press() {
-        let pages = |press: bool| {
-            let mut policy = Adaptive::new(0, 64, 0);
-            let mut foreseen = Foreseen::default();
-            [92, 108].into_iter().for_each(|page| foreseen.is_near(page));
-            policy.foresee(foreseen);
-            policy.clients_press(press);
-            policy.weigh_home(&(100..101), 0..1000, 1000, &Nothing);
-            policy.go_home(&(100..101)).0
-        };
-        assert_eq!(pages(true), 92..109);
-        assert_eq!(pages(false), 100..109, "it waits for pages below, and not for those above");
     }
 }
