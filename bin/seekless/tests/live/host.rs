@@ -134,6 +134,7 @@ pub(crate) struct Server {
     errors: Receiver<String>,
     json: PathBuf,
     mount: Option<PathBuf>,
+    has_ended: bool,
     _watch: Sender<()>,
 }
 
@@ -185,7 +186,7 @@ impl Server {
         let errors = lines_of(child.stderr.take().unwrap());
         let watch = watch(pid_of(&child));
         let mount = mount.map(Path::to_owned);
-        Self { child, lines, errors, json, mount, _watch: watch }
+        Self { child, lines, errors, json, mount, has_ended: false, _watch: watch }
     }
 
     /// The next line on its standard output with this beginning.
@@ -207,9 +208,12 @@ impl Server {
         next_line(&self.errors, "").unwrap_or_else(|| panic!("it said nothing"))
     }
 
-    /// All lines that were not read yet.
+    /// All lines that were not read yet. A server that has ended says no more, but its last lines may
+    /// still be on their way.
     pub(crate) fn said(&self) -> Vec<String> {
-        self.lines.try_iter().chain(self.errors.try_iter()).collect()
+        let wait = Duration::from_secs(if self.has_ended { 5 } else { 0 });
+        let rest = |lines| std::iter::from_fn(|| Receiver::recv_timeout(lines, wait).ok());
+        rest(&self.lines).chain(rest(&self.errors)).collect()
     }
 
     /// Its process.
@@ -235,7 +239,10 @@ impl Server {
         loop {
             match self.child.try_wait().unwrap() {
                 None if start.elapsed() < most => std::thread::sleep(Duration::from_millis(20)),
-                status => return status,
+                status => {
+                    self.has_ended = status.is_some();
+                    return status;
+                }
             }
         }
     }
@@ -249,8 +256,7 @@ impl Server {
     /// Waits for its successful end; returns its counters.
     pub(crate) fn ended(&mut self) -> Value {
         let status = self.wait(Duration::from_secs(20));
-        let said: Vec<_> = self.errors.try_iter().collect();
-        assert!(status.is_some_and(|s| s.success()), "{status:?}\n{}", said.join("\n"));
+        assert!(status.is_some_and(|s| s.success()), "{status:?}\n{}", self.said().join("\n"));
         serde_json::from_slice(&std::fs::read(&self.json).unwrap()).unwrap()
     }
 }

@@ -103,9 +103,10 @@ impl Drop for Unplugged {
 
 /// It tries a few times to save the area, and then says that it could not. A hang, or the minute of
 /// an area that is slow, would take longer. Returns what the server said.
-fn end(server: &mut Server) -> String {
+fn end(server: &mut Server, image: &Path) -> String {
     server.signal(Signal::TERM);
-    let ended = server.wait(Duration::from_secs(45)).unwrap();
+    let ended = server.wait(Duration::from_secs(45));
+    let ended = ended.unwrap_or_else(|| panic!("it does not end: {:#}", status(image, &[])));
     let said = server.said().join("\n");
     assert_eq!(ended.code(), Some(2), "{said}");
     assert!(said.contains("could not be marked as detached"), "{said}");
@@ -148,7 +149,7 @@ fn in_write_through_an_unplugged_area_costs_no_byte() {
     }
     place.until(|state| state["last_failure"].to_string().contains("area"));
     drop(client);
-    end(&mut server);
+    end(&mut server, &place.image());
     same(&fs::read(place.image()).unwrap(), &model, "the bare disk");
 }
 
@@ -175,6 +176,6 @@ fn in_write_back_the_loss_of_an_unplugged_area_is_said_at_once() {
     assert!(client.write(24 << 20, &new).is_err(), "a write behind the loss");
     same(&home(&place.image(), 24 << 20, 4096), &place.before[24 << 20..][..4096], "home");
     drop(client);
-    let said = end(&mut server);
+    let said = end(&mut server, &place.image());
     assert!(said.contains("DATA LOST"), "{said}");
 }

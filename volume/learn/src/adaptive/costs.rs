@@ -4,6 +4,13 @@ use super::brought_with;
 
 /// Weight of the newest read.
 const WEIGHT: f32 = 0.01;
+/// An I/O counts at most this many times the time that is expected of it, or [`SLOW`] if that is
+/// more: a disk that spins up or is reset must not be taken for a slow one.
+const STALL: f64 = 4.0;
+/// An I/O of a disk with an arm takes at most so long, ms.
+const SLOW: f64 = 50.0;
+/// Pages that are read along, before any is: one read of 64 KiB.
+const ALONG: f32 = 16.0;
 /// Reads that a line needs.
 const LINE: u32 = 500;
 /// Insertions after which older hits count half, if RAM does not have a quarter as many pages.
@@ -19,6 +26,8 @@ pub(crate) struct Costs {
     pub(crate) access: f32,
     /// Transfer of a page, ms.
     pub(crate) transfer: f32,
+    /// Pages that one read reads along.
+    along_pages: f32,
     /// All disk time per first use, ms.
     pub(crate) per_use: f32,
     busy: f64,
@@ -44,6 +53,7 @@ impl Costs {
         Self {
             access: 6.0,
             transfer: 0.08,
+            along_pages: ALONG,
             per_use: 1.0,
             busy: 0.0,
             uses: 0,
@@ -57,6 +67,12 @@ impl Costs {
             line: [0.0; 4],
             reads: 0,
         }
+    }
+
+    /// The time that an I/O of `pages` pages counts, if it took `ms`.
+    pub(crate) fn counted(&self, pages: u64, ms: f64) -> f64 {
+        let expected = f64::from(self.access) + pages as f64 * f64::from(self.transfer);
+        ms.min((STALL * expected).max(SLOW))
     }
 
     /// A read of `pages` pages, at home or on the trail, took `ms`.
@@ -90,7 +106,9 @@ impl Costs {
 
     /// `pages` pages behind a read were prefetched, and took `ms`.
     pub(crate) fn read_along(&mut self, pages: u64, ms: f64) {
-        self.transfer += WEIGHT * ((ms / pages.max(1) as f64) as f32 - self.transfer);
+        let pages = pages as f32;
+        self.along_pages += WEIGHT * (pages - self.along_pages);
+        self.transfer += WEIGHT * (ms as f32 - pages * self.transfer) / self.along_pages.max(pages);
     }
 
     /// By how much longer the way to the trail is than the way home, ms.
@@ -158,6 +176,37 @@ mod tests {
             assert!((f64::from(costs.access) / access - 1.0).abs() < 0.05, "{costs:?}");
             assert!((f64::from(costs.transfer) / transfer - 1.0).abs() < 0.05, "{costs:?}");
         }
+    }
+
+    /// Reads of a page that take 5 ms, and reads of 16 pages along that take 1 ms.
+    fn of_a_disk() -> Costs {
+        let mut costs = Costs::new(4096);
+        for _ in 0..1000 {
+            costs.read(1, costs.counted(1, 5.0), false);
+            costs.read_along(16, costs.counted(16, 1.0));
+        }
+        costs
+    }
+
+    /// A disk spins up, or its link is reset: one read takes ten seconds.
+    #[test]
+    fn a_stall_is_not_taken_for_a_slow_disk() {
+        let before = of_a_disk();
+        let mut costs = before.clone();
+        costs.read(1, costs.counted(1, 10_000.0), false);
+        costs.read_along(1, costs.counted(1, 10_000.0));
+        assert!(costs.access < 1.2 * before.access, "{costs:?}");
+        assert!(costs.transfer < 1.7 * before.transfer, "{costs:?}");
+        assert!(costs.way_to_trail() < before.way_to_trail() + 1.0, "{costs:?}");
+    }
+
+    #[test]
+    fn a_slow_disk_is_believed() {
+        let mut costs = of_a_disk();
+        for _ in 0..500 {
+            costs.read(1, costs.counted(1, 300.0), false);
+        }
+        assert!(costs.access > 250.0, "{costs:?}");
     }
 
     /// 4,096 pages of RAM, and 409,600 insertions of which one in a hundred pages is hit late.

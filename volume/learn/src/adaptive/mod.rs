@@ -42,6 +42,8 @@ const WATCHED: usize = 64;
 const WINDOWS: u32 = 16;
 /// The clock is set back before it reaches this.
 const CLOCK_END: u32 = 1 << 31;
+/// Pages of the longest I/O, 2 MiB.
+const LONGEST: u64 = 512;
 /// No window, no slot.
 const NONE: u32 = u32::MAX;
 
@@ -69,6 +71,18 @@ pub enum Work {
     TrailWrite,
     /// Anything else.
     Other,
+}
+
+impl Work {
+    /// Pages of the I/O, or the most that it can have.
+    const fn pages(self) -> u64 {
+        match self {
+            Self::HomeRead { pages } | Self::HomeAlong { pages } | Self::TrailRead { pages } => {
+                pages
+            }
+            Self::TrailAlong | Self::TrailWrite | Self::Other => LONGEST,
+        }
+    }
 }
 
 /// What the engine knows of RAM and of the trail.
@@ -259,6 +273,7 @@ impl Adaptive {
 
     /// The disk worked for `ms`.
     pub fn worked(&mut self, work: Work, ms: f64) {
+        let ms = self.costs.counted(work.pages(), ms);
         self.costs.busy(ms);
         match work {
             Work::HomeRead { pages } => {
