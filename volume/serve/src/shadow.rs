@@ -9,6 +9,7 @@ use seekless_disk::{
     Command, Device, DeviceSpec, Drive, Operations, Scheduler, SpinDown, Usage, catalogue,
 };
 use seekless_engine::{Config, Target};
+use seekless_learn::without_stall;
 use seekless_sim::{Phases, Replay, SimConfig, SimError, Simulation};
 
 use crate::backend::identity;
@@ -194,7 +195,8 @@ impl Real {
             let end = io.at + took;
             let began = io.at.max(self.free);
             self.free = self.free.max(end);
-            end.since(began.min(end)).as_secs_f64()
+            let ms = end.since(began.min(end)).as_millis_f64();
+            without_stall(ms, predicted_s * 1e3) / 1e3
         });
         self.compared.actual_s +=
             if self.fits() { None } else { measured_s }.unwrap_or(predicted_s);
@@ -443,6 +445,17 @@ mod tests {
         assert!(compared.measured && compared.model_error > Some(0.1), "{compared:?}");
         assert!(is_close(compared.actual_s, measured_s, 0.01), "{measured_s} {compared:?}");
         assert!(is_close(compared.vanilla_s, measured_s, 0.25), "{measured_s} {compared:?}");
+    }
+
+    /// Ten times, a read takes 20 seconds.
+    #[test]
+    fn a_stall_counts_for_nobody() {
+        let stalls = |i: u64| if i > 4_000 && i % 400 == 0 { 2_000.0 } else { 1.0 };
+        let (measured_s, compared) = served("wd800jb", stalls);
+        assert!(measured_s > 150.0 && !compared.measured, "{measured_s} {compared:?}");
+        let behind_s = compared.actual_s - compared.vanilla_s;
+        assert!(behind_s.abs() < 1.0, "{compared:?}");
+        assert!(compared.actual_s < 100.0, "{compared:?}");
     }
 
     /// Reads of a volume that an object store holds; every second I/O goes to an area here.

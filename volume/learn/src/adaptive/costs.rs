@@ -19,6 +19,12 @@ const INSERTIONS: f32 = 65_536.0;
 /// uses must not fill a RAM whose pages have not had the time to be used again.
 const PRIOR: f32 = 0.05;
 
+/// The time, ms, that an I/O counts if it took `ms` where `expected` was expected.
+#[must_use]
+pub fn without_stall(ms: f64, expected: f64) -> f64 {
+    ms.min((STALL * expected).max(SLOW))
+}
+
 /// Prices of reads at home and of space in RAM.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
@@ -72,7 +78,7 @@ impl Costs {
     /// The time that an I/O of `pages` pages counts, if it took `ms`.
     pub(crate) fn counted(&self, pages: u64, ms: f64) -> f64 {
         let expected = f64::from(self.access) + pages as f64 * f64::from(self.transfer);
-        ms.min((STALL * expected).max(SLOW))
+        without_stall(ms, expected)
     }
 
     /// A read of `pages` pages, at home or on the trail, took `ms`.

@@ -23,6 +23,7 @@ use std::ops::Range;
 
 pub use along::TRAIL_WINDOW;
 use costs::Costs;
+pub use costs::without_stall;
 pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
 
