@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use seekless_block::StreamId;
 
 use crate::inode_handle::InodeHandle;
-use crate::mounted_dir::{Admitted, MountedDir, Open};
+use crate::mounted_dir::{Admitted, How, MountedDir, Open};
 use crate::shuffle::Observed;
 
 /// Set-user-ID and set-group-ID.
@@ -43,8 +43,8 @@ impl MountedDir {
         backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
     ) -> Result<Admitted, Errno> {
         let handle = self.handle(ino)?;
-        let truncates = flags.contains(OFlags::TRUNC);
-        let writes = truncates || !(flags & OFlags::RWMODE).is_empty();
+        let (truncates, how) = (flags.contains(OFlags::TRUNC), How::of(flags));
+        let writes = how.writes;
         // The file must not move before it counts as open. A file opened for writing moves back
         // first.
         let (_reading, _changing) = if writes {
@@ -52,6 +52,11 @@ impl MountedDir {
         } else {
             (Some(self.groups.reading(&handle)), None)
         };
+        // The kernel itself refuses to open a running program for writing. With O_RDONLY|O_TRUNC it
+        // asks only after the file is empty.
+        if truncates && self.is_executed(&handle) {
+            return Err(Errno::TXTBSY);
+        }
         if writes {
             self.groups.note_write(&handle);
             if truncates {
@@ -73,7 +78,7 @@ impl MountedDir {
         }
         let size = kept.map_or(stat.st_size.unsigned_abs(), |k| k.size.into());
         self.observe_open(request, handle, size);
-        Ok(self.add_open(handle, fd, (kept.is_some(), writes), |fd| self.pass_through(fd, backing)))
+        Ok(self.add_open(handle, fd, (kept.is_some(), how), |fd| self.pass_through(fd, backing)))
     }
 
     /// Lets the kernel read and write a file without us, where it can.
@@ -128,9 +133,8 @@ impl MountedDir {
         let handle = self.handle(attributes.ino.0)?;
         self.observe_open(request, handle, 0);
         let _lock = self.groups.reading(&handle);
-        let writes = !(flags & OFlags::RWMODE).is_empty();
         let admitted =
-            self.add_open(handle, fd, (false, writes), |fd| self.pass_through(fd, backing));
+            self.add_open(handle, fd, (false, How::of(flags)), |fd| self.pass_through(fd, backing));
         Ok((attributes, generation, admitted))
     }
 

@@ -56,9 +56,29 @@ struct KnownInodes {
 #[derive(Debug, Default)]
 pub(super) struct Opens {
     count: u64,
+    /// Of these, opens to execute the file: programs that run.
+    executed: u64,
     /// The kernel reads and writes the file without us. It must treat all opens of an inode like
     /// the first.
     backing: Option<Arc<BackingId>>,
+}
+
+/// How a client opens a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    pub(super) writes: bool,
+    pub(super) executes: bool,
+}
+
+impl How {
+    /// `__FMODE_EXEC`: the kernel sets this flag when it opens a program to execute it
+    /// (Linux, include/linux/fs.h).
+    const EXECUTES: OFlags = OFlags::from_bits_retain(0x20);
+
+    pub(super) fn of(flags: OFlags) -> Self {
+        let writes = flags.contains(OFlags::TRUNC) || !(flags & OFlags::RWMODE).is_empty();
+        Self { writes, executes: flags.contains(Self::EXECUTES) }
+    }
 }
 
 /// One open file of a client.
@@ -66,7 +86,7 @@ pub(super) struct Opens {
 pub(super) struct Open {
     pub(super) handle: InodeHandle,
     pub(super) fd: OwnedFd,
-    pub(super) writes: bool,
+    pub(super) how: How,
     _backing: Option<Arc<BackingId>>,
 }
 
@@ -280,26 +300,32 @@ impl MountedDir {
         held(&self.opens).contains_key(handle)
     }
 
+    /// True if a client executes the file.
+    pub(super) fn is_executed(&self, handle: &InodeHandle) -> bool {
+        held(&self.opens).get(handle).is_some_and(|open| open.executed > 0)
+    }
+
     /// A client has opened a file; the caller holds its lock. `grouped`: the group store has the
     /// file. `backing` registers the file with the kernel for reads and writes without us.
     pub(super) fn add_open(
         &self,
         handle: InodeHandle,
         fd: OwnedFd,
-        (grouped, writes): (bool, bool),
+        (grouped, how): (bool, How),
         backing: impl FnOnce(&OwnedFd) -> Option<BackingId>,
     ) -> Admitted {
         let backing = {
             let mut opens = held(&self.opens);
             let open = opens.entry(handle).or_default();
             open.count += 1;
+            open.executed += u64::from(how.executes);
             if open.count == 1 && !grouped {
                 open.backing = backing(&fd).map(Arc::new);
             }
             open.backing.clone()
         };
         let keep_cache = grouped && self.groups.is_cached(&handle);
-        let open = Arc::new(Open { handle, fd, writes, _backing: backing.clone() });
+        let open = Arc::new(Open { handle, fd, how, _backing: backing.clone() });
         let fh = held(&self.files).insert(open) as u64;
         Admitted { fh, backing, keep_cache }
     }
@@ -312,8 +338,8 @@ impl MountedDir {
     pub(super) fn release(&self, fh: u64) {
         let open = held(&self.files).try_remove(fh as usize);
         let Some(open) = open else { return };
-        let handle = open.handle;
-        if open.writes
+        let (handle, how) = (open.handle, open.how);
+        if how.writes
             && let Ok(stat) = rustix::fs::fstat(&open.fd)
         {
             self.shuffler.observe(Observed::Written { handle, size: stat.st_size.unsigned_abs() });
@@ -321,6 +347,7 @@ impl MountedDir {
         let mut opens = held(&self.opens);
         let Some(open) = opens.get_mut(&handle) else { return };
         open.count -= 1;
+        open.executed -= u64::from(how.executes);
         // Dropped after the lock: this tells the kernel to stop the passthrough.
         let _last = if open.count == 0 { opens.remove(&handle) } else { None };
         drop(opens);

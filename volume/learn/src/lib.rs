@@ -18,7 +18,8 @@ mod temperature;
 mod training;
 
 pub use adaptive::{
-    Adaptive, DayTimes, Foreseen, Guard, Prefetched, TRAIL_WINDOW, View, WindowId, Work, without_stall,
+    Adaptive, DayTimes, Foreseen, Guard, Prefetched, TRAIL_WINDOW, View, WindowId, Work,
+    without_stall,
 };
 pub use days::DAY;
 pub use graph::state::{Decoded, StateError, check as check_state};

@@ -212,8 +212,9 @@ impl Server {
     /// still be on their way.
     pub(crate) fn said(&self) -> Vec<String> {
         let wait = Duration::from_secs(if self.has_ended { 5 } else { 0 });
-        let rest = |lines| std::iter::from_fn(|| Receiver::recv_timeout(lines, wait).ok());
-        rest(&self.lines).chain(rest(&self.errors)).collect()
+        let next = |lines: &Receiver<String>| lines.recv_timeout(wait).ok();
+        let lines = std::iter::from_fn(|| next(&self.lines));
+        lines.chain(std::iter::from_fn(|| next(&self.errors))).collect()
     }
 
     /// Its process.

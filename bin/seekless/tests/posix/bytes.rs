@@ -219,6 +219,10 @@ fn text_busy(c: &mut Case<'_>) {
     let Some(mut child) = c.ok("running it", child.ok_or("never ran")) else { return };
     c.err("writing what runs", open(&program, OFlags::WRONLY, 0), &[Errno::TXTBSY]);
     c.err("cutting what runs", sys::truncate(&program, 0), &[Errno::TXTBSY]);
+    let emptying = open(&program, OFlags::RDONLY | OFlags::TRUNC, 0);
+    c.err("emptying what runs", emptying, &[Errno::TXTBSY]);
+    let read = || fs::read(&program).ok();
+    c.holds("what runs is whole", read().is_some() && read() == fs::read(sleep).ok());
     c.ok("unlink of what runs", unlink(&program));
     let _ = child.kill();
     c.ok("its end", child.wait());

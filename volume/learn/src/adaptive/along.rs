@@ -180,7 +180,8 @@ impl Adaptive {
 
     /// Whether a batch may be appended to the trail. A batch that may not is discarded.
     pub fn may_append(&mut self) -> bool {
-        self.trail.as_mut().is_some_and(Trail::may_write)
+        let access = self.costs.access;
+        self.trail.as_mut().is_some_and(|trail| trail.may_write(access))
     }
 
     /// A slot of the trail holds another copy now.

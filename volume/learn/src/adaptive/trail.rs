@@ -11,8 +11,9 @@ use super::trail_features::{TRAIL_COARSE, TRAIL_FEATURES, TRAIL_FINE, trail_prio
 const PENDING: usize = 1024;
 /// A run of this number of uses from the trail is not appended again.
 const RUN: usize = 16;
-/// Disk time that trail writes may always take, ms: the first copies cannot have paid yet.
-const GRANT: f64 = 500.0;
+/// Disk time that trail writes may always take, in accesses at home: the first copies cannot have
+/// paid yet. 80 accesses are half a second of a disk with an arm.
+const GRANT: f64 = 80.0;
 /// Share of the clients' disk time that trail writes may take beside it.
 const ALLOWANCE: f64 = 0.03;
 /// Share of the saving that trail writes may take.
@@ -35,10 +36,11 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    fn allows(&self) -> bool {
+    /// `access`: the time of an access at home, ms.
+    fn allows(&self, access: f64) -> bool {
         let each = self.home_reads / self.home_uses.max(1.0);
         let credit = (self.uses * each - self.reads).max(0.0);
-        self.writes <= GRANT + ALLOWANCE * self.clients + SHARE * credit
+        self.writes <= GRANT * access + ALLOWANCE * self.clients + SHARE * credit
     }
 }
 
@@ -185,8 +187,8 @@ impl Trail {
     }
 
     /// Whether another batch may be written. A batch that may not is discarded.
-    pub(super) fn may_write(&mut self) -> bool {
-        let may = self.ledger.allows();
+    pub(super) fn may_write(&mut self, access: f32) -> bool {
+        let may = self.ledger.allows(access.into());
         if !may {
             self.pending.clear();
         }
@@ -228,9 +230,10 @@ mod tests {
     #[test]
     fn the_first_copies_are_written_on_credit() {
         let spent = |writes, clients| Ledger { writes, clients, ..Ledger::default() };
-        assert!(spent(500.0, 0.0).allows(), "nothing can have paid yet");
-        assert!(!spent(501.0, 0.0).allows());
-        assert!(spent(800.0, 10_000.0).allows(), "and 3% of the clients' time");
-        assert!(!spent(801.0, 10_000.0).allows());
+        assert!(spent(480.0, 0.0).allows(6.0), "nothing can have paid yet");
+        assert!(!spent(481.0, 0.0).allows(6.0));
+        assert!(!spent(81.0, 0.0).allows(1.0), "a disk without an arm");
+        assert!(spent(780.0, 10_000.0).allows(6.0), "and 3% of the clients' time");
+        assert!(!spent(781.0, 10_000.0).allows(6.0));
     }
 }
