@@ -450,7 +450,7 @@ mod tests {
     /// Ten times, a read takes 20 seconds.
     #[test]
     fn a_stall_counts_for_nobody() {
-        let stalls = |i: u64| if i > 4_000 && i % 400 == 0 { 2_000.0 } else { 1.0 };
+        let stalls = |i: u64| if i > 4_000 && i.is_multiple_of(400) { 2_000.0 } else { 1.0 };
         let (measured_s, compared) = served("wd800jb", stalls);
         assert!(measured_s > 150.0 && !compared.measured, "{measured_s} {compared:?}");
         let behind_s = compared.actual_s - compared.vanilla_s;

@@ -16,7 +16,8 @@ fn options(cache_pages: u64) -> Config {
 
 /// A policy that knows the future. A read of home takes a second, so that the trail pays.
 fn foreseeing(world: &mut World) {
-    world.home_nanos = 1_000_000_000;
+    // Longest time of an I/O that is no stall.
+    world.home_nanos = 50_000_000;
     if let Some(policy) = world.engine.adaptive() {
         policy.foresee(Foreseen::default());
     }
@@ -465,8 +466,8 @@ fn copies_outlive_a_stop_in_order() {
         foreseeing(&mut world);
         assert_eq!(world.engine.standing(), standing);
         is_sound(&mut world);
-        world.issue(Op::Read, home(33, 1));
-        world.settle();
+        // The way home is long.
+        (33..41).for_each(|page| read(&mut world, &[page]));
         world.issue(Op::Read, home(20, 1));
         assert_eq!(world.waiting[0].target, Target::Area);
         world.settle();

@@ -9,10 +9,8 @@ use super::{Adaptive, View, Window, WindowId};
 
 /// Slots of the trail that one read may take.
 pub const TRAIL_WINDOW: u32 = 256;
-/// Slots that it may take on any disk.
-const TRAIL_WINDOW_LEAST: u32 = 64;
-/// Longest transfer of a read of the trail, ms: a client that asks for other pages waits for its end.
-const TRANSFER_MOST: f32 = 10.0;
+/// Pages that a read may take on any disk.
+const LEAST: u32 = 32;
 /// Share of the expected saving that counts.
 const CAUTION: f32 = 0.9;
 /// Slots before a copy that tell whether its run is the one that clients repeat now.
@@ -46,9 +44,10 @@ impl Adaptive {
         )
     }
 
-    /// Slots that one read of the trail may take on this disk.
-    fn trail_window(&self) -> u32 {
-        ((TRANSFER_MOST / self.costs.transfer) as u32).clamp(TRAIL_WINDOW_LEAST, TRAIL_WINDOW)
+    /// Pages that one read may take on this disk, of `most`: their transfer takes no longer than an
+    /// access, for a client that asks for other pages waits for its end.
+    pub(super) fn longest(&self, most: u32) -> u32 {
+        ((self.costs.access / self.costs.transfer) as u32).clamp(LEAST, most)
     }
 
     /// What all candidates of a read of the trail share.
@@ -86,7 +85,7 @@ impl Adaptive {
         let (mut sum, mut best, mut reach) = (0.0f32, f32::MIN, must);
         let mut previous = (1.0, trigger.history.last);
         let (mut gap, mut held_before) = (0, 0);
-        for at in 0..most.min(self.trail_window()).max(must) {
+        for at in 0..most.min(self.longest(TRAIL_WINDOW)).max(must) {
             let page = view.copy_in(slot + at);
             let mut features = Features::default();
             match page {

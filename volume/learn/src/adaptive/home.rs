@@ -23,6 +23,7 @@ impl Adaptive {
         most: u64,
         view: &impl View,
     ) -> f32 {
+        let most = most.min(self.longest(ABOVE as u32).into());
         let spare = most.saturating_sub(demanded.end - demanded.start);
         let run = match demanded.start == self.last_miss.end && self.now > 1 {
             true => (self.run + 1).min(2),
