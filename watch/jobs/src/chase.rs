@@ -20,11 +20,13 @@ const STEP: usize = 4;
 /// A fetched piece counts as unused once the program is this many positions further.
 const SLACK: usize = 256;
 /// Positions beyond this are a jump.
-const NEAR: usize = 128;
+pub(crate) const NEAR: usize = 128;
 /// Fewest judged pieces that shrink a window.
 const JUDGED: u32 = 16;
 /// Misses in a row outside of the job, with nothing used inside: the run has left the job.
 const STRAYS: u32 = 32;
+/// Pieces that a program uses behind an exit before it has surely not left the job there.
+const CROSSED: u32 = 8;
 /// A piece that a program reaches this many positions after it was fetched is surely there.
 const SURE: usize = 16;
 
@@ -35,6 +37,8 @@ pub(crate) struct Outcome {
     pub(crate) fetched: u64,
     /// Of these, used.
     pub(crate) used: u64,
+    /// Of the rest, behind the program's last place.
+    pub(crate) behind: u64,
     /// Pieces that were ordered and used: surely in time, and at all.
     pub(crate) would: (u64, u64),
 }
@@ -105,7 +109,11 @@ pub(crate) struct Chase {
     /// The job is of the program that runs.
     pub(crate) own: bool,
     /// Furthest position that the program used.
-    at: usize,
+    pub(crate) at: usize,
+    /// An exit of the job where the program has not gone on yet: nothing behind it is ordered.
+    pub(crate) fence: Option<usize>,
+    /// Pieces that it used behind the exit.
+    crossed: u32,
     metadata: Window,
     files: Window,
     /// The program has used a file of the job, or is the job's own program.
@@ -128,6 +136,8 @@ impl Chase {
             fetch,
             own: same,
             at,
+            fence: None,
+            crossed: 0,
             metadata: Window::new(at + 1, size, true),
             files: Window::new(at + 1, size, files),
             knows_files: files,
@@ -146,7 +156,11 @@ impl Chase {
         };
         self.strays = 0;
         self.uses_files |= !place.is_metadata();
+        let before = self.at;
         self.advance(position, place.is_metadata());
+        if self.at > before && !(place.is_metadata() && self.uses_files) {
+            self.cross(job);
+        }
         if !place.is_metadata() && !std::mem::replace(&mut self.knows_files, true) {
             self.files = Window::new(self.at + 1, WINDOW_FIRST, true);
         }
@@ -199,6 +213,21 @@ impl Chase {
         }
     }
 
+    /// Counts uses behind an exit; after some of them, the next exit counts.
+    fn cross(&mut self, job: &Job) {
+        if self.fence.is_some_and(|f| self.at > f) {
+            self.crossed += 1;
+            if self.crossed >= CROSSED {
+                self.crossed = 0;
+                self.fence = job.fence(self.at + 1);
+                // As at the start: what comes next comes first.
+                for window in [&mut self.metadata, &mut self.files] {
+                    window.size = window.size.min(WINDOW_SAME);
+                }
+            }
+        }
+    }
+
     /// The run has left the job.
     pub(crate) const fn is_lost(&self) -> bool {
         self.strays >= STRAYS
@@ -221,9 +250,10 @@ impl Chase {
     /// The next piece to order, if a window has space.
     pub(crate) fn next(&mut self, job: &Job) -> Option<Piece> {
         self.judge(job);
+        let end = self.fence.map_or(job.pieces().len(), |f| (f + 1).min(job.pieces().len()));
         for metadata in [true, false] {
             let window = if metadata { &mut self.metadata } else { &mut self.files };
-            while window.open && window.ahead < window.size && window.next < job.pieces().len() {
+            while window.open && window.ahead < window.size && window.next < end {
                 let piece = job.pieces()[window.next];
                 window.next += 1;
                 let right = piece.place.is_metadata() == metadata && piece.pages != 0;
@@ -268,10 +298,14 @@ impl Chase {
     pub(crate) fn outcome(&self, job: &Job) -> Outcome {
         let mut outcome = Outcome::default();
         for (place, ordered) in &self.ordered {
+            let position = job.find(*place).unwrap_or(0);
             outcome.fetched += u64::from(ordered.fetched.count_ones());
             outcome.used += u64::from((ordered.fetched & ordered.used).count_ones());
+            if position > self.at {
+                outcome.behind += u64::from((ordered.fetched & !ordered.used).count_ones());
+            }
             if ordered.used != 0 {
-                let lead = job.find(*place).map_or(0, |p| p.saturating_sub(ordered.when));
+                let lead = position.saturating_sub(ordered.when);
                 outcome.would.0 += u64::from(lead >= SURE);
                 outcome.would.1 += 1;
             }

@@ -141,7 +141,7 @@ impl Run {
     /// the run follows a job of another program, only the program's own jobs count.
     pub(crate) fn recognize(&mut self, jobs: &[Job], place: Place) -> Option<(u32, usize)> {
         let only_own = self.chase.is_some();
-        let mut best: Option<(u32, u32, usize)> = None;
+        let mut best: Option<((u32, u32), u32, usize)> = None;
         for job in jobs {
             let Some(position) = job.find(place) else { continue };
             let same = self.who.program != 0 && job.program == self.who.program;
@@ -156,9 +156,10 @@ impl Run {
             } else if candidate.last.abs_diff(position) > REACH {
                 *candidate = Candidate { last: position, points: weight };
             }
-            let points = candidate.points;
-            if points >= POINTS && best.is_none_or(|(p, _, _)| points > p) {
-                best = Some((points, job.id, position));
+            // Of jobs that begin alike, the one that ran most often.
+            let rank = (candidate.points, job.runs);
+            if rank.0 >= POINTS && best.is_none_or(|(b, _, _)| rank > b) {
+                best = Some((rank, job.id, position));
             }
         }
         best.map(|(_, id, position)| (id, position))

@@ -207,7 +207,9 @@ impl Watcher {
         let same = run.who.program == job.program;
         let fetch = job.turn(same) == Turn::Fetch;
         let same = same && run.who.program != 0;
-        run.chase = Some(Chase::new(id, at, fetch, same, same || !place.is_metadata()));
+        let mut chase = Chase::new(id, at, fetch, same, same || !place.is_metadata());
+        chase.fence = job.fence(at);
+        run.chase = Some(chase);
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
         self.totals.recognized += 1;
     }
@@ -403,12 +405,10 @@ impl Watcher {
         }
         let vain = outcome.fetched.saturating_sub(outcome.used);
         let own = run.who.program == job.program;
-        if job.judge(own, outcome.fetched, outcome.used) {
-            run.lost = true;
-            // A run of the job's own program may come back to it, until the job rests.
-            if !own || job.rests() {
-                run.others.push(job.id);
-            }
+        let verdict = job.judge(own, &chase, outcome);
+        run.lost |= verdict.lost;
+        if verdict.barred {
+            run.others.push(job.id);
         }
         run.helped_by = Some(chase.job);
         self.ahead = self.ahead.saturating_sub(vain);
