@@ -127,9 +127,15 @@ pub(crate) struct Chase {
 }
 
 impl Chase {
-    /// The program is at this position. `same`: it is the program of the job's last run. `files`: it
+    /// The program is at this position, and what is ordered begins at another one. `same`: it is the program of the job's last run. `files`: it
     /// is, or has used a file of the job.
-    pub(crate) fn new(job: u32, at: usize, fetch: bool, same: bool, files: bool) -> Self {
+    pub(crate) fn new(
+        job: u32,
+        (at, from): (usize, usize),
+        fetch: bool,
+        same: bool,
+        files: bool,
+    ) -> Self {
         let size = if same { WINDOW_SAME } else { WINDOW_FIRST };
         Self {
             job,
@@ -138,8 +144,8 @@ impl Chase {
             at,
             fence: None,
             crossed: 0,
-            metadata: Window::new(at + 1, size, true),
-            files: Window::new(at + 1, size, files),
+            metadata: Window::new(from, size, true),
+            files: Window::new(from, size, files),
             knows_files: files,
             uses_files: false,
             far: (0, 0),
@@ -329,7 +335,7 @@ mod tests {
     /// Uses one piece of `every`, and orders what it may meanwhile; returns the number of orders.
     fn ordered(every: usize) -> usize {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
         for chunk in (1..PIECES).step_by(every) {
             while let Some(piece) = chase.next(&job) {
@@ -352,7 +358,7 @@ mod tests {
     #[test]
     fn what_serves_to_open_files_leaves_space_in_the_window() {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
         while let Some(piece) = chase.next(&job) {
             orders += 1;
@@ -364,7 +370,7 @@ mod tests {
     #[test]
     fn a_run_leaves_its_job_after_many_uses_outside() {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         for other in 1..u64::from(STRAYS) {
             chase.used(&job, Place { file: other, chunk: 0 }, 1);
         }
@@ -380,7 +386,7 @@ mod tests {
     #[test]
     fn a_jump_is_followed_after_three_uses_and_is_not_judged() {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         let use_one = |chase: &mut Chase, chunk| {
             chase.used(&job, Place { file: DEVICE, chunk }, 1);
             chase.next(&job).map(|p| p.place.chunk)
@@ -394,7 +400,7 @@ mod tests {
     #[test]
     fn uses_far_ahead_are_no_jump_while_the_program_goes_on() {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
         for chunk in 1..100 {
             chase.used(&job, Place { file: DEVICE, chunk: 4000 + chunk }, 1);
@@ -414,7 +420,7 @@ mod tests {
             _ => Place { file: DEVICE, chunk },
         });
         let job = Job::new(1, 0, places.map(|p| Piece::new(p, 1)).collect());
-        let mut chase = Chase::new(1, 0, true, true, true);
+        let mut chase = Chase::new(1, (0, 1), true, true, true);
         chase.used(&job, Place { file: 1, chunk: 0 }, 1);
         for chunk in 4000..4010 {
             chase.used(&job, Place { file: DEVICE, chunk }, 1);

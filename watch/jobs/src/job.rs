@@ -379,7 +379,7 @@ mod tests {
             (0..n).map(|_| job.turn(true) == Turn::Leave).collect::<Vec<_>>()
         };
         let judge = |job: &mut Job, fetched, used| {
-            let chase = Chase::new(1, 0, true, true, true);
+            let chase = Chase::new(1, (0, 1), true, true, true);
             job.judge(true, &chase, Outcome { fetched, used, ..Outcome::default() })
         };
         assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
@@ -402,7 +402,7 @@ mod tests {
     fn exits_are_few_and_those_that_cost_least_are_forgotten() {
         let mut job = job(&(0..10_000).collect::<Vec<_>>());
         let mut leave = |at: usize| {
-            let mut chase = Chase::new(1, at, true, true, true);
+            let mut chase = Chase::new(1, (at, at + 1), true, true, true);
             chase.fence = job.fence(at);
             let left = Outcome { fetched: 1000, used: 1, behind: 999, ..Outcome::default() };
             job.judge(true, &chase, left);

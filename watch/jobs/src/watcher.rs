@@ -10,7 +10,7 @@ use crate::chase::Chase;
 use crate::fills::Pages;
 use crate::guard::Guard;
 use crate::job::{Job, Turn, between, pages_of};
-use crate::piece::{Piece, Place, pieces, spans};
+use crate::piece::{HOLE, Piece, Place, pieces, spans};
 use crate::report::{JobReport, Totals};
 use crate::run::{Run, Who};
 
@@ -30,8 +30,6 @@ const RUNS_MOST: usize = 64;
 const UNRESOLVED_MOST: usize = 1 << 14;
 /// Most pages in one order.
 const ORDER_PAGES: u64 = 256;
-/// Longest hole between two orders for metadata that is read along, in pages.
-const HOLE: u64 = 8;
 /// Orders that may be under way when the guard looks.
 const IN_FLIGHT: u64 = 64;
 /// Price of a read before it was measured.
@@ -85,6 +83,8 @@ pub struct Watcher {
     limits: Limits,
     /// A page of metadata is a group of inodes.
     by_inode: bool,
+    /// Pages of orders that the driver has, and has not sent.
+    held: u64,
     /// The counts since the start.
     totals: Totals,
 }
@@ -102,6 +102,11 @@ impl Watcher {
     pub const fn by_inode(mut self, by_inode: bool) -> Self {
         self.by_inode = by_inode;
         self
+    }
+
+    /// The driver keeps orders for this number of reads back, to send them in the disk's order.
+    pub const fn hold(&mut self, held: u64) {
+        self.held = held;
     }
 
     /// Sets what is allowed from now on.
@@ -207,7 +212,9 @@ impl Watcher {
         let same = run.who.program == job.program;
         let fetch = job.turn(same) == Turn::Fetch;
         let same = same && run.who.program != 0;
-        let mut chase = Chase::new(id, at, fetch, same, same || !place.is_metadata());
+        // Of the first pieces, the program may use more later.
+        let from = if at <= 2 * RUN_LEAST { 0 } else { at + 1 };
+        let mut chase = Chase::new(id, (at, from), fetch, same, same || !place.is_metadata());
         chase.fence = job.fence(at);
         run.chase = Some(chase);
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
@@ -244,7 +251,7 @@ impl Watcher {
             self.files.clear();
             return None;
         }
-        if self.ahead >= self.limits.pages_ahead {
+        if self.ahead.saturating_add(self.held) >= self.limits.pages_ahead {
             return None;
         }
         if self.metadata.is_empty() && (self.files.is_empty() || !files) {
@@ -273,7 +280,7 @@ impl Watcher {
     }
 
     fn guard_allows(&mut self, now: SimTime) -> bool {
-        let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT);
+        let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
         let at_risk = Duration(self.cost(self.ahead).0.saturating_add(under_way));
         self.guard.allows(now, at_risk)
     }
@@ -289,7 +296,7 @@ impl Watcher {
 
     /// The first span of a piece; the rest goes back to the queue.
     fn cut(&mut self, group: u32, mut piece: Piece, metadata: bool) -> Order {
-        let (first, count) = spans(piece.pages).next().unwrap_or((0, 1));
+        let (first, count) = spans(piece.pages, self.hole(metadata)).next().unwrap_or((0, 1));
         let order = Order {
             group,
             pages: Pages {
@@ -307,16 +314,22 @@ impl Watcher {
         order
     }
 
+    /// Longest hole that is read along. Groups of inodes are a read each.
+    const fn hole(&self, metadata: bool) -> u32 {
+        if metadata && self.by_inode { 0 } else { HOLE }
+    }
+
     /// Adds the neighbours behind an order for metadata.
     fn widen(&mut self, order: &mut Order) {
         loop {
             let end = order.pages.first + order.pages.count;
             let next = self.metadata.range((false, end / crate::PIECE_PAGES, 0, 0)..).next();
             let Some((&key, &(group, piece))) = next else { return };
-            let Some((first, count)) = spans(piece.pages).next() else { return };
+            let hole = self.hole(true);
+            let Some((first, count)) = spans(piece.pages, hole).next() else { return };
             let start = piece.place.first_page() + u64::from(first);
             let grown = start + u64::from(count) - order.pages.first;
-            if start < end || start - end > HOLE || grown > ORDER_PAGES {
+            if start < end || start - end > u64::from(hole) || grown > ORDER_PAGES {
                 return;
             }
             self.metadata.remove(&key);
