@@ -139,11 +139,18 @@ impl Run {
 
     /// Compares a miss with every job. Returns the job that is recognized, and the position. While
     /// the run follows a job of another program, only the program's own jobs count.
-    pub(crate) fn recognize(&mut self, jobs: &[Job], place: Place) -> Option<(u32, usize)> {
+    pub(crate) fn recognize(
+        &mut self,
+        jobs: &[Job],
+        place: Place,
+        pages: u32,
+    ) -> Option<(u32, usize)> {
         let only_own = self.chase.is_some();
         let mut best: Option<((u32, u32), u32, usize)> = None;
         for job in jobs {
-            let Some(position) = job.find(place) else { continue };
+            // Other pages of the same piece may belong to another tree.
+            let used = |&i: &usize| job.pieces()[i].pages & pages != 0;
+            let Some(position) = job.find(place).filter(used) else { continue };
             let same = self.who.program != 0 && job.program == self.who.program;
             if (only_own && !same) || self.others.contains(&job.id) {
                 continue;
@@ -191,13 +198,15 @@ mod tests {
     fn three_misses_in_order_recognize_a_job_and_two_by_its_program() {
         let jobs = [job(1, 5, 0..100), job(2, 0, 50..60)];
         let mut by_another = run(6);
-        let found: Vec<_> = [10, 12, 99].map(|f| by_another.recognize(&jobs, place(f))).into();
+        let found: Vec<_> = [10, 12, 99].map(|f| by_another.recognize(&jobs, place(f), 1)).into();
         assert_eq!(found, [None, None, Some((1, 99))]);
         let mut by_its_own = run(5);
-        assert_eq!(by_its_own.recognize(&jobs, place(10)), None);
-        assert_eq!(by_its_own.recognize(&jobs, place(11)), Some((1, 11)));
+        assert_eq!(by_its_own.recognize(&jobs, place(10), 1), None);
+        assert_eq!(by_its_own.recognize(&jobs, place(11), 1), Some((1, 11)));
+        let mut beside = run(5);
+        assert!((10..40).all(|f| beside.recognize(&jobs, place(f), 0b10).is_none()), "other pages");
         let mut strange = run(5);
-        assert!((200..300).all(|f| strange.recognize(&jobs, place(f)).is_none()));
+        assert!((200..300).all(|f| strange.recognize(&jobs, place(f), 1).is_none()));
     }
 
     #[test]
@@ -205,10 +214,10 @@ mod tests {
         let jobs = [job(1, 0, 0..10_000)];
         let mut run = run(0);
         for file in [5000, 4000, 3000, 2000, 9000, 1000] {
-            assert_eq!(run.recognize(&jobs, place(file)), None, "{file}");
+            assert_eq!(run.recognize(&jobs, place(file), 1), None, "{file}");
         }
         // A neighbour before the last one changes nothing.
-        assert!([999, 1001, 998, 1002].map(|f| run.recognize(&jobs, place(f)).is_some())[3]);
+        assert!([999, 1001, 998, 1002].map(|f| run.recognize(&jobs, place(f), 1).is_some())[3]);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub const IDLE: Duration = Duration(2_000_000_000);
 const IDLE_WAITING: Duration = Duration(30_000_000_000);
 /// A shorter run is not worth learning, in pieces.
 const RUN_LEAST: usize = 8;
+/// The same in pages, where a page is a group of inodes: a piece stands for many reads.
+const GROUPS_LEAST: u64 = 32;
 /// Most jobs of a file system.
 pub(crate) const JOBS_MOST: usize = 64;
 /// Most pieces of all jobs of a file system.
@@ -150,7 +152,7 @@ impl Watcher {
             }
         }
         self.use_piece(now, who.group, place, mask);
-        self.recognize(now, who.group, place);
+        self.recognize(now, who.group, place, mask);
     }
 
     /// A program used pages that were in memory; without a group: a worker of ours did, for a
@@ -200,12 +202,12 @@ impl Watcher {
         }
     }
 
-    fn recognize(&mut self, now: SimTime, group: u32, place: Place) {
+    fn recognize(&mut self, now: SimTime, group: u32, place: Place, mask: u32) {
         let Some(run) = self.runs.get_mut(&group) else { return };
         if run.chase.as_ref().is_some_and(|c| c.own) {
             return;
         }
-        let Some((id, at)) = run.recognize(&self.jobs, place) else { return };
+        let Some((id, at)) = run.recognize(&self.jobs, place, mask) else { return };
         self.end_chase(now, group);
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
@@ -434,11 +436,11 @@ impl Watcher {
         let Some(last) = self.runs.get(&group).map(|r| r.last) else { return };
         self.end_chase(last, group);
         let Some(run) = self.runs.remove(&group) else { return };
-        if run.seen.len() < RUN_LEAST {
+        let pages = pages_of(&run.seen);
+        if run.seen.len() < RUN_LEAST && !(self.by_inode && pages >= GROUPS_LEAST) {
             return;
         }
         let took = between(run.started, run.last);
-        let pages = pages_of(&run.seen);
         // Each program has its own jobs: two programs on one tree use other parts of it.
         let program = run.who.program;
         let own = |j: &&mut Job| program == 0 || j.program == 0 || j.program == program;

@@ -163,6 +163,19 @@ fn a_small_part_of_a_job_becomes_a_job_of_its_own_once_the_whole_is_too_much() {
     assert!(misses < 200 && fetched > 1700, "du lost nothing: {misses} misses, {fetched} fetched");
 }
 
+/// Groups of inodes are a read each: a piece of them is much, and its holes are not read.
+#[test]
+fn a_few_pieces_of_inodes_are_a_job_and_every_piece_is_fetched_as_it_was_used() {
+    let job: Vec<Page> = (0..100).map(|i| (DEVICE, i * 2)).collect();
+    let mut device = World::new();
+    device.run(DU, &job);
+    assert_eq!(device.run(DU, &job), (100, 0), "seven pieces of the device are a few reads");
+    let mut inodes = World::of(Watcher::default().by_inode(true));
+    inodes.run(DU, &job);
+    let (misses, fetched) = inodes.run(DU, &job);
+    assert_eq!((misses, fetched), (2, 98));
+}
+
 #[test]
 fn a_run_goes_on_while_the_disk_has_not_answered() {
     let mut watcher = Watcher::default();
