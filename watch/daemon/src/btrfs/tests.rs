@@ -47,8 +47,11 @@ impl Drop for Folder {
     }
 }
 
-/// Each leaf: its address, its version, and the inodes of its items, with the kinds of these.
-fn dumped(image: &Path) -> Vec<(u64, u64, Vec<(u64, String)>)> {
+/// An item's inode and kind.
+type Item = (u64, String);
+
+/// Each leaf: its address, its version, and its items.
+fn dumped(image: &Path) -> Vec<(u64, u64, Vec<Item>)> {
     let mut dump = Command::new("btrfs");
     let text = output(dump.args(["inspect-internal", "dump-tree", "-t", "5"]).arg(image));
     let mut all = Vec::new();
