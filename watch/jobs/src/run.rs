@@ -158,6 +158,10 @@ impl Run {
             let weight = if same { 2 } else { 1 };
             let candidate =
                 self.candidates.entry(job.id).or_insert(Candidate { last: position, points: 0 });
+            // One piece may be common to two trees: it is one miss of another program's job.
+            if position == candidate.last && candidate.points > 0 && !same {
+                continue;
+            }
             if (candidate.last..=candidate.last.saturating_add(REACH)).contains(&position) {
                 *candidate = Candidate { last: position, points: candidate.points + weight };
             } else if candidate.last.abs_diff(position) > REACH {
@@ -203,6 +207,13 @@ mod tests {
         let mut by_its_own = run(5);
         assert_eq!(by_its_own.recognize(&jobs, place(10), 1), None);
         assert_eq!(by_its_own.recognize(&jobs, place(11), 1), Some((1, 11)));
+        let mut common = run(6);
+        assert!((0..9).all(|_| common.recognize(&jobs, place(10), 1).is_none()), "one piece");
+        let mut often = [job(1, 5, 0..100), job(2, 5, 0..100), job(3, 5, 0..100)];
+        often[1].runs = 3;
+        let mut alike = run(5);
+        let found: Vec<_> = [1, 2].map(|f| alike.recognize(&often, place(f), 1)).into();
+        assert_eq!(found, [None, Some((2, 2))]);
         let mut beside = run(5);
         assert!((10..40).all(|f| beside.recognize(&jobs, place(f), 0b10).is_none()), "other pages");
         let mut strange = run(5);

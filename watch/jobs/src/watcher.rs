@@ -260,6 +260,10 @@ impl Watcher {
             return None;
         }
         if !self.guard_allows(now) {
+            if self.held > 0 {
+                // May be allowed once these are done.
+                return None;
+            }
             // Nothing more is ordered until the allowance returns.
             self.metadata.clear();
             self.files.clear();

@@ -263,6 +263,12 @@ fn a_job_that_leaves_the_way_costs_little_and_its_programs_other_jobs_gain() {
             let mut other = job[..used].to_vec();
             let mut rest = make(2500, 22 + night);
             rest.iter_mut().filter(|p| p.0 != DEVICE).for_each(|p| p.0 += 10_000 * (1 + night));
+            if night > 1 {
+                // It uses some pieces of the job again, here and there.
+                other.extend(job[used..used + 12].iter().step_by(5));
+                let at = 1000 + night as usize * 20;
+                rest.splice(1000..1000, job[at..at + 6].iter().copied());
+            }
             other.extend(rest);
             let before = world.watcher.totals(SimTime(world.now)).vain;
             world.run(TAR, &other);
@@ -363,6 +369,30 @@ fn the_guard_stops_what_is_in_vain() {
         assert!(hour <= VAIN_MOST.0 / 1_000_000, "{hour}");
     }
     assert!(world.watcher.totals(SimTime(world.now)).guarded > 0);
+}
+
+#[test]
+fn what_the_driver_keeps_back_is_at_risk_and_ahead() {
+    let mut watcher = Watcher::default();
+    let seconds = VAIN_MOST.0 / SECOND;
+    watcher.limit(Limits { price: Duration(SECOND), pages_ahead: 150, act: true });
+    (0..2).for_each(|chunk| {
+        let piece = Piece::new(Place { file: DEVICE, chunk: chunk * 9 }, 1);
+        watcher.metadata.insert(key(&piece), (1, piece));
+    });
+    let mut next = |held| {
+        watcher.hold(held);
+        watcher.next_order(SimTime(0), true).is_some()
+    };
+    assert!(!next(seconds - IN_FLIGHT + 1), "the guard");
+    assert!(next(seconds - IN_FLIGHT));
+    watcher.limit(Limits { price: Duration(1), pages_ahead: 150, act: true });
+    let mut next = |held| {
+        watcher.hold(held);
+        watcher.next_order(SimTime(0), true).is_some()
+    };
+    assert!(!next(150), "the budget ahead of the reader");
+    assert!(next(149), "nothing is forgotten meanwhile");
 }
 
 #[test]
