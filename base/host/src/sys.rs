@@ -318,8 +318,8 @@ struct TreeSearch {
     found: [u8; SEARCH_BYTES],
 }
 
-/// Space for items: a leaf is 64 KiB at most.
-const SEARCH_BYTES: usize = 256 << 10;
+/// Space for one item.
+const SEARCH_BYTES: usize = 1 << 10;
 /// Length of `struct btrfs_ioctl_search_header`.
 const SEARCH_HEAD: usize = 32;
 const _: () = assert!(size_of::<TreeSearch>() == 112 + SEARCH_BYTES);
@@ -367,10 +367,16 @@ pub fn btrfs_inode(mount: BorrowedFd<'_>, number: u64) -> Result<(u32, u32), Err
     Ok((number(0), number(52)))
 }
 
-/// Brings the leaves with these inodes and the directories among them into memory, in the btrfs
-/// tree that `mount` is in; of large directories the first part.
-pub fn btrfs_read_inodes(mount: BorrowedFd<'_>, first: u64, last: u64) -> Result<(), Errno> {
-    TreeSearch::new([first, last], [0, 255], u32::MAX).run(mount)
+/// Brings the leaf that holds a key into memory, in the btrfs tree that `mount` is in. A key is an
+/// object, a kind of item, and an offset.
+pub fn btrfs_read_leaf(mount: BorrowedFd<'_>, key: (u64, u8, u64)) -> Result<(), Errno> {
+    let mut search = TreeSearch::new([key.0; 2], [key.1.into(); 2], 1);
+    search.offsets = [key.2; 2];
+    match search.run(mount) {
+        // The item is longer than the space for it. Its leaf is there.
+        Err(Errno::OVERFLOW) => Ok(()),
+        done => done,
+    }
 }
 
 fn last_error() -> Errno {

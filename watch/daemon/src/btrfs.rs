@@ -5,6 +5,8 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use rustc_hash::FxHashMap;
@@ -32,16 +34,16 @@ const LEAVES_MOST: usize = 1 << 20;
 /// Most levels of a tree.
 const LEVELS: u8 = 8;
 
-/// A leaf: its version, and the first and last inode that it can hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leaf {
-    pub(crate) generation: u64,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-}
+/// Inodes of a group, which jobs have as a page.
+const GROUP: u64 = 16;
+/// Most groups that a leaf stands for: its last inode may be far away.
+const GROUPS_MOST: u64 = 32;
 
-/// A part of a node: the first inode below a child, the child's address and version.
-type Child = (u64, u64, u64);
+/// A key of a tree: inode, kind of item, offset.
+pub(crate) type Key = (u64, u8, u64);
+
+/// A part of a node: the first key below a child, the child's address and version.
+type Child = (Key, u64, u64);
 
 /// The known facts of a file system.
 #[derive(Clone, Debug, Default)]
@@ -49,16 +51,50 @@ pub(crate) struct Leaves {
     /// Version of the whole file system.
     generation: u64,
     pub(crate) node_bytes: u64,
-    /// Leaves of the tree by address.
-    leaves: FxHashMap<u64, Leaf>,
+    /// Leaves of the tree by address: their version, and their number in `order`.
+    leaves: FxHashMap<u64, (u64, usize)>,
+    /// The first key and the address of each leaf, in order.
+    order: Vec<(Key, u64)>,
     /// Nodes above the leaves, by address and version.
     nodes: FxHashMap<(u64, u64), Vec<Child>>,
 }
 
 impl Leaves {
-    /// The leaf at this address.
-    pub(crate) fn leaf(&self, address: u64) -> Option<Leaf> {
-        self.leaves.get(&address).copied()
+    /// The groups of inodes for which the leaf at this address stands, if it is known in this
+    /// version: those that begin in the leaf, or else the one that the leaf is a part of.
+    pub(crate) fn groups(&self, address: u64, generation: Option<u64>) -> Option<Range<u64>> {
+        let &(found, index) = self.leaves.get(&address)?;
+        if generation.is_some_and(|g| g != found) {
+            return None;
+        }
+        let (start, end) = (self.key(index), self.key(index + 1));
+        let begun = |key: Key| key.0 / GROUP + u64::from(start_of(key.0 / GROUP) < key);
+        let (first, behind) = (begun(start), begun(end));
+        let one = |group| group..group + 1;
+        Some(match behind.saturating_sub(first) {
+            0 => one(start.0 / GROUP),
+            1..=GROUPS_MOST => first..behind,
+            _ => one(first),
+        })
+    }
+
+    /// The leaves that stand for a group of inodes: address and first key.
+    pub(crate) fn of_group(&self, group: u64) -> impl Iterator<Item = (u64, Key)> {
+        let (start, end) = (start_of(group), start_of(group.saturating_add(1)));
+        let first = self.order.partition_point(|l| l.0 <= start).saturating_sub(1);
+        let rest = self.order.get(first..).unwrap_or_default().iter().enumerate();
+        rest.take_while(move |&(i, _)| i == 0 || self.key(first + i + 1) <= end)
+            .map(|(_, &(key, address))| (address, key))
+    }
+
+    /// The first key of a leaf. Behind the last leaf is the end of all keys.
+    fn key(&self, index: usize) -> Key {
+        self.order.get(index).map_or((u64::MAX, u8::MAX, u64::MAX), |l| l.0)
+    }
+
+    fn add(&mut self, (key, address, generation): Child) {
+        self.leaves.insert(address, (generation, self.order.len()));
+        self.order.push((key, address));
     }
 
     /// The present state. Reads what has changed since `self`. `None`: nothing has.
@@ -74,23 +110,21 @@ impl Leaves {
         let (generation_of_all, node_bytes) = (volume.generation, volume.node_bytes as u64);
         let mut new = Self { generation: generation_of_all, node_bytes, ..Self::default() };
         if level == 0 {
-            new.leaves.insert(address, Leaf { generation, first: 0, last: u64::MAX });
+            new.add(((0, 0, 0), address, generation));
         } else {
-            self.walk(&volume, &mut new, (0, address, generation), level, u64::MAX)?;
+            self.walk(&volume, &mut new, (address, generation), level)?;
         }
         Ok(Some(new))
     }
 
-    /// Adds what is below a node that is above the leaves. `end`: where the next node begins.
+    /// Adds what is below a node that is above the leaves.
     fn walk(
         &self,
         volume: &Volume<'_>,
         new: &mut Self,
-        node: Child,
+        (address, generation): (u64, u64),
         level: u8,
-        end: u64,
     ) -> io::Result<()> {
-        let (_, address, generation) = node;
         if new.nodes.len() >= NODES_MOST || new.leaves.len() >= LEAVES_MOST {
             return Ok(());
         }
@@ -99,17 +133,13 @@ impl Leaves {
             None => volume.children(address, generation, level)?,
         };
         new.nodes.insert((address, generation), children.clone());
-        for (i, &child) in children.iter().enumerate() {
-            let next = children.get(i + 1).map_or(end, |c| c.0);
-            if level > 1 {
-                self.walk(volume, new, child, level - 1, next)?;
-            } else {
-                let (first, address, generation) = child;
-                let last = next.max(first);
-                new.leaves.insert(address, Leaf { generation, first, last });
-            }
+        if level == 1 {
+            children.into_iter().for_each(|child| new.add(child));
+            return Ok(());
         }
-        Ok(())
+        let unknown = |c: &&Child| !self.nodes.contains_key(&(c.1, c.2));
+        children.iter().filter(unknown).for_each(|c| volume.read_ahead(c.1));
+        children.iter().try_for_each(|c| self.walk(volume, new, (c.1, c.2), level - 1))
     }
 }
 
@@ -228,18 +258,31 @@ impl<'a> Volume<'a> {
         let node = self.node(address, generation, level)?;
         let count = number32(&node, 96).unwrap_or(0) as usize;
         let all = node.get(HEAD..).unwrap_or_default().chunks_exact(POINTER).take(count);
-        let child = |p: &[u8]| Some((number64(p, 0)?, number64(p, 17)?, number64(p, 25)?));
+        let key = |p: &[u8]| Some((number64(p, 0)?, *p.get(8)?, number64(p, 9)?));
+        let child = |p: &[u8]| Some((key(p)?, number64(p, 17)?, number64(p, 25)?));
         Ok(all.filter_map(child).collect())
+    }
+
+    /// Where a node is on the device.
+    fn place(&self, address: u64) -> Option<u64> {
+        let after = self.chunks.partition_point(|c| c.0 <= address);
+        let chunk = after.checked_sub(1).and_then(|i| self.chunks.get(i));
+        chunk.filter(|c| address - c.0 < c.1).map(|c| c.2.wrapping_add(address - c.0))
+    }
+
+    /// Begins to read a node, and does not wait for it.
+    fn read_ahead(&self, address: u64) {
+        if let Some(place) = self.place(address) {
+            let length = NonZeroU64::new(self.node_bytes as u64);
+            let _ = fadvise(self.device, place, length, Advice::WillNeed);
+        }
     }
 
     /// A node in this version. Pages of the device in memory may be older than the disk.
     fn node(&self, address: u64, generation: u64, level: u8) -> io::Result<Vec<u8>> {
         let left = self.budget.get().checked_sub(1).ok_or_else(|| wrong("the size of a tree"))?;
         self.budget.set(left);
-        let after = self.chunks.partition_point(|c| c.0 <= address);
-        let chunk = after.checked_sub(1).and_then(|i| self.chunks.get(i));
-        let place = chunk.filter(|c| address - c.0 < c.1).map(|c| c.2.wrapping_add(address - c.0));
-        let place = place.ok_or_else(|| wrong("the chunk of a node"))?;
+        let place = self.place(address).ok_or_else(|| wrong("the chunk of a node"))?;
         let mut bytes = vec![0; self.node_bytes];
         for _ in 0..2 {
             self.device.read_exact_at(&mut bytes, place)?;
@@ -247,11 +290,17 @@ impl<'a> Volume<'a> {
             if head == (Some(address), Some(generation), Some(&level)) {
                 return Ok(bytes);
             }
-            let length = std::num::NonZeroU64::new(self.node_bytes as u64);
+            let length = NonZeroU64::new(self.node_bytes as u64);
             let _ = fadvise(self.device, place, length, Advice::DontNeed);
         }
         Err(wrong("a node"))
     }
+}
+
+/// The first key of a group of inodes.
+const fn start_of(group: u64) -> Key {
+    const INODE_ITEM: u8 = 1;
+    (group.saturating_mul(GROUP), INODE_ITEM, 0)
 }
 
 /// Written again while it was read, or damaged: the next try may find it.

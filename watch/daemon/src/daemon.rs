@@ -270,9 +270,11 @@ impl Daemon {
             self.looked = Instant::now();
             self.tracer.check()?;
             self.pages_ahead = pressure::pages_ahead();
-            self.without =
-                if self.touches > FLOOD { FLOOD_ROUNDS } else { self.without.saturating_sub(1) };
+            self.without = self.without.saturating_sub(1);
             self.touches = 0;
+        }
+        if self.touches > FLOOD {
+            (self.without, self.touches) = (FLOOD_ROUNDS, 0);
         }
         for filesystem in &mut self.filesystems {
             filesystem.limit(!self.config.dry_run, self.pages_ahead);

@@ -17,11 +17,11 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use seekless_block::PAGE_BYTES;
 use seekless_host::sys::{
-    RawMap, btrfs_inode, btrfs_read_inodes, fiemap, file_handle, open_handle, xfs_inode,
+    RawMap, btrfs_inode, btrfs_read_leaf, fiemap, file_handle, open_handle, xfs_inode,
 };
 use seekless_jobs::{Order, PIECE_PAGES, Place};
 
-use crate::btrfs::Leaves;
+use crate::btrfs::{Key, Leaves};
 use crate::ext::Ext;
 use crate::processes::is_alive;
 
@@ -33,8 +33,6 @@ const NICE: i32 = -10;
 const CALL_BYTES: u64 = 1 << 20;
 /// Inodes of XFS that one read brings: a page of its metadata, as jobs have it.
 pub(crate) const GROUP: u64 = 32;
-/// The same for btrfs: about as many are in a leaf.
-pub(crate) const GROUP_BTRFS: u64 = 16;
 /// Most calls that list one directory, of [`LIST_BYTES`] each.
 const LISTS: usize = 1024;
 const LIST_BYTES: usize = 32 << 10;
@@ -110,8 +108,10 @@ impl Source {
 pub(crate) enum Task {
     /// Pages of the device.
     Metadata(Arc<Device>, Order),
-    /// A group of inodes, through the mount, for this thread.
-    Inodes(Arc<Target>, Source, u32, u64),
+    /// A group of inodes of XFS, through the mount, for this thread.
+    Inodes(Arc<Target>, u32, u64),
+    /// The leaf of btrfs with this key, the same way.
+    Leaf(Arc<Target>, u32, Key),
     /// The leaves of a tree of btrfs on this device: what is known of them.
     Leaves(u64, PathBuf, u64, Arc<Leaves>),
     /// Pages of a file, for this thread.
@@ -187,9 +187,12 @@ fn work(queue: &Mutex<Receiver<Task>>, results: &Sender<Found>, under_way: &Atom
         let Ok(task) = task else { return };
         match task {
             Task::Metadata(device, order) => read_ahead(device.file.as_fd(), &order),
-            Task::Inodes(target, source, user, group) => {
-                // A group that is gone costs speed, and nothing else.
-                let _ = inodes(&target, &source, user, group);
+            // Inodes that are gone cost speed, and nothing else.
+            Task::Inodes(target, user, group) => {
+                let _ = with_mount(&target, user, |m| xfs_inode(m, group * GROUP).map(drop));
+            }
+            Task::Leaf(target, user, key) => {
+                let _ = with_mount(&target, user, |m| btrfs_read_leaf(m, key));
             }
             Task::Leaves(number, device, tree, known) => {
                 let found = File::open(device).and_then(|d| {
@@ -238,15 +241,12 @@ fn read_ahead(file: BorrowedFd<'_>, order: &Order) {
     }
 }
 
-fn inodes(target: &Target, source: &Source, user: u32, group: u64) -> Result<(), Errno> {
-    if let Some(mount) = open_mount(target, user)? {
-        if let Source::Btrfs = source {
-            let first = group.saturating_mul(GROUP_BTRFS);
-            return btrfs_read_inodes(mount.as_fd(), first, first.saturating_add(GROUP_BTRFS - 1));
-        }
-        xfs_inode(mount.as_fd(), group * GROUP)?;
-    }
-    Ok(())
+fn with_mount(
+    target: &Target,
+    user: u32,
+    read: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    open_mount(target, user)?.map_or(Ok(()), |mount| read(mount.as_fd()))
 }
 
 fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<Known, Errno> {

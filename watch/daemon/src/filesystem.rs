@@ -267,15 +267,23 @@ impl Filesystem {
             self.waiting.clear();
             self.users.clear();
             self.inodes.clear();
+            self.nodes.iter_mut().for_each(Nodes::clear);
             return false;
         }
         loop {
             if fetcher.under_way() >= TASKS || self.disk.reads_under_way() >= DEPTH {
                 return true;
             }
-            let files = files && self.metadata_is_there(now);
-            let Some(order) = self.watcher.next_order(SimTime(now), files) else { break };
-            self.send(now, order, fetcher);
+            // Leaves go out in the order of their addresses: as many as possible are known first.
+            let (leaves, more) = self.nodes.as_ref().map_or((0, true), Nodes::waiting);
+            self.watcher.hold(leaves as u64);
+            let files = files && self.metadata_is_there(now) && leaves == 0;
+            let order = if more { self.watcher.next_order(SimTime(now), files) } else { None };
+            match order {
+                Some(order) => self.send(now, order, fetcher),
+                None if leaves > 0 => self.send_leaf(fetcher),
+                None => break,
+            }
         }
         self.resolve(fetcher);
         !self.waiting.is_empty()
@@ -290,14 +298,22 @@ impl Filesystem {
                 self.waiting.push_back((now, order));
                 fetcher.send(Task::Metadata(device, order));
             }
-            (source, Some(user)) if order.pages.file == DEVICE => {
+            (Source::Btrfs, _) if order.pages.file == DEVICE => {
+                self.nodes.iter_mut().for_each(|n| n.order(&order));
+            }
+            (_, Some(user)) if order.pages.file == DEVICE => {
                 let groups = order.pages.first..order.pages.first + order.pages.count;
-                groups.for_each(|g| {
-                    fetcher.send(Task::Inodes(target(), source.clone(), user, g));
-                });
+                groups.for_each(|g| fetcher.send(Task::Inodes(target(), user, g)));
             }
             (source, Some(user)) => fetcher.send(Task::Pages(target(), source, user, order)),
             (_, None) => {}
+        }
+    }
+
+    fn send_leaf(&mut self, fetcher: &Fetcher) {
+        let Some((group, key)) = self.nodes.as_mut().and_then(Nodes::next_leaf) else { return };
+        if let Some(&user) = self.users.get(&group) {
+            fetcher.send(Task::Leaf(Arc::clone(&self.target), user, key));
         }
     }
 

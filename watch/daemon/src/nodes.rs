@@ -1,15 +1,15 @@
 //! Uses of metadata on btrfs. Events name nodes by address; the watcher learns groups of inodes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use seekless_block::{PAGE_BYTES, SimTime};
-use seekless_jobs::{DEVICE, Pages};
+use seekless_jobs::{DEVICE, Order, Pages};
 
-use crate::btrfs::Leaves;
+use crate::btrfs::{Key, Leaves};
 use crate::events::{Event, METADATA, READ, What};
-use crate::fetch::{Fetcher, GROUP_BTRFS, Task};
+use crate::fetch::{Fetcher, Task};
 use crate::filesystem::Filesystem;
 use crate::processes::Processes;
 
@@ -22,8 +22,8 @@ const PAGES: usize = 1024;
 const UNKNOWN: usize = 4096;
 /// Least time between two looks for new leaves.
 const PAUSE_NS: u64 = 200_000_000;
-/// Most pages that a leaf stands for: its last inode may be far away.
-const LEAF_PAGES: u64 = 32;
+/// Most leaves that wait to be read. The more there are, the less the head travels between two.
+const LEAVES_MOST: usize = 1 << 14;
 
 /// The nodes of a tree.
 #[derive(Debug)]
@@ -36,6 +36,12 @@ pub(crate) struct Nodes {
     unknown: VecDeque<(Event, bool, u64)>,
     /// A node was used that is not known.
     wanted: bool,
+    /// Leaves to read, by address: the process group, and the first key.
+    waiting: BTreeMap<u64, (u32, Key)>,
+    /// The address behind the leaf that was sent last.
+    arm: u64,
+    /// The node that each thread of ours has read last.
+    fetched: FxHashMap<u32, u64>,
     /// A look for leaves is under way; the time of the last one.
     asked: bool,
     last: u64,
@@ -49,6 +55,9 @@ impl Nodes {
             added: FxHashMap::default(),
             unknown: VecDeque::new(),
             wanted: true,
+            waiting: BTreeMap::new(),
+            arm: 0,
+            fetched: FxHashMap::default(),
             asked: false,
             last: 0,
         }
@@ -66,16 +75,39 @@ impl Nodes {
         }
     }
 
-    /// The groups of inodes in a node; empty for nodes that are no leaves of the tree.
+    /// The groups of inodes in a node. `None`: no leaf of the tree.
     fn groups(&self, address: u64, generation: Option<u64>) -> Option<Pages> {
-        let leaf = self.leaves.leaf(address)?;
-        if generation.is_some_and(|g| g != leaf.generation) {
-            return None;
+        let groups = self.leaves.groups(address, generation)?;
+        Some(Pages { file: DEVICE, first: groups.start, count: groups.end - groups.start })
+    }
+
+    /// Puts the leaves of an order among those that wait.
+    pub(crate) fn order(&mut self, order: &Order) {
+        for group in order.pages.first..order.pages.first.saturating_add(order.pages.count) {
+            for (address, key) in self.leaves.of_group(group) {
+                self.waiting.insert(address, (order.group, key));
+            }
         }
-        let (first, last) = (leaf.first / GROUP_BTRFS, leaf.last / GROUP_BTRFS);
-        let count = (last - first).saturating_add(1);
-        let count = if count > LEAF_PAGES { 1 } else { count };
-        Some(Pages { file: DEVICE, first, count })
+    }
+
+    /// The number of leaves that wait, and whether there may be more.
+    pub(crate) fn waiting(&self) -> (usize, bool) {
+        (self.waiting.len(), self.waiting.len() < LEAVES_MOST)
+    }
+
+    /// The next leaf in the order of addresses: the process group, and the first key.
+    pub(crate) fn next_leaf(&mut self) -> Option<(u32, Key)> {
+        let next = self.waiting.range(self.arm..).next().or_else(|| self.waiting.iter().next());
+        let (&address, &leaf) = next?;
+        self.waiting.remove(&address);
+        self.arm = address.saturating_add(1);
+        Some(leaf)
+    }
+
+    /// Nothing is read ahead now.
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+        self.fetched.clear();
     }
 }
 
@@ -110,6 +142,10 @@ impl Filesystem {
                 }
             }
             What::Node if event.device == nodes.tree => {
+                // A worker of ours takes a node after it has read it: this is no use.
+                if own && nodes.fetched.get(&event.thread) == Some(&first) {
+                    return true;
+                }
                 let Some(pages) = nodes.groups(first, Some(second)) else {
                     nodes.wanted = true;
                     return true;
@@ -142,6 +178,7 @@ impl Filesystem {
             return;
         };
         if own {
+            nodes.fetched.insert(event.thread, address);
             self.watcher.fetched(pages);
         } else if let Some(who) = self.user(event, processes) {
             self.watcher.missed(SimTime(event.time), today, who, pages);

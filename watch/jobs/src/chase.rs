@@ -20,11 +20,13 @@ const STEP: usize = 4;
 /// A fetched piece counts as unused once the program is this many positions further.
 const SLACK: usize = 256;
 /// Positions beyond this are a jump.
-const NEAR: usize = 128;
+pub(crate) const NEAR: usize = 128;
 /// Fewest judged pieces that shrink a window.
 const JUDGED: u32 = 16;
 /// Misses in a row outside of the job, with nothing used inside: the run has left the job.
 const STRAYS: u32 = 32;
+/// Pieces that a program uses behind an exit before it has surely not left the job there.
+const CROSSED: u32 = 8;
 /// A piece that a program reaches this many positions after it was fetched is surely there.
 const SURE: usize = 16;
 
@@ -35,6 +37,8 @@ pub(crate) struct Outcome {
     pub(crate) fetched: u64,
     /// Of these, used.
     pub(crate) used: u64,
+    /// Of the rest, behind the program's last place.
+    pub(crate) behind: u64,
     /// Pieces that were ordered and used: surely in time, and at all.
     pub(crate) would: (u64, u64),
 }
@@ -105,7 +109,11 @@ pub(crate) struct Chase {
     /// The job is of the program that runs.
     pub(crate) own: bool,
     /// Furthest position that the program used.
-    at: usize,
+    pub(crate) at: usize,
+    /// An exit of the job where the program has not gone on yet: nothing behind it is ordered.
+    pub(crate) fence: Option<usize>,
+    /// Pieces that it used behind the exit.
+    crossed: u32,
     metadata: Window,
     files: Window,
     /// The program has used a file of the job, or is the job's own program.
@@ -119,17 +127,25 @@ pub(crate) struct Chase {
 }
 
 impl Chase {
-    /// The program is at this position. `same`: it is the program of the job's last run. `files`: it
+    /// The program is at this position, and what is ordered begins at another one. `same`: it is the program of the job's last run. `files`: it
     /// is, or has used a file of the job.
-    pub(crate) fn new(job: u32, at: usize, fetch: bool, same: bool, files: bool) -> Self {
+    pub(crate) fn new(
+        job: u32,
+        (at, from): (usize, usize),
+        fetch: bool,
+        same: bool,
+        files: bool,
+    ) -> Self {
         let size = if same { WINDOW_SAME } else { WINDOW_FIRST };
         Self {
             job,
             fetch,
             own: same,
             at,
-            metadata: Window::new(at + 1, size, true),
-            files: Window::new(at + 1, size, files),
+            fence: None,
+            crossed: 0,
+            metadata: Window::new(from, size, true),
+            files: Window::new(from, size, files),
             knows_files: files,
             uses_files: false,
             far: (0, 0),
@@ -146,7 +162,11 @@ impl Chase {
         };
         self.strays = 0;
         self.uses_files |= !place.is_metadata();
+        let before = self.at;
         self.advance(position, place.is_metadata());
+        if self.at > before && !(place.is_metadata() && self.uses_files) {
+            self.cross(job);
+        }
         if !place.is_metadata() && !std::mem::replace(&mut self.knows_files, true) {
             self.files = Window::new(self.at + 1, WINDOW_FIRST, true);
         }
@@ -199,6 +219,21 @@ impl Chase {
         }
     }
 
+    /// Counts uses behind an exit; after some of them, the next exit counts.
+    fn cross(&mut self, job: &Job) {
+        if self.fence.is_some_and(|f| self.at > f) {
+            self.crossed += 1;
+            if self.crossed >= CROSSED {
+                self.crossed = 0;
+                self.fence = job.fence(self.at + 1);
+                // As at the start: what comes next comes first.
+                for window in [&mut self.metadata, &mut self.files] {
+                    window.size = window.size.min(WINDOW_SAME);
+                }
+            }
+        }
+    }
+
     /// The run has left the job.
     pub(crate) const fn is_lost(&self) -> bool {
         self.strays >= STRAYS
@@ -221,9 +256,10 @@ impl Chase {
     /// The next piece to order, if a window has space.
     pub(crate) fn next(&mut self, job: &Job) -> Option<Piece> {
         self.judge(job);
+        let end = self.fence.map_or(job.pieces().len(), |f| (f + 1).min(job.pieces().len()));
         for metadata in [true, false] {
             let window = if metadata { &mut self.metadata } else { &mut self.files };
-            while window.open && window.ahead < window.size && window.next < job.pieces().len() {
+            while window.open && window.ahead < window.size && window.next < end {
                 let piece = job.pieces()[window.next];
                 window.next += 1;
                 let right = piece.place.is_metadata() == metadata && piece.pages != 0;
@@ -268,10 +304,14 @@ impl Chase {
     pub(crate) fn outcome(&self, job: &Job) -> Outcome {
         let mut outcome = Outcome::default();
         for (place, ordered) in &self.ordered {
+            let position = job.find(*place).unwrap_or(0);
             outcome.fetched += u64::from(ordered.fetched.count_ones());
             outcome.used += u64::from((ordered.fetched & ordered.used).count_ones());
+            if position > self.at {
+                outcome.behind += u64::from((ordered.fetched & !ordered.used).count_ones());
+            }
             if ordered.used != 0 {
-                let lead = job.find(*place).map_or(0, |p| p.saturating_sub(ordered.when));
+                let lead = position.saturating_sub(ordered.when);
                 outcome.would.0 += u64::from(lead >= SURE);
                 outcome.would.1 += 1;
             }
@@ -295,7 +335,7 @@ mod tests {
     /// Uses one piece of `every`, and orders what it may meanwhile; returns the number of orders.
     fn ordered(every: usize) -> usize {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
         for chunk in (1..PIECES).step_by(every) {
             while let Some(piece) = chase.next(&job) {
@@ -318,7 +358,7 @@ mod tests {
     #[test]
     fn what_serves_to_open_files_leaves_space_in_the_window() {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
         while let Some(piece) = chase.next(&job) {
             orders += 1;
@@ -330,7 +370,7 @@ mod tests {
     #[test]
     fn a_run_leaves_its_job_after_many_uses_outside() {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         for other in 1..u64::from(STRAYS) {
             chase.used(&job, Place { file: other, chunk: 0 }, 1);
         }
@@ -346,7 +386,7 @@ mod tests {
     #[test]
     fn a_jump_is_followed_after_three_uses_and_is_not_judged() {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         let use_one = |chase: &mut Chase, chunk| {
             chase.used(&job, Place { file: DEVICE, chunk }, 1);
             chase.next(&job).map(|p| p.place.chunk)
@@ -360,7 +400,7 @@ mod tests {
     #[test]
     fn uses_far_ahead_are_no_jump_while_the_program_goes_on() {
         let job = job();
-        let mut chase = Chase::new(1, 0, true, false, false);
+        let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
         for chunk in 1..100 {
             chase.used(&job, Place { file: DEVICE, chunk: 4000 + chunk }, 1);
@@ -380,7 +420,7 @@ mod tests {
             _ => Place { file: DEVICE, chunk },
         });
         let job = Job::new(1, 0, places.map(|p| Piece::new(p, 1)).collect());
-        let mut chase = Chase::new(1, 0, true, true, true);
+        let mut chase = Chase::new(1, (0, 1), true, true, true);
         chase.used(&job, Place { file: 1, chunk: 0 }, 1);
         for chunk in 4000..4010 {
             chase.used(&job, Place { file: DEVICE, chunk }, 1);

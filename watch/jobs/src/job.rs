@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use seekless_block::{Duration, SimTime};
 use serde::{Deserialize, Serialize};
 
+use crate::chase::{Chase, NEAR, Outcome};
 use crate::piece::{Piece, Place};
 
 /// Age at which a piece that runs passed over is dropped.
@@ -15,7 +16,9 @@ const UNSEEN_MAYBE: u8 = 1;
 /// Recognized runs for which a job rests after it lost.
 const REST: u8 = 8;
 /// Losses in a row before a job rests.
-const LOSSES: u8 = 2;
+pub(crate) const LOSSES: u8 = 2;
+/// Most exits of a job.
+pub(crate) const EXITS_MOST: usize = 8;
 /// Fewest pages in vain that make a loss.
 const LOSS_LEAST: u64 = 32;
 /// One recognized run of this number is left alone, so that the saving is measured.
@@ -74,9 +77,36 @@ pub struct Job {
     pub vain: u64,
     /// Misses that a dry run would have saved: surely, and at most.
     pub would: (u64, u64),
-    /// Losses in a row, and runs to rest: for the job's own program, and for others.
-    pub(crate) losses: [u8; 2],
-    pub(crate) rest: [u8; 2],
+    /// Of the whole job: for its own program, and for others.
+    pub(crate) rests: [Rest; 2],
+    /// Pieces behind which runs left the job.
+    pub(crate) exits: Vec<(Place, Rest)>,
+}
+
+/// Losses, and the runs for which nothing is fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) losses: u8,
+    pub(crate) runs: u8,
+}
+
+impl Rest {
+    const fn lost(&mut self) {
+        self.losses += 1;
+        if self.losses >= LOSSES {
+            // After the rest, one more loss is enough.
+            (self.losses, self.runs) = (LOSSES - 1, REST);
+        }
+    }
+}
+
+/// What a run that was run ahead of means for its job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Most of what was fetched is in vain.
+    pub(crate) lost: bool,
+    /// The run must not come back to the job.
+    pub(crate) barred: bool,
 }
 
 /// The treatment of a recognized run.
@@ -119,13 +149,13 @@ impl Job {
 
     /// True while the job rests.
     pub const fn rests(&self) -> bool {
-        self.rest[0] > 0
+        self.rests[0].runs > 0
     }
 
     /// A run of the job was recognized. `own`: by the program that ran it last.
     pub(crate) fn turn(&mut self, own: bool) -> Turn {
         self.recognized = self.recognized.saturating_add(1);
-        let rest = &mut self.rest[usize::from(!own)];
+        let rest = &mut self.rests[usize::from(!own)].runs;
         if *rest > 0 {
             *rest -= 1;
             return Turn::Leave;
@@ -133,27 +163,67 @@ impl Job {
         if self.recognized.is_multiple_of(DUEL) { Turn::Leave } else { Turn::Fetch }
     }
 
-    /// A run with fetching has ended. Returns true if it lost: most of what was fetched is in vain.
-    pub(crate) fn judge(&mut self, own: bool, fetched: u64, used: u64) -> bool {
-        let vain = fetched.saturating_sub(used);
-        self.fetched = self.fetched.saturating_add(fetched);
+    /// A run with fetching has ended. If its program left the job on the way, only what is behind
+    /// this exit rests: other runs of the program go on there.
+    pub(crate) fn judge(&mut self, own: bool, chase: &Chase, outcome: Outcome) -> Verdict {
+        let vain = outcome.fetched.saturating_sub(outcome.used);
+        self.fetched = self.fetched.saturating_add(outcome.fetched);
         self.vain = self.vain.saturating_add(vain);
-        let (losses, rest) =
-            (&mut self.losses[usize::from(!own)], &mut self.rest[usize::from(!own)]);
-        if vain <= used {
-            *losses = 0;
-            return false;
+        let barred = self.pass_exits(chase);
+        let whole = &mut self.rests[usize::from(!own)];
+        if vain <= outcome.used {
+            whole.losses = 0;
+            return Verdict { lost: false, barred };
         }
         if vain < LOSS_LEAST {
-            return false;
+            return Verdict { lost: false, barred };
         }
-        *losses += 1;
-        if *losses >= LOSSES {
-            // After the rest, one more loss is enough.
-            *losses = LOSSES - 1;
-            *rest = REST;
+        // The job may have changed since.
+        let left = own && 2 * outcome.behind > vain && chase.at < self.pieces.len();
+        let rest = if left { self.exit(chase.at) } else { whole };
+        rest.lost();
+        // A run of the job's own program may come back to it, until it rests.
+        Verdict { lost: true, barred: barred || !own || rest.runs > 0 }
+    }
+
+    /// The exit near a position; a new one if there is none.
+    fn exit(&mut self, at: usize) -> &mut Rest {
+        let near = |p: &Place| self.find(*p).is_some_and(|i| i.abs_diff(at) <= NEAR);
+        let i = self.exits.iter().position(|(p, _)| near(p)).unwrap_or_else(|| {
+            if self.exits.len() >= EXITS_MOST {
+                let least =
+                    self.exits.iter().enumerate().min_by_key(|(_, (_, r))| (r.runs, r.losses));
+                self.exits.remove(least.map_or(0, |(i, _)| i));
+            }
+            self.exits.push((self.pieces[at].place, Rest::default()));
+            self.exits.len() - 1
+        });
+        &mut self.exits[i].1
+    }
+
+    /// A run has ended: an exit that it passed rests for one run less, and one at which it ended rests
+    /// from the start. Returns true for the latter.
+    fn pass_exits(&mut self, chase: &Chase) -> bool {
+        let mut left = false;
+        for i in 0..self.exits.len() {
+            let (place, rest) = self.exits[i];
+            let Some(position) = self.find(place).filter(|_| rest.runs > 0) else { continue };
+            let runs = &mut self.exits[i].1.runs;
+            if chase.fence == Some(position) {
+                if chase.at + NEAR >= position {
+                    (*runs, left) = (REST, true);
+                }
+            } else if position < chase.at {
+                *runs -= 1;
+            }
         }
-        true
+        left
+    }
+
+    /// The first exit that rests from a position on.
+    pub(crate) fn fence(&self, from: usize) -> Option<usize> {
+        let resting = self.exits.iter().filter(|(_, r)| r.runs > 0);
+        resting.filter_map(|(p, _)| self.find(*p).filter(|&i| i >= from)).min()
     }
 
     /// Number of pages that both have.
@@ -211,6 +281,7 @@ impl Job {
         old(cursor..self.pieces.len(), &mut out);
         self.pieces = out;
         self.index();
+        self.exits.retain(|(place, _)| self.at.contains_key(place));
     }
 
     /// A file is gone: nothing of it is fetched again.
@@ -307,20 +378,45 @@ mod tests {
         let turns = |job: &mut Job, n: usize| {
             (0..n).map(|_| job.turn(true) == Turn::Leave).collect::<Vec<_>>()
         };
+        let judge = |job: &mut Job, fetched, used| {
+            let chase = Chase::new(1, (0, 1), true, true, true);
+            job.judge(true, &chase, Outcome { fetched, used, ..Outcome::default() })
+        };
         assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
-        job.judge(true, 1000, 400);
-        job.judge(true, 1000, 500);
-        job.judge(true, 1000, 400);
+        judge(&mut job, 1000, 400);
+        judge(&mut job, 1000, 500);
+        judge(&mut job, 1000, 400);
         assert!(!job.rests(), "a run that used half is no loss");
-        job.judge(true, 1000, 400);
+        judge(&mut job, 1000, 400);
         assert!(job.rests());
         assert_eq!(turns(&mut job, 8), [true; 8]);
         assert!(!job.rests());
-        job.judge(true, 31, 0);
+        judge(&mut job, 31, 0);
         assert!(!job.rests(), "too little to count");
-        job.judge(true, 1000, 0);
+        judge(&mut job, 1000, 0);
         assert!(job.rests(), "one more loss");
         assert_eq!(job.turn(false), Turn::Fetch, "other programs rest on their own");
+    }
+
+    #[test]
+    fn exits_are_few_and_those_that_cost_least_are_forgotten() {
+        let mut job = job(&(0..10_000).collect::<Vec<_>>());
+        let mut leave = |at: usize| {
+            let mut chase = Chase::new(1, (at, at + 1), true, true, true);
+            chase.fence = job.fence(at);
+            let left = Outcome { fetched: 1000, used: 1, behind: 999, ..Outcome::default() };
+            job.judge(true, &chase, left);
+            assert!(job.exits.len() <= EXITS_MOST && !job.rests());
+            job.fence(0)
+        };
+        assert_eq!(leave(9000), None);
+        assert_eq!(leave(9000 + NEAR), Some(9000), "near enough");
+        assert!((1..20).all(|n| leave(n * 200) == Some(9000)));
+        job.merge(&[piece(1), piece(2)], Some(0));
+        assert_eq!(job.fence(0), Some(9000), "kept");
+        job.merge(&[piece(0)], Some(0));
+        (0..UNSEEN_MOST).for_each(|_| job.merge(&[piece(0), piece(9999)], Some(0)));
+        assert_eq!((job.fence(0), job.exits.len()), (None, 0), "dropped with its piece");
     }
 
     proptest! {

@@ -5,7 +5,7 @@ pub const PIECE_PAGES: u64 = 32;
 /// The device itself in place of a file: the metadata of the file system.
 pub const DEVICE: u64 = 0;
 /// Longest hole that is read along, in pages: a disk passes over it as fast as it would skip it.
-const HOLE: u32 = 8;
+pub(crate) const HOLE: u32 = 8;
 
 /// Which piece of which file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,8 +73,8 @@ pub(crate) fn pieces(file: u64, first: u64, count: u64) -> impl Iterator<Item = 
     })
 }
 
-/// The spans of a mask: first page and length, with short holes filled.
-pub(crate) fn spans(mask: u32) -> impl Iterator<Item = (u32, u32)> {
+/// The spans of a mask: first page and length, with holes up to this length filled.
+pub(crate) fn spans(mask: u32, hole: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut rest = mask;
     std::iter::from_fn(move || {
         if rest == 0 {
@@ -84,11 +84,11 @@ pub(crate) fn spans(mask: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut end = first;
         loop {
             end += (!(u64::from(rest) >> end)).trailing_zeros();
-            let hole = (u64::from(rest) >> end).trailing_zeros();
-            if hole > HOLE {
+            let empty = (u64::from(rest) >> end).trailing_zeros();
+            if empty > hole {
                 break;
             }
-            end += hole;
+            end += empty;
         }
         rest = (u64::from(rest) >> end << end) as u32;
         Some((first, end - first))
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn short_holes_are_read_along_and_long_ones_are_not() {
-        let of = |mask| spans(mask).collect::<Vec<_>>();
+        let of = |mask| spans(mask, HOLE).collect::<Vec<_>>();
         assert_eq!(of(0), []);
         assert_eq!(of(u32::MAX), [(0, 32)]);
         assert_eq!(of(1 | 1 << 9), [(0, 10)]);
@@ -126,7 +126,7 @@ mod tests {
         fn spans_hold_every_page_and_begin_and_end_with_one(mask: u32) {
             let mut held = 0u64;
             let mut last = None;
-            for (first, count) in spans(mask) {
+            for (first, count) in spans(mask, HOLE) {
                 prop_assert!(count > 0 && first + count <= 32);
                 prop_assert!(mask >> first & 1 == 1 && mask >> (first + count - 1) & 1 == 1);
                 if let Some(end) = last {

@@ -139,11 +139,18 @@ impl Run {
 
     /// Compares a miss with every job. Returns the job that is recognized, and the position. While
     /// the run follows a job of another program, only the program's own jobs count.
-    pub(crate) fn recognize(&mut self, jobs: &[Job], place: Place) -> Option<(u32, usize)> {
+    pub(crate) fn recognize(
+        &mut self,
+        jobs: &[Job],
+        place: Place,
+        pages: u32,
+    ) -> Option<(u32, usize)> {
         let only_own = self.chase.is_some();
-        let mut best: Option<(u32, u32, usize)> = None;
+        let mut best: Option<((u32, u32), u32, usize)> = None;
         for job in jobs {
-            let Some(position) = job.find(place) else { continue };
+            // Other pages of the same piece may belong to another tree.
+            let used = |&i: &usize| job.pieces()[i].pages & pages != 0;
+            let Some(position) = job.find(place).filter(used) else { continue };
             let same = self.who.program != 0 && job.program == self.who.program;
             if (only_own && !same) || self.others.contains(&job.id) {
                 continue;
@@ -151,14 +158,19 @@ impl Run {
             let weight = if same { 2 } else { 1 };
             let candidate =
                 self.candidates.entry(job.id).or_insert(Candidate { last: position, points: 0 });
+            // One piece may be common to two trees: it is one miss of another program's job.
+            if position == candidate.last && candidate.points > 0 && !same {
+                continue;
+            }
             if (candidate.last..=candidate.last.saturating_add(REACH)).contains(&position) {
                 *candidate = Candidate { last: position, points: candidate.points + weight };
             } else if candidate.last.abs_diff(position) > REACH {
                 *candidate = Candidate { last: position, points: weight };
             }
-            let points = candidate.points;
-            if points >= POINTS && best.is_none_or(|(p, _, _)| points > p) {
-                best = Some((points, job.id, position));
+            // Of jobs that begin alike, the one that ran most often.
+            let rank = (candidate.points, job.runs);
+            if rank.0 >= POINTS && best.is_none_or(|(b, _, _)| rank > b) {
+                best = Some((rank, job.id, position));
             }
         }
         best.map(|(_, id, position)| (id, position))
@@ -190,13 +202,22 @@ mod tests {
     fn three_misses_in_order_recognize_a_job_and_two_by_its_program() {
         let jobs = [job(1, 5, 0..100), job(2, 0, 50..60)];
         let mut by_another = run(6);
-        let found: Vec<_> = [10, 12, 99].map(|f| by_another.recognize(&jobs, place(f))).into();
+        let found: Vec<_> = [10, 12, 99].map(|f| by_another.recognize(&jobs, place(f), 1)).into();
         assert_eq!(found, [None, None, Some((1, 99))]);
         let mut by_its_own = run(5);
-        assert_eq!(by_its_own.recognize(&jobs, place(10)), None);
-        assert_eq!(by_its_own.recognize(&jobs, place(11)), Some((1, 11)));
+        assert_eq!(by_its_own.recognize(&jobs, place(10), 1), None);
+        assert_eq!(by_its_own.recognize(&jobs, place(11), 1), Some((1, 11)));
+        let mut common = run(6);
+        assert!((0..9).all(|_| common.recognize(&jobs, place(10), 1).is_none()), "one piece");
+        let mut often = [job(1, 5, 0..100), job(2, 5, 0..100), job(3, 5, 0..100)];
+        often[1].runs = 3;
+        let mut alike = run(5);
+        let found: Vec<_> = [1, 2].map(|f| alike.recognize(&often, place(f), 1)).into();
+        assert_eq!(found, [None, Some((2, 2))]);
+        let mut beside = run(5);
+        assert!((10..40).all(|f| beside.recognize(&jobs, place(f), 0b10).is_none()), "other pages");
         let mut strange = run(5);
-        assert!((200..300).all(|f| strange.recognize(&jobs, place(f)).is_none()));
+        assert!((200..300).all(|f| strange.recognize(&jobs, place(f), 1).is_none()));
     }
 
     #[test]
@@ -204,10 +225,10 @@ mod tests {
         let jobs = [job(1, 0, 0..10_000)];
         let mut run = run(0);
         for file in [5000, 4000, 3000, 2000, 9000, 1000] {
-            assert_eq!(run.recognize(&jobs, place(file)), None, "{file}");
+            assert_eq!(run.recognize(&jobs, place(file), 1), None, "{file}");
         }
         // A neighbour before the last one changes nothing.
-        assert!([999, 1001, 998, 1002].map(|f| run.recognize(&jobs, place(f)).is_some())[3]);
+        assert!([999, 1001, 998, 1002].map(|f| run.recognize(&jobs, place(f), 1).is_some())[3]);
     }
 
     #[test]

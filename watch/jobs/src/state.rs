@@ -3,20 +3,24 @@
 
 use twox_hash::XxHash3_64;
 
-use crate::job::{Job, Tally};
+use crate::job::{EXITS_MOST, Job, LOSSES, Rest, Tally};
 use crate::piece::{Piece, Place};
 use crate::run::PIECES_MOST;
 use crate::watcher::{JOBS_MOST, PIECES_ALL};
 
 const MAGIC: &[u8; 8] = b"SKLWATCH";
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The version before: jobs without exits.
+const WITHOUT_EXITS: u32 = 1;
 const HEADER: usize = 8 + 4 + 8;
 const NAME_MOST: usize = 64;
 /// Bytes of a piece.
 const PIECE: usize = 8 + 4 + 4 + 4 + 8 + 1;
+/// Bytes of an exit.
+const EXIT: usize = 8 + 4 + 2;
 /// No sound file is longer.
-pub const BYTES_MOST: usize = HEADER + PIECES_ALL * PIECE + JOBS_MOST * 256 + 64;
+pub const BYTES_MOST: usize = HEADER + PIECES_ALL * PIECE + JOBS_MOST * 384 + 64;
 
 /// Why a file is not sound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +67,14 @@ pub fn encode(jobs: &[Job]) -> Vec<u8> {
         for n in [job.fetched, job.vain, job.would.0, job.would.1] {
             put64(&mut body, n);
         }
-        body.extend(job.losses.into_iter().chain(job.rest));
+        let [own, others] = job.rests;
+        body.extend([own.losses, others.losses, own.runs, others.runs]);
+        put32(&mut body, job.exits.len() as u32);
+        for (place, rest) in &job.exits {
+            put64(&mut body, place.file);
+            put32(&mut body, place.chunk);
+            body.extend([rest.losses, rest.runs]);
+        }
         put32(&mut body, job.pieces.len() as u32);
         for piece in &job.pieces {
             put64(&mut body, piece.place.file);
@@ -83,14 +94,15 @@ pub fn encode(jobs: &[Job]) -> Vec<u8> {
 
 /// The jobs in a file.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Job>, StateError> {
-    let mut input = Input { bytes, at: 0 };
+    let mut input = Input { bytes, at: 0, exits: true };
     if input.array::<8>() != Ok(*MAGIC) {
         return Err(StateError::Magic);
     }
     let version = input.u32()?;
-    if version != VERSION {
+    if version != VERSION && version != WITHOUT_EXITS {
         return Err(StateError::Version(version));
     }
+    input.exits = version != WITHOUT_EXITS;
     let sum = input.u64()?;
     let body = &bytes[HEADER..];
     if XxHash3_64::oneshot(body) != sum {
@@ -119,7 +131,8 @@ pub fn fuzz(data: &[u8]) {
     sealed.extend_from_slice(data);
     for bytes in [data, &sealed] {
         if let Ok(jobs) = decode(bytes) {
-            assert_eq!(encode(&jobs), bytes, "read and written back");
+            let before = bytes.get(8..12) == Some(&WITHOUT_EXITS.to_le_bytes());
+            assert!(before || encode(&jobs) == bytes, "read and written back");
         }
     }
 }
@@ -135,6 +148,8 @@ fn put64(out: &mut Vec<u8>, n: u64) {
 struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Jobs have exits.
+    exits: bool,
 }
 
 impl Input<'_> {
@@ -185,10 +200,14 @@ impl Input<'_> {
         job.helped = self.tally()?;
         (job.fetched, job.vain) = (self.u64()?, self.u64()?);
         job.would = (self.u64()?, self.u64()?);
-        (job.losses, job.rest) = (self.array()?, self.array()?);
-        if job.losses.iter().any(|&l| l > 1) {
-            return Err(self.fault("more losses than a job may have"));
-        }
+        let [own, others, own_runs, other_runs] = self.array()?;
+        job.rests = [self.rest(own, own_runs)?, self.rest(others, other_runs)?];
+        let exits = if self.exits {
+            self.count(EXITS_MOST, EXIT, "more exits than a job may have")?
+        } else {
+            0
+        };
+        job.exits = (0..exits).map(|_| self.exit()).collect::<Result<_, _>>()?;
         let count = self.count(2 * PIECES_MOST, PIECE, "more pieces than a job may have")?;
         job.pieces = (0..count).map(|_| self.piece()).collect::<Result<_, _>>()?;
         job.index();
@@ -196,6 +215,19 @@ impl Input<'_> {
             return Err(self.fault("a piece that is there twice"));
         }
         Ok(job)
+    }
+
+    fn rest(&self, losses: u8, runs: u8) -> Result<Rest, StateError> {
+        let sound = losses < LOSSES;
+        sound
+            .then_some(Rest { losses, runs })
+            .ok_or_else(|| self.fault("more losses than a job may have"))
+    }
+
+    fn exit(&mut self) -> Result<(Place, Rest), StateError> {
+        let place = Place { file: self.u64()?, chunk: self.u32()? };
+        let [losses, runs] = self.array()?;
+        Ok((place, self.rest(losses, runs)?))
     }
 
     fn tally(&mut self) -> Result<Tally, StateError> {
@@ -224,6 +256,7 @@ mod tests {
         let mut one = Job::new(3, 7, (1..20).map(piece).collect());
         one.name = "du".to_owned();
         (one.runs, one.recognized, one.last_used, one.would) = (4, 3, 9, (1, 2));
+        one.exits = vec![(Place { file: 5, chunk: 5 }, Rest { losses: 1, runs: 8 })];
         one.helped = Tally { runs: 2, misses: 3, millis: 4 };
         vec![one, Job::new(4, 0, Vec::new())]
     }
@@ -246,8 +279,27 @@ mod tests {
 
     /// Another value means another format: then files of today need a new version.
     #[test]
-    fn bytes_of_version_1_stay_as_they_are() {
-        assert_eq!((VERSION, XxHash3_64::oneshot(&encode(&jobs()))), (1, 467_470_740_640_727_401));
+    fn bytes_of_version_2_stay_as_they_are() {
+        assert_eq!(
+            (VERSION, XxHash3_64::oneshot(&encode(&jobs()))),
+            (2, 11_409_822_894_917_462_434)
+        );
+    }
+
+    #[test]
+    fn version_1_is_read_as_it_always_was() {
+        let mut jobs = jobs();
+        jobs[0].exits.clear();
+        let mut bytes = encode(&jobs);
+        // The numbers of exits, which version 1 does not have: zero here.
+        let first = HEADER + 4 + 91;
+        let second = first + 4 + 19 * PIECE + 89;
+        bytes.drain(first..first + 4);
+        bytes.drain(second..second + 4);
+        bytes[8] = 1;
+        let bytes = sealed(bytes);
+        assert_eq!(XxHash3_64::oneshot(&bytes), 467_470_740_640_727_401);
+        assert_eq!(decode(&bytes), Ok(jobs));
     }
 
     #[test]

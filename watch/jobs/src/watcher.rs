@@ -10,7 +10,7 @@ use crate::chase::Chase;
 use crate::fills::Pages;
 use crate::guard::Guard;
 use crate::job::{Job, Turn, between, pages_of};
-use crate::piece::{Piece, Place, pieces, spans};
+use crate::piece::{HOLE, Piece, Place, pieces, spans};
 use crate::report::{JobReport, Totals};
 use crate::run::{Run, Who};
 
@@ -20,6 +20,8 @@ pub const IDLE: Duration = Duration(2_000_000_000);
 const IDLE_WAITING: Duration = Duration(30_000_000_000);
 /// A shorter run is not worth learning, in pieces.
 const RUN_LEAST: usize = 8;
+/// The same in pages, where a page is a group of inodes: a piece stands for many reads.
+const GROUPS_LEAST: u64 = 32;
 /// Most jobs of a file system.
 pub(crate) const JOBS_MOST: usize = 64;
 /// Most pieces of all jobs of a file system.
@@ -30,8 +32,6 @@ const RUNS_MOST: usize = 64;
 const UNRESOLVED_MOST: usize = 1 << 14;
 /// Most pages in one order.
 const ORDER_PAGES: u64 = 256;
-/// Longest hole between two orders for metadata that is read along, in pages.
-const HOLE: u64 = 8;
 /// Orders that may be under way when the guard looks.
 const IN_FLIGHT: u64 = 64;
 /// Price of a read before it was measured.
@@ -85,6 +85,8 @@ pub struct Watcher {
     limits: Limits,
     /// A page of metadata is a group of inodes.
     by_inode: bool,
+    /// Pages of orders that the driver has, and has not sent.
+    held: u64,
     /// The counts since the start.
     totals: Totals,
 }
@@ -102,6 +104,11 @@ impl Watcher {
     pub const fn by_inode(mut self, by_inode: bool) -> Self {
         self.by_inode = by_inode;
         self
+    }
+
+    /// The driver keeps orders for this number of reads back, to send them in the disk's order.
+    pub const fn hold(&mut self, held: u64) {
+        self.held = held;
     }
 
     /// Sets what is allowed from now on.
@@ -145,7 +152,7 @@ impl Watcher {
             }
         }
         self.use_piece(now, who.group, place, mask);
-        self.recognize(now, who.group, place);
+        self.recognize(now, who.group, place, mask);
     }
 
     /// A program used pages that were in memory; without a group: a worker of ours did, for a
@@ -195,19 +202,23 @@ impl Watcher {
         }
     }
 
-    fn recognize(&mut self, now: SimTime, group: u32, place: Place) {
+    fn recognize(&mut self, now: SimTime, group: u32, place: Place, mask: u32) {
         let Some(run) = self.runs.get_mut(&group) else { return };
         if run.chase.as_ref().is_some_and(|c| c.own) {
             return;
         }
-        let Some((id, at)) = run.recognize(&self.jobs, place) else { return };
+        let Some((id, at)) = run.recognize(&self.jobs, place, mask) else { return };
         self.end_chase(now, group);
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
         let same = run.who.program == job.program;
         let fetch = job.turn(same) == Turn::Fetch;
         let same = same && run.who.program != 0;
-        run.chase = Some(Chase::new(id, at, fetch, same, same || !place.is_metadata()));
+        // Of the first pieces, the program may use more later.
+        let from = if at <= 2 * RUN_LEAST { 0 } else { at + 1 };
+        let mut chase = Chase::new(id, (at, from), fetch, same, same || !place.is_metadata());
+        chase.fence = job.fence(at);
+        run.chase = Some(chase);
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
         self.totals.recognized += 1;
     }
@@ -242,13 +253,17 @@ impl Watcher {
             self.files.clear();
             return None;
         }
-        if self.ahead >= self.limits.pages_ahead {
+        if self.ahead.saturating_add(self.held) >= self.limits.pages_ahead {
             return None;
         }
         if self.metadata.is_empty() && (self.files.is_empty() || !files) {
             return None;
         }
         if !self.guard_allows(now) {
+            if self.held > 0 {
+                // May be allowed once these are done.
+                return None;
+            }
             // Nothing more is ordered until the allowance returns.
             self.metadata.clear();
             self.files.clear();
@@ -271,7 +286,7 @@ impl Watcher {
     }
 
     fn guard_allows(&mut self, now: SimTime) -> bool {
-        let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT);
+        let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
         let at_risk = Duration(self.cost(self.ahead).0.saturating_add(under_way));
         self.guard.allows(now, at_risk)
     }
@@ -287,7 +302,7 @@ impl Watcher {
 
     /// The first span of a piece; the rest goes back to the queue.
     fn cut(&mut self, group: u32, mut piece: Piece, metadata: bool) -> Order {
-        let (first, count) = spans(piece.pages).next().unwrap_or((0, 1));
+        let (first, count) = spans(piece.pages, self.hole(metadata)).next().unwrap_or((0, 1));
         let order = Order {
             group,
             pages: Pages {
@@ -305,16 +320,22 @@ impl Watcher {
         order
     }
 
+    /// Longest hole that is read along. Groups of inodes are a read each.
+    const fn hole(&self, metadata: bool) -> u32 {
+        if metadata && self.by_inode { 0 } else { HOLE }
+    }
+
     /// Adds the neighbours behind an order for metadata.
     fn widen(&mut self, order: &mut Order) {
         loop {
             let end = order.pages.first + order.pages.count;
             let next = self.metadata.range((false, end / crate::PIECE_PAGES, 0, 0)..).next();
             let Some((&key, &(group, piece))) = next else { return };
-            let Some((first, count)) = spans(piece.pages).next() else { return };
+            let hole = self.hole(true);
+            let Some((first, count)) = spans(piece.pages, hole).next() else { return };
             let start = piece.place.first_page() + u64::from(first);
             let grown = start + u64::from(count) - order.pages.first;
-            if start < end || start - end > HOLE || grown > ORDER_PAGES {
+            if start < end || start - end > u64::from(hole) || grown > ORDER_PAGES {
                 return;
             }
             self.metadata.remove(&key);
@@ -403,12 +424,10 @@ impl Watcher {
         }
         let vain = outcome.fetched.saturating_sub(outcome.used);
         let own = run.who.program == job.program;
-        if job.judge(own, outcome.fetched, outcome.used) {
-            run.lost = true;
-            // A run of the job's own program may come back to it, until the job rests.
-            if !own || job.rests() {
-                run.others.push(job.id);
-            }
+        let verdict = job.judge(own, &chase, outcome);
+        run.lost |= verdict.lost;
+        if verdict.barred {
+            run.others.push(job.id);
         }
         run.helped_by = Some(chase.job);
         self.ahead = self.ahead.saturating_sub(vain);
@@ -421,11 +440,11 @@ impl Watcher {
         let Some(last) = self.runs.get(&group).map(|r| r.last) else { return };
         self.end_chase(last, group);
         let Some(run) = self.runs.remove(&group) else { return };
-        if run.seen.len() < RUN_LEAST {
+        let pages = pages_of(&run.seen);
+        if run.seen.len() < RUN_LEAST && !(self.by_inode && pages >= GROUPS_LEAST) {
             return;
         }
         let took = between(run.started, run.last);
-        let pages = pages_of(&run.seen);
         // Each program has its own jobs: two programs on one tree use other parts of it.
         let program = run.who.program;
         let own = |j: &&mut Job| program == 0 || j.program == 0 || j.program == program;

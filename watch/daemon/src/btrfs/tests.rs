@@ -47,8 +47,11 @@ impl Drop for Folder {
     }
 }
 
-/// Each leaf: its address, its version, and the inodes of its items.
-fn dumped(image: &Path) -> Vec<(u64, u64, Vec<u64>)> {
+/// An item's inode and kind.
+type Item = (u64, String);
+
+/// Each leaf: its address, its version, and its items.
+fn dumped(image: &Path) -> Vec<(u64, u64, Vec<Item>)> {
     let mut dump = Command::new("btrfs");
     let text = output(dump.args(["inspect-internal", "dump-tree", "-t", "5"]).arg(image));
     let mut all = Vec::new();
@@ -59,9 +62,9 @@ fn dumped(image: &Path) -> Vec<(u64, u64, Vec<u64>)> {
                 let at = rest.iter().position(|w| *w == "generation").unwrap();
                 all.push((address.parse().unwrap(), rest[at + 1].parse().unwrap(), Vec::new()));
             }
-            ["item", _, "key", object, ..] => {
+            ["item", _, "key", object, kind, ..] => {
                 let object = object.trim_start_matches('(').parse().unwrap();
-                all.last_mut().unwrap().2.push(object);
+                all.last_mut().unwrap().2.push((object, kind.to_string()));
             }
             _ => {}
         }
@@ -79,13 +82,26 @@ fn leaves_are_those_of_the_file_systems_own_tool() {
         let all = dumped(&image);
         assert!(all.len() > 50, "{}", all.len());
         assert_eq!(leaves.leaves.len(), all.len());
-        for (address, generation, objects) in all {
-            let leaf = leaves.leaf(address).unwrap();
-            assert_eq!((leaf.generation, leaf.first), (generation, objects[0]));
-            assert!(objects.iter().all(|o| (leaf.first..=leaf.last).contains(o)), "{leaf:?}");
+        let mut parts = 0;
+        for (i, (address, generation, objects)) in all.into_iter().enumerate() {
+            assert_eq!(leaves.groups(address, Some(generation + 1)), None);
+            let groups = leaves.groups(address, Some(generation)).unwrap();
+            assert_eq!((leaves.order[i].1, leaves.order[i].0.0), (address, objects[0].0));
+            let begun = objects.iter().filter(|(o, kind)| o % GROUP == 0 && kind == "INODE_ITEM");
+            // A leaf with few inodes far apart stands for one group.
+            let all = begun.clone().all(|(o, _)| groups.contains(&(o / GROUP)));
+            assert!(all || groups.end - groups.start == 1, "{groups:?}");
+            parts += usize::from(begun.count() == 0);
+            for group in groups {
+                let found: Vec<_> = leaves.of_group(group).collect();
+                assert!(found.iter().any(|&(a, k)| (k, a) == leaves.order[i]));
+                let back = |&(a, _): &(u64, Key)| leaves.groups(a, None).unwrap();
+                assert!(found[1..].iter().all(|f| back(f).contains(&group)), "{group}");
+            }
         }
+        assert!(parts > 10, "no large directory");
         assert!(leaves.again(&device, TREE).unwrap().is_none(), "nothing has changed");
-        assert!(leaves.leaf(1).is_none());
+        assert!(leaves.groups(1, None).is_none());
         assert!(Leaves::default().again(&device, 999).is_err(), "no such tree");
     }
 }

@@ -163,6 +163,19 @@ fn a_small_part_of_a_job_becomes_a_job_of_its_own_once_the_whole_is_too_much() {
     assert!(misses < 200 && fetched > 1700, "du lost nothing: {misses} misses, {fetched} fetched");
 }
 
+/// Groups of inodes are a read each: a piece of them is much, and its holes are not read.
+#[test]
+fn a_few_pieces_of_inodes_are_a_job_and_every_piece_is_fetched_as_it_was_used() {
+    let job: Vec<Page> = (0..100).map(|i| (DEVICE, i * 2)).collect();
+    let mut device = World::new();
+    device.run(DU, &job);
+    assert_eq!(device.run(DU, &job), (100, 0), "seven pieces of the device are a few reads");
+    let mut inodes = World::of(Watcher::default().by_inode(true));
+    inodes.run(DU, &job);
+    let (misses, fetched) = inodes.run(DU, &job);
+    assert_eq!((misses, fetched), (2, 98));
+}
+
 #[test]
 fn a_run_goes_on_while_the_disk_has_not_answered() {
     let mut watcher = Watcher::default();
@@ -219,17 +232,71 @@ fn a_run_that_leaves_its_job_costs_a_bounded_number_of_reads() {
 #[test]
 fn a_job_that_lost_twice_is_left_alone() {
     let mut world = World::new();
+    // One page of each piece is used again, and the others are not.
+    let all = |p: u64| (0..8).map(move |i| (DEVICE, p * 640 + i));
+    let job: Vec<Page> = (0..400).flat_map(all).collect();
+    let part: Vec<Page> = job.iter().copied().step_by(8).collect();
+    world.run(DU, &job);
+    let fetched: Vec<usize> = (0..3).map(|_| world.run(DU, &part).1).collect();
+    assert!(fetched[0] > 1000, "{fetched:?}");
+    world.watcher.jobs.truncate(1);
+    let fetched: Vec<usize> = (0..3).map(|_| world.run(DU, &part).1).collect();
+    assert_eq!(fetched[1..], [0; 2], "{fetched:?}");
+    assert!(world.watcher.report()[0].rests);
+}
+
+/// Each night a job, and another job of its program that begins like it and then goes elsewhere.
+#[test]
+fn a_job_that_leaves_the_way_costs_little_and_its_programs_other_jobs_gain() {
+    for (used, files) in [(200, true), (20, true), (300, false)] {
+        let mut world = World::new();
+        let make = |n, seed| {
+            let names = metadata(n, seed);
+            if files { with_files(&names) } else { names }
+        };
+        let job = make(2500, 21);
+        let mut slow = 0;
+        for night in 0..12 {
+            let (misses, _) = world.run(TAR, &job);
+            // One run in twenty is left alone.
+            slow += u32::from(misses > 300);
+            let mut other = job[..used].to_vec();
+            let mut rest = make(2500, 22 + night);
+            rest.iter_mut().filter(|p| p.0 != DEVICE).for_each(|p| p.0 += 10_000 * (1 + night));
+            if night > 1 {
+                // It uses some pieces of the job again, here and there.
+                other.extend(job[used..used + 12].iter().step_by(5));
+                let at = 1000 + night as usize * 20;
+                rest.splice(1000..1000, job[at..at + 6].iter().copied());
+            }
+            other.extend(rest);
+            let before = world.watcher.totals(SimTime(world.now)).vain;
+            world.run(TAR, &other);
+            let vain = world.watcher.totals(SimTime(world.now)).vain - before;
+            assert!(night < 2 || vain < 32, "night {night}, {used}: {vain} in vain");
+        }
+        assert_eq!(slow, 2, "the first night, and the one left alone");
+        assert!(!world.watcher.report()[0].rests);
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_behind_an_exit_is_helped_again_and_the_exit_is_forgotten() {
+    let mut world = World::new();
     let job = metadata(3000, 6);
     world.run(DU, &job);
     let mut all = Vec::new();
     for round in 0..6 {
         let mut other = job[100..112].to_vec();
-        other.extend(metadata(7, 50 + round));
+        other.extend(metadata(100, 50 + round));
         all.push(world.run(DU, &other).1);
     }
-    assert!(all[0] > 12 && all[1] > 12, "{all:?}");
-    assert_eq!(all[2..], [0; 4], "{all:?}");
-    assert!(world.watcher.report()[0].rests);
+    assert!(all[0] > 100 && all[1] > 100, "{all:?}");
+    assert!(all[2..].iter().all(|&f| f <= 12), "up to the exit: {all:?}");
+    let misses: Vec<usize> = (0..10).map(|_| world.run(DU, &job).0).collect();
+    assert!(misses.iter().all(|&m| m < 200), "{misses:?}");
+    assert!(misses[9] < misses[0], "{misses:?}");
+    assert_eq!(world.watcher.jobs()[0].fence(0), None);
 }
 
 #[test]
@@ -293,11 +360,39 @@ fn the_guard_stops_what_is_in_vain() {
         other.extend(metadata(40, 100 + round as u64));
         world.run(Who { group: 20 + round as u32, program: 0 }, &other);
         // Keeps the job from resting: here only the guard is tried.
-        world.watcher.jobs.iter_mut().for_each(|j| (j.losses, j.rest) = ([0; 2], [0; 2]));
+        world
+            .watcher
+            .jobs
+            .iter_mut()
+            .for_each(|j| (j.rests, j.exits) = (Default::default(), Vec::new()));
         let hour = world.watcher.totals(SimTime(world.now)).vain_last_hour;
         assert!(hour <= VAIN_MOST.0 / 1_000_000, "{hour}");
     }
     assert!(world.watcher.totals(SimTime(world.now)).guarded > 0);
+}
+
+#[test]
+fn what_the_driver_keeps_back_is_at_risk_and_ahead() {
+    let mut watcher = Watcher::default();
+    let seconds = VAIN_MOST.0 / SECOND;
+    watcher.limit(Limits { price: Duration(SECOND), pages_ahead: 150, act: true });
+    (0..2).for_each(|chunk| {
+        let piece = Piece::new(Place { file: DEVICE, chunk: chunk * 9 }, 1);
+        watcher.metadata.insert(key(&piece), (1, piece));
+    });
+    let mut next = |held| {
+        watcher.hold(held);
+        watcher.next_order(SimTime(0), true).is_some()
+    };
+    assert!(!next(seconds - IN_FLIGHT + 1), "the guard");
+    assert!(next(seconds - IN_FLIGHT));
+    watcher.limit(Limits { price: Duration(1), pages_ahead: 150, act: true });
+    let mut next = |held| {
+        watcher.hold(held);
+        watcher.next_order(SimTime(0), true).is_some()
+    };
+    assert!(!next(150), "the budget ahead of the reader");
+    assert!(next(149), "nothing is forgotten meanwhile");
 }
 
 #[test]
