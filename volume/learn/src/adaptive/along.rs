@@ -11,6 +11,8 @@ use super::{Adaptive, View, Window, WindowId};
 pub const TRAIL_WINDOW: u32 = 256;
 /// Pages that a read may take on any disk.
 const LEAST: u32 = 32;
+/// Longest transfer of a read, in accesses: a client that asks for other pages waits for its end.
+const LONGEST: f32 = 1.5;
 /// Share of the expected saving that counts.
 const CAUTION: f32 = 0.9;
 /// Slots before a copy that tell whether its run is the one that clients repeat now.
@@ -44,10 +46,9 @@ impl Adaptive {
         )
     }
 
-    /// Pages that one read may take on this disk, of `most`: their transfer takes no longer than an
-    /// access, for a client that asks for other pages waits for its end.
+    /// Pages that one read may take on this disk, of `most`.
     pub(super) fn longest(&self, most: u32) -> u32 {
-        ((self.costs.access / self.costs.transfer) as u32).clamp(LEAST, most)
+        ((LONGEST * self.costs.access / self.costs.transfer) as u32).clamp(LEAST, most)
     }
 
     /// What all candidates of a read of the trail share.
