@@ -39,13 +39,20 @@ impl Engine {
 
     /// Whether recovery could bring back the slot's page.
     pub(crate) fn is_live(&self, slot: Slot) -> bool {
-        self.copies.is_log(slot) && self.log.ring.is_live(self.geo.segment_of(slot))
+        if self.copies.is_log(slot) {
+            self.log.ring.is_live(self.geo.segment_of(slot))
+        } else {
+            self.copies.is_open(slot)
+        }
     }
 
     /// Whether an attach after a crash may take bytes from the area for newer than home, or a page
     /// for free. If not, a flush needs home alone: the copies are then compared with home.
     pub(crate) fn area_counts(&self) -> bool {
-        self.state.mode() == Mode::WriteBack || self.log.holds_pages || !self.free.takes_plans()
+        self.state.mode() == Mode::WriteBack
+            || self.log.holds_pages
+            || self.copies.any_open()
+            || !self.free.takes_plans()
     }
 
     /// Whether a checkpoint that begins now knows of no page in the log.

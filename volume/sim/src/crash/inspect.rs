@@ -45,7 +45,15 @@ pub(super) fn inspect<M: Machine>(
     let stamp = strangers_write(setup, &mut image, &mut past, stamp, &mut rng)?;
     tally.strangers += u64::from(stamp != was);
     let damage = if !look.killed && rng.random_ratio(1, 4) {
-        rot(&mut image, &world.medium.borrow(), &M::log(setup), M::HEALS, &mut rng)
+        let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
+        let unsummed = M::unsummed(&mut Disk::new(medium, Target::Area));
+        let before = image.clone();
+        let at = rot(&mut image, &world.medium.borrow(), &M::log(setup), M::HEALS, &mut rng);
+        let hidden = |at: usize| unsummed.iter().any(|e| e.contains(Extent::new(at as u64, 1)));
+        if at.is_some_and(hidden) {
+            image = before;
+        }
+        at.filter(|&at| !hidden(at))
     } else {
         None
     };

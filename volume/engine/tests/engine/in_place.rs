@@ -1,0 +1,157 @@
+//! Writes in place: where they go, what they leave after a crash, and when pages go home.
+
+use super::area::writeback;
+use super::log::{execute_all, in_flight, log_of};
+use super::*;
+
+/// Copies of pages 25, 26 and 5, which may be written in place.
+fn opened() -> World {
+    let mut world = World::new(Config { in_place: true, ..writeback() });
+    world.handle(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.dirty()), (Sectors(24), Sectors(0)));
+    world
+}
+
+/// The I/Os in flight: device, first sector, sectors.
+fn sent(world: &World) -> Vec<(Target, u64, u64)> {
+    world.waiting.iter().map(|io| (io.target, io.extent.start.0, io.extent.len.0)).collect()
+}
+
+/// Where the copy of page 25 stands; those of 26 and 5 follow.
+const FIRST: u64 = (8 + 1) * 8;
+
+#[test]
+fn a_write_of_copied_pages_goes_to_the_copies_sector_by_sector() {
+    let mut world = opened();
+    world.issue(Op::Write, Extent::new(GRID + 25 * 8 + 3, 9));
+    assert_eq!(sent(&world), [(Target::Area, FIRST + 3, 9)], "no log, no read, no home");
+    world.settle();
+    assert_eq!(world.engine.dirty(), Sectors(16));
+    assert_eq!(world.engine.stats().in_place, 1);
+    // 4.5: all pages mapped, and the newest bytes stand there alone.
+    world.issue(Op::Read, home(25, 2));
+    assert_eq!(sent(&world), [(Target::Area, FIRST, 16)]);
+    world.settle();
+    world.read_all();
+}
+
+/// The others are absorbed while there is room, then go home.
+#[test]
+fn a_write_of_more_than_copied_pages_is_split() {
+    let mut world = opened();
+    world.issue(Op::Write, Extent::new(GRID + 24 * 8, 4 * 8 + 2));
+    let record = in_flight(&world, |io| io.extent.len == Sectors(3 * 8));
+    assert_eq!(world.waiting[record].target, Target::Area, "a header and pages 24 and 27");
+    let mut others = sent(&world);
+    others.remove(record);
+    let part = (Target::Home, GRID + 28 * 8, 2);
+    assert!(others.contains(&(Target::Area, FIRST, 16)) && others.contains(&part), "{others:?}");
+    assert_eq!(others.len(), 2);
+    execute_all(&mut world);
+    assert!(world.clients.is_empty());
+    let mut absorbed = 0;
+    while !sent(&world).contains(&(Target::Home, GRID + 40 * 8, 8)) {
+        execute_all(&mut world);
+        world.issue(Op::Write, home(40, 1));
+        absorbed += 1;
+        assert!(absorbed < 100, "the log is never full");
+    }
+    execute_all(&mut world);
+    world.issue(Op::Write, home(4, 3));
+    let all = [(4, 1), (6, 1)].map(|(page, n)| (Target::Home, GRID + page * 8, n * 8));
+    assert!(all.iter().all(|io| sent(&world).contains(io)), "{:?}", sent(&world));
+    assert!(sent(&world).contains(&(Target::Area, FIRST + 16, 8)));
+    world.settle();
+    world.read_all();
+}
+
+/// 4.4: dirty pages go home in a reconfiguration, not before.
+#[test]
+fn dirty_pages_go_home_when_a_new_plan_comes() {
+    let mut world = opened();
+    for page in [25, 5, 50, 51] {
+        world.issue(Op::Write, home(page, 1));
+        world.settle();
+    }
+    for _ in 0..20 {
+        world.now += 1_000_000_000;
+        world.handle(Input::Tick);
+        world.settle();
+    }
+    assert_eq!((world.engine.dirty(), world.engine.stats().destaged_bytes), (Sectors(32), 0));
+    world.handle(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
+    world.settle();
+    // Page 25 stays where it is: only what leaves goes out, and the write buffer.
+    assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096, "25 shares the segment of 30");
+    assert_eq!(world.engine.dirty(), Sectors(0));
+    world.issue(Op::Read, home(5, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.read_all();
+}
+
+/// The mark stands in the log before the first write in place, and recovery believes it, not the
+/// sum.
+#[test]
+fn after_a_crash_every_copy_that_may_be_written_is_newer_than_home_and_has_no_sum() {
+    let mut world = opened();
+    let marked = |h: &Header| matches!(&h.content, Content::Opened(e) if e.len() == 3);
+    assert!(log_of(&mut world).iter().any(|(_, h)| marked(h)));
+    world.issue(Op::Write, Extent::new(GRID + 26 * 8 + 1, 2));
+    world.settle();
+    let found = examine(&mut world.area).unwrap();
+    let copies: Vec<_> = found.copies().map(|(_, home, state, sum)| (home, state, sum)).collect();
+    let open = |home| (home, CopyState::Dirty, UNSUMMED);
+    assert_eq!(copies, [open(25), open(26), open(5)]);
+    assert_eq!(found.check(&mut world.area, true, &mut |_| {}).unwrap(), []);
+    world.crash([1; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(24));
+    world.read_all();
+    // They can be written at once.
+    world.issue(Op::Write, Extent::new(GRID + 5 * 8 + 1, 1));
+    assert_eq!(sent(&world), [(Target::Area, FIRST + 17, 1)]);
+    world.settle();
+    world.handle(Input::Command(Command::Drain));
+    world.settle();
+    assert!(world.engine.is_drained());
+    world.home_is_complete();
+}
+
+/// A write goes where a copy is only if the mark is durable; a trail and replicas have no marks.
+#[test]
+fn without_a_mark_a_write_goes_to_the_log() {
+    let mut world = World::new(Config { in_place: true, ..writeback() });
+    world.handle(Input::Install(plan_of(&[(25, 2, 0)])));
+    while world.engine.copied() == Sectors(0) {
+        world.execute(0);
+    }
+    world.issue(Op::Write, home(25, 1));
+    assert_eq!(world.engine.stats().in_place, 0);
+    world.settle();
+    world.read_all();
+}
+
+/// The log learns that home is newer before it learns that the place is void. In the other order a
+/// crash between them would take home's older bytes for the newest.
+#[test]
+fn a_place_is_void_only_after_the_log_knows_that_home_is_newer() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 1));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.issue(Op::WriteZeroes, home(25, 1));
+    execute_all(&mut world);
+    assert!(world.clients.is_empty(), "it is at home, and no flush covers it");
+    world.handle(Input::Install(plan_of(&[(30, 1, 0), (26, 1, 0)])));
+    execute_all(&mut world);
+    let log = log_of(&mut world);
+    let last = |is: fn(&Content) -> bool| {
+        log.iter().rfind(|(_, h)| is(&h.content)).map(|(_, h)| h.sequence)
+    };
+    let home_is_newer = last(|c| matches!(c, Content::Tombstones(_)));
+    let place_is_void = last(|c| matches!(c, Content::Invalid(_)));
+    assert!(home_is_newer.is_some() && home_is_newer < place_is_void, "{log:?}");
+    world.settle();
+    world.read_all();
+}
