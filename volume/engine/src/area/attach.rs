@@ -426,8 +426,8 @@ pub(crate) fn resume(
     engine.log.resume(ring, r.page, sequence, r.previous);
     engine.sync.home_dirty = true;
     engine.sync.log_dirty = true;
-    engine.log.holds_pages =
-        slots(engine.geo.log_slots()).any(|slot| engine.copies.state(slot) != CopyState::Free);
+    engine.log.holds_pages = engine.copies.any_open()
+        || slots(engine.geo.log_slots()).any(|slot| engine.copies.state(slot) != CopyState::Free);
     engine.find_suspects();
     // A trail takes the place of a plan.
     if let Some(wants) = r.plan

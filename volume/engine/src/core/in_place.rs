@@ -15,7 +15,8 @@
 //! 4. A copy is *closed* before its place is used for another one: home gets its bytes, home is
 //!    flushed, a tombstone is written, the area is flushed. Only then the place is made void. Until
 //!    then a write home of an open page counts as one of a page in the log: see
-//!    [`Engine::is_live`].
+//!    [`Engine::is_live`]. A flush reaches the area as long as recovery may find an open copy there,
+//!    in a drain too: see [`Engine::area_counts`].
 //! 5. A record of the log that holds a page supersedes an open copy of that page.
 //!
 //! So rot in a copy without a sum goes unnoticed, as on a bare disk.
@@ -290,6 +291,10 @@ impl Engine {
                 self.copies.open(slot);
                 entries.push(Entry { home, state: CopyState::Dirty, sum: slot.0.into() });
             }
+        }
+        if !entries.is_empty() {
+            // Recovery calls them open until a checkpoint, or a record that is durable, says more.
+            (self.log.holds_pages, self.log.emptied) = (true, false);
         }
         let most = Content::Opened(Vec::new()).items_max();
         entries.chunks(most).map(|some| Content::Opened(some.to_vec())).collect()

@@ -49,16 +49,14 @@ impl Engine {
     /// Whether an attach after a crash may take bytes from the area for newer than home, or a page
     /// for free. If not, a flush needs home alone: the copies are then compared with home.
     pub(crate) fn area_counts(&self) -> bool {
-        self.state.mode() == Mode::WriteBack
-            || self.log.holds_pages
-            || self.copies.any_open()
-            || !self.free.takes_plans()
+        self.state.mode() == Mode::WriteBack || self.log.holds_pages || !self.free.takes_plans()
     }
 
-    /// Whether a checkpoint that begins now knows of no page in the log.
+    /// Whether a checkpoint that begins now knows of no page in the log, and of no open copy.
     pub(crate) fn is_log_empty(&self) -> bool {
         self.state.mode() == Mode::WriteThrough
             && self.copies.count(CopyState::Dirty) == 0
+            && !self.copies.any_open()
             && self.log.is_idle()
             && !self.sync.has_voids()
             && self

@@ -155,3 +155,79 @@ fn a_place_is_void_only_after_the_log_knows_that_home_is_newer() {
     world.settle();
     world.read_all();
 }
+
+/// I/Os take effect, and no time passes.
+fn go_on(world: &mut World, until: impl Fn(&mut World) -> bool) {
+    while !until(world) {
+        assert!(!world.waiting.is_empty(), "it never comes");
+        world.execute(0);
+    }
+}
+
+/// A client writes these pages at home, and its flush ends as soon as it can. Then the power fails.
+fn write_home_and_flush(world: &mut World, pages: &[u64]) {
+    let asked = world.completed;
+    for (&page, n) in pages.iter().zip(1..) {
+        world.issue(Op::Write, home(page, 1));
+        while world.completed < asked + n {
+            let client = |io: &Io| matches!(io.memory, Some(Memory::Client { .. }));
+            world.execute(in_flight(world, client));
+        }
+    }
+    world.issue(Op::Flush, Extent::default());
+    while !world.clients.is_empty() {
+        assert!(!world.waiting.is_empty(), "the flush waits for nothing");
+        let asked = world.waiting.iter().position(|io| !io.class.is_background());
+        world.execute(asked.unwrap_or(0));
+    }
+    world.crash([1; 32]);
+    world.read_all();
+}
+
+/// The last open copy is dropped in a drain: the log must learn of that before a flush of what is
+/// now at home ends. Also if an attach has opened the copies.
+#[test]
+fn a_flush_in_a_drain_reaches_the_area_until_no_copy_is_open_there() {
+    for attached in [false, true] {
+        let mut world = opened();
+        world.issue(Op::Write, home(25, 2));
+        world.issue(Op::Flush, Extent::default());
+        world.settle();
+        if attached {
+            world.crash([1; 32]);
+        }
+        world.handle(Input::Command(Command::Drain));
+        write_home_and_flush(&mut world, &[25, 26, 5]);
+    }
+}
+
+/// In write-through a checkpoint finds nothing dirty, and copies that are open: a flush after it must
+/// reach the area too.
+#[test]
+fn a_checkpoint_with_open_copies_does_not_empty_the_log() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    // A drain cannot go on. The log has grown: a checkpoint says where writes go now.
+    world.fail_background = true;
+    world.issue(Op::Write, home(50, 8));
+    world.handle(Input::Command(Command::Drain));
+    let superblock = |world: &mut World| examine(&mut world.area).unwrap().superblock().clone();
+    go_on(&mut world, |world| superblock(world).mode == Mode::WriteThrough);
+    write_home_and_flush(&mut world, &[50, 51, 52, 53, 54, 55, 56, 57]);
+    world.fail_background = false;
+    assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(24)));
+    // All of them are in the way of a new plan.
+    world.handle(Input::Install(plan_of(&[(30, 1, 0)])));
+    go_on(&mut world, |world| world.engine.dirty() == Sectors(0));
+    // Its checkpoint has begun, while the pages' way home is noted. The plan's next window waits for
+    // an administrator, and for a checkpoint of his.
+    let saves =
+        |io: &Io| io.target == Target::Area && io.op == Op::Write && io.extent.start < Lba(64);
+    go_on(&mut world, |world| world.waiting.iter().any(saves));
+    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
+    go_on(&mut world, |world| world.engine.mode() == Mode::WriteBack);
+    world.handle(Input::Command(Command::Drain));
+    write_home_and_flush(&mut world, &[25]);
+}
