@@ -110,7 +110,7 @@ fn with_writes_in_place_it_keeps_them_too() {
     }
     println!("{tally:?}");
     assert!(tally.states > 3_000 && tally.cut > 500 && tally.killed > 500, "{tally:?}");
-    assert!(tally.in_place > 100 && tally.done[2] > 100, "{tally:?}");
+    assert!(tally.in_place > 100 && tally.done[2] > 100 && tally.trail[0] > 0, "{tally:?}");
 }
 
 #[test]

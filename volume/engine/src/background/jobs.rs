@@ -192,14 +192,7 @@ impl Engine {
     /// Nothing is dirty any more: the log begins again, so that recovery finds nothing in it.
     fn end_drain(&mut self) -> Begun {
         self.close_all();
-        if self.sync.has_voids() || !self.sync.is_idle() {
-            let at = self.background.tail_not_before;
-            if self.background.now < at {
-                self.background.wake_at(at);
-            } else if self.sync.is_idle() {
-                self.sync.wait(Waiter::Tail);
-                self.pump_sync();
-            }
+        if self.awaits_round() {
             return Begun::Stop;
         }
         self.state.drained();
@@ -212,6 +205,19 @@ impl Engine {
             self.next_segment();
         }
         Begun::Job(self.checkpoint_job())
+    }
+
+    /// Whether the log has yet to learn of pages that are void. A round then tells.
+    pub(crate) fn awaits_round(&mut self) -> bool {
+        let awaits = self.sync.has_voids() || !self.sync.is_idle();
+        let at = self.background.tail_not_before;
+        if awaits && self.background.now < at {
+            self.background.wake_at(at);
+        } else if awaits && self.sync.is_idle() {
+            self.sync.wait(Waiter::Tail);
+            self.pump_sync();
+        }
+        awaits
     }
 
     pub(super) fn checkpoint_job(&mut self) -> Job {
@@ -262,11 +268,15 @@ impl Engine {
         if self.background.now >= at && self.is_hurried() {
             at = self.background.hurried_until;
         }
-        if self.background.now >= at {
-            return self.begin_append().map(Job::Trail).into();
+        if self.background.now < at {
+            self.background.wake_at(at);
+            return Begun::Nothing;
         }
-        self.background.wake_at(at);
-        Begun::Nothing
+        match self.close_for_trail() {
+            Moving::Job(job) => Begun::Job(job),
+            Moving::Waits => Begun::Nothing,
+            Moving::Nothing => self.begin_append().map(Job::Trail).into(),
+        }
     }
 
     fn tell_of_free_pages(&mut self) -> Begun {

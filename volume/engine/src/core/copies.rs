@@ -88,6 +88,11 @@ impl Copies {
         !self.open.words.is_empty()
     }
 
+    /// There is none any more, and the area durably knows.
+    pub(crate) fn forget_opened(&mut self) {
+        self.open = Slots::default();
+    }
+
     /// Whether this copy may be written in place.
     pub(crate) fn is_writable(&self, slot: Slot) -> bool {
         self.writable.contains(slot)

@@ -270,12 +270,31 @@ impl Engine {
         job.map_or(Moving::Waits, Moving::Job)
     }
 
-    /// All copies are at home: none is open any more.
-    pub(crate) fn close_all(&mut self) {
-        if self.copies.any_open() {
-            let all: Vec<Slot> = slots(0..self.geo.read_slots()).collect();
-            self.close_copies(&all);
+    /// Closes all copies, or returns the home pages of those that are not at home.
+    pub(crate) fn close_all(&mut self) -> Vec<HomePage> {
+        if !self.copies.any_open() {
+            return Vec::new();
         }
+        let all: Vec<Slot> =
+            slots(0..self.geo.read_slots()).filter(|&slot| self.copies.is_open(slot)).collect();
+        self.close_copies(&all)
+    }
+
+    /// A trail takes the place of a plan: pages whose copies another engine opened go home, and the log
+    /// learns of that, before any place is used again. [`Moving::Nothing`] once that is so.
+    pub(crate) fn close_for_trail(&mut self) -> Moving {
+        if !self.copies.were_opened() {
+            return Moving::Nothing;
+        }
+        let dirty = self.close_all();
+        if !dirty.is_empty() {
+            return self.send_out(&dirty);
+        }
+        if self.awaits_round() {
+            return Moving::Waits;
+        }
+        self.copies.forget_opened();
+        Moving::Nothing
     }
 
     /// The records that open copies. Their bytes are known to be on the area: after a crash a copy

@@ -2,7 +2,9 @@
 
 use super::area::writeback;
 use super::log::{execute_all, in_flight, log_of};
+use super::rules::fail;
 use super::*;
+use seekless_learn::Foreseen;
 
 /// Copies of pages 25, 26 and 5, which may be written in place.
 fn opened() -> World {
@@ -118,6 +120,19 @@ fn after_a_crash_every_copy_that_may_be_written_is_newer_than_home_and_has_no_su
     world.home_is_complete();
 }
 
+/// The volume leaves write-back, and the client gets no error.
+#[test]
+fn a_write_in_place_that_the_area_refuses_goes_home() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    let refused = in_flight(&world, |io| io.extent.start == Lba(FIRST));
+    fail(&mut world, refused);
+    world.settle();
+    assert_eq!((world.engine.mode(), world.failed), (Mode::WriteThrough, 0));
+    world.read_all();
+    world.home_is_complete();
+}
+
 /// A write goes where a copy is only if the mark is durable; a trail and replicas have no marks.
 #[test]
 fn without_a_mark_a_write_goes_to_the_log() {
@@ -230,4 +245,58 @@ fn a_checkpoint_with_open_copies_does_not_empty_the_log() {
     go_on(&mut world, |world| world.engine.mode() == Mode::WriteBack);
     world.handle(Input::Command(Command::Drain));
     write_home_and_flush(&mut world, &[25]);
+}
+
+/// The bytes of a page that an attach would find.
+fn newest(world: &mut World, page: u64) -> [u8; 4096] {
+    let found = examine(&mut world.area).unwrap();
+    let mut bytes = [0; 4096];
+    match found.newest(page) {
+        Some((place, _)) => world.area.read(place, &mut bytes).unwrap(),
+        None => world.home.read(home(page, 1), &mut bytes).unwrap(),
+    }
+    bytes
+}
+
+/// Another policy serves the area after a crash: reads find the newest bytes, and the trail takes no
+/// place before home has them.
+#[test]
+fn a_trail_takes_the_place_of_a_written_copy_only_when_home_has_its_bytes() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    world.issue(Op::Write, home(5, 1));
+    world.settle();
+    let written = [25, 26, 5].map(|page| (page, newest(&mut world, page)));
+    let (adaptive, append_pages, cache_bytes) = (true, 1, Bytes(8 * 4096));
+    let config = Config { adaptive, append_pages, cache_bytes, ..*world.engine.config() };
+    (world.engine, _) = attach(&mut world.area, config, &kept([1; 32])).unwrap();
+    world.slots.resize(8 * 4096, 0);
+    let before = log_of(&mut world).last().map_or(0, |(_, h)| h.sequence);
+    trail::foreseeing(&mut world);
+    trail::read(&mut world, &[25, 26, 5]);
+    assert_eq!(world.engine.dirty(), Sectors(24), "no page goes home for a read");
+    for page in 30..40 {
+        trail::foresee(&mut world, page, Foreseen::is_ahead);
+    }
+    let mut records: Vec<Header> = Vec::new();
+    for page in (30..40).chain(50..60) {
+        world.issue(Op::Read, home(page, 1));
+        for _ in 0..20 {
+            world.execute(0);
+            for (page, bytes) in &written {
+                assert!(newest(&mut world, *page) == *bytes, "page {page} after a crash here");
+            }
+            let last = records.last().map_or(before, |h| h.sequence);
+            let log = log_of(&mut world).into_iter().map(|(_, h)| h);
+            records.extend(log.filter(|h| h.sequence > last));
+        }
+    }
+    let first = |is: fn(&Content) -> bool| records.iter().position(|h| is(&h.content));
+    let at_home = first(|c| matches!(c, Content::Tombstones(_)));
+    let void = first(|c| matches!(c, Content::Invalid(_)));
+    assert!(at_home.is_some() && at_home < void, "{records:?}");
+    world.settle();
+    assert_eq!(world.engine.dirty(), Sectors(0), "they made way");
+    assert!(world.engine.stats().moved_bytes > 0);
+    world.read_all();
 }

@@ -11,6 +11,9 @@ use super::machine::Setup;
 
 /// The draws for writes in place.
 const IN_PLACE: u64 = 0x1_97ac_e000;
+/// And for lives with a trail between them.
+const TRAILS: u64 = 0x7_4a11_5000;
+
 impl History {
     /// Draws lives with writes in place, and lives without.
     pub(super) fn draw_in_place(&mut self) {
@@ -18,7 +21,7 @@ impl History {
         let setup = &mut self.setup;
         setup.in_place = true;
         setup.in_place_toggles = rng.random_ratio(1, 6);
-        // A trail would take the place of plans.
+        // A trail takes the place of plans.
         (setup.adaptive, setup.toggles) = (setup.adaptive && rng.random(), false);
         if setup.adaptive {
             setup.append_pages = 0;
@@ -55,6 +58,41 @@ impl History {
                 self.steps.push(HistoryStep::Ask { op, start, len, fua });
             }
             self.steps.push(step);
+        }
+        self.draw_lives_with_a_trail();
+    }
+
+    /// Draws lives with a trail between the others: it takes the places of copies that were written.
+    /// Clients repeat their reads, so that there is a trail.
+    fn draw_lives_with_a_trail(&mut self) {
+        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ TRAILS);
+        let setup = &mut self.setup;
+        if setup.adaptive || setup.cache_pages == 0 || rng.random_ratio(2, 3) {
+            return;
+        }
+        (setup.toggles, setup.append_pages) = (true, rng.random_range(1..3));
+        setup.cache_pages = [4, 8, 16][rng.random_range(0..3)];
+        setup.home_nanos = 30_000_000;
+        let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+        let path: Vec<u64> = (0..rng.random_range(4..14))
+            .map(|_| setup.grid + rng.random_range(0..pages) * PAGE_SECTORS)
+            .collect();
+        let (often, lives) = (rng.random_range(4..12), rng.random_range(6..20));
+        for step in std::mem::take(&mut self.steps) {
+            self.steps.push(step);
+            if rng.random_ratio(1, often) {
+                for &start in &path {
+                    let (op, len, fua) = (Op::Read, PAGE_SECTORS, false);
+                    self.steps.push(HistoryStep::Ask { op, start, len, fua });
+                    if rng.random() {
+                        self.steps.push(HistoryStep::Settle(rng.random()));
+                    }
+                }
+            }
+            if rng.random_ratio(1, lives) {
+                let (choice, again) = (rng.random(), Vec::new());
+                self.steps.push(HistoryStep::Crash { choice, again });
+            }
         }
     }
 }

@@ -28,8 +28,10 @@ pub(super) fn inspect<M: Machine>(
     tally: &mut Tally,
 ) -> Result<(), String> {
     // Also after a drain, the next life serves the area.
-    let setup = &Setup { to_drain: false, ..world.setup.clone() };
     let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
+    let toggles = world.setup.in_place && world.setup.toggles && rng.random();
+    let adaptive = world.setup.adaptive ^ toggles;
+    let setup = &Setup { to_drain: false, adaptive, ..world.setup.clone() };
     tally.killed += u64::from(look.killed);
     let left = if look.killed {
         world.killed(setup.replicas == 0 && history.never_absorbs(), &mut rng)
