@@ -249,9 +249,13 @@ impl Examined {
 /// # Errors
 /// If there is no superblock, or the device fails. Nothing was changed then.
 pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
-    restore_superblock(area)?;
+    let restored = restore_superblock(area)?;
     let (mut recovered, salvage) = salvage(area)?;
     let mut report = report_of(&recovered, &salvage);
+    if restored {
+        let what = "a copy of the superblock was found elsewhere and written to its places";
+        report.mended.push(Finding::new(false, what.to_owned()));
+    }
     give_up_damaged(area, &mut recovered, &mut report);
     if !lose && report.mended.iter().any(|f| f.loss) {
         return Ok(Repair::WouldLose(report));
