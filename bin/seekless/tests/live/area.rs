@@ -4,8 +4,6 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
-use std::process::Output;
 
 use rustix::process::Signal;
 use seekless_serve::Address;
@@ -13,73 +11,7 @@ use seekless_serve::client::Client;
 use serde_json::Value;
 
 use crate::host::{Numbers, Server, seekless};
-
-/// A folder with a disk, and what stands on it.
-struct Place {
-    dir: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// A sparse disk of so many MiB, in use where `content`.
-    fn disk(&self, mib: u64, content: bool) -> PathBuf {
-        let path = self.path("disk.img");
-        let file = File::create(&path).unwrap();
-        file.set_len(mib << 20).unwrap();
-        if content {
-            file.write_all_at(&Numbers::new(3).bytes(4 << 20), 0).unwrap();
-            file.write_all_at(&[0x53, 0xef], 1080).unwrap();
-        }
-        path
-    }
-
-    fn ran(&self, args: &[&str]) -> Output {
-        seekless().args(args).current_dir(self.dir.path()).output().unwrap()
-    }
-
-    /// Runs it; it must succeed.
-    fn run(&self, args: &[&str]) -> String {
-        let output = self.ran(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Runs it; it must refuse, and say all of this.
-    fn refused(&self, args: &[&str], words: &[&str]) {
-        let output = self.ran(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        for word in words {
-            assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
-        }
-    }
-
-    fn status(&self, rest: &[&str]) -> Value {
-        serde_json::from_str(
-            &self.run(&[&["volume", "status", "disk.img", "--json"], rest].concat()),
-        )
-        .unwrap()
-    }
-
-    fn serve(&self, args: &[&str]) -> (Server, Client) {
-        let socket = self.path("nbd.sock");
-        let address = format!("unix:{}", socket.display());
-        let all = [args, &["--nbd", &address]].concat();
-        let server = Server::start(self.dir.path(), &self.path("disk.img"), None, &all);
-        let client = Client::connect(&Address::Unix(socket)).unwrap();
-        (server, client)
-    }
-}
-
-const BESIDE: [&str; 2] = ["--area", "disk.area"];
+use crate::place::{BESIDE, Place};
 
 /// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it
 /// looked like before, and the bytes that a client wrote over its first and last MiB.
@@ -184,7 +116,7 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     file.set_len(16 << 20).unwrap();
     place.refused(
         &["volume", "mode", "writeback", "disk.img", "--area", "disk.area"],
-        &["without room for a guard"],
+        &["has no space for a guard"],
     );
     place.run(&["volume", "resize", "disk.img", "--area", "disk.area", "--optimized", "16MiB"]);
     place.run(&["volume", "mode", "writeback", "disk.img", "--area", "disk.area"]);
