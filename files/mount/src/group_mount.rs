@@ -152,9 +152,9 @@ fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
         );
     }
     match (store.canonicalize(), dir.canonicalize()) {
-        (Ok(store), Ok(dir)) if store.starts_with(&dir) => {
-            refuse("the group store is in the directory to be mounted: put the store elsewhere")
-        }
+        (Ok(store), Ok(dir)) if store.starts_with(&dir) => refuse(
+            "the group store is in the directory to be mounted: choose another place for the store",
+        ),
         _ => Ok(()),
     }
 }

@@ -71,7 +71,7 @@ pub enum StudyError {
     },
     /// The disk has no space beside the trace.
     #[error(
-        "{path} fills disk {disk}: no room for an optimized area, and nothing to tune; choose a larger disk or one device of the trace"
+        "{path} fills disk {disk}: an optimized area does not fit, so there is nothing to tune; choose a larger disk or one device of the trace"
     )]
     NoRoom {
         /// The trace.

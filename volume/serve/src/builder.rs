@@ -277,7 +277,7 @@ impl Builder {
         self
     }
 
-    /// The volume is opened for a drain: its area may have no room for a guard.
+    /// The volume is opened for a drain: its area may have no space for a guard.
     pub const fn to_drain(mut self, yes: bool) -> Self {
         self.drain = yes;
         self

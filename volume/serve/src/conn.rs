@@ -331,7 +331,7 @@ impl Conn {
         self.replies.clear();
     }
 
-    /// Makes room for `need` bytes from the first unread byte.
+    /// Makes space for `need` bytes from the first unread byte.
     fn make_room(&mut self, need: usize) {
         if self.start == self.end {
             self.start = 0;

@@ -114,7 +114,7 @@ pub enum ServeError {
         .0.display()
     )]
     ObserveBacking(PathBuf),
-    /// There is no room for a guard.
+    /// There is no space for a guard.
     #[error("the area {}", crate::area::NO_ROOM)]
     NoGuard,
     /// The address of a home on another server is of no use.

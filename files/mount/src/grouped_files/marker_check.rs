@@ -75,7 +75,7 @@ impl GroupedFiles {
         };
         if conflict {
             self.note_trouble(format!(
-                "inode {} in {} was written without the mount; unmount, then run `setfattr -x {MARKER} FILE` to keep the bytes that were written, or `truncate -s 0 FILE` to keep the bytes in the group store",
+                "inode {} in {} was written without the mount; unmount first; then `setfattr -x {MARKER} FILE` keeps the written bytes, and `truncate -s 0 FILE` keeps the bytes in the group store",
                 stat.st_ino,
                 self.underlying.path().display(),
                 MARKER = underlying::MARKER,

@@ -54,7 +54,7 @@ pub(super) fn keep_spec(dir: &Path, text: &str) -> Result<(), StudyError> {
     let path = dir.join("spec.toml");
     match fs::read_to_string(&path) {
         Ok(old) if old != text => Err(StudyError::Refused(format!(
-            "{} holds the runs of another specification: give another folder, or take {} away",
+            "{} holds the runs of another specification: give another folder, or remove {}",
             dir.display(),
             path.display()
         ))),

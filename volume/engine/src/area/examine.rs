@@ -45,11 +45,11 @@ impl Finding {
         let Incomplete { sequence, homes } = record;
         let homes: Vec<String> = homes.iter().map(|&p| recovered.home_of(p).to_string()).collect();
         let which = match homes.len() {
-            0 => "is not there, though a later one is".to_owned(),
+            0 => "is missing, although a later record exists".to_owned(),
             _ => format!("lacks the newest bytes of {}", homes.join(", ")),
         };
         let what = format!(
-            "record {sequence} of the log {which}: a crash leaves it so if no flush covered it; else the area was damaged"
+            "record {sequence} of the log {which}: this is normal after a crash if no flush covered the record; otherwise the area was damaged"
         );
         Self { loss: false, perhaps: true, what }
     }

@@ -67,7 +67,7 @@ pub enum AdoptError {
     },
     /// Adoption failed, and so did undoing it.
     #[error(
-        "{cause}; and undoing what was begun failed: {undoing}. `seekless release {name}` tries again"
+        "{cause}. The steps before it could not be undone: {undoing}. `seekless release {name}` tries again"
     )]
     NotUndone {
         /// Why adoption failed.
@@ -293,7 +293,7 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
         let _ = writeln!(text, "removes {}", systemd.at(path).display());
     }
     if let Some(line) = &record.fstab {
-        let _ = writeln!(text, "puts    back into /etc/fstab: {line}");
+        let _ = writeln!(text, "restores in /etc/fstab: {line}");
     }
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! One turn of a client: received bytes become requests, as long as there is room for them.
+//! One turn of a client: received bytes become requests, as long as there is space for them.
 
 use seekless_nbd::{Command, Request, ServerEvent};
 

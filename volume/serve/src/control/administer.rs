@@ -57,7 +57,7 @@ pub enum AdministerError {
     },
     /// The volume has no area.
     #[error(
-        "{}: no area lies within it: name the one that was made for it with --area", .0.display()
+        "{}: holds no area: name its area with --area", .0.display()
     )]
     NoArea(PathBuf),
     /// The area was made for copies.

@@ -102,8 +102,9 @@ fn request<T: DeserializeOwned>(
         Bad::Refused(why) => AskError::Refused(why),
         Bad::Strange(why) => strange(why),
     })?;
-    serde_json::from_slice(body)
-        .map_err(|e| strange(format!("{}: not what this version of seekless shows: {e}", target.1)))
+    serde_json::from_slice(body).map_err(|e| {
+        strange(format!("{}: this version of seekless cannot read the answer: {e}", target.1))
+    })
 }
 
 fn connect(host: &str) -> io::Result<TcpStream> {

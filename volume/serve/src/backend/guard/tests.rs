@@ -423,7 +423,7 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     half.flush();
     rot(&mut half.region, PAGE_BYTES / SECTOR_BYTES, 7);
     assert!(said(&mut half).contains("damaged"), "{}", said(&mut half));
-    // An area without room for a guard.
+    // An area without space for a guard.
     let mut none = World::new(&mut dice);
     none.region = Medium::default();
     assert_eq!(none.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Nowhere);
