@@ -96,7 +96,7 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     // Another disk under its name.
     fs::rename(place.path("disk.img"), place.path("right.img")).unwrap();
     fs::write(place.path("disk.img"), &before).unwrap();
-    place.refused(&serve, &["does not carry the guard", "another one"]);
+    place.refused(&serve, &["does not carry its guard", "another disk"]);
     fs::rename(place.path("right.img"), place.path("disk.img")).unwrap();
     // An older copy of the area, which has an older end of the log.
     let area = fs::read(place.path("disk.area")).unwrap();
@@ -249,13 +249,10 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let bare = fs::read(&disk).unwrap();
     assert!(bare.starts_with(b"SEEKLESS") && bare[1080..1082] != [0x53, 0xef], "it is not guarded");
     assert!(bare[128 << 10..8 << 20] == before[128 << 10..8 << 20]);
-    place.refused(
-        &["serve", "disk.img", "--nbd", "unix:x.sock"],
-        &["an area elsewhere", "disk.area"],
-    );
+    place.refused(&["serve", "disk.img", "--nbd", "unix:x.sock"], &["another area", "disk.area"]);
     place.refused(
         &["volume", "format", "disk.img", "--at", "new.area"],
-        &["an area elsewhere", "disk.area"],
+        &["another area", "disk.area"],
     );
     place.refused(&["volume", "format", "disk.img"], &["seekless", "nothing was changed"]);
     assert_eq!(place.status(&BESIDE)["guarded"], true);

@@ -32,7 +32,7 @@ const SLOTS: usize = 6;
 const LONG_AGO: i64 = 1_000_000;
 
 fn operations() -> u64 {
-    host::rounds("SEEKLESS_STRICT", 1_500, 20_000)
+    host::rounds("SEEKLESS_STRICT", 3_000, 20_000)
 }
 
 type Answer = Result<String, Errno>;
