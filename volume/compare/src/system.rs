@@ -55,7 +55,6 @@ pub(crate) struct System {
 }
 
 impl System {
-    /// Its policy.
     pub(crate) fn policy(&self) -> Option<Policy> {
         self.learning.map(|l| l.policy)
     }

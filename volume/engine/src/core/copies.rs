@@ -33,7 +33,6 @@ impl DerefMut for Copies {
 }
 
 impl Copies {
-    /// The copies of a map.
     pub(crate) fn new(geo: &Geometry, map: PageMap) -> Self {
         Self { map, readers: vec![0; (geo.read_segments + geo.log_segments) as usize], geo: *geo }
     }
