@@ -302,9 +302,9 @@ impl DiskSpec {
         }
         if self.disk_sectors() > sectors {
             let allowed = match &self.shingled {
-                None => format!("1 to {sectors}, what the zones hold"),
+                None => format!("1 to {sectors}, the size of the zones"),
                 Some(s) => format!(
-                    "what the zones hold, {sectors}, less {} of the media cache",
+                    "the size of the zones, {sectors}, less {} of the media cache",
                     s.cache_sectors
                 ),
             };

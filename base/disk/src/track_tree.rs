@@ -101,7 +101,7 @@ impl TrackTree {
         }
         let last = this.slid(capacity - 1);
         if last >= covered {
-            let allowed = format!("1 to {}, what the tree holds", this.unslid(covered));
+            let allowed = format!("1 to {}, the size of the tree", this.unslid(covered));
             return fault("capacity_sectors", capacity, allowed);
         }
         this.remaps = this.find_remaps(tree)?;

@@ -41,7 +41,7 @@ pub fn keep_private(
     let Some((mode, owner)) = mode_of_file(&file) else { return Ok(None) };
     if ![rustix::process::geteuid().as_raw(), 0].contains(&owner) && also != Some(owner) {
         let why = format!(
-            "belongs to user {owner}, who could read and change the data in it: `chown` it to the user who serves it, or make another"
+            "belongs to user {owner}, who could read and change its data: `chown` the file to the user who serves it, or make another file"
         );
         return Err(HostError::Refused { path: path.to_owned(), why });
     }
@@ -71,7 +71,7 @@ fn mode_of_file(file: impl AsFd) -> Option<(u32, u32)> {
 
 /// The holder of the lock of a file, in words.
 pub(crate) fn holder(path: &Path, file: &File) -> String {
-    let known = "another process serves it (its lock is taken); stop that one first, or open both read-only";
+    let known = "another process serves it (its lock is taken); stop that process first, or open both read-only";
     let Some(id) = file.metadata().ok().and_then(|meta| pid_of_lock(&meta)) else {
         return known.to_owned();
     };
@@ -82,7 +82,7 @@ pub(crate) fn holder(path: &Path, file: &File) -> String {
     let name = name.trim();
     match stranger {
         Some(user) => format!(
-            "process {id} ({name}) of user {user} has taken its lock, as any user may who may open it: `chmod 600` it, then end that process"
+            "process {id} ({name}) of user {user} has taken its lock, because other users may open the file: `chmod 600` the file, then end that process"
         ),
         None => format!("process {id} ({name}) has taken its lock: {known}"),
     }

@@ -220,7 +220,7 @@ pub struct RawExtent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap` with room for extents.
+/// `struct fiemap` with space for extents.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawMap {

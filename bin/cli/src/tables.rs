@@ -54,7 +54,8 @@ fn range(Gain { low, high, .. }: Gain) -> Cell {
 /// One row for each disk.
 pub fn fleet(fleet: &Fleet) -> Table {
     let share = |name: &str| Column::number(name, Unit::Share);
-    let columns = vec![
+    let billed = fleet.disks.iter().any(|disk| disk.saves_usd.is_some());
+    let mut columns = vec![
         Column::text("trace"),
         Column::text("verdict"),
         Column::text("choice"),
@@ -65,6 +66,9 @@ pub fn fleet(fleet: &Fleet) -> Table {
         Column::text("instead"),
         share("saves there"),
     ];
+    if billed {
+        columns.insert(6, share("dollars"));
+    }
     let title = format!("{} disks on {}, modelled", fleet.disks.len(), fleet.disk);
     let mut table = Table::new(title, columns);
     for disk in &fleet.disks {
@@ -76,7 +80,7 @@ pub fn fleet(fleet: &Fleet) -> Table {
         };
         let text = |text: &Option<String>| text.as_deref().map_or(Cell::Empty, Cell::from);
         let number = |number: Option<f64>| number.map_or(Cell::Empty, Cell::from);
-        table = table.row([
+        let mut cells = vec![
             Cell::from(disk.trace.as_str()),
             Cell::from(verdict),
             text(&disk.choice),
@@ -86,7 +90,11 @@ pub fn fleet(fleet: &Fleet) -> Table {
             number(disk.saves_energy),
             text(&disk.instead),
             number(disk.instead_saves_busy),
-        ]);
+        ];
+        if billed {
+            cells.insert(6, number(disk.saves_usd));
+        }
+        table = table.row(cells);
     }
     table.note(format!(
         "{} worth it, {} unsure, {} without a gain, {} without an answer",

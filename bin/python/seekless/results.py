@@ -227,6 +227,9 @@ class Tried:
     held_out_saves_energy: float
     document: "dict[str, Any]" = field(repr=False)
     """Every field of the command line's JSON."""
+    saves_usd: "Optional[dict[str, float]]" = None
+    """``saves_busy`` for the price of operations; None unless both devices bill operations."""
+    held_out_saves_usd: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -237,6 +240,8 @@ class Advice(_Table):
     """``worth``, ``unsure`` or ``no_gain``."""
     choice: Optional[int]
     """Index of the chosen policy in ``tried``; None if none saves anything."""
+    ranked_by: str
+    """``time``, or ``money`` where the disk bills operations: ``choice`` saves most of this."""
     sentences: "list[str]"
     disk: str
     positioning_share: float

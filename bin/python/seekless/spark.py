@@ -19,8 +19,9 @@ COLUMNS = dict(time="time_ns:ns", op="op", offset="sector:sectors", size="sector
 _ADVICE = {
     "requests": "long", "verdict": "string", "choice": "string", "saves_busy": "double",
     "saves_busy_low": "double", "saves_busy_high": "double", "saves_energy": "double",
-    "held_out_saves_busy": "double", "busy_s": "double", "joules": "double",
-    "instead": "string", "instead_saves_busy": "double", "notes": "string", "error": "string",
+    "saves_usd": "double", "held_out_saves_busy": "double", "busy_s": "double",
+    "joules": "double", "instead": "string", "instead_saves_busy": "double", "notes": "string",
+    "error": "string",
 }
 _RUN = {
     "policy": "string", "requests": "long", "device_ios": "long", "busy_s": "double",
@@ -40,7 +41,7 @@ def advise(
     **options: Any,
 ):
     """A DataFrame with a row for each value of column ``by``: whether seekless helps there, how
-    much (shares of disk time and of joules, 0 to 1), and which device would help instead.
+    much (shares of disk time, joules and dollars, 0 to 1), and which device would help instead.
 
     ``columns`` names the columns as ``Trace.from_arrow`` does. The requests of a disk may come in
     any order: they are sorted by time. ``options`` are those of ``seekless.advise``.
@@ -127,6 +128,7 @@ def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
         row["saves_busy_low"] = chosen.saves_busy["low"]
         row["saves_busy_high"] = chosen.saves_busy["high"]
         row["saves_energy"] = chosen.saves_energy["share"]
+        row["saves_usd"] = chosen.saves_usd and chosen.saves_usd["share"]
         row["held_out_saves_busy"] = chosen.held_out_saves_busy
     if best:
         row["instead"] = best.device

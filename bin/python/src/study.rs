@@ -82,7 +82,6 @@ impl StudyArgs {
     }
 }
 
-/// The axes of a grid.
 pub(crate) fn axes(grid: &[(String, Vec<String>)]) -> PyResult<Vec<Axis>> {
     let axis = |(key, values): &(String, Vec<String>)| {
         // Checks the key.
@@ -95,7 +94,6 @@ pub(crate) fn axes(grid: &[(String, Vec<String>)]) -> PyResult<Vec<Axis>> {
     grid.iter().map(axis).collect()
 }
 
-/// A document as JSON.
 pub(crate) fn json(document: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(document).map_err(|e| errors::option(e.to_string()))
 }

@@ -3,6 +3,7 @@
 import csv
 import io
 
+import pytest
 import seekless
 
 POLICIES = ["vanilla", "adaptive", "borg", "clairvoyant"]
@@ -50,10 +51,13 @@ def test_sweep(program, trace):
                     assert value == (mine or ""), name
 
 
-def test_advise(document, trace):
-    told = document("advise", trace, "--disk", "wd800jb", "--cache", "64KiB")
-    ours = seekless.advise(trace, "wd800jb", cache="64KiB")
+@pytest.mark.parametrize("disk, by", [("wd800jb", "time"), ("object-store", "money")])
+def test_advise(document, trace, disk, by):
+    told = document("advise", trace, "--disk", disk, "--cache", "64KiB")
+    ours = seekless.advise(trace, disk, cache="64KiB")
     assert [t.document for t in ours.tried] == told["tried"]
+    assert [t.saves_usd for t in ours.tried] == [t.get("saves_usd") for t in told["tried"]]
+    assert ours.ranked_by == told["ranked_by"] == by
     assert (ours.verdict, ours.choice) == (told["verdict"], told["choice"])
     assert ours.sentences == told["sentences"]
 

@@ -76,7 +76,7 @@ fn shape(s: &Summary) -> Section {
             Unit::Seconds,
             &[("requests", &time.interarrival_s)],
             1e-9,
-            "Requests at the same time stand at the left edge.",
+            "Requests at the same time are at the left edge.",
         ));
     }
     if let Some(service) = &s.service {
@@ -86,7 +86,7 @@ fn shape(s: &Summary) -> Section {
             Unit::Seconds,
             &[("reads", &service.read_s), ("writes", &service.write_s)],
             1e-9,
-            "As the trace tells them.",
+            "As recorded in the trace.",
         ));
     }
     shape

@@ -152,9 +152,9 @@ fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
         );
     }
     match (store.canonicalize(), dir.canonicalize()) {
-        (Ok(store), Ok(dir)) if store.starts_with(&dir) => {
-            refuse("the group store is in the directory to be mounted: put the store elsewhere")
-        }
+        (Ok(store), Ok(dir)) if store.starts_with(&dir) => refuse(
+            "the group store is in the directory to be mounted: choose another place for the store",
+        ),
         _ => Ok(()),
     }
 }
@@ -244,9 +244,6 @@ impl GroupMount {
 
     /// Unmounts the directory, unless that has happened already. False if the mount is in use:
     /// nothing is changed then.
-    ///
-    /// # Errors
-    /// The host refuses.
     pub fn unmount(&mut self) -> Result<bool, MountError> {
         match self.unmount_now(false) {
             Ok(()) => Ok(true),
@@ -274,9 +271,6 @@ impl GroupMount {
     }
 
     /// Unmounts the directory, even if it is in use, and saves the store.
-    ///
-    /// # Errors
-    /// The store cannot be saved; committed files are safe.
     pub fn end(mut self) -> Result<(), MountError> {
         self.unmount_always();
         self.stop_keeper();

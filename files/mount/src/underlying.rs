@@ -28,7 +28,6 @@ pub(crate) const BINDING: &str = "trusted.seekless.store";
 /// Capabilities of a program. The kernel removes this attribute at every write or truncation, also
 /// by root.
 pub(crate) const CAPABILITIES: &str = "security.capability";
-/// The access list of POSIX ACLs.
 pub(crate) const ACCESS_LIST: &str = "system.posix_acl_access";
 /// Length of a marker in bytes.
 const MARKER_BYTES: usize = 32;
@@ -245,9 +244,6 @@ impl UnderlyingDir {
 
     /// The store of the directory; true if the binding was made for this directory, false in a copy
     /// of it.
-    ///
-    /// # Errors
-    /// The error of the host.
     pub(crate) fn binding(&self) -> Result<Option<([u8; 16], bool)>, Errno> {
         let mut bytes = [0; 64];
         match rustix::fs::fgetxattr(&self.root, BINDING, &mut bytes) {

@@ -1,7 +1,6 @@
 //! The cluster usage bitmap: which clusters are free, taken, or deleted since the last checkpoint.
 //! The map is derived from the group table, and exists only in memory.
 
-/// The clusters of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterMap {
     clusters: u32,

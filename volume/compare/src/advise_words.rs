@@ -48,7 +48,7 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     let chosen = advice.choice.map(|i| &advice.tried[i]);
     if !advice.tried.iter().any(|t| t.change == Change::Layout) {
         out.push(format!(
-            "No policy was tried, because {} has no room for an optimized area behind the trace. Name a larger disk to \
+            "No policy was tried, because {} has no space for an optimized area behind the trace. Name a larger disk to \
              see the savings of a policy.",
             advice.disk
         ));

@@ -10,98 +10,49 @@ use crate::scan::ScanError;
 
 /// Why a comparison failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum StudyError {
-    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The trace has no requests.
     #[error("{path} holds no requests")]
-    Empty {
-        /// The trace.
-        path: String,
-    },
-    /// The device asked for is not in the trace.
+    Empty { path: String },
     #[error("{path} has no requests of device '{device}'; its devices: {names}")]
-    NoSuchDevice {
-        /// The trace.
-        path: String,
-        /// The name asked for.
-        device: String,
-        /// The devices in the trace.
-        names: String,
-    },
-    /// Training takes all requests.
+    NoSuchDevice { path: String, device: String, names: String },
     #[error(
         "training takes all {requests} requests: nothing is left to measure; lower the share to train"
     )]
-    NothingMeasured {
-        /// Requests in the trace.
-        requests: u64,
-    },
-    /// The trace has too few requests for folds.
+    NothingMeasured { requests: u64 },
     #[error("{path} has too few requests ({requests}) to learn from one part and measure another")]
-    TooShort {
-        /// The trace.
-        path: String,
-        /// Requests in the trace.
-        requests: u64,
-    },
-    /// The disk's description is out of range.
+    TooShort { path: String, requests: u64 },
     #[error(transparent)]
     Disk(#[from] RangeError),
-    /// The disk is too small for the trace.
     #[error(
         "{path} ends at sector {end}, with its devices ({devices}) end to end. With an optimized area of {area} it needs {need}; disk {disk} has {has}. Choose a larger disk, one device of the trace, or a smaller area"
     )]
     DiskTooSmall {
-        /// The trace.
         path: String,
-        /// Its highest sector.
         end: u64,
-        /// Number of its devices.
         devices: u64,
-        /// The area.
         area: Bytes,
-        /// Size of the trace and the area.
         need: Bytes,
-        /// The disk's name.
         disk: String,
-        /// Its size.
         has: Bytes,
     },
-    /// The disk has no space beside the trace.
     #[error(
-        "{path} fills disk {disk}: no room for an optimized area, and nothing to tune; choose a larger disk or one device of the trace"
+        "{path} fills disk {disk}: an optimized area does not fit, so there is nothing to tune; choose a larger disk or one device of the trace"
     )]
-    NoRoom {
-        /// The trace.
-        path: String,
-        /// The disk's name.
-        disk: String,
-    },
-    /// A policy that the comparison cannot try.
+    NoRoom { path: String, disk: String },
     #[error("policy {policy} {why}")]
-    Policy {
-        /// The policy.
-        policy: Policy,
-        /// Reason, and the policies that can be tried.
-        why: &'static str,
-    },
-    /// A cell of a sweep failed.
+    Policy { policy: Policy, why: &'static str },
     #[error("with {settings}")]
     Cell {
-        /// Its settings, as `key=value`.
         settings: String,
-        /// Cause.
         #[source]
         source: Box<StudyError>,
     },
-    /// The simulation failed.
     #[error("policy {policy}")]
     Run {
-        /// The policy.
         policy: String,
-        /// Cause.
         #[source]
         source: SimError,
     },

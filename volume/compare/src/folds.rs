@@ -127,7 +127,6 @@ impl Cut {
         (Self { folds, by, trains: true }, split)
     }
 
-    /// The last fold.
     pub(crate) const fn last(&self) -> usize {
         self.folds.len().saturating_sub(1)
     }

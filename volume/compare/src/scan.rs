@@ -103,7 +103,7 @@ impl Default for Count {
 }
 
 impl Count {
-    /// Makes room for device `at`.
+    /// Makes space for device `at`.
     fn know_of(&mut self, at: usize) {
         if self.ends.len() <= at {
             self.ends.resize(at + 1, 0);

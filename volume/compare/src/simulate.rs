@@ -69,7 +69,7 @@ pub fn simulate(
     for (asked, system) in options.policies.iter().zip(&systems) {
         if asked.trail && system.policy().is_some_and(|p| p.adapts() && !p.trail) {
             notes.push(format!(
-                "{asked}: {} has no room for a trail behind the trace, so the policy only reads ahead",
+                "{asked}: {} has no space for a trail behind the trace, so the policy only reads ahead",
                 options.host.disk.name()
             ));
         }

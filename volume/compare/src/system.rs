@@ -55,7 +55,6 @@ pub(crate) struct System {
 }
 
 impl System {
-    /// Its policy.
     pub(crate) fn policy(&self) -> Option<Policy> {
         self.learning.map(|l| l.policy)
     }
@@ -127,7 +126,7 @@ impl Host {
         Sectors(self.disk.capacity().0.saturating_sub(capacity.0)).bytes()
     }
 
-    /// An adaptive policy, and the size of its trail: what the device has room for. The policy reads
+    /// An adaptive policy, and the size of its trail: what the device has space for. The policy reads
     /// ahead alone if the room is too small for a trail.
     pub(crate) fn with_trail(&self, mut policy: Policy, capacity: Sectors) -> (Policy, Bytes) {
         let size = Bytes(self.room(capacity).min(TRAIL).0 >> 20 << 20);

@@ -42,7 +42,7 @@ pub struct VolumeShape {
 pub struct VolumeState<'a> {
     /// The plan in force.
     pub plan: &'a Plan,
-    /// The room for replicas, for volumes that have replicas instead of copies in an area.
+    /// The space for replicas, for volumes that have replicas instead of copies in an area.
     pub replicas: Option<&'a dyn ReplicaSpace>,
 }
 
@@ -56,7 +56,7 @@ pub struct ReplicaProgress {
     pub answered: Answered,
 }
 
-/// The room for replicas, and the pages that have one. Used only for a plan, as the answer may be
+/// The space for replicas, and the pages that have one. Used only for a plan, as the answer may be
 /// long.
 pub trait ReplicaSpace {
     /// The state of replication.

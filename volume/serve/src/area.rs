@@ -46,7 +46,7 @@ const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
 const ALIGN: u64 = HEAD.0;
 const MAGIC: &[u8] = b"SEEKLESS";
 /// Why a server refuses an area that may hold the only copy of some data.
-pub(crate) const NO_ROOM: &str = "was made without room for a guard, and nothing would keep the bare disk from being mounted while this holds its newest data: run `seekless volume drain`, then `seekless volume resize`, which makes room, then `seekless volume mode writeback`";
+pub(crate) const NO_ROOM: &str = "has no space for a guard, which keeps the bare disk from being mounted while the area holds newest data: run `seekless volume drain`, then `seekless volume resize`, which makes this space, then `seekless volume mode writeback`";
 
 /// Place of an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Made {
 /// Makes an area for `backing`.
 ///
 /// # Errors
-/// The backing or the area's device is in use, or looks used without `force`; there is no room; one
+/// The backing or the area's device is in use, or looks used without `force`; there is no space; one
 /// of them cannot be opened or written.
 pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
     unused(backing)?;
@@ -245,7 +245,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     let opened = Opened::path(backing, false)?;
     let device = opened.bytes / SECTOR_BYTES;
     let mut disk = whole(&opened)?;
-    let hint = "To keep it, put the area elsewhere: --at FILE-or-DEVICE. ";
+    let hint = "To keep its contents, name another place for the area: --at FILE-or-DEVICE. ";
     let first = first_page(&mut disk, backing)?;
     if let Some(page) = guard::of_page(&first).filter(|_| !options.force) {
         return Err(guarded_by(backing, &page));
@@ -257,7 +257,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
         return Err(refused(
             backing,
             format!(
-                "has {}, no room for an area of {}, {} before it and a volume; give a smaller --optimized",
+                "has {}: an area of {}, {} before it and a volume do not fit; give a smaller --optimized",
                 Sectors(device).bytes(),
                 Sectors(len).bytes(),
                 Sectors(head).bytes()
@@ -392,7 +392,7 @@ fn check_home(backing: &Path, disk: &mut Disk, needs_guard: bool) -> Result<(), 
     Ok(())
 }
 
-/// Makes room for the guard of a home, behind an area of `len` sectors.
+/// Makes space for the guard of a home, behind an area of `len` sectors.
 fn make_region(fd: &OwnedFd, len: u64, uuid: AreaId, home: Sectors) -> Result<(), AttachError> {
     let fd = rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(|e| DeviceError::Io {
         op: "opening",
@@ -405,7 +405,7 @@ fn make_region(fd: &OwnedFd, len: u64, uuid: AreaId, home: Sectors) -> Result<()
 
 fn guarded_by(backing: &Path, page: &GuardPage) -> ServeError {
     let why = format!(
-        "its newest data stand in an area elsewhere, {}, which was {}: name it with --area; nothing was changed",
+        "its newest data are in another area, {}, which was {}: name this area with --area; nothing was changed",
         page.uuid,
         page.place.as_str()
     );

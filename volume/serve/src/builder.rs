@@ -56,9 +56,6 @@ pub enum Backing {
 
 impl Backing {
     /// What a path of the command line names: an export of an NBD server, or a file or device.
-    ///
-    /// # Errors
-    /// See [`NbdUri::in_path`].
     pub fn named(path: &Path) -> Result<Self, ServeError> {
         NbdUri::in_path(path)
             .map_or_else(|| Ok(Self::Path(path.to_owned())), |uri| uri.map(Self::Nbd))
@@ -277,7 +274,7 @@ impl Builder {
         self
     }
 
-    /// The volume is opened for a drain: its area may have no room for a guard.
+    /// The volume is opened for a drain: its area may have no space for a guard.
     pub const fn to_drain(mut self, yes: bool) -> Self {
         self.drain = yes;
         self

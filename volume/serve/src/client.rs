@@ -29,40 +29,26 @@ const COPIED_BYTES: usize = 64 << 10;
 
 /// A call failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum ClientError {
-    /// The connection failed.
     #[error("the connection to the server failed")]
     Io(#[from] io::Error),
-    /// The server broke the protocol.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// The server refused the export, with this reply type.
     #[error("the server refused the export (reply {0:#x})")]
     Refused(u32),
-    /// The server requires TLS.
     #[error("the server requires TLS: write nbds:// or nbds+unix://")]
     NeedsTls,
-    /// The server has no TLS.
     #[error("the server has no TLS")]
     NoTls,
-    /// The request failed.
     #[error(transparent)]
     Errno(#[from] Errno),
-    /// The server hung up.
     #[error("the server closed the connection")]
     Closed,
-    /// A read returned other bytes than were written there.
     #[error("WRONG BYTE: {extent} differs from what was written there, at byte {at}")]
-    WrongByte {
-        /// The read.
-        extent: Extent,
-        /// The first byte that differs, from the start of the read.
-        at: usize,
-    },
-    /// The server answered a request that is not in flight.
+    WrongByte { extent: Extent, at: usize },
     #[error("the server answered request {0:#x}, which was not asked")]
     Unasked(u64),
-    /// Another export than before has the name.
     #[error("the export has changed its size or its features")]
     Changed,
 }

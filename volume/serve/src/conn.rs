@@ -2,6 +2,7 @@
 //! flight.
 
 mod memory;
+mod turn;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use rustix::io::Errno as HostErrno;
 use rustix::net::RecvFlags;
 use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
 use seekless_engine::Target;
-use seekless_nbd::{Command, CommandFlags, Errno, Export, Request, ServerEvent, ServerSession};
+use seekless_nbd::{Command, CommandFlags, Errno, Export, Request, ServerSession};
 
 use crate::backend::FAST_ZERO;
 use crate::backend::workers::Work;
@@ -292,89 +293,6 @@ impl Conn {
         Ok(())
     }
 
-    /// Acts on received bytes, as long as there is room in flight and in the turn. `alone`: no
-    /// other client has input.
-    pub(crate) fn act(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
-        let acted = self.act_on_input(volume, alone);
-        self.account(&mut volume.memories.payload);
-        acted
-    }
-
-    fn act_on_input(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
-        self.waiting = false;
-        self.finish_write(volume);
-        let (mut turn, mut requests, mut all, mut written) = (0, 0, 0, 0);
-        let mut enough = if alone { FIRST_BYTES } else { SHARED_BYTES };
-        loop {
-            if self.out.pending().max(written) >= enough && !self.blocked {
-                self.flush(volume)?;
-                written = 0;
-                enough = enough.max(FLUSH_BYTES);
-            }
-            if self.is_full() || turn >= TURN_BYTES {
-                self.waiting = true;
-                break;
-            }
-            if let Some(request) = self.next {
-                if !volume.memories.payload.admits(self.token, self.needs(&request)) {
-                    self.waiting = true;
-                    break;
-                }
-                self.next = None;
-                turn += payload_of(&request).max(REQUEST_COST_BYTES);
-                if request.command == Command::Write {
-                    written += request.len as usize;
-                }
-                requests += 1;
-                all += 1;
-                self.request(request, volume);
-                continue;
-            }
-            let input = self.received.get(self.start..self.end).unwrap_or_default();
-            let Ok((taken, event)) = self.session.step(input, &mut self.replies) else {
-                return Err(self.refuse(volume));
-            };
-            if !self.replies.is_empty() {
-                self.say();
-            }
-            match event {
-                ServerEvent::More(need) => {
-                    self.make_room(need);
-                    // A client with several requests in flight may have sent more: one call then
-                    // sends all replies. A client that waits for each reply has not.
-                    if requests < SEVERAL || !self.take()? {
-                        break;
-                    }
-                    self.finish_write(volume);
-                    requests = 0;
-                }
-                ServerEvent::Request(request) => {
-                    self.start += taken;
-                    self.next = Some(request);
-                    continue;
-                }
-                ServerEvent::Payload { .. } => {
-                    self.payload(taken);
-                    self.finish_write(volume);
-                    continue;
-                }
-                ServerEvent::StartTls => {
-                    self.start += taken;
-                    self.starts_tls = true;
-                    break;
-                }
-                ServerEvent::Close => self.leaving = true,
-                ServerEvent::Nothing | ServerEvent::Start { .. } => {}
-            }
-            self.start += taken;
-            if self.leaving {
-                break;
-            }
-        }
-        self.lone = all == 1 && self.write.is_none() && !self.waiting;
-        Ok(())
-    }
-
     /// Ends the connection after a violation of the protocol.
     fn refuse(&mut self, volume: &mut Volume<Owner>) -> Over {
         // Earlier replies may still help the user of the client.
@@ -413,7 +331,7 @@ impl Conn {
         self.replies.clear();
     }
 
-    /// Makes room for `need` bytes from the first unread byte.
+    /// Makes space for `need` bytes from the first unread byte.
     fn make_room(&mut self, need: usize) {
         if self.start == self.end {
             self.start = 0;

@@ -51,7 +51,7 @@ impl MountPoint {
             HostError::Path { path: fuse_mount::DEVICE.into(), what, source }
         })?;
         if fuse_mount::is_dead(path) {
-            let what = "take away the mount of a server that died";
+            let what = "unmount it after the death of its server";
             fuse_mount::unmount(path, true).map_err(fail(what))?;
         }
         let made = match path.metadata() {

@@ -56,9 +56,6 @@ impl HttpServer {
     }
 
     /// Shows something else than a volume, under the same rules.
-    ///
-    /// # Errors
-    /// Those of [`Self::start`].
     pub fn of(
         address: &Address,
         token: Option<&str>,
@@ -251,7 +248,6 @@ impl Timed {
     }
 }
 
-/// An answer.
 struct Answer {
     status: &'static str,
     kind: &'static str,

@@ -227,7 +227,6 @@ pub(crate) struct LearnerThread {
     pub(crate) thread: JoinHandle<()>,
 }
 
-/// A started learner.
 pub(crate) struct Started {
     pub(crate) producer: Producer<Request>,
     pub(crate) link: LearnerLink,

@@ -53,7 +53,7 @@ impl MemoryFile {
     fn read(&self) -> Result<Option<Decoded>, ServeError> {
         let path = || self.path.clone();
         let cannot =
-            |source| HostError::Path { path: path(), what: "read what was learned", source };
+            |source| HostError::Path { path: path(), what: "read the learned data", source };
         let meta = match self.path.metadata() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(cannot)?,
@@ -97,7 +97,7 @@ impl MemoryFile {
             && !self.failed
         {
             let path = self.path.display();
-            (self.say)(&format!("{path}: what was learned cannot be kept: {error}"));
+            (self.say)(&format!("{path}: the learned data cannot be saved: {error}"));
         }
         self.failed = done.is_err();
     }

@@ -239,7 +239,7 @@ impl Observer {
 
     fn give_up(&mut self, why: &str) {
         self.state = ObserverState::GivenUp;
-        self.tell(None, format!("{why}; given up until the next start"));
+        self.tell(None, format!("{why}; the server observes again after its next start"));
     }
 
     fn tell(&self, observed: Option<PathBuf>, note: String) {

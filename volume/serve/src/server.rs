@@ -517,7 +517,6 @@ impl Server {
         }
     }
 
-    /// Accepts a client.
     fn admit(&mut self, client: Accepted) {
         let of_peer = |peer: Peer| self.conns.iter().filter(|(_, c)| c.peer == Some(peer)).count();
         if self.conns.len() >= CLIENTS_MAX

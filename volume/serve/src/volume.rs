@@ -57,7 +57,6 @@ pub(crate) struct Finished<O> {
     pub(crate) runs: Vec<(u32, u32)>,
 }
 
-/// Parts of a volume.
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
     /// True if the area outlasts the server.

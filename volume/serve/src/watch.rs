@@ -131,7 +131,6 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Its board.
     pub(crate) fn board(&self) -> Board {
         self.board.clone()
     }

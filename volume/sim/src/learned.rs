@@ -1,4 +1,4 @@
-//! An engine as a learner sees it: its shape at the start, and the room for replicas at each plan.
+//! An engine as a learner sees it: its shape at the start, and the space for replicas at each plan.
 
 use seekless_block::{Extent, Lba};
 use seekless_engine::{Config, Engine};
@@ -18,7 +18,7 @@ pub fn shape_of(config: &Config) -> VolumeShape {
     }
 }
 
-/// The room for replicas in the free space of a simulated volume.
+/// The space for replicas in the free space of a simulated volume.
 #[derive(Debug)]
 pub struct EngineSpace<'a> {
     /// The volume's engine.

@@ -25,7 +25,7 @@ pub(crate) fn listen(state: &Path) -> Result<UnixListener, WatchError> {
     listener.map_err(|source| WatchError::Path { path, what: "listen for questions", source })
 }
 
-/// After the end, nothing is left but what was learned.
+/// After the end, nothing is left but the learned data.
 pub(crate) fn remove(state: &Path) {
     let _ = fs::remove_file(socket(state));
 }

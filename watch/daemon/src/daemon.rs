@@ -206,7 +206,7 @@ impl Daemon {
         Ok(false)
     }
 
-    /// Ends runs and saves what was learned.
+    /// Ends runs and saves the learned data.
     pub fn stop(mut self) -> Vec<String> {
         self.tell(STOPPING);
         let today = today();
@@ -305,7 +305,7 @@ impl Daemon {
                 Err(e) => {
                     self.save_failed = true;
                     let text = format!(
-                        "{}: cannot save what was learned ({e}); watching goes on, and saving is tried again",
+                        "{}: cannot save the learned data ({e}); watching goes on, and saving is tried again",
                         self.config.state.display()
                     );
                     self.messages.push(text);

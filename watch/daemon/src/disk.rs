@@ -33,7 +33,6 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Reads that are under way.
     pub(crate) fn reads_under_way(&self) -> u64 {
         let mut text = [0; 64];
         let n = self.inflight.read_at(&mut text, 0).unwrap_or(0);

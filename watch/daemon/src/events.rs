@@ -209,7 +209,6 @@ mod tests {
     use super::samples::{ADDED, PAGE, SENT, decoder};
     use super::*;
 
-    /// A page with one entry.
     fn page(entry: &[u8]) -> Vec<u8> {
         let mut page = 100u64.to_ne_bytes().to_vec();
         page.extend((entry.len() as u64 + 4).to_ne_bytes());

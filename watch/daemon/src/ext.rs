@@ -31,7 +31,6 @@ pub(crate) struct Ext {
     descriptor_bytes: u64,
 }
 
-/// An inode.
 #[derive(Debug)]
 pub(crate) struct Inode {
     pub(crate) generation: u32,

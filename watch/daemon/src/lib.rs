@@ -5,7 +5,7 @@
 //!
 //! From the top down: [`Daemon`] is the loop. `filesystem` takes events and sends orders. `tracer`
 //! and `events` read the kernel's trace. `nodes` and `btrfs` know what
-//! is in a node of btrfs, and `ext` where inodes of ext4 are. `fetch` reads ahead. `store` keeps what was learned.
+//! is in a node of btrfs, and `ext` where inodes of ext4 are. `fetch` reads ahead. `store` keeps the learned data.
 #![forbid(unsafe_code)]
 
 mod btrfs;

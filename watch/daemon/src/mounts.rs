@@ -88,7 +88,7 @@ const fn kernel_number((major, minor): (u32, u32)) -> u64 {
 fn supported(kind: &str) -> Result<(), &'static str> {
     match kind {
         "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" => Ok(()),
-        "f2fs" => Err("it moves files as it cleans up, so that what was learned is soon wrong"),
+        "f2fs" => Err("it moves files as it cleans up, so learned addresses are soon wrong"),
         "zfs" => Err("it has a cache of its own, which the kernel's events do not show"),
         _ => Err("seekless watch knows ext2, ext3, ext4, XFS and btrfs"),
     }

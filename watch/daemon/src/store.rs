@@ -1,4 +1,4 @@
-//! The folder with what was learned: one file for each file system, private, of bounded size.
+//! The folder with the learned data: one file for each file system, private, of bounded size.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};

@@ -55,7 +55,6 @@ struct Ordered {
     used: u32,
 }
 
-/// One window.
 #[derive(Debug)]
 struct Window {
     /// Next position in the job to look at.

@@ -11,7 +11,6 @@ use crate::piece::{Piece, Place};
 const POINTS: u32 = 3;
 /// Positions between two misses in order, at most.
 const REACH: usize = 512;
-/// Most pieces of a run.
 pub(crate) const PIECES_MOST: usize = 1 << 17;
 /// Pieces of a file in a row that are recorded; the kernel itself reads ahead in a file.
 const ROW: u32 = 8;
@@ -36,7 +35,6 @@ struct Candidate {
     points: u32,
 }
 
-/// A run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) who: Who,

@@ -24,24 +24,16 @@ pub const BYTES_MOST: usize = HEADER + PIECES_ALL * PIECE + JOBS_MOST * 384 + 64
 
 /// Why a file is not sound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum StateError {
-    /// Another kind of file.
     #[error("no state of seekless watch: expected the bytes SKLWATCH at byte 0")]
     Magic,
-    /// Written by another version.
     #[error("state of version {0}, this program knows {VERSION}")]
     Version(u32),
-    /// Changed or incomplete.
     #[error("the checksum at byte 12 does not match the {0} bytes behind it")]
     Checksum(usize),
-    /// The checksum matches, and the contents do not fit each other.
     #[error("byte {at}: {what}")]
-    Contents {
-        /// Offset in the file.
-        at: usize,
-        /// The fault.
-        what: &'static str,
-    },
+    Contents { at: usize, what: &'static str },
 }
 
 /// The bytes of a file.

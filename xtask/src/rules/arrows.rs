@@ -113,7 +113,6 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// The room that a package is.
 fn room_of(package: &str) -> Option<&str> {
     match package {
         "seekless" | "seekless-lab" => Some(package),

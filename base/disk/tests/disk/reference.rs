@@ -60,7 +60,6 @@ const ATLAS_RUNS: [MechanicalRun; 8] = runs! {
     "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
 };
 
-/// All mechanical runs of the reference.
 fn mechanical_runs() -> impl Iterator<Item = MechanicalRun> {
     CHEETAH_RUNS.into_iter().chain(ATLAS_RUNS)
 }

@@ -68,7 +68,7 @@ columns! {
     Sync = "sync", Bool, true, "somebody waits for it";
     Meta = "meta", Bool, true, "file system metadata";
     Ahead = "ahead", Bool, true, "read-ahead";
-    Stream = "stream", Int, true, "who asked, numbered from 1 in order of first sight; 0 where unknown";
+    Stream = "stream", Int, true, "the process, numbered from 1 in order of first sight; 0 where unknown";
     Pid = "pid", Int, true, "process number of the stream, where known";
     Process = "process", Text, true, "command of the stream, where known";
     Device = "device", Int, true, "which device, numbered from 0 in order of first sight";

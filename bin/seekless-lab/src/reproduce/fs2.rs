@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED, value_parser = number::<u64>("a seed", 0.., 7))]
     seed: u64,
     /// Also show a real update, recorded by benches/reproduce/update.sh: a folder with
-    /// free.parquet, whose discards tell the free space, and run1.parquet and so on, one a run
+    /// free.parquet, whose discards show the free space, and run1.parquet and so on, one a run
     #[arg(long, value_name = "DIR")]
     real: Option<PathBuf>,
     #[command(flatten)]

@@ -99,7 +99,8 @@ Examples:
 pub(crate) struct DetachArgs {
     #[command(flatten)]
     volume: VolumeArgs,
-    /// Also while file systems are mounted from it: they lose what they have not written yet
+    /// Detach even while file systems are mounted from it: they lose data that they have not
+    /// written yet
     #[arg(long)]
     force: bool,
     /// The backing may have another name than when its area was made

@@ -137,11 +137,13 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     }
     match repair_area(lasting.area(), args.lose_data)? {
         Repair::Done(report) => {
+            let sound = guard.is_none() && report.mended.is_empty();
             let mut text: String = report.mended.iter().map(|f| format!("{f}\n")).collect();
             if let Some((why, loses)) = guard {
                 let _ = writeln!(text, "{}: {why}", if loses { "given up" } else { "harmless" });
             }
             let _ = match report.lost.len() {
+                0 if sound => write!(text, "nothing was wrong: the area can be attached"),
                 0 => write!(text, "repaired: the area can be attached; nothing was lost"),
                 n => write!(
                     text,

@@ -97,7 +97,7 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> anyhow::Result<()> {
     }
     let rest = match outcome.asked_bytes - outcome.placed_bytes {
         0 => String::new(),
-        n => format!("; {} had replicas already, or found no room", Bytes(n)),
+        n => format!("; {} had replicas already, or found no space", Bytes(n)),
     };
     output::print(&format!(
         "replicas of {} of {} were placed{rest}; there are {} in all",

@@ -18,7 +18,7 @@ Examples:
   seekless volume rescue disk.img --area disk.area --nbd unix:/tmp/rescue.sock &
   nbdcopy 'nbd+unix:///?socket=/tmp/rescue.sock' plain.img
 
-  # Mount what is on it
+  # Mount the file system of the volume
   seekless volume rescue /dev/sdb --fuse /run/rescued &
   mount -o loop,ro,noload /run/rescued /mnt")]
 pub(crate) struct Args {

@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::serve::watching::HttpArgs;
 use crate::top::Screen;
 
-/// Make repeated work on mounted file systems faster, without anything in its path
+/// Make repeated jobs on mounted file systems faster, with nothing in the path of a request
 ///
 /// Watches the reads of programs, and remembers jobs such as a nightly backup. Recognizes a job by
 /// its first reads, and reads the rest ahead, in the order of the disk. Writes nothing to the watched
@@ -146,7 +146,7 @@ fn watch(args: &Args) -> anyhow::Result<()> {
             ended => break ended,
         }
     };
-    // What was learned is saved after an error too.
+    // The learned data are saved after an error too.
     daemon.stop().iter().for_each(|m| output::say(m));
     ended?;
     output::print("stopped")

@@ -8,7 +8,7 @@
   };
   const sum = (list, of) => list.reduce((t, x) => t + of(x), 0);
 
-  const files = (s) => $('files').replaceChildren(table('What was read ahead', ['File system', 'used', '', 'pages read ahead', 'in vain', 'recognized runs'],
+  const files = (s) => $('files').replaceChildren(table('Pages read ahead', ['File system', 'used', '', 'pages read ahead', 'in vain', 'recognized runs'],
     s.filesystems.map((f) => {
       const t = f.totals, used = t.fetched ? Math.min(1, t.used / t.fetched) : 0;
       return row(`${f.mount} (${f.kind})`, 2, used, t.fetched ? percent(used) : '', [count(t.fetched), count(t.vain), count(t.recognized)]);

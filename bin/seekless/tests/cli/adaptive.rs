@@ -134,7 +134,7 @@ fn a_trail_takes_the_room_that_the_disk_has() {
     let small = of("./small.toml");
     assert_eq!(run_of(&small, "adaptive")["optimized_bytes"], 0);
     let note = small["notes"][0].as_str().unwrap();
-    assert!(note.contains("toy has no room for a trail"), "{note}");
+    assert!(note.contains("toy has no space for a trail"), "{note}");
     let large = of("./large.toml");
     let size = run_of(&large, "adaptive")["optimized_bytes"].as_u64().unwrap();
     let room = (400_000 - 8_008) * 512;

@@ -298,4 +298,11 @@ fn money_decides_where_operations_are_billed() {
         (chosen(&free)["system"].as_str(), &chosen(&free)["saves_usd"]),
         (Some("adaptive"), &Value::Null)
     );
+    std::fs::create_dir(place.path("fleet")).unwrap();
+    std::os::unix::fs::symlink(sample, place.path("fleet/one.zst")).unwrap();
+    for (disk, dollars) in [("object-store", true), ("wd800jb", false)] {
+        let args = ["--event", "D", "--disk", disk, "--policy", "adaptive:trail=off"];
+        let ran = place.run(&[&["advise", "--fleet", "fleet"], &args[..]].concat());
+        assert_eq!(ran.out.contains("dollars"), dollars, "{}{}", ran.out, ran.err);
+    }
 }

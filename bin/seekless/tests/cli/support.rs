@@ -103,7 +103,6 @@ pub(crate) fn timeless(mut json: Value) -> Value {
     json
 }
 
-/// The run of a policy.
 pub(crate) fn run_of<'a>(json: &'a Value, policy: &str) -> &'a Value {
     // Settings follow a policy's name.
     let name = |run: &&Value| run["policy"].as_str().unwrap().split(':').next() == Some(policy);

@@ -4,8 +4,6 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
-use std::process::Output;
 
 use rustix::process::Signal;
 use seekless_serve::Address;
@@ -13,73 +11,7 @@ use seekless_serve::client::Client;
 use serde_json::Value;
 
 use crate::host::{Numbers, Server, seekless};
-
-/// A folder with a disk, and what stands on it.
-struct Place {
-    dir: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// A sparse disk of so many MiB, in use where `content`.
-    fn disk(&self, mib: u64, content: bool) -> PathBuf {
-        let path = self.path("disk.img");
-        let file = File::create(&path).unwrap();
-        file.set_len(mib << 20).unwrap();
-        if content {
-            file.write_all_at(&Numbers::new(3).bytes(4 << 20), 0).unwrap();
-            file.write_all_at(&[0x53, 0xef], 1080).unwrap();
-        }
-        path
-    }
-
-    fn ran(&self, args: &[&str]) -> Output {
-        seekless().args(args).current_dir(self.dir.path()).output().unwrap()
-    }
-
-    /// Runs it; it must succeed.
-    fn run(&self, args: &[&str]) -> String {
-        let output = self.ran(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Runs it; it must refuse, and say all of this.
-    fn refused(&self, args: &[&str], words: &[&str]) {
-        let output = self.ran(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        for word in words {
-            assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
-        }
-    }
-
-    fn status(&self, rest: &[&str]) -> Value {
-        serde_json::from_str(
-            &self.run(&[&["volume", "status", "disk.img", "--json"], rest].concat()),
-        )
-        .unwrap()
-    }
-
-    fn serve(&self, args: &[&str]) -> (Server, Client) {
-        let socket = self.path("nbd.sock");
-        let address = format!("unix:{}", socket.display());
-        let all = [args, &["--nbd", &address]].concat();
-        let server = Server::start(self.dir.path(), &self.path("disk.img"), None, &all);
-        let client = Client::connect(&Address::Unix(socket)).unwrap();
-        (server, client)
-    }
-}
-
-const BESIDE: [&str; 2] = ["--area", "disk.area"];
+use crate::place::{BESIDE, Place};
 
 /// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it
 /// looked like before, and the bytes that a client wrote over its first and last MiB.
@@ -164,7 +96,7 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     // Another disk under its name.
     fs::rename(place.path("disk.img"), place.path("right.img")).unwrap();
     fs::write(place.path("disk.img"), &before).unwrap();
-    place.refused(&serve, &["does not carry the guard", "another one"]);
+    place.refused(&serve, &["does not carry its guard", "another disk"]);
     fs::rename(place.path("right.img"), place.path("disk.img")).unwrap();
     // An older copy of the area, which has an older end of the log.
     let area = fs::read(place.path("disk.area")).unwrap();
@@ -184,7 +116,7 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     file.set_len(16 << 20).unwrap();
     place.refused(
         &["volume", "mode", "writeback", "disk.img", "--area", "disk.area"],
-        &["without room for a guard"],
+        &["has no space for a guard"],
     );
     place.run(&["volume", "resize", "disk.img", "--area", "disk.area", "--optimized", "16MiB"]);
     place.run(&["volume", "mode", "writeback", "disk.img", "--area", "disk.area"]);
@@ -317,13 +249,10 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let bare = fs::read(&disk).unwrap();
     assert!(bare.starts_with(b"SEEKLESS") && bare[1080..1082] != [0x53, 0xef], "it is not guarded");
     assert!(bare[128 << 10..8 << 20] == before[128 << 10..8 << 20]);
-    place.refused(
-        &["serve", "disk.img", "--nbd", "unix:x.sock"],
-        &["an area elsewhere", "disk.area"],
-    );
+    place.refused(&["serve", "disk.img", "--nbd", "unix:x.sock"], &["another area", "disk.area"]);
     place.refused(
         &["volume", "format", "disk.img", "--at", "new.area"],
-        &["an area elsewhere", "disk.area"],
+        &["another area", "disk.area"],
     );
     place.refused(&["volume", "format", "disk.img"], &["seekless", "nothing was changed"]);
     assert_eq!(place.status(&BESIDE)["guarded"], true);
@@ -524,7 +453,10 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     area.write_all_at(&[0xAA; 100], last + 200).unwrap();
     let check = place.run(&["volume", "check", "disk.img", "--area", "disk.area"]);
     assert!(check.contains("harmless"), "{check}");
-    place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
+    let repair = ["volume", "repair", "disk.img", "--area", "disk.area"];
+    for said in ["repaired", "nothing was wrong"] {
+        assert!(place.run(&repair).contains(said), "{said}");
+    }
     // A page of data that stands in the area alone.
     let bytes = fs::read(&path).unwrap();
     let at =

@@ -145,7 +145,7 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
     cannot_be_mounted(&device, &root, &[kind.name]);
     assert_eq!(status(&volume_args)["guarded"], true);
     refused(&["volume", "format", &device], &["seekless", "nothing was changed"]);
-    refused(&["serve", &device, "--nbd", "unix:x.sock"], &["an area elsewhere", &area]);
+    refused(&["serve", &device, "--nbd", "unix:x.sock"], &["another area", &area]);
 
     // Another kill while it is being recovered, and a plain stop: it stays so.
     let server = serve();
@@ -350,7 +350,7 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     refused(&serve(other, area), &["was made for", other]);
     refused(
         &["serve", other, "--area", area, "--moved", "--nbd", "unix:x.sock"],
-        &["does not carry the guard"],
+        &["does not carry its guard"],
     );
     refused(&serve(area, home), &["is an area itself"]);
     refused(&["serve", area, "--nbd", "unix:x.sock"], &["is an area, made for"]);

@@ -26,6 +26,7 @@ mod killed;
 mod machine;
 mod mounting;
 mod observed;
+mod place;
 mod pressure;
 mod private;
 mod programs;

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with};
 use crate::need;
+use crate::place::{BESIDE, Place};
 
 struct Kind {
     name: &'static str,
@@ -444,90 +445,47 @@ fn settle(image: &Path) {
     }
 }
 
-/// A disk of 64 MiB with 8 MiB in use, made for replicas, and served over NBD.
-struct Place {
-    dir: tempfile::TempDir,
+/// A disk of 64 MiB with 8 MiB in use.
+fn place() -> Place {
+    let place = Place::new();
+    let file = File::create(place.path("disk.img")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    file.write_all_at(&Numbers::new(3).bytes(8 << 20), 0).unwrap();
+    place
 }
 
-const BESIDE: [&str; 2] = ["--area", "disk.area"];
+fn served(place: &Place, args: &[&str]) -> (Server, Client) {
+    place.serve(&[&BESIDE[..], args].concat())
+}
 
-impl Place {
-    fn new() -> Self {
-        let place = Self { dir: tempfile::tempdir().unwrap() };
-        let file = File::create(place.path("disk.img")).unwrap();
-        file.set_len(64 << 20).unwrap();
-        file.write_all_at(&Numbers::new(3).bytes(8 << 20), 0).unwrap();
-        place
+/// Served without a learner: 40 MiB are discarded from 16 MiB on, and replicas of the first 8
+/// MiB are there.
+fn replicated(place: &Place) -> (Server, Client) {
+    place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
+    let (server, mut client) = served(place, &["--policy", "vanilla", "--cache", "0"]);
+    client.trim(16 << 20, 40 << 20).unwrap();
+    let said = place.run(&[
+        "volume",
+        "replicate",
+        "disk.img",
+        "--range",
+        "0+8MiB",
+        "--near",
+        "32MiB",
+        "--json",
+    ]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    for count in ["asked_bytes", "placed_bytes", "standing_bytes"] {
+        assert_eq!(said[count], 8 << 20, "{said:#}");
     }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn ran(&self, args: &[&str]) -> (bool, String) {
-        let output = seekless().args(args).current_dir(self.dir.path()).output().unwrap();
-        let said = if output.status.success() { &output.stdout } else { &output.stderr };
-        (output.status.success(), String::from_utf8_lossy(said).into_owned())
-    }
-
-    fn run(&self, args: &[&str]) -> String {
-        let (ok, said) = self.ran(args);
-        assert!(ok, "{args:?}: {said}");
-        said
-    }
-
-    fn refused(&self, args: &[&str], words: &[&str]) {
-        let (ok, said) = self.ran(args);
-        assert!(!ok, "{args:?} was done: {said}");
-        for word in words {
-            assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
-        }
-    }
-
-    fn status(&self, rest: &[&str]) -> Value {
-        serde_json::from_str(
-            &self.run(&[&["volume", "status", "disk.img", "--json"], rest].concat()),
-        )
-        .unwrap()
-    }
-
-    fn serve(&self, args: &[&str]) -> (Server, Client) {
-        let socket = self.path("nbd.sock");
-        let address = format!("unix:{}", socket.display());
-        let all = [&BESIDE[..], args, &["--nbd", &address]].concat();
-        let server = Server::start(self.dir.path(), &self.path("disk.img"), None, &all);
-        (server, Client::connect(&Address::Unix(socket)).unwrap())
-    }
-
-    /// Served without a learner: 40 MiB are discarded from 16 MiB on, and replicas of the first 8
-    /// MiB are there.
-    fn replicated(&self) -> (Server, Client) {
-        self.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
-        let (server, mut client) = self.serve(&["--policy", "vanilla", "--cache", "0"]);
-        client.trim(16 << 20, 40 << 20).unwrap();
-        let said = self.run(&[
-            "volume",
-            "replicate",
-            "disk.img",
-            "--range",
-            "0+8MiB",
-            "--near",
-            "32MiB",
-            "--json",
-        ]);
-        let said: Value = serde_json::from_str(&said).unwrap();
-        for count in ["asked_bytes", "placed_bytes", "standing_bytes"] {
-            assert_eq!(said[count], 8 << 20, "{said:#}");
-        }
-        (server, client)
-    }
+    (server, client)
 }
 
 #[test]
 fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes() {
-    let place = Place::new();
+    let place = place();
     let before = fs::read(place.path("disk.img")).unwrap();
-    let (server, mut client) = place.replicated();
+    let (server, mut client) = replicated(&place);
     // The replicas are there side by side, and no client sees them.
     let home = fs::read(place.path("disk.img")).unwrap();
     assert!(home[24 << 20..32 << 20] == before[..8 << 20], "it stands elsewhere");
@@ -571,9 +529,9 @@ fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes
 
 #[test]
 fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
-    let place = Place::new();
+    let place = place();
     let before = fs::read(place.path("disk.img")).unwrap();
-    let (mut server, client) = place.replicated();
+    let (mut server, client) = replicated(&place);
     for verb in ["check", "repair", "dump", "resize"] {
         place.refused(&["volume", verb, "disk.img", "--area", "disk.area"], &["is served"]);
     }
@@ -621,7 +579,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     // Proven and used, drained, and in use again by a client.
     let said = place.run(&["volume", "prove", "disk.img", "--area", "disk.area"]);
     assert!(said.starts_with("proven: 8 MiB of 8 MiB in") && said.contains("; 0 B were"), "{said}");
-    let (server, mut client) = place.serve(&["--policy", "vanilla", "--cache", "0"]);
+    let (server, mut client) = served(&place, &["--policy", "vanilla", "--cache", "0"]);
     assert_eq!(place.status(&[])["in_doubt_bytes"], 0, "the server compares them once more");
     assert_eq!(place.status(&[])["copied_bytes"], 8 << 20);
     assert_eq!(place.run(&["volume", "prove", "disk.img"]).trim(), "no copy was in doubt");
@@ -657,7 +615,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     );
 
     // A damaged free map is not replaced by a guess.
-    let (server, mut client) = place.serve(&["--policy", "vanilla"]);
+    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     client.trim(16 << 20, 1 << 20).unwrap();
     drop(client);
     server.stop();
@@ -689,8 +647,8 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
 
 #[test]
 fn what_was_written_without_us_is_never_taken_for_free() {
-    let place = Place::new();
-    let (mut server, client) = place.replicated();
+    let place = place();
+    let (mut server, client) = replicated(&place);
     drop(client);
     // After a drain the guard is down; then the server is killed.
     place.run(&["volume", "drain", "disk.img"]);
@@ -700,7 +658,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     drop(server);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     disk.write_all_at(&[6; 8192], 20 << 20).unwrap();
-    let (server, mut client) = place.serve(&["--policy", "vanilla"]);
+    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     assert!(client.read(20 << 20, 8192).unwrap() == [6; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     client.trim(40 << 20, 8 << 20).unwrap();
@@ -710,7 +668,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
     disk.write_all_at(&[7; 8192], 41 << 20).unwrap();
     place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
-    let (server, mut client) = place.serve(&["--policy", "vanilla"]);
+    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     assert!(client.read(41 << 20, 8192).unwrap() == [7; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     drop(client);
@@ -796,12 +754,12 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
 
 #[test]
 fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
-    let place = Place::new();
+    let place = place();
     let file = File::options().write(true).open(place.path("disk.img")).unwrap();
     file.set_len(4 << 40).unwrap();
     let begun = Instant::now();
     place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "8GiB"]);
-    let (server, mut client) = place.serve(&["--policy", "vanilla"]);
+    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     // As fstrim does, in the pieces of the kernel.
     for gib in 1..4096 {

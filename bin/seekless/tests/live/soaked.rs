@@ -48,7 +48,6 @@ struct Talker {
     flights: Vec<Flight>,
 }
 
-/// The bytes of a sector of this version.
 fn fill(sector: u64, version: u32, bytes: &mut [u8]) {
     let mut word = (sector << 32 | u64::from(version)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     for part in bytes.chunks_exact_mut(8) {

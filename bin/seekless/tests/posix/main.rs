@@ -20,7 +20,6 @@ mod rights;
 mod strict;
 mod suite;
 mod sys;
-mod twin;
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_seekless");

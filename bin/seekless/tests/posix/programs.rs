@@ -43,7 +43,6 @@ const PYTHON: &[&str] = &[
 /// Longest time that one module may take.
 const MODULE: &str = "200";
 
-/// A Python that has its tests with it.
 fn python() -> Option<String> {
     let has = |name: &str| {
         let mut command = Command::new(name);

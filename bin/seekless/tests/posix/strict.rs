@@ -1,8 +1,8 @@
-//! As [`crate::twin`] has it for names, but with open descriptors, mappings, locks, watches, ACLs,
-//! directory streams and clients who are not root: whatever a client can ask is asked of a plain
-//! directory and of the mount, each answer must be the same, and so must what is left. Where the
-//! two cannot be alike for a reason that docs/believing/groups.md gives, the operation says so
-//! below. SEEKLESS_STRICT=N: N operations; SEEKLESS_SEED repeats a run.
+//! Random operations on names, open descriptors, mappings, locks, watches, ACLs and directory streams,
+//! also by clients who are not root. Each is asked of a plain directory and of the mount: each answer
+//! must be the same, and so must the tree that is left. Where the two cannot be alike for a reason
+//! that docs/believing/groups.md gives, the operation says so below. SEEKLESS_STRICT=N: N operations;
+//! SEEKLESS_SEED repeats a run.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -32,7 +32,7 @@ const SLOTS: usize = 6;
 const LONG_AGO: i64 = 1_000_000;
 
 fn operations() -> u64 {
-    host::rounds("SEEKLESS_STRICT", 1_500, 20_000)
+    host::rounds("SEEKLESS_STRICT", 3_000, 20_000)
 }
 
 type Answer = Result<String, Errno>;

@@ -13,9 +13,6 @@ use crate::underlying::{self, MarkerFound};
 
 impl GroupedFiles {
     /// The file of the store with this handle, its marker checked.
-    ///
-    /// # Errors
-    /// The error of the host.
     pub(crate) fn lookup(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
         match self.peek(handle) {
             Some(file) if file.check == MarkerCheck::Unchecked => {
@@ -27,9 +24,6 @@ impl GroupedFiles {
     }
 
     /// The same for an inode that is open in any way.
-    ///
-    /// # Errors
-    /// The error of the host.
     pub(crate) fn lookup_open(
         &self,
         handle: &InodeHandle,
@@ -75,7 +69,7 @@ impl GroupedFiles {
         };
         if conflict {
             self.note_trouble(format!(
-                "inode {} in {} was written without the mount; unmount, then run `setfattr -x {MARKER} FILE` to keep the bytes that were written, or `truncate -s 0 FILE` to keep the bytes in the group store",
+                "inode {} in {} was written without the mount; unmount first; then `setfattr -x {MARKER} FILE` keeps the written bytes, and `truncate -s 0 FILE` keeps the bytes in the group store",
                 stat.st_ino,
                 self.underlying.path().display(),
                 MARKER = underlying::MARKER,
@@ -96,9 +90,6 @@ impl GroupedFiles {
     }
 
     /// The file of the store with this handle, for a read or a move.
-    ///
-    /// # Errors
-    /// `IO` if the inode has bytes beside its marker.
     pub(crate) fn lookup_clean(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
         let file = self.lookup(handle)?;
         let conflict = file.is_some_and(|k| k.check == MarkerCheck::Conflicting);

@@ -11,7 +11,6 @@ use super::{GroupedFile, GroupedFiles, attributes, errno, in_parallel};
 use crate::inode_handle::InodeHandle;
 use crate::underlying;
 
-/// Files that move back together.
 const TOGETHER: usize = 64;
 
 impl GroupedFiles {
@@ -65,9 +64,6 @@ impl GroupedFiles {
 
     /// Drops the contents of a file in the store: the file is empty in the directory then. The
     /// caller holds the lock of the file for writing.
-    ///
-    /// # Errors
-    /// The error of the host. Nothing was changed then.
     pub(crate) fn make_empty(&self, handle: &InodeHandle) -> Result<(), Errno> {
         if self.lookup_clean(handle)?.is_none() {
             return Ok(());

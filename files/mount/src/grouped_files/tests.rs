@@ -35,7 +35,6 @@ enum Event {
     Removed(FileNumber),
 }
 
-/// The steps of a test.
 #[derive(Debug)]
 pub(crate) struct StepLog {
     /// Steps before the stop, which acts like a kill of the process.

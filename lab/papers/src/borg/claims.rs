@@ -38,7 +38,6 @@ fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The claims, judged.
 pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {
     let mut answers = Answers::default();
     if let Some((vanilla, borg)) = results.figure("6").and_then(pair) {

@@ -22,7 +22,6 @@ pub(super) struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A figure of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ClusteringFigure {
     pub number: u8,

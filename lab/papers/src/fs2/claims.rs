@@ -45,7 +45,6 @@ const fn names(load: Fs2Load) -> (&'static str, &'static str) {
     }
 }
 
-/// The claims, judged.
 pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {
     let mut answers = Answers::default();
     let loads: Vec<&Load> = results.loads.iter().filter(|l| !l.real).collect();

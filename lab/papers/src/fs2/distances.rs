@@ -118,7 +118,6 @@ fn printed_seek(p: &PrintedLoad, called: &str) -> Option<f64> {
     Some(ext2 * (1.0 - less))
 }
 
-/// As a table.
 pub(super) fn table(l: &Load, curve: &SeekCurve) -> Table {
     let p = &PRINTED[l.printed];
     let all: Vec<_> = columns(l)

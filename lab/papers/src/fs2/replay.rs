@@ -251,7 +251,7 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     Ok(Fs2Done { runs: laps, paths, proof })
 }
 
-/// Between two runs: the pages that a run makes dirty are written, and what was learned is
+/// Between two runs: the pages that a run makes dirty are written, and the learned data are
 /// replicated.
 fn rest(
     job: &Fs2Job<'_>,

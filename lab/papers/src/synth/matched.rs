@@ -33,9 +33,6 @@ pub fn matched(synthetic: &Synthetic, ours: &Table1) -> [Matched; 8] {
 }
 
 /// The counts of `seekless stat` for the trace.
-///
-/// # Errors
-/// If the trace cannot be read.
 pub fn counted(
     synthetic: &Synthetic,
     source: &Source,

@@ -59,9 +59,6 @@ pub struct FsTable {
 
 impl FsTable {
     /// The built-in file systems.
-    ///
-    /// # Errors
-    /// None: a test reads the table.
     pub fn built_in() -> Result<Self, TextError> {
         Self::toml("filesystems.toml", BUILT_IN)
     }

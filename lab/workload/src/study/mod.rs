@@ -1,9 +1,8 @@
 //! A study of file systems under server workloads: the matrix to run (`spec`), the runs (`runner`,
 //! `devices`), their records (`record`, `stored`), their uncertainty (`sample`), and the
-//! conclusions (`tables`, `effects`, `report`, `figures`).
+//! conclusions (`tables`, `report`, `figures`).
 
 mod devices;
-mod effects;
 mod error;
 mod figures;
 mod record;

@@ -6,7 +6,6 @@ use std::path::Path;
 use seekless_report::{Cell as Field, Column, Provenance, Report, Section, Table, Tile, Unit};
 use serde_json::json;
 
-use super::effects::{Effect, Finding, effects};
 use super::stored::Stored;
 use super::tables::{Best, Results, Row, advice_sentence};
 use crate::power;
@@ -18,7 +17,6 @@ pub struct StudyReport<'a> {
     pub(super) results: Results,
     rows: Vec<Row>,
     best: Vec<Best>,
-    effects: Vec<Effect>,
     workloads: Vec<String>,
     devices: Vec<String>,
 }
@@ -33,8 +31,8 @@ impl<'a> StudyReport<'a> {
     pub fn new(stored: &'a Stored) -> Self {
         let results = Results::new(&stored.spec.cells, &stored.records);
         let (devices, workloads) = results.axes();
-        let (rows, best, effects) = (results.table_2(), results.table_3(), effects(&results));
-        Self { stored, rows, best, effects, workloads, devices, results }
+        let (rows, best) = (results.table_2(), results.table_3());
+        Self { stored, rows, best, workloads, devices, results }
     }
 
     /// The results, as schema `seekless.study/1`.
@@ -61,7 +59,6 @@ impl<'a> StudyReport<'a> {
             "table_2": self.rows,
             "table_3": self.best,
             "linearity": linear,
-            "effects": self.effects,
             "advice": advice,
         })
     }
@@ -73,8 +70,8 @@ impl<'a> StudyReport<'a> {
 
     /// The tables for the terminal.
     #[must_use]
-    pub fn tables(&self) -> [Table; 4] {
-        [self.measured(), self.table_2(), self.table_3(), self.effects()]
+    pub fn tables(&self) -> [Table; 3] {
+        [self.measured(), self.table_2(), self.table_3()]
     }
 
     /// The cells whose runs failed, and why.
@@ -183,48 +180,23 @@ impl<'a> StudyReport<'a> {
         )
     }
 
-    fn effects(&self) -> Table {
-        let names = ["the paper's finding", "section", "here", "evidence"];
-        let mut table = Table::new("Known effects", names.map(Column::text).to_vec());
-        for e in &self.effects {
-            let evidence: Vec<_> =
-                e.evidence.iter().map(|v| format!("{}: {}", v.what, v.relative.shown())).collect();
-            table = table.row([
-                e.claim.as_str().into(),
-                e.section.as_str().into(),
-                e.finding.word().into(),
-                evidence.join("; ").into(),
-            ]);
-        }
-        table
-    }
-
     /// The results with figures. `dir` is the folder of the study.
     #[must_use]
     pub fn document(&self, dir: &Path) -> Report {
         let advice = self.advice();
         let lead = advice.first().cloned().unwrap_or_else(|| "Nothing was measured.".to_owned());
-        let again = self.effects.iter().filter(|e| e.finding == Finding::FoundAgain).count();
-        let ran = self.effects.iter().filter(|e| e.finding != Finding::NotRun).count();
         let mut report =
             Report::new(format!("File systems under servers: {}", self.stored.spec.name), lead)
                 .tile(Tile::new(
                     "Runs",
                     self.stored.records.len().to_string(),
                     format!("{} cells", self.results.measured.len()),
-                ))
-                .tile(Tile::new(
-                    "Known effects found again",
-                    format!("{again} of {ran}"),
-                    "effects with runs",
                 ));
         let mut section = Section::new("Advice").table(self.table_3());
         for sentence in &advice {
             section = section.text(sentence.clone());
         }
-        report = report
-            .section(section)
-            .section(Section::new("Options").table(self.table_2()).table(self.effects()));
+        report = report.section(section).section(Section::new("Options").table(self.table_2()));
         let mut section = Section::new("The figures");
         for figure in self.figures() {
             section = section.figure(figure);

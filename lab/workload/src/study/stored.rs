@@ -20,9 +20,6 @@ pub struct Stored {
 
 impl Stored {
     /// Reads the folder of a study.
-    ///
-    /// # Errors
-    /// If it holds no study, or a file of the study is damaged.
     pub fn read(dir: &Path) -> Result<Self, StudyError> {
         let path = dir.join("spec.toml");
         let text = fs::read_to_string(&path).map_err(|source| StudyError::NoStudy {
@@ -54,7 +51,7 @@ pub(super) fn keep_spec(dir: &Path, text: &str) -> Result<(), StudyError> {
     let path = dir.join("spec.toml");
     match fs::read_to_string(&path) {
         Ok(old) if old != text => Err(StudyError::Refused(format!(
-            "{} holds the runs of another specification: give another folder, or take {} away",
+            "{} holds the runs of another specification: give another folder, or remove {}",
             dir.display(),
             path.display()
         ))),

@@ -41,9 +41,6 @@ pub struct FormatOptions {
 
 impl FormatOptions {
     /// The division of an area of this size.
-    ///
-    /// # Errors
-    /// If the area is too small or too large.
     pub fn geometry(&self, area: Sectors) -> Result<Geometry, GeometryError> {
         let contents = Contents::new(self.write_buffer_percent, self.replicas);
         Geometry::lasting(area, self.segment_pages, contents)
@@ -82,11 +79,11 @@ pub enum AttachError {
     )]
     Unreadable { what: &'static str, page: u64 },
     #[error(
-        "bytes of replicas may stand in {stained} of discarded pages, and the area alone knows where: run `seekless volume detach` first; nothing was changed"
+        "{stained} of discarded pages may hold bytes of replicas, and only the area knows where: nothing was changed; run `seekless volume detach` first"
     )]
     HasReplicas { stained: Sectors },
     #[error(
-        "the damaged pages named the places of replicas: discarded pages may read as other bytes of this disk, and no repair can tell these from data. Nothing was changed: copy the disk and its area, then run the file system's own check on the disk"
+        "the damaged pages named the places of replicas. Discarded pages may hold other bytes of this disk, and no repair can tell these from data. Nothing was changed: copy the disk and its area, then check the disk with the file system's own program"
     )]
     ReplicasUnknown(#[source] Box<AttachError>),
     #[error(
@@ -98,7 +95,7 @@ pub enum AttachError {
     )]
     NoGuard,
     #[error(
-        "this area is an older copy: its generation is {area}, and the disk was in use with generation {guard}; what was written since stands in the newest copy alone. Nothing was changed: name the newest copy"
+        "this area is an older copy: its generation is {area}, and that of the disk is {guard}. Later writes are only in the newest copy. Nothing was changed: name the newest copy"
     )]
     Older { area: u64, guard: u64 },
     #[error(

@@ -35,7 +35,6 @@ pub(crate) struct CheckpointPages {
 }
 
 impl CheckpointPages {
-    /// All pages of a checkpoint of this moment.
     pub(crate) fn new(moment: Moment, free: Vec<Run>) -> Self {
         Self { moment, free, learned: Box::default(), next: Next::MapHeader }
     }
@@ -47,7 +46,6 @@ impl CheckpointPages {
         self
     }
 
-    /// A checkpoint whose pages are all written.
     pub(crate) fn written(moment: Moment) -> Self {
         Self { moment, free: Vec::new(), learned: Box::default(), next: Next::End }
     }

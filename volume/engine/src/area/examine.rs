@@ -45,11 +45,11 @@ impl Finding {
         let Incomplete { sequence, homes } = record;
         let homes: Vec<String> = homes.iter().map(|&p| recovered.home_of(p).to_string()).collect();
         let which = match homes.len() {
-            0 => "is not there, though a later one is".to_owned(),
+            0 => "is missing, although a later record exists".to_owned(),
             _ => format!("lacks the newest bytes of {}", homes.join(", ")),
         };
         let what = format!(
-            "record {sequence} of the log {which}: a crash leaves it so if no flush covered it; else the area was damaged"
+            "record {sequence} of the log {which}: this is normal after a crash if no flush covered the record; otherwise the area was damaged"
         );
         Self { loss: false, perhaps: true, what }
     }
@@ -249,9 +249,13 @@ impl Examined {
 /// # Errors
 /// If there is no superblock, or the device fails. Nothing was changed then.
 pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
-    restore_superblock(area)?;
+    let restored = restore_superblock(area)?;
     let (mut recovered, salvage) = salvage(area)?;
     let mut report = report_of(&recovered, &salvage);
+    if restored {
+        let what = "a copy of the superblock was found elsewhere and written to its places";
+        report.mended.push(Finding::new(false, what.to_owned()));
+    }
     give_up_damaged(area, &mut recovered, &mut report);
     if !lose && report.mended.iter().any(|f| f.loss) {
         return Ok(Repair::WouldLose(report));
@@ -289,9 +293,6 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
 
 /// If no superblock stands where one is expected, searches all pages for a copy, and writes all
 /// copies again. False if nothing was to be done.
-///
-/// # Errors
-/// If there is none, or the device fails.
 pub fn restore_superblock(area: &mut dyn Device) -> Result<bool, AttachError> {
     if !matches!(read_superblock(area, Lba(0)), Err(SuperblockError::None { .. })) {
         return Ok(false);

@@ -460,7 +460,6 @@ impl Engine {
         self.submit_read(Read { io, more, from, window_at, ..*read }, read.again());
     }
 
-    /// A read is sent.
     pub(super) fn note_sent(&mut self, read: &Read) {
         if let Some(ahead) = &mut self.ahead {
             ahead.along += along(read);

@@ -67,7 +67,6 @@ impl DerefMut for Copies {
 }
 
 impl Copies {
-    /// The copies of a map.
     pub(crate) fn new(geo: &Geometry, map: PageMap) -> Self {
         let readers = vec![0; (geo.read_segments + geo.log_segments) as usize];
         Self { map, readers, open: Slots::default(), writable: Slots::default(), geo: *geo }

@@ -79,7 +79,6 @@ impl PageGrid {
         page.checked_sub(u64::from(self.shift > 0)).map(HomePage)
     }
 
-    /// The page that a page of home is.
     pub(crate) fn ram_page(self, HomePage(home): HomePage) -> u64 {
         home + u64::from(self.shift > 0)
     }

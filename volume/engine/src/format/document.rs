@@ -55,7 +55,7 @@ changed.
 | a page at which the log may go on is unreadable | nothing yet: the area is not attached, and `repair` says what may be lost |
 | one superblock is damaged | nothing: the newest of the others is used, and the damaged one is written first |
 | the first superblock is damaged, and another one | nothing: `repair` searches all pages for the last one |
-| an older copy of the area is put back | nothing: home's guard names a later generation, and the copy is not attached |
+| an older copy of the area is restored | nothing: home's guard names a later generation, and the copy is not attached |
 | all superblocks are damaged, or a page of the checkpoint in use | nothing if nothing was dirty: a new area learns from the start; else the area is not attached, and the log's headers find the dirty data |
 | the plan is damaged | the plan |
 | the learned state is damaged | what the adaptive policy had learned |

@@ -107,7 +107,7 @@ macro_rules! contents {
                 }
             }
 
-            /// How many of them a page has room for. Version 2 used all of it.
+            /// How many of them a page has space for. Version 2 used all of it.
             const fn room(&self) -> usize {
                 match self {
                     $(Self::$name(_) => ITEM_BYTES / <$item as Field>::BYTES,)+
@@ -210,7 +210,7 @@ impl Header {
 }
 
 impl Content {
-    /// Of a map, as many as a page has room for; of a record, as half a page has room for.
+    /// Of a map, as many as a page has space for; of a record, as half a page has space for.
     const fn most(code: u16, bytes: usize) -> usize {
         (if code == 1 { ITEM_BYTES } else { HALF_ITEM_BYTES }) / bytes
     }
@@ -241,7 +241,7 @@ impl Content {
 fn items<T: Field>(bytes: &[u8], count: u16) -> Result<Vec<T>, &'static str> {
     let count = usize::from(count);
     if count > bytes.len() / T::BYTES {
-        return Err("no more items than the page has room for");
+        return Err("no more items than the page has space for");
     }
     bytes.chunks_exact(T::BYTES).take(count).map(T::get).collect()
 }

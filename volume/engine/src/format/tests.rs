@@ -404,7 +404,7 @@ fn impossible_entries_and_records_are_refused() {
     };
     assert_eq!(with(72, &[8]), "a known kind of record");
     assert_eq!(with(72, &[0]), "a known kind of record");
-    assert_eq!(with(74, &336u16.to_le_bytes()), "no more items than the page has room for");
+    assert_eq!(with(74, &336u16.to_le_bytes()), "no more items than the page has space for");
     assert_eq!(with(72, &[1]), "no dirty copy in a read segment");
     assert_eq!(with(76, &[0; 12]), "no free slot in a record of data");
     assert_eq!(with(76, &[0; 8]), "zeroes in the entry of a free slot");

@@ -289,7 +289,7 @@ impl Engine {
         !self.free.replicas.asked.is_empty() || self.background.replicating().is_some()
     }
 
-    /// A part of the room for replicas, and of the pages that have one. Changes meanwhile may be
+    /// A part of the space for replicas, and of the pages that have one. Changes meanwhile may be
     /// missing: the engine refuses replicas that do not fit any more.
     #[must_use]
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {

@@ -20,6 +20,23 @@ const CONTEXT: u32 = 16;
 /// A page was used recently if it is among this number of last first uses.
 const RECENTLY: u32 = 32;
 
+/// What the copies before the next one tell, while a read of the trail is weighed slot by slot.
+struct Walk {
+    trigger: TrailTrigger,
+    /// Copies beside the demanded pages so far.
+    gap: u64,
+    /// The last copy's probability, and the last use of its page.
+    previous: (f32, u32),
+    /// The number of copies before the next one whose pages are in RAM, without a break.
+    in_ram: u32,
+}
+
+impl Walk {
+    const fn new(trigger: TrailTrigger) -> Self {
+        Self { previous: (1.0, trigger.history.last), trigger, gap: 0, in_ram: 0 }
+    }
+}
+
 impl Adaptive {
     /// Of copies of the first demanded page, as slots, the one to read: the one whose run clients repeat now. Says which, its
     /// score, and which read it continues.
@@ -76,48 +93,23 @@ impl Adaptive {
         (must, most): (u32, u32),
         view: &impl View,
     ) -> (f32, u32) {
-        let Some(trail) = &self.trail else { return (0.0, 0) };
+        if self.trail.is_none() {
+            return (0.0, 0);
+        }
         let mut found = std::mem::take(&mut self.along.features);
         found.clear();
-        let trigger = self.trail_trigger(demanded, score, continues);
-        let (access, transfer) = (self.costs.access, self.costs.transfer);
+        let mut walk = Walk::new(self.trail_trigger(demanded, score, continues));
         let pollution = self.costs.pollution();
         let give_up = self.give_up();
         let (mut sum, mut best, mut reach) = (0.0f32, f32::MIN, must);
-        let mut previous = (1.0, trigger.history.last);
-        let (mut gap, mut held_before) = (0, 0);
         for at in 0..most.min(self.longest(TRAIL_WINDOW)).max(must) {
-            let page = view.copy_in(slot + at);
-            let mut features = Features::default();
-            match page {
-                Some(page) if demanded.contains(&page) => {}
+            let (saves, features) = match view.copy_in(slot + at) {
+                Some(page) if demanded.contains(&page) => (0.0, Features::default()),
                 // Nothing stands there: the slot is read, and left.
-                None => sum -= transfer,
-                Some(page) => {
-                    let held = view.in_ram(page).is_some();
-                    let place = TrailPlace {
-                        page,
-                        history: self.history.page(page),
-                        gap,
-                        newest: view.newest_copy(page) == Some(slot + at),
-                        behind_head: view.behind_head(slot + at),
-                        outcome: trail.outcome(slot + at),
-                        rate: self.rate(page),
-                        previous,
-                        in_ram: held_before,
-                    };
-                    let odds = |cells| trail.predictor.counts.odds(cells);
-                    features = Features::of_trail(&trigger, &place, odds);
-                    let p = match &self.foreseen {
-                        Some(foreseen) => foreseen.probability(page),
-                        None => trail.predictor.probability(&features),
-                    };
-                    (gap, previous) = (gap + 1, (p, place.history.last));
-                    held_before = if held { held_before + 1 } else { 0 };
-                    let saves = if held { 0.0 } else { CAUTION * p * access - pollution };
-                    sum += saves - transfer;
-                }
-            }
+                None => (-self.costs.transfer, Features::default()),
+                Some(page) => self.weigh_copy(page, slot + at, pollution, &mut walk, view),
+            };
+            sum += saves;
             found.push(features);
             if at + 1 >= must && sum > best {
                 (best, reach) = (sum, at + 1);
@@ -130,6 +122,40 @@ impl Adaptive {
         found.truncate(reach as usize);
         self.along = Window { features: found, slot: Some(slot), reads: 0 };
         (best, reach)
+    }
+
+    /// Says what the copy in this slot would save if it were read along, ms, with its features.
+    fn weigh_copy(
+        &self,
+        page: u64,
+        slot: u32,
+        pollution: f32,
+        walk: &mut Walk,
+        view: &impl View,
+    ) -> (f32, Features) {
+        let Some(trail) = &self.trail else { return Default::default() };
+        let place = TrailPlace {
+            page,
+            history: self.history.page(page),
+            gap: walk.gap,
+            newest: view.newest_copy(page) == Some(slot),
+            behind_head: view.behind_head(slot),
+            outcome: trail.outcome(slot),
+            rate: self.rate(page),
+            previous: walk.previous,
+            in_ram: walk.in_ram,
+        };
+        let odds = |cells| trail.predictor.counts.odds(cells);
+        let features = Features::of_trail(&walk.trigger, &place, odds);
+        let p = match &self.foreseen {
+            Some(foreseen) => foreseen.probability(page),
+            None => trail.predictor.probability(&features),
+        };
+        let held = view.in_ram(page).is_some();
+        (walk.gap, walk.previous) = (walk.gap + 1, (p, place.history.last));
+        walk.in_ram = if held { walk.in_ram + 1 } else { 0 };
+        let saves = if held { 0.0 } else { CAUTION * p * self.costs.access - pollution };
+        (saves - self.costs.transfer, features)
     }
 
     /// By how much longer the way to the trail is than the way home, ms.

@@ -64,7 +64,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         PolicyName::Borg,
         true,
         &[Order, Training, Planning, MinWeight, Streams, AreaAt],
-        "copies of what is read together stand side by side in the optimized area (BORG)",
+        "copies of data that are read together, side by side in the optimized area (BORG)",
     ),
     entry(
         PolicyName::BorgPaper,
@@ -109,7 +109,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         PolicyName::Fs2,
         true,
         &[Degree],
-        "replicas in free space of what is read together with the hottest region (FS2)",
+        "replicas, in free space, of data that are read together with the hottest region (FS2)",
     ),
     entry(
         PolicyName::Fs2Static,
@@ -127,7 +127,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         PolicyName::Fs2Proven,
         true,
         &[Degree],
-        "as fs2-whole, of what is likely to pay; replicas cost at most 2% of accesses",
+        "as fs2-whole, but only replicas that will probably pay; they cost at most 2% of accesses",
     ),
 ];
 
@@ -137,14 +137,14 @@ pub const KEYS: &[KeyEntry] = &[
         key: Order,
         text: "order",
         values: "most-connected, heaviest-edge, many-starts, organ-pipe, buckets, lazy, cylinder-shuffle, block-shuffle or hottest-first",
-        about: "order of copies in the area: the first three by what is read together, the others by temperature",
+        about: "order of copies in the area: the first three by reads that follow each other, the others by temperature",
         live: true,
     },
     KeyEntry {
         key: Training,
         text: "training",
         values: "cumulative, decaying or partial",
-        about: "what counts: all requests, requests halved each day, or requests since the last plan",
+        about: "the counted requests: all, all with counts halved each day, or those since the last plan",
         live: true,
     },
     KeyEntry {
@@ -165,14 +165,14 @@ pub const KEYS: &[KeyEntry] = &[
         key: Streams,
         text: "streams",
         values: "recorded or one",
-        about: "tell processes apart as the trace does, or take all requests for one stream",
+        about: "one stream for each process of the trace, or one stream for all requests",
         live: false,
     },
     KeyEntry {
         key: AreaAt,
         text: "area-at",
         values: "median or end",
-        about: "the area lies among client addresses, at the median read, or behind all of them",
+        about: "place of the area: among client addresses, at the median read, or behind all of them",
         live: false,
     },
     KeyEntry {

@@ -76,7 +76,7 @@ fn a_new_habit_is_added_and_the_old_one_does_not_move() {
 
 #[test]
 fn where_there_is_no_room_everything_is_laid_anew_if_that_pays() {
-    // Room for four pages, taken by what is read no more.
+    // Space for four pages, taken by what is read no more.
     let (old, new) = ([0, 1000, 2000, 3000], [10_000, 500, 20_000, 700]);
     let mut graph = graph();
     read(&mut graph, &old, 10);

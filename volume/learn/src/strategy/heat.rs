@@ -185,7 +185,7 @@ mod tests {
         v[5].writes = v[5].reads;
         assert_eq!(starts(Strategy::OrganPipe, 1000, &v), [100, 300, 400, 200, 0]);
         assert_eq!(starts(Strategy::HottestFirst, 1000, &v), [400, 300, 200, 100, 0]);
-        // Room for three; a lazy one has room for the hottest of fifty.
+        // Space for three; a lazy one has space for the hottest of fifty.
         assert_eq!(starts(Strategy::OrganPipe, 24, &v), [300, 400, 200]);
         let many: Vec<Vertex> = (0..50).map(|i| vertex(i * 100, 8, i as u32 + 1)).collect();
         assert_eq!(starts(Strategy::Lazy, 1000, &many), [4600, 4800, 4900, 4700]);

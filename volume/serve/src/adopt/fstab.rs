@@ -1,4 +1,4 @@
-//! Lines of /etc/fstab that mount an adopted disk: switched off at adoption, and put back.
+//! Lines of /etc/fstab that mount an adopted disk: switched off at adoption, and restored.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -73,7 +73,7 @@ pub(super) fn disable(root: &Path, name: &str, line: &str) -> Result<(), AdoptEr
     Ok(())
 }
 
-/// Puts back the lines that this adoption switched off.
+/// Restores the lines that this adoption switched off.
 pub(super) fn restore(root: &Path, name: &str) -> Result<(), AdoptError> {
     let prefix = prefix(name);
     change(root, |l| l.strip_prefix(&prefix).map(ToOwned::to_owned)).map(|_| ())

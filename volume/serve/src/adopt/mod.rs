@@ -31,52 +31,27 @@ const WRITE_BUFFER_PERCENT: u8 = 10;
 
 /// A disk was not adopted or not released.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum AdoptError {
-    /// The disk or its area.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The volume did not write its data home, or did not end.
     #[error(transparent)]
     Administer(#[from] AdministerError),
-    /// Something stands against it. Nothing was changed.
     #[error("{}: {why}", path.display())]
-    Refused {
-        /// The disk, file or folder.
-        path: PathBuf,
-        /// The reason, and the remedy.
-        why: String,
-    },
-    /// A file could not be read or written.
+    Refused { path: PathBuf, why: String },
     #[error("{}: cannot {what}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// The failed step.
         what: &'static str,
-        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// A command of the service manager failed.
     #[error("`{command}` failed: {said}")]
-    Systemd {
-        /// The command.
-        command: String,
-        /// Its words.
-        said: String,
-    },
-    /// Adoption failed, and so did undoing it.
+    Systemd { command: String, said: String },
     #[error(
-        "{cause}; and undoing what was begun failed: {undoing}. `seekless release {name}` tries again"
+        "{cause}. The steps before it could not be undone: {undoing}. `seekless release {name}` tries again"
     )]
-    NotUndone {
-        /// Why adoption failed.
-        cause: Box<AdoptError>,
-        /// Why undoing failed.
-        undoing: Box<AdoptError>,
-        /// The name of the adoption.
-        name: String,
-    },
+    NotUndone { cause: Box<AdoptError>, undoing: Box<AdoptError>, name: String },
 }
 
 impl From<HostError> for AdoptError {
@@ -293,7 +268,7 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
         let _ = writeln!(text, "removes {}", systemd.at(path).display());
     }
     if let Some(line) = &record.fstab {
-        let _ = writeln!(text, "puts    back into /etc/fstab: {line}");
+        let _ = writeln!(text, "restores in /etc/fstab: {line}");
     }
     Ok(text)
 }

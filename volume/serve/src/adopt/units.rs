@@ -93,7 +93,7 @@ fn check(text: &str, path: &Path) -> Result<(), AdoptError> {
     let odd = |c: &char| !(c.is_ascii_alphanumeric() || "/._-+:@,=".contains(*c));
     let Some(odd) = text.chars().find(odd) else { return Ok(()) };
     let why = format!(
-        "has the character {odd:?}, which units of systemd read as something else; give it another name, or a link without it"
+        "has the character {odd:?}, which has another meaning in units of systemd; use another name, or a link without this character"
     );
     Err(refused(path, why))
 }

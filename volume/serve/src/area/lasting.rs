@@ -40,7 +40,7 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
         Store::Lasting(lasting) => Ok(*lasting),
         Store::Plain(_) => Err(refused(
             backing,
-            "no area lies within it: name the one that was made for it with --area, or make one with `seekless volume format`",
+            "holds no area: name its area with --area, or make one with `seekless volume format`",
         )),
     }
 }
@@ -351,7 +351,7 @@ impl Lasting {
 
     /// Attaches: recovers the area, and marks it as in use. If the area may hold the only copy of
     /// some data, the guard goes up. `moved`: home may have another name than before. `to_drain`: a
-    /// drain needs no room for a guard.
+    /// drain needs no space for a guard.
     pub(crate) fn attach(
         &mut self,
         config: Config,

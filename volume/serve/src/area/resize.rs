@@ -22,7 +22,7 @@ use crate::error::ServeError;
 /// before the new ones are written leaves no area, and `make` makes another.
 ///
 /// # Errors
-/// The area was not drained and detached, has no room in the new size, or cannot be written.
+/// The area was not drained and detached, has no space in the new size, or cannot be written.
 pub fn resize(
     backing: &Path,
     area: Option<&Path>,
@@ -36,7 +36,7 @@ pub fn resize(
     }
     if !matches!(lasting.guard, Ok(Standing::Down | Standing::Nowhere)) {
         let why = format!(
-            "its guard is up or half up: give the disk the size that it had, {}, and run `seekless volume drain` first; nothing was changed",
+            "its guard is not down: give the disk its former size, {}, and run `seekless volume drain` first; nothing was changed",
             s.home_capacity.bytes()
         );
         return Err(refused(backing, why));

@@ -194,7 +194,6 @@ impl Emulated {
         stats
     }
 
-    /// The path of the head.
     pub(crate) fn path(&self) -> &[HeadSample] {
         &self.path
     }

@@ -218,7 +218,7 @@ impl Files {
         self.home.sync().map_or([0; 32], |()| stamp())
     }
 
-    /// The guard of home, if there is room for one.
+    /// The guard of home, if there is space for one.
     pub(crate) fn guard(&self) -> Option<&Region> {
         self.home.guard()
     }
@@ -448,7 +448,7 @@ impl Disk {
         }
     }
 
-    /// With room for a guard, whose state the region knows.
+    /// With space for a guard, whose state the region knows.
     pub(crate) fn with_guard(mut self, region: Region) -> Self {
         self.guard = Some(Box::new(region));
         self
@@ -470,7 +470,7 @@ impl Disk {
         Ok(Self { own, runs: self.runs.clone(), guard: None })
     }
 
-    /// Its guard, if there is room for one.
+    /// Its guard, if there is space for one.
     pub(crate) fn guard(&self) -> Option<&Region> {
         self.guard.as_deref()
     }

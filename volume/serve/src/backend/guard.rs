@@ -43,7 +43,7 @@ pub(crate) enum GuardError {
 /// State of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// No room for one: the area is older than guards, or was cut.
+    /// No space for one: the area is older than guards, or was cut.
     Nowhere,
     /// Home is as clients see it.
     Down,
@@ -271,7 +271,7 @@ impl Guard<'_> {
         match pages.find(is_bad) {
             None => Ok(()),
             Some((i, _)) => overwritten(format!(
-                "page {} of the guard region, which alone holds a part of the disk's first and last 128 KiB, does not match its checksum; nothing was changed. `seekless volume repair --lose-data` takes it as it is",
+                "page {} of the guard region, which alone holds a part of the disk's first and last 128 KiB, does not match its checksum; nothing was changed. `seekless volume repair --lose-data` accepts the page as it is",
                 i + 1
             )),
         }
@@ -360,11 +360,11 @@ impl Guard<'_> {
         if found.guard == 0 {
             return wrong(
                 true,
-                "the disk does not carry the guard that was put on it: it is another one, or was formatted or restored without its area; nothing was changed. If it is the right one, `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
+                "the disk does not carry its guard: it is another disk, or it was formatted or restored without its area; nothing was changed. If it is the right disk, `seekless volume repair --lose-data` restores the guard and gives up the data written over the guard",
             );
         }
         overwritten(
-            "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows it with what the area holds; `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
+            "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows the disk with the data of the area; `seekless volume repair --lose-data` restores the guard and gives up the data written over the guard",
         )
     }
 
@@ -375,12 +375,12 @@ impl Guard<'_> {
         if lacking && crc_fast::crc32_iscsi(&region) != header.sum {
             return wrong(
                 true,
-                "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless volume repair --lose-data` takes it as it is",
+                "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless volume repair --lose-data` accepts the region as it is",
             );
         }
         if lacking && found.other > 0 {
             return overwritten(
-                "the disk was written without its area while its guard was half up; nothing was changed. `seekless volume repair --lose-data` gives up what was written over it",
+                "the disk was written without its area while only a part of its guard was written; nothing was changed. `seekless volume repair --lose-data` gives up the data written over the guard",
             );
         }
         Ok(Standing::Between { lacking })
@@ -390,7 +390,7 @@ impl Guard<'_> {
         wrong(
             true,
             format!(
-                "the disk carries the guard of another area, {} (it was {}), which holds its newest data; this one is {}",
+                "the disk carries the guard of another area, {} (it was {}), which holds its newest data; this area is {}",
                 page.uuid,
                 page.place.as_str(),
                 self.uuid

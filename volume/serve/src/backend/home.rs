@@ -44,7 +44,6 @@ impl Home {
         }
     }
 
-    /// The whole of it, as a disk.
     pub(crate) fn whole(&self) -> Result<Disk, ServeError> {
         match self {
             Self::Here(opened) => {

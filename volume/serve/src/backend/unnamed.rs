@@ -23,7 +23,6 @@ pub(super) fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, HostErro
     Ok(fd)
 }
 
-/// A file of `bytes` in memory.
 pub(super) fn memory_file(bytes: u64) -> Result<OwnedFd, HostError> {
     let make = || {
         let fd = rustix::fs::memfd_create("seekless", MemfdFlags::CLOEXEC)?;

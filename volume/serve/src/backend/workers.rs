@@ -18,7 +18,6 @@ use seekless_host::{cannot, reserve_bounce};
 /// A worker calls the kernel and little else.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A job for a worker.
 #[derive(Debug)]
 pub(crate) struct Job {
     /// The caller's name for the job.

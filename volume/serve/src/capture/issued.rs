@@ -51,7 +51,7 @@ impl Issued {
         self.held.push_back(Held { event, state: State::Since(event.time) });
     }
 
-    /// The driver returned a request, without room for it.
+    /// The driver returned a request, without space for it.
     pub(super) fn requeue(&mut self, event: &Event) {
         if let Some(number) = self.find(event, false) {
             self.at(number).state = State::Back;

@@ -25,7 +25,7 @@ impl Conn {
         beyond.saturating_sub(self.beyond)
     }
 
-    /// True if unread input waits and there is room for it.
+    /// True if unread input waits and there is space for it.
     pub(crate) fn can_resume(&self, pool: &PayloadPool) -> bool {
         let worth = |next: Request| pool.is_worth_a_try(self.token, self.needs(&next));
         self.waiting && !self.is_full() && self.next.is_none_or(worth)

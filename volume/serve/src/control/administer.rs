@@ -25,90 +25,49 @@ const EXTENTS_A_COMMAND: usize = 1_000;
 
 /// A command was not carried out.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum AdministerError {
-    /// The volume cannot be opened, or its server failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The server did not answer, or refused.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// The area cannot be read.
     #[error("{}: cannot be attached as it is", place.display())]
     Area {
-        /// The file or device of the area.
         place: PathBuf,
-        /// Cause.
         #[source]
         source: Box<AttachError>,
     },
-    /// No server has the volume.
     #[error("{}: nobody serves it, as far as this user can see", .0.display())]
     NotServed(PathBuf),
-    /// A server has the volume.
     #[error("{}: is served; `seekless volume detach` first", .0.display())]
     Served(PathBuf),
-    /// File systems or processes use the volume.
     #[error("{}: in use, and nothing was changed: {by}. `--force` disconnects its users", backing.display())]
-    InUse {
-        /// The file or device.
-        backing: PathBuf,
-        /// Its users, and how to free it.
-        by: String,
-    },
-    /// The volume has no area.
+    InUse { backing: PathBuf, by: String },
     #[error(
-        "{}: no area lies within it: name the one that was made for it with --area", .0.display()
+        "{}: holds no area: name its area with --area", .0.display()
     )]
     NoArea(PathBuf),
-    /// The area was made for copies.
     #[error(
         "{}: its area was not made for replicas: `seekless volume format --replicas` makes one",
         .0.display()
     )]
     NoReplicas(PathBuf),
-    /// An extent past the end of the volume.
     #[error("{extent} lies past the end of the volume, {volume}")]
-    PastEnd {
-        /// The extent.
-        extent: Extent,
-        /// Size of the volume.
-        volume: Bytes,
-    },
-    /// Writing home makes no progress.
+    PastEnd { extent: Extent, volume: Bytes },
     #[error("no progress for {STUCK:?}: {left} are not at home yet{why}. The area still has them")]
-    NotDrained {
-        /// Bytes still to write home.
-        left: Bytes,
-        /// Reasons that the volume gives.
-        why: String,
-    },
-    /// The change of mode makes no progress.
+    NotDrained { left: Bytes, why: String },
     #[error(
         "the guard of the disk and the area's superblock could not be written for {STUCK:?}{why}"
     )]
-    ModeNotChanged {
-        /// Reasons that the volume gives.
-        why: String,
-    },
-    /// Replication makes no progress.
+    ModeNotChanged { why: String },
     #[error("no replica was written for {STUCK:?}; `seekless volume status` shows the progress")]
     NotReplicated,
-    /// The comparison with home makes no progress.
     #[error(
         "no copy was compared with home for {STUCK:?}: {left} are left{why}. No read uses them"
     )]
-    NotProven {
-        /// Bytes still to compare.
-        left: Bytes,
-        /// Reasons that the volume gives.
-        why: String,
-    },
-    /// Everything is at home, and the server runs on.
+    NotProven { left: Bytes, why: String },
     #[error("drained, but the server has not ended{why}")]
-    NotEnded {
-        /// Reasons that the volume gives.
-        why: String,
-    },
+    NotEnded { why: String },
 }
 
 /// A running server, or a volume opened here.

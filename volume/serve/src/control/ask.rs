@@ -22,37 +22,24 @@ const ANSWER_MAX: u64 = 16 << 20;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum AskError {
-    /// Nobody listens there.
     #[error("cannot reach {address}: is `seekless serve --http` running there?")]
     Unreachable {
-        /// The address asked.
         address: Address,
-        /// The host's error.
         #[source]
         source: io::Error,
     },
-    /// The connection broke before the answer ended.
     #[error("{address} did not answer")]
     Silent {
-        /// The address asked.
         address: Address,
-        /// The host's error.
         #[source]
         source: io::Error,
     },
-    /// The server refuses the command, in its own words.
     #[error("{0}")]
     Refused(String),
-    /// The answer is not one that seekless gives.
     #[error("{address}: {why}")]
-    Answer {
-        /// The address asked.
-        address: Address,
-        /// The fault, and the remedy.
-        why: String,
-    },
-    /// The token cannot be sent.
+    Answer { address: Address, why: String },
     #[error("the token has a character that is not visible ASCII")]
     Token,
 }
@@ -102,8 +89,9 @@ fn request<T: DeserializeOwned>(
         Bad::Refused(why) => AskError::Refused(why),
         Bad::Strange(why) => strange(why),
     })?;
-    serde_json::from_slice(body)
-        .map_err(|e| strange(format!("{}: not what this version of seekless shows: {e}", target.1)))
+    serde_json::from_slice(body).map_err(|e| {
+        strange(format!("{}: this version of seekless cannot read the answer: {e}", target.1))
+    })
 }
 
 fn connect(host: &str) -> io::Result<TcpStream> {

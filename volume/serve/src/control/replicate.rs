@@ -72,7 +72,7 @@ pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostErro
     let from = partition_start(meta.dev(), volume)
         .map_err(|why| refused(format!("not on this volume: {why}")))?;
     let runs = extents::map(&file, true)
-        .map_err(|e| refused(format!("the kernel does not tell where it lies: {e}")))?;
+        .map_err(|e| refused(format!("the kernel does not name its blocks: {e}")))?;
     let own = runs.iter().filter(|r| !r.unwritten && !r.odd && r.len > 0);
     Ok(own
         .map(|r| {
@@ -85,7 +85,7 @@ pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostErro
 /// The sector of the volume at which this device of the kernel begins.
 fn partition_start(device: u64, volume: u64) -> Result<u64, String> {
     let device = BlockDevice::of_number(device)
-        .map_err(|_| "its file system does not stand on one block device".to_owned())?;
+        .map_err(|_| "its file system is not on one block device".to_owned())?;
     let (name, found) = (&device.disk_name, device.disk_sectors.saturating_mul(SECTOR_BYTES));
     if found == volume {
         return Ok(device.partition.map_or(0, |p| p.start.0));

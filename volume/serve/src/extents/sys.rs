@@ -9,7 +9,6 @@ use std::os::fd::AsFd;
 use rustix::ioctl::{Updater, ioctl, opcode};
 pub(super) use seekless_host::sys::{FIEMAP_BATCH as BATCH, RawMap, fiemap};
 
-/// `struct move_extent`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RawMove {

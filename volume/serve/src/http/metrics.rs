@@ -174,7 +174,7 @@ fn copies(t: &mut MetricText, s: &Status) {
     t.gauge("seekless_moving", "", "1 while copies are being written.", flag(p.moving));
     let help = "Bytes to copy in the current or last move.";
     t.gauge("seekless_move_bytes", "bytes", help, p.total_bytes as f64);
-    let help = "Of these, copied or given up.";
+    let help = "Of these, copied or dropped.";
     t.gauge("seekless_move_done_bytes", "bytes", help, p.done_bytes as f64);
     let limit: Vec<_> = s.budget.limit_bytes_per_s.iter().map(|l| ("", *l as f64)).collect();
     t.family(
@@ -199,7 +199,7 @@ fn scrub(t: &mut MetricText, s: &ScrubStatus) {
 }
 
 fn elsewhere(t: &mut MetricText, e: &ElsewhereStatus) {
-    t.gauge("seekless_home_connected", "", "0 while home's server is away.", flag(e.connected));
+    t.gauge("seekless_home_connected", "", "0 if home is not connected.", flag(e.connected));
     t.family(
         "counter",
         "seekless_home_operations",

@@ -7,7 +7,7 @@
     const late = Math.max(1, sum(now, (x) => x.ram_reads + x.copy_reads + x.home_reads));
     const line = (name, style, key) => row(name, style, sum(now, (x) => x[key]) / late,
       percent(sum(now, (x) => x[key]) / late), [percent(r[key] / all), count(r[key])]);
-    $('reads').replaceChildren(table('Where reads are answered from', ['From', 'last 10 s', '', 'since the start', 'reads'],
+    $('reads').replaceChildren(table('Sources of reads', ['From', 'last 10 s', '', 'since the start', 'reads'],
       [line('RAM', 6, 'ram_reads'), line('copies', 2, 'copy_reads'), line('home', 0, 'home_reads')]));
   };
 
@@ -66,7 +66,7 @@
     }
     const what = h.position === 'head' ? 'The position of the emulated disk’s head' : 'The addresses of the I/Os that were sent, not a head: the backing keeps that to itself';
     const thin = h.one_in > 1 ? ` One in about ${count(h.one_in)} I/Os is shown.` : '';
-    put($('path-note'), `${what}, over the last minute. The optimized area is drawn behind the volume’s own addresses.${thin}${points.length ? '' : ' Nothing was asked.'}`);
+    put($('path-note'), `${what}, over the last minute. The optimized area is drawn behind the volume’s own addresses.${thin}${points.length ? '' : ' No requests.'}`);
   };
 
   const PHASES = [['seek', 'seek_s', 0], ['rotation', 'rotation_s', 1], ['transfer', 'transfer_s', 2], ['overhead', 'overhead_s', 6]];
@@ -80,7 +80,7 @@
       put($('over'), '');
       return $('busy').replaceChildren();
     }
-    const basis = b.basis === 'emulated' ? `Emulated disk ${b.disk}, as it served.` : `Computed for a disk ${b.disk} from the I/Os that were sent; not what the backing took.`;
+    const basis = b.basis === 'emulated' ? `Emulated disk ${b.disk}, as it served.` : `Computed for a disk ${b.disk} from the sent I/Os. The backing itself took another time.`;
     put($('busy-note'), `${basis} ${b.vanilla ? 'Vanilla: ' : 'No comparison: '}${b.note}.`);
     const list = [['now', b.now]].concat(b.vanilla ? [['vanilla', b.vanilla]] : []);
     const most = Math.max(1e-9, ...list.map(([, x]) => total(x)));
@@ -103,7 +103,7 @@
       key.append(shape('rect', { class: 'fill', width: 12, height: 12 }));
       th.prepend(key);
     });
-    put($('moving'), b.moving_s > 0 ? `Of the time now, ${seconds(b.moving_s)} went into moving data.` : '');
+    put($('moving'), b.moving_s > 0 ? `Moving data took ${seconds(b.moving_s)} of the time now.` : '');
     const samples = h.samples, last = s.time_unix_ms, speed = b.elapsed_s / Math.max(1e-9, s.uptime_s);
     const share = (key) => samples.map((x, i) => {
       const near = samples.slice(Math.max(0, i - 3), i + 1), took = sum(near, (n) => n.took_s) * speed;
@@ -141,7 +141,7 @@
     $('move').toggleAttribute('hidden', !p.moving);
     put($('plan'), !s.learning.learns ? 'Nothing is learned: every read goes home, or to RAM.'
       : !p.made ? 'No plan yet: the first is made when there is something to learn from.'
-      : `Latest plan, number ${p.made}: ${count(p.extents)} extents, ${bytes(p.plan_bytes)}. ` + (p.moving ? `Moving: ${bytes(p.done_bytes)} of ${bytes(p.total_bytes)}.` : `In place: copies of ${bytes(s.copies.usable_bytes)} may be used.`));
+      : `Latest plan, number ${p.made}: ${count(p.extents)} extents, ${bytes(p.plan_bytes)}. ` + (p.moving ? `Moving: ${bytes(p.done_bytes)} of ${bytes(p.total_bytes)}.` : `Copies in use: ${bytes(s.copies.usable_bytes)}.`));
     put($('budget'), `Moving data takes ${bytes(g.used_bytes_per_s)}/s now, of ${g.limit_bytes_per_s === null ? 'no limit' : 'at most ' + bytes(g.limit_bytes_per_s) + '/s'}; ${bytes(s.copies.moved_bytes)} since the start, in an area of ${bytes(s.copies.area_bytes)}.`);
   };
 

@@ -15,7 +15,6 @@ use super::wire::{
     Parameters, io_command,
 };
 
-/// The control device.
 #[derive(Debug)]
 pub(super) struct ControlDevice(File);
 
@@ -86,7 +85,6 @@ pub(super) struct Queue {
 /// The number of a completion that is the bell's.
 const BELL: u64 = u64::MAX;
 
-/// An event of the queue.
 pub(super) enum QueueEvent {
     /// The kernel sends the request of this tag.
     Request(u16),

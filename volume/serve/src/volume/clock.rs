@@ -23,7 +23,6 @@ impl Clock {
         self.speed.is_infinite()
     }
 
-    /// Jumps to `then`.
     pub(super) fn jump(&mut self, then: SimTime) {
         self.skipped += then.since(self.now()).0;
     }

@@ -18,7 +18,6 @@ pub struct ScrubStats {
     pub last_end_unix_ms: Option<u64>,
 }
 
-/// The schedule of one volume.
 #[derive(Debug)]
 pub(super) struct Schedule {
     every: Duration,

@@ -12,7 +12,6 @@ use seekless_serve::{Backing, Builder, Emulation, ServerHandle};
 
 use crate::{Dir, client};
 
-/// The volume.
 const SECTORS: u64 = 8192;
 /// The optimized area.
 const AREA: u64 = 16_384;

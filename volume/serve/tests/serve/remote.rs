@@ -317,7 +317,7 @@ fn an_area_outlives_crashes(name: &str, mode: Mode, seed: u64) {
         assert_eq!(bare, mode == Mode::WriteBack, "nobody mounts it while the area is newer");
         if mode == Mode::WriteBack {
             let error = volume(&path).spawn().err().unwrap().to_string();
-            assert!(error.contains("newest data stand in an area elsewhere"), "{error}");
+            assert!(error.contains("newest data are in another area"), "{error}");
         }
         server.stop().unwrap();
     }

@@ -16,9 +16,7 @@ use super::parts::Parts;
 const PARTS: u64 = 0x9a27;
 /// And the draws for an attach from all others.
 const ATTACH: u64 = 0xa77a_c4ed;
-/// The draws for the scrub.
 const SCRUB: u64 = 0x5c_2b;
-/// The draws for memory.
 const MEMORY: u64 = 0x3e_30;
 /// The draws for the adaptive policy.
 const ADAPTIVE: u64 = 0xada9;

@@ -36,7 +36,7 @@ pub struct Tally {
     pub resized: u64,
     /// Of these, states in which somebody else wrote home before the engine was back.
     pub strangers: u64,
-    /// Of these, states in which an older copy of the area was put back and refused.
+    /// Of these, states in which an older copy of the area was restored and refused.
     pub older: u64,
     /// Of these, states in which zeroes stood over a superblock.
     pub zeroed: u64,
@@ -153,9 +153,6 @@ impl Looks {
 }
 
 /// Runs a history and examines states on the way.
-///
-/// # Errors
-/// The first broken promise, or a panic.
 pub fn explore<M: Machine>(
     history: &History,
     looks: &Looks,

@@ -220,7 +220,7 @@ fn serve<M: Machine>(
     Ok(())
 }
 
-/// Somebody puts back the copy of the area from before the last attach. If home's guard is up, the
+/// Somebody restores the copy of the area from before the last attach. If home's guard is up, the
 /// copy must be refused; false if the guard is down.
 fn older_is_refused<M: Machine>(
     setup: &Setup,

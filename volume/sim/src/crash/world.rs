@@ -137,9 +137,6 @@ pub(crate) struct World<M> {
 
 impl<M: Machine> World<M> {
     /// `machine` has been attached to `medium`.
-    ///
-    /// # Errors
-    /// If it breaks a promise before the first request.
     pub(crate) fn new(
         (machine, generation): (M, u64),
         medium: Rc<RefCell<Medium>>,

@@ -358,7 +358,7 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
 
     // Another disk.
     let mut other = World { region: up.region.clone(), ..World::new(&mut dice) };
-    assert!(said(&mut other).contains("another one"), "{}", said(&mut other));
+    assert!(said(&mut other).contains("another disk"), "{}", said(&mut other));
     // An older copy of the area.
     let mut older = World { region: old, ..up.clone() };
     assert!(said(&mut older).contains("an older copy"), "{}", said(&mut older));
@@ -423,7 +423,7 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     half.flush();
     rot(&mut half.region, PAGE_BYTES / SECTOR_BYTES, 7);
     assert!(said(&mut half).contains("damaged"), "{}", said(&mut half));
-    // An area without room for a guard.
+    // An area without space for a guard.
     let mut none = World::new(&mut dice);
     none.region = Medium::default();
     assert_eq!(none.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Nowhere);

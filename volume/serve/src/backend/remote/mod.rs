@@ -352,7 +352,6 @@ impl Remote {
         }
     }
 
-    /// Reads.
     pub(crate) fn read(&self, mut at: u64, buf: &mut [u8]) -> Result<(), Errno> {
         for part in buf.chunks_mut(self.offer.most as usize) {
             let len = part.len() as u32;
