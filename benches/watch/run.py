@@ -4,8 +4,9 @@
     benches/watch/run.py [--pairs N] [--dir FOLDER]
 
 fio reads a cached file of an ext4 at random, in pieces of 4 KiB: without the daemon, beside an idle daemon, and beside a daemon that
-runs ahead of a job, in turn. What is compared is the processor time of fio for the same number of reads, which other work on the
-machine changes less than the rate."""
+runs ahead of a job, in turn. Then dd reads the file many times in order, at about a million hits a second. What is compared is the
+processor time for the same number of reads, which other work on the machine changes less than the rate: fio's, and all and the median
+of dd's. The daemon's own processor time is shown beside them, with that of its start."""
 
 import argparse
 import contextlib
@@ -23,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "startup"))
 from host import SEEKLESS, archive_in, run
 from programs import loop
 
-CACHED_MIB, READ_MIB, FILES = 256, 2048, 400
+CACHED_MIB, READ_MIB, FILES, SLICES = 256, 2048, 400, 100
 
 
 def mount(device, root):
@@ -40,13 +41,28 @@ def fio(file):
     return {"cpu_s": seconds * (job["usr_cpu"] + job["sys_cpu"]) / 100, "rate": job["read"]["iops"], "load": os.getloadavg()[0]}
 
 
+def hits(file):
+    """The processor time of each dd."""
+    times = []
+    for _ in range(SLICES):
+        child = os.posix_spawn("/bin/dd", ["dd", f"if={file}", "of=/dev/null", "bs=4k", "status=none"], os.environ)
+        used = os.wait4(child, 0)[2]
+        times.append(used.ru_utime + used.ru_stime)
+    return {"dd_s": sum(times), "dd_median_s": statistics.median(times)}
+
+
+def processor_time(process):
+    fields = pathlib.Path("/proc", str(process.pid), "stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextlib.contextmanager
 def watching(root, state):
     process = subprocess.Popen([SEEKLESS, "watch", root, "--state", state], stdout=subprocess.PIPE, text=True)
     try:
         if not process.stdout.readline().startswith("watching "):
             raise RuntimeError("seekless watch does not start")
-        yield
+        yield process
     finally:
         process.send_signal(signal.SIGINT)
         process.wait()
@@ -54,8 +70,8 @@ def watching(root, state):
 
 def reader(root, pause):
     """A job that reads all small files, with a pause after each."""
-    script = f"for f in {root}/small/*; do cat $f > /dev/null; sleep {pause}; done"
-    return subprocess.Popen(["sh", "-c", script], start_new_session=True)
+    script = f"import pathlib, time\nfor f in sorted(pathlib.Path('{root}/small').iterdir()): f.read_bytes(), time.sleep({pause})"
+    return subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
 
 
 def status(state):
@@ -80,14 +96,14 @@ def one(how, device, root, state):
         stack.callback(run, "umount", root)
         fio(root / "cached")  # The file comes into memory, and no daemon learns it.
         if how != "off":
-            stack.enter_context(watching(root, state))
+            daemon = stack.enter_context(watching(root, state))
         if how == "ahead":
             job = ahead(root, state)
             stack.callback(lambda: (os.killpg(job.pid, signal.SIGKILL), job.wait()))
-        found = fio(root / "cached")
+        found = {**fio(root / "cached"), **hits(root / "cached")}
         if how != "off":
             now = status(state)
-            found |= {"busy": now["busy"], "totals": now["totals"]}
+            found |= {"busy": now["busy"], "totals": now["totals"], "daemon_s": processor_time(daemon)}
     return {"how": how, **found}
 
 
@@ -119,13 +135,15 @@ def main():
                 for how in kinds[number % 3:] + kinds[:number % 3]:
                     found = one(how, device, root, state)
                     runs.append({"pair": number, **found})
-                    print(f"{number:2} {how:6} {found['cpu_s']:.3f} s, {found['rate']:.0f} reads a second", flush=True)
+                    print(f"{number:2} {how:6} fio {found['cpu_s']:.3f} s, {found['rate']:.0f} reads a second; dd {found['dd_s']:.3f} s, "
+                          f"median {found['dd_median_s']:.4f} s; daemon {found.get('daemon_s', 0):.2f} s", flush=True)
     ratios = {}
     for how in kinds[1:]:
-        by = [{r["how"]: r["cpu_s"] for r in runs if r["pair"] == n} for n in range(args.pairs)]
-        ratios[how] = sorted(b[how] / b["off"] for b in by)
-        print(f"{how}: processor time {statistics.median(ratios[how]):.3f} of that without ({ratios[how][0]:.3f} to {ratios[how][-1]:.3f})")
-    archive_in("benches/watch", "fio", {"cached_mib": CACHED_MIB, "read_mib": READ_MIB, "ratios": ratios}, runs)
+        for key in ("cpu_s", "dd_s", "dd_median_s"):
+            by = [{r["how"]: r[key] for r in runs if r["pair"] == n} for n in range(args.pairs)]
+            of = ratios[f"{how} {key}"] = sorted(b[how] / b["off"] for b in by)
+            print(f"{how}: {key} {statistics.median(of):.3f} of that without ({of[0]:.3f} to {of[-1]:.3f})")
+    archive_in("benches/watch", "fio", {"cached_mib": CACHED_MIB, "read_mib": READ_MIB, "slices": SLICES, "ratios": ratios}, runs)
 
 
 if __name__ == "__main__":

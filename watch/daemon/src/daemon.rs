@@ -280,6 +280,10 @@ impl Daemon {
             filesystem.limit(!self.config.dry_run, self.pages_ahead);
         }
         let wanted = self.filesystems.iter().any(|f| f.watcher.wants_touches());
+        if !wanted {
+            // The next job does not pay for the flood of this one.
+            self.without = 0;
+        }
         self.tracer.touches(wanted && self.without == 0);
         if self.saved.elapsed() >= SAVE && !self.is_busy() {
             self.saved = Instant::now();

@@ -113,6 +113,10 @@ pub(crate) struct Chase {
     pub(crate) fence: Option<usize>,
     /// Pieces that it used behind the exit.
     crossed: u32,
+    /// The kernel shows uses in memory: it begins to do so some time after it was asked.
+    pub(crate) sees: bool,
+    /// Where the program was before that: what it passed until then is not judged.
+    blind: usize,
     metadata: Window,
     files: Window,
     /// The program has used a file of the job, or is the job's own program.
@@ -143,6 +147,8 @@ impl Chase {
             at,
             fence: None,
             crossed: 0,
+            sees: false,
+            blind: at,
             metadata: Window::new(from, size, true),
             files: Window::new(from, size, files),
             knows_files: files,
@@ -276,14 +282,18 @@ impl Chase {
 
     /// Judges what the program has passed.
     fn judge(&mut self, job: &Job) {
-        Self::judge_one(&mut self.metadata, true, self.at, &self.ordered, job);
-        Self::judge_one(&mut self.files, false, self.at, &self.ordered, job);
+        if !self.sees {
+            self.blind = self.at;
+        }
+        let at = (self.at, self.blind);
+        Self::judge_one(&mut self.metadata, true, at, &self.ordered, job);
+        Self::judge_one(&mut self.files, false, at, &self.ordered, job);
     }
 
     fn judge_one(
         window: &mut Window,
         metadata: bool,
-        at: usize,
+        (at, blind): (usize, usize),
         ordered: &FxHashMap<Place, Ordered>,
         job: &Job,
     ) {
@@ -294,7 +304,9 @@ impl Chase {
             let Some(piece) = piece.filter(|p| p.place.is_metadata() == metadata) else { continue };
             if let Some(found) = ordered.get(&piece.place) {
                 window.ahead = window.ahead.saturating_sub(usize::from(found.used == 0));
-                window.verdict(found.used != 0);
+                if window.judged > blind {
+                    window.verdict(found.used != 0);
+                }
             }
         }
     }
@@ -332,9 +344,10 @@ mod tests {
     }
 
     /// Uses one piece of `every`, and orders what it may meanwhile; returns the number of orders.
-    fn ordered(every: usize) -> usize {
+    fn ordered(every: usize, sees: bool) -> usize {
         let job = job();
         let mut chase = Chase::new(1, (0, 1), true, false, false);
+        chase.sees = sees;
         let mut orders = 0;
         for chunk in (1..PIECES).step_by(every) {
             while let Some(piece) = chase.next(&job) {
@@ -348,10 +361,11 @@ mod tests {
 
     #[test]
     fn a_window_closes_when_the_program_passes_over_what_was_fetched() {
-        assert_eq!(ordered(1), PIECES as usize - 1);
-        assert!(ordered(2) > 4000, "half is used: {}", ordered(2));
-        let orders = ordered(10);
+        assert_eq!(ordered(1, true), PIECES as usize - 1);
+        assert!(ordered(2, true) > 4000, "half is used: {}", ordered(2, true));
+        let orders = ordered(10, true);
         assert!(orders < 700, "{orders}");
+        assert!(ordered(10, false) > 4000, "uses in memory are not seen yet");
     }
 
     #[test]

@@ -169,6 +169,7 @@ impl Watcher {
             run.visible.get_or_insert(place);
             if group.is_some() {
                 run.last = now;
+                run.chase.iter_mut().for_each(|c| c.sees = true);
                 self.use_piece(now, of, place, mask);
             } else if let Some(chase) = &mut run.chase {
                 let used = u64::from(chase.served(place, mask).count_ones());

@@ -310,6 +310,20 @@ fn a_job_on_btrfs_is_known_after_its_metadata_has_moved() {
     let alone = watch.named("du")["plain"]["misses"].as_u64().unwrap();
     mount.unmount();
     until_helped(&slow, &watch, "du", "du -s .", alone);
+    // What a part of the job does not use is in vain, though the daemon has looked at it.
+    let vain = || {
+        let mount = slow.mount();
+        watch.remembered();
+        let totals = watch.filesystem()["totals"].clone();
+        mount.unmount();
+        totals["vain"].as_u64().unwrap()
+    };
+    let before = vain();
+    let in_vain = (0..3).any(|_| {
+        cold(&slow, "du -s d000 d001 d002");
+        vain() > before
+    });
+    assert!(in_vain, "what was read for nobody counts as used");
     let mount = slow.mount();
     watch.stop();
     mount.unmount();
