@@ -128,8 +128,7 @@ impl Learner {
             }
             _ => {
                 let pages = Pages::new(volume.grid, volume.capacity);
-                let graph = AccessGraph::new(pages, volume.ram, EDGES_MAX);
-                Seen::Accesses(if policy.writes_in_place() { graph.with_writes() } else { graph })
+                Seen::Accesses(AccessGraph::new(pages, volume.ram, EDGES_MAX))
             }
         };
         Self {

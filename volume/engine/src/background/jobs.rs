@@ -4,8 +4,7 @@
 use seekless_block::SimTime;
 
 use super::{Job, READ_PAGES, RETRY};
-use crate::background::move_plan::Moving;
-use crate::core::page_map::{CopyState, Slot};
+use crate::core::page_map::CopyState;
 use crate::format::Content;
 use crate::write_buffer::destage::Which;
 use crate::write_buffer::durability::Waiter;
@@ -123,8 +122,7 @@ impl Engine {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
         }
         let (used, all) = self.log_used();
-        let much = used * 10 > all * 9 && !self.may_open();
-        if much || self.is_log_full() || self.state.is_draining() || self.background.outgoing {
+        if used * 10 > all * 9 || self.is_log_full() || self.state.is_draining() {
             self.background.destaging = true;
         } else if used * 10 <= all * 8 {
             self.background.destaging = false;
@@ -141,17 +139,17 @@ impl Engine {
     }
 
     fn is_much_read(&self) -> bool {
-        self.background.read.len() >= READ_PAGES && self.destage_may() && !self.config.in_place
+        self.background.read.len() >= READ_PAGES && self.destage_may()
     }
 
     fn begin_destage_of_read(&mut self) -> Begun {
         let pages = std::mem::take(&mut self.background.read);
-        self.begin_destage(Which::These(&pages)).map(Job::Destage).into()
+        self.begin_destage(Which::Read(&pages)).map(Job::Destage).into()
     }
 
     fn begin_destage_of_oldest(&mut self) -> Begun {
         let (used, all) = self.log_used();
-        let (idle_at, spare) = (self.idle_at(), used * 10 > all * 8 && !self.may_open());
+        let (idle_at, spare) = (self.idle_at(), used * 10 > all * 8);
         let idle = self.background.now >= idle_at;
         let goes = self.background.destaging || idle && spare;
         if !goes {
@@ -163,16 +161,6 @@ impl Engine {
         if self.destage_may() {
             if let Some(job) = self.begin_destage(Which::Oldest) {
                 return Begun::Job(Job::Destage(job));
-            }
-            // What is still dirty was written in place.
-            let of_log = |slot: Slot| self.copies.state(slot) == CopyState::Dirty;
-            let in_use = self.log.ring.in_use();
-            let outgoing = std::mem::take(&mut self.background.outgoing);
-            if !self.state.is_draining()
-                && (outgoing || !in_use.flat_map(|s| self.geo.slots_of(s)).any(of_log))
-            {
-                self.background.destaging = false;
-                return Begun::Nothing;
             }
             self.destage_came_to_nothing();
             self.fail_if_stuck();
@@ -191,8 +179,14 @@ impl Engine {
 
     /// Nothing is dirty any more: the log begins again, so that recovery finds nothing in it.
     fn end_drain(&mut self) -> Begun {
-        self.close_all();
-        if self.awaits_round() {
+        if self.sync.has_voids() || !self.sync.is_idle() {
+            let at = self.background.tail_not_before;
+            if self.background.now < at {
+                self.background.wake_at(at);
+            } else if self.sync.is_idle() {
+                self.sync.wait(Waiter::Tail);
+                self.pump_sync();
+            }
             return Begun::Stop;
         }
         self.state.drained();
@@ -205,19 +199,6 @@ impl Engine {
             self.next_segment();
         }
         Begun::Job(self.checkpoint_job())
-    }
-
-    /// Whether the log has yet to learn of pages that are void. A round then tells.
-    pub(crate) fn awaits_round(&mut self) -> bool {
-        let awaits = self.sync.has_voids() || !self.sync.is_idle();
-        let at = self.background.tail_not_before;
-        if awaits && self.background.now < at {
-            self.background.wake_at(at);
-        } else if awaits && self.sync.is_idle() {
-            self.sync.wait(Waiter::Tail);
-            self.pump_sync();
-        }
-        awaits
     }
 
     pub(super) fn checkpoint_job(&mut self) -> Job {
@@ -235,8 +216,6 @@ impl Engine {
 
     fn take_up_plan(&mut self) -> Begun {
         if let Some(plan) = self.background.asked.take() {
-            // BORG, 4.4: first all dirty pages of the write buffer go out.
-            self.background.outgoing = self.may_open() && self.is_dirty();
             self.adopt(&plan);
         }
         Begun::Nothing
@@ -250,17 +229,12 @@ impl Engine {
     }
 
     fn begin_window(&mut self) -> Begun {
-        match self.begin_move() {
-            Moving::Job(job) => Begun::Job(job),
-            Moving::Waits => Begun::Nothing,
-            Moving::Nothing => {
-                if !self.background.todo.is_over() {
-                    // A search of a large area pauses for clients.
-                    self.background.wake_at(self.background.now);
-                }
-                Begun::Nothing
-            }
+        let job = self.begin_move();
+        if job.is_none() && !self.background.todo.is_over() {
+            // A search of a large area pauses for clients.
+            self.background.wake_at(self.background.now);
         }
+        job.map(Job::Move).into()
     }
 
     fn append_to_trail(&mut self) -> Begun {
@@ -268,15 +242,11 @@ impl Engine {
         if self.background.now >= at && self.is_hurried() {
             at = self.background.hurried_until;
         }
-        if self.background.now < at {
-            self.background.wake_at(at);
-            return Begun::Nothing;
+        if self.background.now >= at {
+            return self.begin_append().map(Job::Trail).into();
         }
-        match self.close_for_trail() {
-            Moving::Job(job) => Begun::Job(job),
-            Moving::Waits => Begun::Nothing,
-            Moving::Nothing => self.begin_append().map(Job::Trail).into(),
-        }
+        self.background.wake_at(at);
+        Begun::Nothing
     }
 
     fn tell_of_free_pages(&mut self) -> Begun {
@@ -314,7 +284,7 @@ impl Engine {
     /// The log is full, and its tail holds a page that can be neither read nor written home: no
     /// record shall wait for ever.
     pub(crate) fn fail_if_stuck(&mut self) {
-        if self.is_log_full() && self.next_tail() == self.log.ring.tail && !self.tail_in_work() {
+        if self.is_log_full() && self.next_tail() == self.log.ring.tail {
             self.fail_controls();
         }
     }

@@ -6,7 +6,6 @@
 //! flush.
 
 mod draw;
-mod draw_in_place;
 mod explore;
 mod guarded;
 mod history;
