@@ -161,7 +161,7 @@ fn what_cannot_be_observed_is_given_up() {
         c.trace.with(|s| (s.never, s.refused, s.not_ready) = (false, false, None));
         c.pass(1000);
         let note = c.streams().note;
-        assert!(note.contains(word) && note.contains("given up"), "{word}: {note}");
+        assert!(note.contains(word) && note.contains("after its next start"), "{word}: {note}");
         assert!(!c.observes() && c.observer.takes_own(c.now));
     };
     let mut c = Case::new();
