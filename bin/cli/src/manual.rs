@@ -24,6 +24,9 @@ pub struct ManArgs {
 }
 
 /// Prints completions of `command` for a shell.
+///
+/// # Errors
+/// Standard output cannot be written.
 pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow::Result<()> {
     let mut text = Vec::new();
     let name = command.get_name().to_owned();
@@ -32,6 +35,9 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow
 }
 
 /// Writes the man pages of `command`.
+///
+/// # Errors
+/// A page cannot be written.
 pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
     let dir = args.dir.display();
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {dir}"))?;

@@ -244,6 +244,9 @@ impl GroupMount {
 
     /// Unmounts the directory, unless that has happened already. False if the mount is in use:
     /// nothing is changed then.
+    ///
+    /// # Errors
+    /// The host refuses.
     pub fn unmount(&mut self) -> Result<bool, MountError> {
         match self.unmount_now(false) {
             Ok(()) => Ok(true),
@@ -271,6 +274,9 @@ impl GroupMount {
     }
 
     /// Unmounts the directory, even if it is in use, and saves the store.
+    ///
+    /// # Errors
+    /// The store cannot be saved; committed files are safe.
     pub fn end(mut self) -> Result<(), MountError> {
         self.unmount_always();
         self.stop_keeper();

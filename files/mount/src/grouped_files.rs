@@ -309,6 +309,9 @@ impl GroupedFiles {
 
     /// Commits everything, for a clean end. `release`: a directory without files in the store is
     /// unbound from the store.
+    ///
+    /// # Errors
+    /// The store cannot be saved; committed files are safe.
     pub(crate) fn end(&self, release: bool) -> Result<(), Fault> {
         self.ask(Ask::Sync { file: None })?;
         self.ask(Ask::Checkpoint)?;

@@ -68,6 +68,9 @@ impl InodeHandle {
     }
 
     /// Opens the inode on the file system of `mount`.
+    ///
+    /// # Errors
+    /// `STALE` if the inode was removed.
     pub(crate) fn open(&self, mount: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         sys::open_handle(mount, self.kind.into(), self.data(), flags)
     }

@@ -132,6 +132,9 @@ fn learn_from_store(
 
 impl Shuffler {
     /// A shuffler that already knows the groups of the store.
+    ///
+    /// # Errors
+    /// The configuration contradicts itself.
     pub(super) fn new(
         config: GroupConfig,
         every: u64,

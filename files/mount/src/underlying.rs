@@ -244,6 +244,9 @@ impl UnderlyingDir {
 
     /// The store of the directory; true if the binding was made for this directory, false in a copy
     /// of it.
+    ///
+    /// # Errors
+    /// The error of the host.
     pub(crate) fn binding(&self) -> Result<Option<([u8; 16], bool)>, Errno> {
         let mut bytes = [0; 64];
         match rustix::fs::fgetxattr(&self.root, BINDING, &mut bytes) {

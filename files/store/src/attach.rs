@@ -55,6 +55,9 @@ fn read_page(device: &mut dyn Device, page: u64) -> Result<Page, DeviceError> {
 
 /// Makes an empty store on a device and overwrites its former contents. `uuid` must be random. The
 /// label is cut to 64 bytes.
+///
+/// # Errors
+/// The device is too small, or fails.
 pub fn format(
     device: &mut dyn Device,
     uuid: [u8; 16],

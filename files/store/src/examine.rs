@@ -41,6 +41,9 @@ impl fmt::Display for Examined {
 }
 
 /// Attaches a store, reads all groups and compares their checksums. Nothing is changed.
+///
+/// # Errors
+/// See [`GroupStore::attach`]; or a group cannot be read.
 pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
     let group_store = GroupStore::attach(device, Config::default())?;
     let mut found = Examined {

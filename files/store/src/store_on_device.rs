@@ -34,6 +34,9 @@ pub struct StoreOnDevice<D, O> {
 
 impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     /// Attaches the store on `device`.
+    ///
+    /// # Errors
+    /// See [`GroupStore::attach`].
     pub fn attach(mut device: D, other: O, config: Config) -> Result<Self, AttachError> {
         let group_store = GroupStore::attach(&mut device, config)?;
         Ok(Self { group_store, device, other, next: 0, ended: BTreeMap::new() })
@@ -46,6 +49,9 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     }
 
     /// Asks, and waits for the reply.
+    ///
+    /// # Errors
+    /// The fault of the store.
     pub fn ask(&mut self, now: SimTime, ask: Ask) -> Result<Reply, Fault> {
         self.ask_all(now, vec![ask]).pop().unwrap_or(Err(Fault::Broken))
     }

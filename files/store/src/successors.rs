@@ -55,6 +55,9 @@ pub enum GroupConfigError {
 
 impl GroupConfig {
     /// Checks the configuration.
+    ///
+    /// # Errors
+    /// The first contradiction.
     pub const fn check(&self) -> Result<(), GroupConfigError> {
         let Self { window, needed, least, most, files_max, streams_max } = *self;
         if window == 0 || window > WINDOW_MAX || needed == 0 || needed > window {
@@ -116,6 +119,9 @@ fn reserve<T>(list: &mut Vec<T>, more: usize) {
 
 impl Successors {
     /// A learner without observations.
+    ///
+    /// # Errors
+    /// The configuration contradicts itself.
     pub fn new(config: GroupConfig) -> Result<Self, GroupConfigError> {
         config.check()?;
         Ok(Self {

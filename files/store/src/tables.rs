@@ -315,6 +315,9 @@ impl Tables {
     }
 
     /// Checks that the tables agree with each other. Returns the clusters that are taken.
+    ///
+    /// # Errors
+    /// The first contradiction.
     pub(crate) fn verify(&self, geometry: &Geometry) -> Result<ClusterMap, TableError> {
         let mut taken = ClusterMap::new(geometry.clusters);
         for number in self.group_numbers() {

@@ -68,6 +68,9 @@ impl FileSet {
     /// Creates the file sets of a personality in `dir`, one directory per set, and makes them
     /// durable. `progress` gets the bytes written and the bytes to write. Setting `stop` ends it
     /// early.
+    ///
+    /// # Errors
+    /// The directory of a set exists already, the host refuses an operation, or `stop` was set.
     pub fn fill(
         dir: &Path,
         personality: &Personality,

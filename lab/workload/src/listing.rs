@@ -24,6 +24,9 @@ pub struct Listed {
 }
 
 /// All built-in workloads, with their variants.
+///
+/// # Errors
+/// If a built-in workload is damaged: a bug.
 pub fn list() -> Result<Vec<Listed>, NamedError> {
     let mut all = Vec::new();
     for p in presets() {

@@ -23,6 +23,9 @@ pub enum NamedError {
 
 /// The workload of this name, or in the file of this path: TOML, or Filebench's language if its
 /// name ends with `.f`.
+///
+/// # Errors
+/// If there is no such workload, or the file is none.
 pub fn named(name: &str) -> Result<Personality, NamedError> {
     if let Some(found) = preset(name) {
         return Ok(found?);

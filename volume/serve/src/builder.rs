@@ -56,6 +56,9 @@ pub enum Backing {
 
 impl Backing {
     /// What a path of the command line names: an export of an NBD server, or a file or device.
+    ///
+    /// # Errors
+    /// See [`NbdUri::in_path`].
     pub fn named(path: &Path) -> Result<Self, ServeError> {
         NbdUri::in_path(path)
             .map_or_else(|| Ok(Self::Path(path.to_owned())), |uri| uri.map(Self::Nbd))

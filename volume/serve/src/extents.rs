@@ -31,6 +31,9 @@ const UNWRITTEN: u32 = 0x800;
 const ODD: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | 0x2000;
 
 /// The runs of a file in order; holes are left out. `sync` writes pending data first.
+///
+/// # Errors
+/// The kernel's error; some file systems do not tell.
 pub fn map(file: &File, sync: bool) -> io::Result<Vec<Run>> {
     let mut runs = Vec::new();
     let mut at = 0;
@@ -63,6 +66,9 @@ pub fn map(file: &File, sync: bool) -> io::Result<Vec<Run>> {
 /// The contents of the file stay. ext4 exchanges page by page, each in its own transaction: after
 /// an interruption every byte of the file is unchanged. Returns the number of exchanged blocks,
 /// which may be smaller.
+///
+/// # Errors
+/// The kernel's error; it refuses unsafe files.
 pub fn exchange(file: &File, donor: &File, from: u64, to: u64, len: u64) -> io::Result<u64> {
     let mut raw = sys::RawMove::new(donor.as_raw_fd() as u32, from, to, len);
     match sys::move_extent(file, &mut raw) {

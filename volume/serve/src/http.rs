@@ -56,6 +56,9 @@ impl HttpServer {
     }
 
     /// Shows something else than a volume, under the same rules.
+    ///
+    /// # Errors
+    /// Those of [`Self::start`].
     pub fn of(
         address: &Address,
         token: Option<&str>,

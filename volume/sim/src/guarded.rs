@@ -76,6 +76,9 @@ impl Guarded {
     }
 
     /// Looks at the requests so far, and serves one more, which is of this day.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
     pub fn offer(&mut self, day: u64, request: &Request) -> Result<(), SimError> {
         if self.knows == 0 {
             return self.serve(day, request);
@@ -139,6 +142,9 @@ impl Guarded {
 
     /// Ends a training: guard and days begin again, and RAM is empty, as that of a system that was not trained. The
     /// policy keeps what it learned, and its trail.
+    ///
+    /// # Errors
+    /// Where a request could not be served.
     pub fn end_training(&mut self) -> Result<(), SimError> {
         self.lap()?;
         for metered in [&mut self.actual, &mut self.vanilla] {
@@ -161,6 +167,9 @@ impl Guarded {
     }
 
     /// What the actual system cost since the last lap; see [`Simulation::lap`].
+    ///
+    /// # Errors
+    /// Where a request could not be served.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         self.serve_all_known()?;
         self.vanilla.lap()?;

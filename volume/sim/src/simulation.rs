@@ -244,6 +244,9 @@ impl Simulation {
     }
 
     /// Lets so much time pass, in which whatever is under way goes on.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
     pub fn pass(&mut self, time: Duration) -> Result<(), SimError> {
         self.pass_to(self.now + time);
         self.refused.map_or(Ok(()), Err)
@@ -310,6 +313,9 @@ impl Simulation {
 
     /// Lets time pass until fewer than `most` requests are in flight: what is offered next then
     /// waits its turn, as a client's would.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
     pub fn settle_below(&mut self, most: u32) -> Result<(), SimError> {
         self.wait_below(most);
         self.refused.map_or(Ok(()), Err)

@@ -130,8 +130,8 @@ pub(crate) struct Chase {
 }
 
 impl Chase {
-    /// The program is at this position, and what is ordered begins at another one. `same`: it is the program of the job's last run. `files`: it
-    /// is, or has used a file of the job.
+    /// The program is at the first position; orders begin at the second. `same`: the program ran this
+    /// job last. `files`: the same, or the program has used a file of the job.
     pub(crate) fn new(
         job: u32,
         (at, from): (usize, usize),

@@ -13,6 +13,9 @@ use crate::underlying::{self, MarkerFound};
 
 impl GroupedFiles {
     /// The file of the store with this handle, its marker checked.
+    ///
+    /// # Errors
+    /// The error of the host.
     pub(crate) fn lookup(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
         match self.peek(handle) {
             Some(file) if file.check == MarkerCheck::Unchecked => {
@@ -24,6 +27,9 @@ impl GroupedFiles {
     }
 
     /// The same for an inode that is open in any way.
+    ///
+    /// # Errors
+    /// The error of the host.
     pub(crate) fn lookup_open(
         &self,
         handle: &InodeHandle,
@@ -90,6 +96,9 @@ impl GroupedFiles {
     }
 
     /// The file of the store with this handle, for a read or a move.
+    ///
+    /// # Errors
+    /// `IO` if the inode has bytes beside its marker.
     pub(crate) fn lookup_clean(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
         let file = self.lookup(handle)?;
         let conflict = file.is_some_and(|k| k.check == MarkerCheck::Conflicting);

@@ -64,6 +64,9 @@ impl GroupedFiles {
 
     /// Drops the contents of a file in the store: the file is empty in the directory then. The
     /// caller holds the lock of the file for writing.
+    ///
+    /// # Errors
+    /// The error of the host. Nothing was changed then.
     pub(crate) fn make_empty(&self, handle: &InodeHandle) -> Result<(), Errno> {
         if self.lookup_clean(handle)?.is_none() {
             return Ok(());

@@ -201,6 +201,9 @@ impl RecordPage {
     }
 
     /// From a page. [`super::records`] decodes its records.
+    ///
+    /// # Errors
+    /// The page is of another kind, or damaged.
     pub fn decode(page: &Page) -> Result<Self, FormatError> {
         let mut bytes = open(page, KIND_RECORDS)?;
         let head =

@@ -185,6 +185,9 @@ fn number_is_sound(number: u64) -> Result<(), FormatError> {
 }
 
 /// The records in `bytes`, one after the other.
+///
+/// # Errors
+/// The first bytes that are no record.
 pub fn records(mut bytes: &[u8]) -> Result<Vec<Change>, FormatError> {
     let mut found = Vec::new();
     while !bytes.is_empty() {

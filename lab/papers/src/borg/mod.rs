@@ -17,6 +17,9 @@ use crate::{PaperError, Progress, Reproduction};
 
 /// The experiments of section 6 at `scale`, from `seed`. `started` are archives of real starts,
 /// shown with Table 4.
+///
+/// # Errors
+/// If an archive cannot be read, or a replay fails.
 pub fn reproduce(
     scale: f64,
     seed: u64,

@@ -216,6 +216,9 @@ pub(crate) struct Judged {
 
 impl Judged {
     /// The claims of this file with these answers.
+    ///
+    /// # Errors
+    /// If the file is not well formed, a claim has no answer, or an answer no claim.
     pub(crate) fn new(file: &str, answers: &Answers) -> Result<Self, PaperError> {
         let invalid = |why: String| PaperError::Invalid(format!("file of claims: {why}"));
         let file: ClaimFile = toml::from_str(file).map_err(|e| invalid(e.to_string()))?;

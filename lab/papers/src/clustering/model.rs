@@ -43,6 +43,9 @@ struct Row {
 
 impl Model<'_> {
     /// The numbers for this disk.
+    ///
+    /// # Errors
+    /// If the block is shorter than a sector, or has 2^32 sectors or more.
     pub fn compute(
         &self,
         disk: &Disk,

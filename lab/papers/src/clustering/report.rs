@@ -16,6 +16,9 @@ use crate::reproduction::SCHEMA;
 use crate::{PaperError, Progress, Reproduction};
 
 /// The paper's figures and claims, with this effort. `command` is the command line, for the report.
+///
+/// # Errors
+/// If the file of claims and our answers do not fit together.
 pub fn reproduce(
     effort: Effort,
     command: &str,

@@ -52,6 +52,9 @@ pub struct EefsOptions {
 }
 
 /// The comparison with these settings. `command` is the command line, for the report.
+///
+/// # Errors
+/// If the scale is outside 0.001 to 1, the trace cannot be read, or a replay fails.
 pub fn reproduce(
     asked: &EefsOptions,
     command: &str,

@@ -67,6 +67,9 @@ impl Cells {
 
 /// The paper's numbers beside those of studies, documents `seekless.study/1`. `command` is the
 /// command line, for the report.
+///
+/// # Errors
+/// If the studies have not the cells of `studies/fast10.toml`.
 pub fn reproduce(studies: &[Value], command: &str) -> Result<Reproduction, PaperError> {
     let cells = Cells::new(studies)?;
     let mut answers = Answers::default();

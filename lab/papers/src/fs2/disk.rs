@@ -181,6 +181,9 @@ fn beside_table(rows: &[Row]) -> Table {
 
 /// The experiments on the disk alone. `access_figure` draws Figure 8; `command` is the command
 /// line, for the report.
+///
+/// # Errors
+/// If the catalogue lacks a disk, or a disk refuses a request.
 pub fn reproduce(command: &str, access_figure: AccessFigure) -> Result<Reproduction, PaperError> {
     let all = DRIVES.into_iter().map(parts).collect::<Result<Vec<_>, _>>()?;
     let fit = probed()?;

@@ -19,6 +19,9 @@ use crate::{HeadMoves, PaperError, Progress, Reproduction};
 
 /// The experiments of section 4 at `scale`, from `seed`. `real` is a folder with a recorded update;
 /// `head_moves` makes the points of a figure of a head's path.
+///
+/// # Errors
+/// If the recorded update cannot be read, or a replay fails.
 pub fn reproduce(
     scale: f64,
     seed: u64,

@@ -65,6 +65,9 @@ impl Outcome {
 }
 
 /// Moves the files of a list together. `progress` gets the bytes done and all bytes.
+///
+/// # Errors
+/// If blocks cannot be exchanged here, or the free space does not suffice.
 pub fn apply(
     mounted: &Mounted,
     travel: &Travel,

@@ -61,6 +61,9 @@ struct TraceHeat {
 }
 
 /// The hottest files of a mounted file system, by this trace.
+///
+/// # Errors
+/// If the trace cannot be read, or transfers nothing of any file here.
 pub fn hottest(
     choice: &Choice,
     trace: &str,

@@ -54,6 +54,9 @@ impl List {
     }
 
     /// Reads and checks a list.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no list.
     pub fn read(path: &Path) -> Result<Self, HotFilesError> {
         let text = std::fs::read_to_string(path).map_err(|source| HotFilesError::Io {
             what: "read the list",

@@ -27,6 +27,9 @@ pub struct Mounted {
 
 impl Mounted {
     /// The file system that is mounted at `path`.
+    ///
+    /// # Errors
+    /// If `path` is no mount point, or cannot be opened.
     pub fn open(path: &Path) -> Result<Self, HotFilesError> {
         let cannot = |source| HotFilesError::Io { what: "open", path: path.to_owned(), source };
         let whole = path.canonicalize().map_err(cannot)?;

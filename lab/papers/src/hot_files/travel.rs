@@ -46,6 +46,9 @@ impl fmt::Display for Trip {
 
 impl Travel {
     /// On a disk of this name and description, or on addresses alone.
+    ///
+    /// # Errors
+    /// If the disk is smaller than the file system.
     pub fn new(mounted: &Mounted, disk: Option<(&str, &DiskSpec)>) -> Result<Self, HotFilesError> {
         let size = mounted.bytes();
         let band = (size / u64::from(BANDS)).max(1);

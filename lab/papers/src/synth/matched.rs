@@ -33,6 +33,9 @@ pub fn matched(synthetic: &Synthetic, ours: &Table1) -> [Matched; 8] {
 }
 
 /// The counts of `seekless stat` for the trace.
+///
+/// # Errors
+/// If the trace cannot be read.
 pub fn counted(
     synthetic: &Synthetic,
     source: &Source,

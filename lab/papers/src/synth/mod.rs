@@ -140,6 +140,9 @@ impl Synthetic {
     pub const SEED: u64 = 1;
 
     /// The personality of this name, at this scale.
+    ///
+    /// # Errors
+    /// A text if there is no personality of this name, or the scale is not within 0.001 to 16.
     pub fn new(name: &str, scale: f64, seed: u64) -> Result<Self, String> {
         let Some(personality) = PERSONALITIES.into_iter().find(|p| p.name == name) else {
             let names = PERSONALITIES.map(|p| p.name).join(", ");

@@ -16,6 +16,9 @@ pub struct WrittenDay {
 }
 
 /// Writes a day at this scale, one request a line.
+///
+/// # Errors
+/// If `out` refuses a line.
 pub fn write_strace(
     day: &FileDay,
     scale: f64,

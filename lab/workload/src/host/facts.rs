@@ -56,6 +56,9 @@ impl Facts {
 }
 
 /// Writes dirty pages and drops the kernel's caches of files (needs root).
+///
+/// # Errors
+/// The kernel refuses.
 pub fn drop_caches() -> std::io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "3")

@@ -59,6 +59,9 @@ pub struct FsTable {
 
 impl FsTable {
     /// The built-in file systems.
+    ///
+    /// # Errors
+    /// None: a test reads the table.
     pub fn built_in() -> Result<Self, TextError> {
         Self::toml("filesystems.toml", BUILT_IN)
     }

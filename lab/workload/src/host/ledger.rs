@@ -88,6 +88,9 @@ impl Drop for Ledger {
 impl Ledger {
     /// Opens the ledger in a folder, and undoes the entries of a process that was killed. Returns
     /// the actions taken.
+    ///
+    /// # Errors
+    /// Another process works there, the ledger cannot be read, or an entry cannot be undone.
     pub fn open(dir: &Path) -> Result<(Self, Vec<String>), HostError> {
         std::fs::create_dir_all(dir).map_err(HostError::io("make", dir))?;
         let dir = dir.canonicalize().map_err(HostError::io("find", dir))?;

@@ -159,6 +159,9 @@ impl Meters {
     /// The meters of a list: `auto`, `none`, `rapl`, `hwmon`, `battery`, `cpu-model`,
     /// `cpu-model=IDLE-PEAK`, `command=COMMAND`, separated by commas. `auto` means the first of
     /// RAPL, hwmon and batteries that gives readings, otherwise the model.
+    ///
+    /// # Errors
+    /// An invalid word, or a meter that does not exist here.
     pub fn parse(list: &str) -> Result<Self, String> {
         let (mut meters, mut cpu): (Vec<Box<dyn Meter>>, _) = (Vec::new(), None);
         for word in list.split(',').map(str::trim) {

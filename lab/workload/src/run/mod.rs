@@ -122,6 +122,9 @@ const STACK: usize = 256 << 10;
 /// Runs the personality's flows on files that were created for it, and counts. `watch` is called
 /// several times a second with the operations so far and the time since the start of the
 /// measurement (`None` during the warm-up). Setting `stop` ends the run early.
+///
+/// # Errors
+/// The first operation that failed, or [`WorkloadError::Stopped`].
 pub fn run(
     personality: &Personality,
     files: &FileSet,

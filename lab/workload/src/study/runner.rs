@@ -67,6 +67,10 @@ pub(super) struct Study<'a> {
 
 /// Runs the cells that need more runs, into the folder `dir`. `text` is the text of the
 /// specification.
+///
+/// # Errors
+/// If the host refuses a device or a file system, or something that a run attached cannot be
+/// detached. A run that fails is recorded, and is no error.
 pub fn run(
     spec: &StudySpec,
     text: &str,

@@ -20,6 +20,9 @@ pub struct Stored {
 
 impl Stored {
     /// Reads the folder of a study.
+    ///
+    /// # Errors
+    /// If it holds no study, or a file of the study is damaged.
     pub fn read(dir: &Path) -> Result<Self, StudyError> {
         let path = dir.join("spec.toml");
         let text = fs::read_to_string(&path).map_err(|source| StudyError::NoStudy {

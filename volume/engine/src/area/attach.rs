@@ -41,6 +41,9 @@ pub struct FormatOptions {
 
 impl FormatOptions {
     /// The division of an area of this size.
+    ///
+    /// # Errors
+    /// If the area is too small or too large.
     pub fn geometry(&self, area: Sectors) -> Result<Geometry, GeometryError> {
         let contents = Contents::new(self.write_buffer_percent, self.replicas);
         Geometry::lasting(area, self.segment_pages, contents)

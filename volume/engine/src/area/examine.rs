@@ -293,6 +293,9 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
 
 /// If no superblock stands where one is expected, searches all pages for a copy, and writes all
 /// copies again. False if nothing was to be done.
+///
+/// # Errors
+/// If there is none, or the device fails.
 pub fn restore_superblock(area: &mut dyn Device) -> Result<bool, AttachError> {
     if !matches!(read_superblock(area, Lba(0)), Err(SuperblockError::None { .. })) {
         return Ok(false);

@@ -13,6 +13,9 @@ pub(super) trait Field: Sized {
     /// Writes it to `out`, which has `BYTES` bytes.
     fn put(&self, out: &mut [u8]);
     /// Reads a value from `BYTES` bytes.
+    ///
+    /// # Errors
+    /// The expected values, if the bytes are none.
     fn get(bytes: &[u8]) -> Result<Self, &'static str>;
     /// The value as a number, if it is one.
     fn number(&self) -> Option<u64> {
@@ -149,6 +152,10 @@ macro_rules! page {
             }
 
             /// Reads a page.
+            ///
+            /// # Errors
+            /// If [`Self::encode`] cannot have written the bytes; see
+            /// [`FormatError`](crate::format::FormatError).
             pub fn decode(bytes: &[u8]) -> Result<Self, $crate::format::FormatError> {
                 let page = $crate::format::open(bytes, $shown, $kind)?;
                 let read = Self {

@@ -93,6 +93,9 @@ impl Geometry {
     };
 
     /// The division that the superblock names.
+    ///
+    /// # Errors
+    /// If a number is out of its limits.
     pub fn new(segment_pages: u32, read: u32, log: u32) -> Result<Self, GeometryError> {
         if !segment_pages.is_power_of_two() || !SEGMENT_PAGES.contains(&segment_pages) {
             return Err(GeometryError::SegmentPages { found: segment_pages });
@@ -127,6 +130,9 @@ impl Geometry {
     }
 
     /// The division of an area that outlives its engine: with three superblocks.
+    ///
+    /// # Errors
+    /// As [`Self::fit`].
     pub fn lasting(
         area: Sectors,
         segment_pages: u32,

@@ -93,6 +93,9 @@ pub fn read_superblock(device: &mut dyn Device, at: Lba) -> Result<Superblocks, 
 
 /// Searches all pages of the device for the superblock of an area that begins at sector `at`. This
 /// reads up to the whole device.
+///
+/// # Errors
+/// As [`read_superblock`].
 pub fn find_superblock(device: &mut dyn Device, at: Lba) -> Result<Superblocks, SuperblockError> {
     let none = match read_superblock(device, at) {
         Err(none @ SuperblockError::None { .. }) => none,

@@ -44,7 +44,7 @@ const WINDOWS: u32 = 16;
 /// The clock is set back before it reaches this.
 const CLOCK_END: u32 = 1 << 31;
 /// Pages of the longest I/O, 2 MiB.
-const LONGEST: u64 = 512;
+const LONGEST_IO: u64 = 512;
 /// No window, no slot.
 const NONE: u32 = u32::MAX;
 
@@ -81,7 +81,7 @@ impl Work {
             Self::HomeRead { pages } | Self::HomeAlong { pages } | Self::TrailRead { pages } => {
                 pages
             }
-            Self::TrailAlong | Self::TrailWrite | Self::Other => LONGEST,
+            Self::TrailAlong | Self::TrailWrite | Self::Other => LONGEST_IO,
         }
     }
 }

@@ -56,6 +56,9 @@ impl Content {
     }
 
     /// Writes the first content to the disk.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn store(&self, file: &File) -> std::io::Result<()> {
         let mut buffer = Vec::new();
         for &page in self.versions.keys() {

@@ -150,6 +150,9 @@ impl Looks {
 }
 
 /// Runs a history and examines states on the way.
+///
+/// # Errors
+/// The first broken promise, or a panic.
 pub fn explore<M: Machine>(
     history: &History,
     looks: &Looks,

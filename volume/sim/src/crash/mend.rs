@@ -76,6 +76,9 @@ pub(crate) struct Resize<'a> {
 impl Resize<'_> {
     /// Makes a whole area again out of the state after a power failure: attaches it, resizes it
     /// again, or formats it.
+    ///
+    /// # Errors
+    /// If none of that works.
     pub(crate) fn cut<M: Machine>(
         &self,
         stamp: Stamp,

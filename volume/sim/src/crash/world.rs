@@ -137,6 +137,9 @@ pub(crate) struct World<M> {
 
 impl<M: Machine> World<M> {
     /// `machine` has been attached to `medium`.
+    ///
+    /// # Errors
+    /// If it breaks a promise before the first request.
     pub(crate) fn new(
         (machine, generation): (M, u64),
         medium: Rc<RefCell<Medium>>,

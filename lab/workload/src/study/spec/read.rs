@@ -86,6 +86,9 @@ struct Reader<'a>(ConfigText<'a>);
 
 impl StudySpec {
     /// Reads a specification.
+    ///
+    /// # Errors
+    /// Line and column of the error, the field, and its allowed values.
     pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
         let raw: Raw = config_text::toml(file, text)?;
         let place = ConfigText { file, text };
