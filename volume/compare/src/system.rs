@@ -84,8 +84,15 @@ impl System {
             ..Config::new(capacity)
         };
         let Some(learning) = self.learning else { return config };
-        let config = Config { adaptive: learning.policy.adapts(), ..config };
-        let config = config.with_write_buffer(learning.write_buffer, learning.gather);
+        let policy = &learning.policy;
+        let (adaptive, in_place) = (policy.adapts(), policy.writes_in_place());
+        let config = Config { adaptive, in_place, ..config };
+        // BORG writes in place in write-back alone: its write buffer has the size of 6.1.1.
+        let write_buffer = match learning.write_buffer {
+            0 if in_place => 20,
+            percent => percent,
+        };
+        let config = config.with_write_buffer(write_buffer, learning.gather);
         if !learning.policy.replicates() {
             return config;
         }

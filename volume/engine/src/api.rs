@@ -244,6 +244,9 @@ pub struct Config {
     pub degree: u32,
     /// Where writes go.
     pub mode: Mode,
+    /// In write-back, writes of pages with a copy of a plan go to that copy, and pages go home when a
+    /// new plan comes (BORG, FAST'09, 4.4 and 4.5). Not beside a trail or replicas.
+    pub in_place: bool,
     /// How long an absorbed write without FUA may stay in RAM before the log has it. The engine
     /// acknowledges the write at once, as a volatile write cache does; a flush empties RAM. Zero: a
     /// write is acknowledged when the log has it.
@@ -315,6 +318,7 @@ impl Config {
             replicas: Sectors(0),
             degree: 1,
             mode: Mode::WriteThrough,
+            in_place: false,
             gather: Duration::ZERO,
             grid: Sectors(0),
             segment_pages: 256,
@@ -359,8 +363,10 @@ pub struct Stats {
     pub overtaken: u64,
     /// Plans refused because they did not fit the device: a bug of the planner, harmless here.
     pub plans_refused: u64,
-    /// Writes that went into the write buffer.
+    /// Writes that went into the write buffer, whole or in part.
     pub absorbed: u64,
+    /// Writes that went to copies in place, whole or in part.
+    pub in_place: u64,
     /// Bytes destaged home.
     pub destaged_bytes: u64,
     /// Bytes of metadata and log headers written into the area.
@@ -395,6 +401,7 @@ impl std::ops::Sub for Stats {
             overtaken: self.overtaken - before.overtaken,
             plans_refused: self.plans_refused - before.plans_refused,
             absorbed: self.absorbed - before.absorbed,
+            in_place: self.in_place - before.in_place,
             destaged_bytes: self.destaged_bytes - before.destaged_bytes,
             metadata_bytes: self.metadata_bytes - before.metadata_bytes,
             damaged: self.damaged - before.damaged,

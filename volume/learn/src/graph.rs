@@ -21,7 +21,8 @@ pub const ACCESS: u32 = 16;
 pub struct Vertex {
     /// Its sectors.
     pub extent: Extent,
-    /// Its reads from the disk, in units of [`ACCESS`].
+    /// Its reads from the disk, in units of [`ACCESS`]; with its writes, in a graph
+    /// [`AccessGraph::with_writes`].
     pub reads: u32,
     /// Writes and discards of a part of it, in units of [`ACCESS`].
     pub writes: u32,
@@ -53,8 +54,9 @@ struct Node {
 }
 
 impl Node {
-    /// Counts a read at time `now`, unless RAM answers it; returns the sectors that the disk reads.
-    fn read(&mut self, now: u64, ram: Sectors, path: &mut Vec<(u32, u32)>) -> u64 {
+    /// Counts an access at time `now`, unless RAM answers it; returns the sectors that the disk
+    /// transfers.
+    fn access(&mut self, now: u64, ram: Sectors, path: &mut Vec<(u32, u32)>) -> u64 {
         let in_ram = now - self.seen < ram.0;
         self.seen = now;
         if in_ram {
@@ -81,6 +83,8 @@ pub struct AccessGraph {
     last: FxHashMap<StreamId, u32>,
     ports: u32,
     max_edges: usize,
+    /// Writes count as reads do.
+    with_writes: bool,
     /// Scratch space: the nodes of the current request.
     path: Vec<(u32, u32)>,
 }
@@ -103,8 +107,16 @@ impl AccessGraph {
             last: FxHashMap::default(),
             ports: 0,
             max_edges: max_edges.max(16),
+            with_writes: false,
             path: Vec::new(),
         }
+    }
+
+    /// The same, where a write makes vertices and edges as a read does, and counts against nothing:
+    /// "accesses (reads or writes)" (4.2). This pays where writes go to the copies (4.5).
+    #[must_use]
+    pub fn with_writes(self) -> Self {
+        Self { with_writes: true, ..self }
     }
 
     /// Keeps at most about `max_edges` edges from now on.
@@ -114,21 +126,25 @@ impl AccessGraph {
 
     /// The same observations, with the RAM and the limit of another graph.
     pub(crate) fn limited_as(self, other: &Self) -> Self {
-        Self { ram: other.ram, max_edges: other.max_edges, ..self }
+        let Self { ram, max_edges, with_writes, .. } = *other;
+        Self { ram, max_edges, with_writes, ..self }
     }
 
     /// Takes in one request. Reads make vertices and edges. Writes and discards only lower the
-    /// worth of copies of the vertices they touch. Flushes are ignored.
+    /// worth of copies of the vertices they touch, unless the graph is one [`Self::with_writes`].
+    /// Flushes are ignored.
     pub fn observe(&mut self, request: &Request) {
         let extent = self.pages.touched(request.extent);
         if extent.is_empty() || request.op == Op::Flush {
             return;
         }
-        if request.op != Op::Read {
+        let write = self.with_writes && request.op == Op::Write;
+        if request.op != Op::Read && !write {
             self.wrote(extent);
             return;
         }
-        self.visit(extent);
+        // RAM answers no write.
+        self.visit(extent, if write { Sectors(0) } else { self.ram });
         let mut before = self.last.get(&request.stream).copied();
         for i in 0..self.path.len() {
             let (enter, leave) = self.path[i];
@@ -163,7 +179,8 @@ impl AccessGraph {
 
     /// Forgets everything.
     pub fn forget(&mut self) {
-        *self = Self::new(self.pages, self.ram.bytes(), self.max_edges);
+        let empty = Self::new(self.pages, self.ram.bytes(), self.max_edges);
+        *self = Self { with_writes: self.with_writes, ..empty };
     }
 
     /// Forgets the lightest quarter of the edges, the oldest of equals, and then the vertices
@@ -297,16 +314,16 @@ impl AccessGraph {
         }
     }
 
-    /// Counts a read of every vertex in the extent. Makes missing vertices, and splits those that
+    /// Counts an access to every vertex in the extent that RAM of this size does not answer. Makes missing vertices, and splits those that
     /// reach beyond the extent. `path` gets the ports of the vertices that RAM does not hold, in
     /// order of address.
-    fn visit(&mut self, extent: Extent) {
+    fn visit(&mut self, extent: Extent, ram: Sectors) {
         self.path.clear();
         let (start, end) = (extent.start.0, extent.end().0);
         let now = self.clock;
         // Repeated reads mostly have the same extent as before.
         if let Some(node) = self.nodes.get_mut(&start).filter(|n| n.len == extent.len.0) {
-            self.clock += node.read(now, self.ram, &mut self.path);
+            self.clock += node.access(now, ram, &mut self.path);
             return;
         }
         // New reads mostly touch no known vertex.
@@ -322,7 +339,7 @@ impl AccessGraph {
             let next = self.nodes.range_mut(at..end).next();
             let gap_end = match next {
                 Some((&found, node)) if found == at => {
-                    self.clock += node.read(now, self.ram, &mut self.path);
+                    self.clock += node.access(now, ram, &mut self.path);
                     at += node.len;
                     continue;
                 }

@@ -128,7 +128,8 @@ impl Learner {
             }
             _ => {
                 let pages = Pages::new(volume.grid, volume.capacity);
-                Seen::Accesses(AccessGraph::new(pages, volume.ram, EDGES_MAX))
+                let graph = AccessGraph::new(pages, volume.ram, EDGES_MAX);
+                Seen::Accesses(if policy.writes_in_place() { graph.with_writes() } else { graph })
             }
         };
         Self {

@@ -24,6 +24,8 @@ pub enum PolicyName {
     Clairvoyant,
     /// BORG's planner, from earlier requests.
     Borg,
+    /// BORG whole: the graph counts writes, and writes go to copies in place.
+    BorgPaper,
     /// By temperature alone: the hottest extent in the middle of the area.
     OrganPipe,
     /// The same in buckets that double in size.
@@ -120,6 +122,7 @@ impl Policy {
     #[must_use]
     pub const fn new(name: PolicyName) -> Self {
         let (order, planning) = match name {
+            PolicyName::BorgPaper => (Strategy::MostConnected, Planning::Anew),
             PolicyName::OrganPipe => (Strategy::OrganPipe, Planning::Anew),
             PolicyName::Buckets => (Strategy::Buckets, Planning::Anew),
             PolicyName::Lazy => (Strategy::Lazy, Planning::Anew),
@@ -162,6 +165,12 @@ impl Policy {
     #[must_use]
     pub const fn adapts(&self) -> bool {
         matches!(self.name, PolicyName::Adaptive | PolicyName::Clairvoyant)
+    }
+
+    /// Whether writes of copied pages go to the copies, in write-back.
+    #[must_use]
+    pub const fn writes_in_place(&self) -> bool {
+        matches!(self.name, PolicyName::BorgPaper)
     }
 
     /// The rule by which it chooses blocks to replicate, if it does.

@@ -5,7 +5,7 @@
 //!
 //! Histories are made from the seeds SEED, SEED + 1, ...; the last line names the next seed. Run
 //! one process on each core, with seeds far apart. `--one` runs the history of that seed alone.
-//! `--all` runs the six kinds, a sixth of the states each, and ends with the table that is kept in
+//! `--all` runs the seven kinds, a seventh of the states each, and ends with the table that is kept in
 //! benches/engine/runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -18,7 +18,7 @@ use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
 
 const USAGE: &str =
     "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--faults] [--replicas]
-               [--parts] [--trail] [--all] [--one]
+               [--parts] [--trail] [--in-place] [--all] [--one]
   --states N     states to look at (1000000)
   --seed S       seed of the first history (1)
   --looks L      states at each moment (3)
@@ -27,7 +27,8 @@ const USAGE: &str =
   --replicas     replicas in discarded pages, instead of copies in the area
   --parts        the same under blocks shorter than a page, with more lives
   --trail        the adaptive policy in every history, with reads that repeat
-  --all          a sixth of the states each without any, with faults, replicas, both, parts and trail, then a table of them
+  --in-place     writes of copied pages go to the copies
+  --all          a seventh of the states each without any, with faults, replicas, both, parts, trail and in-place, then a table of them
   --one          live one history alone";
 
 #[derive(Clone, Copy, Default)]
@@ -40,6 +41,7 @@ struct Options {
     replicas: bool,
     parts: bool,
     trail: bool,
+    in_place: bool,
     all: bool,
     one: bool,
 }
@@ -68,6 +70,10 @@ fn options() -> Result<Options, String> {
             }
             "--trail" => {
                 options.trail = true;
+                continue;
+            }
+            "--in-place" => {
+                options.in_place = true;
                 continue;
             }
             "--all" => {
@@ -105,21 +111,25 @@ fn main() -> ExitCode {
         }
     }));
     let kinds = [
-        ("plain", [false, false, false, false]),
-        ("faults", [true, false, false, false]),
-        ("replicas", [false, true, false, false]),
-        ("faulty-replicas", [true, true, false, false]),
-        ("parts", [false, false, true, false]),
-        ("trail", [false, false, false, true]),
+        ("plain", [false; 5]),
+        ("faults", [true, false, false, false, false]),
+        ("replicas", [false, true, false, false, false]),
+        ("faulty-replicas", [true, true, false, false, false]),
+        ("parts", [false, false, true, false, false]),
+        ("trail", [false, false, false, true, false]),
+        ("in-place", [false, false, false, false, true]),
     ];
     let (mut seed, mut all, mut failed, mut table) =
         (options.seed, Tally::default(), 0, Vec::new());
     for (name, which) in kinds {
         let from = seed;
-        let [faults, replicas, parts, trail] = which;
+        let [faults, replicas, parts, trail, in_place] = which;
+        let states = options.states / kinds.len() as u64;
         let kind = if options.all {
-            Options { states: options.states / 6, faults, replicas, parts, trail, ..options }
-        } else if which == [options.faults, options.replicas, options.parts, options.trail] {
+            Options { states, faults, replicas, parts, trail, in_place, ..options }
+        } else if which
+            == [options.faults, options.replicas, options.parts, options.trail, options.in_place]
+        {
             options
         } else {
             continue;
@@ -135,10 +145,11 @@ fn main() -> ExitCode {
     );
     let [appended, reads, rounds, dropped, in_doubt, proven] = all.trail;
     println!(
-        "{}\n# trail: {appended} appended, {reads} reads, {rounds} rounds, {dropped} dropped by writes, {in_doubt} in doubt at an attach, {proven} proven\n# areas: {} older ones refused, {} with a superblock zeroed\n# go on with --seed {seed}",
+        "{}\n# trail: {appended} appended, {reads} reads, {rounds} rounds, {dropped} dropped by writes, {in_doubt} in doubt at an attach, {proven} proven\n# areas: {} older ones refused, {} with a superblock zeroed\n# in place: {} writes\n# go on with --seed {seed}",
         table.join("\n"),
         all.older,
         all.zeroed,
+        all.in_place,
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -167,6 +178,7 @@ fn run(options: &Options, seed: &mut u64, shrinking: &AtomicBool) -> (Tally, u64
     let (mut tally, mut failures, mut told) = (Tally::default(), 0, 0);
     while tally.states < options.states && failures < options.failures {
         let history = match (options.faults, options.replicas) {
+            _ if options.in_place => History::with_in_place(*seed),
             _ if options.trail => History::with_trail(*seed),
             _ if options.parts => History::with_parts(*seed),
             (true, replicas) => History::with_faults(*seed, replicas),

@@ -98,6 +98,21 @@ fn with_a_trail_it_keeps_them_too() {
     assert!(dropped > 30 && in_doubt > 10 && proven > 5, "{tally:?}");
 }
 
+/// Copies are opened, written in place, destaged, closed and overwritten.
+#[test]
+fn with_writes_in_place_it_keeps_them_too() {
+    let mut tally = Tally::default();
+    for seed in 0..16 {
+        let history = History::with_in_place(seed);
+        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(1), &mut tally) {
+            panic!("{}", shrink::<Engine>(failure, 300));
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.states > 3_000 && tally.cut > 500 && tally.killed > 500, "{tally:?}");
+    assert!(tally.in_place > 100 && tally.done[2] > 100 && tally.trail[0] > 0, "{tally:?}");
+}
+
 #[test]
 fn what_is_right_is_found_right() {
     let tally = all_hold::<Toy<{ Wrong::Nothing as u8 }>>(0..24, 2);

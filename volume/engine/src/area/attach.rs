@@ -167,6 +167,8 @@ pub(crate) struct Moment {
     /// At a detach in order: where the trail goes on, and bytes of the learned state.
     pub(crate) trail_head: u32,
     pub(crate) learned: u32,
+    /// Read segments may hold newest data.
+    pub(crate) in_place: bool,
 }
 
 impl Identity {
@@ -197,6 +199,9 @@ impl Identity {
         }
         if at.stamp.is_some() {
             flags = flags.union(AreaFlags::CLEAN);
+        }
+        if at.in_place {
+            flags = flags.union(AreaFlags::IN_PLACE);
         }
         let none = at.checkpoint_generation == 0;
         Superblock {
@@ -325,6 +330,7 @@ fn make(
         plan: 0,
         trail_head: 0,
         learned: 0,
+        in_place: false,
     };
     let superblock = identity.superblock(&config, &geo, &moment);
     let places = superblock.places();
@@ -420,8 +426,8 @@ pub(crate) fn resume(
     engine.log.resume(ring, r.page, sequence, r.previous);
     engine.sync.home_dirty = true;
     engine.sync.log_dirty = true;
-    engine.log.holds_pages =
-        slots(engine.geo.log_slots()).any(|slot| engine.copies.state(slot) != CopyState::Free);
+    engine.log.holds_pages = engine.copies.any_open()
+        || slots(engine.geo.log_slots()).any(|slot| engine.copies.state(slot) != CopyState::Free);
     engine.find_suspects();
     // A trail takes the place of a plan.
     if let Some(wants) = r.plan
@@ -476,6 +482,8 @@ impl Engine {
                 // as newer after a crash.
                 (CopyState::Clean | CopyState::Suspect, true) if clean => self.copies.clear(slot),
                 (_, true) => self.copies.set_state(slot, CopyState::Dirty),
+                // Newer than home, or not known to be older.
+                (CopyState::Dirty, false) => self.open_at_once(slot),
                 (_, false) if trusted => {}
                 (_, false) => self.copies.set_state(slot, CopyState::Suspect),
             }
@@ -485,7 +493,7 @@ impl Engine {
     /// The moment of a checkpoint that begins now: the other place, the next generation.
     pub(crate) fn moment(&self, mode: Mode, stamp: Option<[u8; 32]>) -> Moment {
         Moment {
-            dirty: mode == Mode::WriteBack || self.copies.count(CopyState::Dirty) > 0,
+            dirty: self.may_be_dirty(mode),
             stamp,
             mode,
             checkpoint_slot: 1 - self.identity.checkpoint_slot,
@@ -495,7 +503,13 @@ impl Engine {
             plan: self.background.todo.plan(),
             trail_head: 0,
             learned: 0,
+            in_place: self.config.in_place && mode == Mode::WriteBack || self.copies.any_open(),
         }
+    }
+
+    /// Whether an attach may find data that home lacks.
+    pub(crate) fn may_be_dirty(&self, mode: Mode) -> bool {
+        mode == Mode::WriteBack || self.copies.count(CopyState::Dirty) > 0 || self.copies.any_open()
     }
 
     /// Writes a checkpoint at once, and a superblock that marks the area as in use. The copy in page

@@ -87,7 +87,11 @@ impl CheckpointPages {
                 let slots = engine.geo.slots();
                 let entry = |i: usize| {
                     let slot = first + i as u32;
-                    if slot < slots { engine.copies.entry(Slot(slot)) } else { Entry::FREE }
+                    if slot < slots {
+                        engine.copies.entry(Slot(slot), self.moment.stamp.is_some())
+                    } else {
+                        Entry::FREE
+                    }
                 };
                 let entries = std::array::from_fn(entry);
                 CheckpointPage { uuid, generation, first, entries }.encode(page);

@@ -10,8 +10,8 @@ use crate::area::recover_log::Incomplete;
 use crate::area::salvage::{Salvage, salvage};
 use crate::core::page_map::{CopyState, HomePage, slots};
 use crate::format::{
-    AreaFlags, PageSum, Superblock, SuperblockError, find_superblock, page_extent, page_sum,
-    read_superblock,
+    AreaFlags, PageSum, Superblock, SuperblockError, UNSUMMED, find_superblock, page_extent,
+    page_sum, read_superblock,
 };
 use crate::free_space::extents::Extents;
 
@@ -138,8 +138,8 @@ impl Examined {
     pub fn newest(&self, page: u64) -> Option<(Extent, PageSum)> {
         let r = &self.recovered;
         let slot = r.map.find(HomePage(page))?;
-        let dirty = r.geo.log_slots().contains(&slot.0)
-            && (!self.is_clean() || r.map.state(slot) == CopyState::Dirty);
+        let dirty = r.map.state(slot) == CopyState::Dirty
+            || r.geo.log_slots().contains(&slot.0) && !self.is_clean();
         let place = r.geo.page_of(slot.0).filter(|_| dirty)?;
         Some((page_extent(place, 1), r.map.sum(slot)))
     }
@@ -223,7 +223,7 @@ impl Examined {
                 let &(slot, home, state, sum) = copy;
                 let here = page_extent(geo.page_of(slot).unwrap_or_default(), 1);
                 let readable = read || area.read(here, page).is_ok();
-                if !readable || page_sum(page) != sum {
+                if !readable || sum != UNSUMMED && page_sum(page) != sum {
                     let how =
                         if readable { "does not match its checksum" } else { "cannot be read" };
                     let home = self.home_of(home);
@@ -325,6 +325,13 @@ fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
         );
         repaired(true, what);
     }
+    for &page in &salvage.replaced {
+        let what = format!(
+            "the copy of {} was written in place, and a lost part of the area's metadata may say that another one stands there now: home has older bytes",
+            recovered.home_of(page)
+        );
+        repaired(true, what);
+    }
     for page in &salvage.unreadable {
         let what = format!(
             "page {page} of the area cannot be read: the log from there on, if any, is gone, and zeroes are written there"
@@ -333,6 +340,7 @@ fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
     }
     let incomplete = recovered.incomplete.iter().map(|i| Finding::incomplete(recovered, i));
     report.mended.extend(incomplete);
+    report.lost = salvage.replaced.iter().map(|&p| recovered.home_of(p)).collect();
     report.doubtful = salvage.doubtful.iter().map(|&p| recovered.home_of(p)).collect();
     report
 }
@@ -340,10 +348,16 @@ fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
 /// Drops the map's entries of pages of the log that are unreadable or damaged.
 fn give_up_damaged(area: &mut dyn Device, recovered: &mut Recovered, report: &mut RepairReport) {
     let mut page = vec![0; PAGE_BYTES as usize];
-    for slot in slots(recovered.geo.log_slots()) {
+    let log = recovered.geo.log_slots();
+    for slot in slots(0..recovered.geo.slots()) {
         let Some(home) = recovered.map.home(slot) else { continue };
+        if !log.contains(&slot.0) && recovered.map.state(slot) != CopyState::Dirty {
+            continue;
+        }
         let here = page_extent(recovered.geo.page_of(slot.0).unwrap_or_default(), 1);
-        let good = area.read(here, &mut page).is_ok() && page_sum(&page) == recovered.map.sum(slot);
+        let sum = recovered.map.sum(slot);
+        let good =
+            area.read(here, &mut page).is_ok() && (sum == UNSUMMED || page_sum(&page) == sum);
         if !good {
             let extent = recovered.home_of(home.0);
             report.lost.push(extent);

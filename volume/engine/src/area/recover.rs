@@ -120,7 +120,7 @@ impl Recovered {
         Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
     }
 
-    fn home_pages(&self) -> u64 {
+    pub(super) fn home_pages(&self) -> u64 {
         self.superblock.home_capacity.0.saturating_sub(self.superblock.grid.into()) / PAGE_SECTORS
     }
 

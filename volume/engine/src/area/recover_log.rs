@@ -7,7 +7,7 @@ use seekless_block::{Device, PAGE_BYTES};
 
 use crate::area::attach::AttachError;
 use crate::area::recover::Recovered;
-use crate::core::page_map::{CopyState, Slot, pages, slots};
+use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, pages, slots};
 use crate::format::{Content, Entry, Header, Position, Run, RunKind, page_extent, page_sum};
 use crate::write_buffer::ring::Segment;
 
@@ -334,6 +334,20 @@ impl Recovered {
                         let (what, page) = ("a record of the log", self.page_of(slot));
                         return Err(AttachError::Stranger { what, page });
                     }
+                }
+            }
+            Content::Opened(entries) => {
+                for entry in entries {
+                    let place = Slot(u32::try_from(entry.sum).unwrap_or(u32::MAX));
+                    let known = place.0 < self.geo.read_slots()
+                        && !place.0.is_multiple_of(self.geo.segment_pages)
+                        && entry.home < self.home_pages();
+                    if !known {
+                        let page = self.page_of(slot);
+                        return Err(AttachError::Stranger { what: "a record of the log", page });
+                    }
+                    // No other copy was in use when the record was written.
+                    self.map.set(place, HomePage(entry.home), CopyState::Dirty, UNSUMMED);
                 }
             }
             Content::ReadMap(_) => {}

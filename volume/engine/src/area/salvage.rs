@@ -5,7 +5,8 @@ use seekless_block::Device;
 use crate::area::attach::AttachError;
 use crate::area::recover::{Recovered, begin};
 use crate::area::recover_log::LogFound;
-use crate::core::page_map::slots;
+use crate::core::page_map::{UNSUMMED, slots};
+use crate::format::AreaFlags;
 
 /// Recovers as much as possible from an area with a broken log or a damaged checkpoint. The numbers
 /// of the records tell which are lost.
@@ -40,7 +41,9 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             let (before, complete) = r.log_before(area);
             let log = r.read_log(area);
             let at = (r.ring.head, r.page);
-            salvage.incomplete = !complete;
+            // The checkpoint alone knew which copies were written in place.
+            let in_place = r.superblock.flags.contains(AreaFlags::IN_PLACE);
+            salvage.incomplete = !complete || in_place;
             if let Some(first) = before.first() {
                 r.ring.head = r.geo.segment_of(first.slot);
                 r.apply(area, before)?;
@@ -54,6 +57,10 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
     };
     r.apply(area, log.records)?;
     r.find_places(area)?;
+    if salvage.rebuilt.is_some() || salvage.lost_records.is_some() || !salvage.unreadable.is_empty()
+    {
+        salvage.give_up_unsummed(&mut r);
+    }
     Ok((r, salvage))
 }
 
@@ -69,11 +76,24 @@ pub(crate) struct Salvage {
     pub(crate) doubtful: Vec<u64>,
     /// And whether that part of the log is incomplete.
     pub(crate) incomplete: bool,
+    /// Home pages whose copy was written in place, and may since have made way for another.
+    pub(crate) replaced: Vec<u64>,
     /// Unreadable pages at which the log may go on.
     pub(crate) unreadable: Vec<u64>,
 }
 
 impl Salvage {
+    /// A lost record may tell that the place of a copy was used again. Of a copy without a sum
+    /// nothing else tells that.
+    fn give_up_unsummed(&mut self, r: &mut Recovered) {
+        for slot in slots(0..r.geo.read_slots()) {
+            if let Some(home) = r.map.home(slot).filter(|_| r.map.sum(slot) == UNSUMMED) {
+                self.replaced.push(home.0);
+                r.map.clear(slot);
+            }
+        }
+    }
+
     /// Ends the log at the break.
     fn cut(&mut self, r: &mut Recovered, log: &LogFound) {
         self.unreadable.clone_from(&log.unreadable);

@@ -7,9 +7,8 @@ use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
 use crate::area::checkpoint_pages::CheckpointPages;
 use crate::background::{JobStep, RETRY};
-use crate::core::page_map::CopyState;
 use crate::format::{ENTRIES_PER_PAGE, Page, page_sum};
-use crate::{Engine, Memory, Mode, Output, Target, Trouble};
+use crate::{Engine, Memory, Output, Target, Trouble};
 
 /// The log grows by this many times the checkpoint's size before the next checkpoint, which is then
 /// an eighth of all writes.
@@ -255,7 +254,7 @@ impl Engine {
 
     fn put_superblock(&mut self, job: &mut Checkpoint, page_at: u64) {
         let moment = &mut job.pages.moment;
-        moment.dirty = moment.mode == Mode::WriteBack || self.copies.count(CopyState::Dirty) > 0;
+        moment.dirty = self.may_be_dirty(moment.mode);
         let superblock = self.identity.superblock(&self.config, &self.geo, moment);
         let page = self.take_page();
         superblock.encode(&mut self.pages[page as usize]);
@@ -271,7 +270,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Input};
+    use crate::{Config, Input, Mode};
     use seekless_block::Bytes;
 
     #[test]

@@ -4,7 +4,8 @@
 use seekless_block::SimTime;
 
 use super::{Job, READ_PAGES, RETRY};
-use crate::core::page_map::CopyState;
+use crate::background::move_plan::Moving;
+use crate::core::page_map::{CopyState, Slot};
 use crate::format::Content;
 use crate::write_buffer::destage::Which;
 use crate::write_buffer::durability::Waiter;
@@ -122,7 +123,8 @@ impl Engine {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
         }
         let (used, all) = self.log_used();
-        if used * 10 > all * 9 || self.is_log_full() || self.state.is_draining() {
+        let much = used * 10 > all * 9 && !self.may_open();
+        if much || self.is_log_full() || self.state.is_draining() || self.background.outgoing {
             self.background.destaging = true;
         } else if used * 10 <= all * 8 {
             self.background.destaging = false;
@@ -139,17 +141,17 @@ impl Engine {
     }
 
     fn is_much_read(&self) -> bool {
-        self.background.read.len() >= READ_PAGES && self.destage_may()
+        self.background.read.len() >= READ_PAGES && self.destage_may() && !self.config.in_place
     }
 
     fn begin_destage_of_read(&mut self) -> Begun {
         let pages = std::mem::take(&mut self.background.read);
-        self.begin_destage(Which::Read(&pages)).map(Job::Destage).into()
+        self.begin_destage(Which::These(&pages)).map(Job::Destage).into()
     }
 
     fn begin_destage_of_oldest(&mut self) -> Begun {
         let (used, all) = self.log_used();
-        let (idle_at, spare) = (self.idle_at(), used * 10 > all * 8);
+        let (idle_at, spare) = (self.idle_at(), used * 10 > all * 8 && !self.may_open());
         let idle = self.background.now >= idle_at;
         let goes = self.background.destaging || idle && spare;
         if !goes {
@@ -161,6 +163,16 @@ impl Engine {
         if self.destage_may() {
             if let Some(job) = self.begin_destage(Which::Oldest) {
                 return Begun::Job(Job::Destage(job));
+            }
+            // What is still dirty was written in place.
+            let of_log = |slot: Slot| self.copies.state(slot) == CopyState::Dirty;
+            let in_use = self.log.ring.in_use();
+            let outgoing = std::mem::take(&mut self.background.outgoing);
+            if !self.state.is_draining()
+                && (outgoing || !in_use.flat_map(|s| self.geo.slots_of(s)).any(of_log))
+            {
+                self.background.destaging = false;
+                return Begun::Nothing;
             }
             self.destage_came_to_nothing();
             self.fail_if_stuck();
@@ -179,14 +191,8 @@ impl Engine {
 
     /// Nothing is dirty any more: the log begins again, so that recovery finds nothing in it.
     fn end_drain(&mut self) -> Begun {
-        if self.sync.has_voids() || !self.sync.is_idle() {
-            let at = self.background.tail_not_before;
-            if self.background.now < at {
-                self.background.wake_at(at);
-            } else if self.sync.is_idle() {
-                self.sync.wait(Waiter::Tail);
-                self.pump_sync();
-            }
+        self.close_all();
+        if self.awaits_round() {
             return Begun::Stop;
         }
         self.state.drained();
@@ -199,6 +205,19 @@ impl Engine {
             self.next_segment();
         }
         Begun::Job(self.checkpoint_job())
+    }
+
+    /// Whether the log has yet to learn of pages that are void. A round then tells.
+    pub(crate) fn awaits_round(&mut self) -> bool {
+        let awaits = self.sync.has_voids() || !self.sync.is_idle();
+        let at = self.background.tail_not_before;
+        if awaits && self.background.now < at {
+            self.background.wake_at(at);
+        } else if awaits && self.sync.is_idle() {
+            self.sync.wait(Waiter::Tail);
+            self.pump_sync();
+        }
+        awaits
     }
 
     pub(super) fn checkpoint_job(&mut self) -> Job {
@@ -216,6 +235,8 @@ impl Engine {
 
     fn take_up_plan(&mut self) -> Begun {
         if let Some(plan) = self.background.asked.take() {
+            // BORG, 4.4: first all dirty pages of the write buffer go out.
+            self.background.outgoing = self.may_open() && self.is_dirty();
             self.adopt(&plan);
         }
         Begun::Nothing
@@ -229,12 +250,17 @@ impl Engine {
     }
 
     fn begin_window(&mut self) -> Begun {
-        let job = self.begin_move();
-        if job.is_none() && !self.background.todo.is_over() {
-            // A search of a large area pauses for clients.
-            self.background.wake_at(self.background.now);
+        match self.begin_move() {
+            Moving::Job(job) => Begun::Job(job),
+            Moving::Waits => Begun::Nothing,
+            Moving::Nothing => {
+                if !self.background.todo.is_over() {
+                    // A search of a large area pauses for clients.
+                    self.background.wake_at(self.background.now);
+                }
+                Begun::Nothing
+            }
         }
-        job.map(Job::Move).into()
     }
 
     fn append_to_trail(&mut self) -> Begun {
@@ -242,11 +268,15 @@ impl Engine {
         if self.background.now >= at && self.is_hurried() {
             at = self.background.hurried_until;
         }
-        if self.background.now >= at {
-            return self.begin_append().map(Job::Trail).into();
+        if self.background.now < at {
+            self.background.wake_at(at);
+            return Begun::Nothing;
         }
-        self.background.wake_at(at);
-        Begun::Nothing
+        match self.close_for_trail() {
+            Moving::Job(job) => Begun::Job(job),
+            Moving::Waits => Begun::Nothing,
+            Moving::Nothing => self.begin_append().map(Job::Trail).into(),
+        }
     }
 
     fn tell_of_free_pages(&mut self) -> Begun {
@@ -284,7 +314,7 @@ impl Engine {
     /// The log is full, and its tail holds a page that can be neither read nor written home: no
     /// record shall wait for ever.
     pub(crate) fn fail_if_stuck(&mut self) {
-        if self.is_log_full() && self.next_tail() == self.log.ring.tail {
+        if self.is_log_full() && self.next_tail() == self.log.ring.tail && !self.tail_in_work() {
             self.fail_controls();
         }
     }

@@ -125,6 +125,8 @@ pub(crate) struct Background {
     /// An administrator waited until just now.
     hurried_until: SimTime,
     destaging: bool,
+    /// A new plan was taken up: the dirty pages of the write buffer go home first.
+    outgoing: bool,
     pub(crate) destage_not_before: SimTime,
     pub(crate) checkpoint_not_before: SimTime,
     pub(crate) clean_not_before: SimTime,

@@ -6,10 +6,10 @@
 //! A move never changes a client's read: a copy becomes usable only when it is written whole, and
 //! only if nobody wrote its home since the window began.
 
-use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
+use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
-use crate::background::{JobStep, PIECE_PAGES, Progress, pages_in, stage};
+use crate::background::{Job, JobStep, PIECE_PAGES, Progress, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::{Content, Entry, Header, Position};
 use crate::write_buffer::durability::Waiter;
@@ -97,10 +97,25 @@ struct ReadRun {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WindowPhase {
+    /// The log learns which copies are closed.
+    Close,
     Read,
     Sum,
     Void,
     Write,
+    /// The copies become durable, before they are opened.
+    Seal,
+    Open,
+}
+
+/// The next work of a move.
+#[allow(clippy::large_enum_variant, reason = "moved once; a box would take memory at each job")]
+pub(crate) enum Moving {
+    Job(Job),
+    /// None now: a write in place, or a pause after a failure, ends first.
+    Waits,
+    /// No window has any motion, or none was found yet.
+    Nothing,
 }
 
 #[derive(Debug)]
@@ -118,6 +133,8 @@ pub(crate) struct Window {
     writes: Vec<(Slot, u32)>,
     next_write: usize,
     phase: WindowPhase,
+    /// Copies that were closed for this window, and may be opened again.
+    closed: Vec<Slot>,
     /// Metadata pages to be given back.
     pages: Vec<u32>,
     sectors: Sectors,
@@ -166,7 +183,7 @@ impl Engine {
             (before.segment, before.next, before.done) = (0, 0, Sectors(0));
             return;
         }
-        if plan.copies.is_empty() {
+        if plan.copies.is_empty() && !self.copies.any_open() {
             for slot in slots(0..self.geo.read_slots()) {
                 self.copies.clear(slot);
             }
@@ -178,14 +195,14 @@ impl Engine {
         self.background.superblock_due = true;
     }
 
-    /// The next window with motion; `None` if no window has any, or none was found yet.
-    pub(crate) fn begin_move(&mut self) -> Option<Window> {
+    /// The next window with motion, or the destage of copies that must be closed before it.
+    pub(crate) fn begin_move(&mut self) -> Moving {
         let per = self.geo.segment_pages;
         let window = (pages_in(self.config.stage_bytes) / per).max(1);
         for _ in 0..LOOKS {
             let todo = &mut self.background.todo;
             if todo.is_over() {
-                return None;
+                return Moving::Nothing;
             }
             let segments = todo.segment..(todo.segment + window).min(todo.end);
             todo.segment = segments.end;
@@ -197,24 +214,44 @@ impl Engine {
             let wants = std::mem::take(&mut todo.wants);
             let job = self.window(base, end, &wants[first..self.background.todo.next]);
             self.background.todo.wants = wants;
+            let (mut job, (leaving, in_the_way)) = job;
+            let dirty = self.close_copies(&in_the_way);
+            if !dirty.is_empty() {
+                let todo = &mut self.background.todo;
+                (todo.segment, todo.next) = (segments.start, first);
+                return self.send_out(&dirty);
+            }
+            leaving.iter().for_each(|&slot| self.copies.clear(slot));
+            job.closed = in_the_way;
             if job.items.is_empty() {
                 self.background.todo.done += job.sectors;
             } else {
                 self.background.clear_stage(end - base);
                 self.background.windows += 1;
-                return Some(Window {
-                    number: self.background.windows,
-                    begins: (segments.start, first),
-                    ..job
-                });
+                job.number = self.background.windows;
+                job.begins = (segments.start, first);
+                if self.copies.were_opened() && self.sync.has_voids() {
+                    job.phase = WindowPhase::Close;
+                    self.sync.wait(Waiter::Move(job.number));
+                    self.pump_sync();
+                }
+                return Moving::Job(Job::Move(job));
             }
         }
-        None
+        Moving::Nothing
     }
 
-    fn window(&mut self, base: Slot, end: Slot, wants: &[(Slot, HomePage, u32)]) -> Window {
+    /// A window, the open copies in it that are no part of the plan, and all open copies that must
+    /// be closed before it.
+    fn window(
+        &mut self,
+        base: Slot,
+        end: Slot,
+        wants: &[(Slot, HomePage, u32)],
+    ) -> (Window, (Vec<Slot>, Vec<Slot>)) {
         let mut items: Vec<WindowPage> = Vec::new();
         let mut sectors = Sectors(0);
+        let (mut leaving, mut in_the_way): (Vec<Slot>, Vec<Slot>) = (Vec::new(), Vec::new());
         let mut wants = wants.iter().peekable();
         let mut slot = base;
         while slot < end {
@@ -235,9 +272,13 @@ impl Engine {
                 let in_log = from.is_some_and(|s| self.copies.is_log(s));
                 let being_written = self.writes.open_overlaps(self.home_of(page, 1));
                 if !stands && !in_log && !being_written {
+                    in_the_way.extend(from.filter(|&s| self.copies.is_open(s)));
                     let from = from.filter(|&s| self.copies.state(s) == CopyState::Clean);
                     items.push(WindowPage { slot, page, from });
                 }
+            } else if self.copies.is_open(slot) {
+                leaving.push(slot);
+                in_the_way.push(slot);
             } else if self.copies.state(slot) != CopyState::Free {
                 self.copies.clear(slot); // no part of the plan
             }
@@ -249,10 +290,15 @@ impl Engine {
         let reads = self.reads_of(&items);
         let mut segments: Vec<u32> = items.iter().map(|i| self.copies.segment_of(i.slot)).collect();
         segments.dedup();
+        if self.copies.any_open() {
+            let per = self.geo.segment_pages;
+            let all = segments.iter().flat_map(|&s| slots(s * per..(s + 1) * per));
+            in_the_way.extend(all.filter(|&slot| self.copies.is_open(slot)));
+        }
         let (next_read, next_write, phase) = (0, 0, WindowPhase::Read);
         let (writes, pages) = (Vec::new(), Vec::new());
         let (number, begins) = (0, (0, 0));
-        Window {
+        let window = Window {
             number,
             begins,
             base,
@@ -264,9 +310,11 @@ impl Engine {
             writes,
             next_write,
             phase,
+            closed: Vec::new(),
             pages,
             sectors,
-        }
+        };
+        (window, (leaving, in_the_way))
     }
 
     /// The runs to be read, in order of source.
@@ -310,6 +358,15 @@ impl Engine {
 
     pub(crate) fn step_move(&mut self, job: &mut Window) -> JobStep {
         match job.phase {
+            WindowPhase::Close => match self.synced(job) {
+                None if self.log.starved || self.log.failed => self.give_way(job),
+                None => JobStep::Wait,
+                Some(false) => self.give_way(job),
+                Some(true) => {
+                    job.phase = WindowPhase::Read;
+                    JobStep::Again
+                }
+            },
             WindowPhase::Read => {
                 if let Some(&run) = job.reads.get(job.next_read) {
                     if !self.may_submit(false) {
@@ -349,9 +406,56 @@ impl Engine {
                     return JobStep::Wait;
                 }
                 self.flip(job);
-                JobStep::Over
+                if !self.may_open() {
+                    return JobStep::Over;
+                }
+                self.background.failed = false;
+                self.submit_background(Target::Area, Op::Flush, Extent::default(), None);
+                job.phase = WindowPhase::Seal;
+                JobStep::Wait
             }
+            WindowPhase::Seal if self.background.in_flight > 0 => JobStep::Wait,
+            WindowPhase::Seal => self.open_copies(job),
+            WindowPhase::Open => match self.synced(job) {
+                None if !self.log.starved && !self.log.failed => JobStep::Wait,
+                Some(true) => {
+                    job.closed.iter().for_each(|&slot| self.copies.make_writable(slot));
+                    JobStep::Over
+                }
+                _ => JobStep::Over,
+            },
         }
+    }
+
+    /// The result of the round of durability that the window waits for.
+    fn synced(&mut self, job: &Window) -> Option<bool> {
+        let result = self.background.synced.filter(|s| s.0 == job.number)?.1;
+        self.background.synced = None;
+        Some(result)
+    }
+
+    /// Only another job can make space in the log, or repair it. Nothing was overwritten: the window
+    /// is repeated.
+    fn give_way(&mut self, job: &Window) -> JobStep {
+        let todo = &mut self.background.todo;
+        (todo.segment, todo.next) = job.begins;
+        JobStep::Over
+    }
+
+    /// The window's copies are durable: the log says that they may be newer than home.
+    fn open_copies(&mut self, job: &mut Window) -> JobStep {
+        if self.background.failed || !self.may_open() {
+            return JobStep::Over;
+        }
+        job.closed.extend(job.items.iter().map(|item| item.slot));
+        for record in self.records_that_open(&job.closed) {
+            self.log.control(record, false);
+        }
+        self.sync.wait(Waiter::Move(job.number));
+        self.pump_log();
+        self.pump_sync();
+        job.phase = WindowPhase::Open;
+        JobStep::Again
     }
 
     /// Checks the pages read, and voids the copies that the window overwrites, on the area too.
@@ -385,14 +489,9 @@ impl Engine {
     }
 
     fn await_void(&mut self, job: &mut Window) -> JobStep {
-        match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-            None if self.log.starved || self.log.failed => {
-                // Only another job can make space in the log, or repair it. Nothing was
-                // overwritten: the window is repeated.
-                let todo = &mut self.background.todo;
-                (todo.segment, todo.next) = job.begins;
-                JobStep::Over
-            }
+        let synced = self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1);
+        match synced {
+            None if self.log.starved || self.log.failed => self.give_way(job),
             None => JobStep::Wait,
             Some(false) => JobStep::Over, // nothing was overwritten
             Some(true) if job.segments.iter().any(|&s| self.copies.is_read(s)) => {
@@ -401,6 +500,7 @@ impl Engine {
             }
             Some(true) => {
                 self.background.awaits_readers = false;
+                self.background.synced = None;
                 self.prepare_writes(job);
                 job.phase = WindowPhase::Write;
                 JobStep::Again
@@ -442,7 +542,7 @@ impl Engine {
                             Entry { home: item.page.0, state: CopyState::Clean, sum }
                         }
                     }
-                    None => self.copies.entry(slot),
+                    None => self.copies.entry(slot, true),
                 };
                 entries.push(entry);
             }

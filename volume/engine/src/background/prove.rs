@@ -25,7 +25,7 @@ impl Engine {
     /// Puts every copy in doubt, as an unclean stop does: a simulation cannot be killed.
     pub fn doubt(&mut self) {
         for slot in slots(0..self.geo.read_slots()) {
-            if self.copies.state(slot) == CopyState::Clean {
+            if self.copies.state(slot) == CopyState::Clean && !self.copies.is_open(slot) {
                 self.copies.set_state(slot, CopyState::Suspect);
             }
         }

@@ -11,7 +11,7 @@ use seekless_block::{Extent, Op, PAGE_SECTORS, SimTime};
 
 use super::jobs::Begun;
 use crate::background::{Job, JobStep, pages_in, stage};
-use crate::core::page_map::{CopyState, Slot};
+use crate::core::page_map::{CopyState, Slot, UNSUMMED};
 use crate::{Engine, PageSum, Target};
 
 /// The longest read, 256 KiB: a client that comes meanwhile waits for no more.
@@ -289,7 +289,7 @@ impl Engine {
     /// A slot held a page with the sum `before` when it was read. The read failed if it is `bad`.
     fn judge_scrubbed(&mut self, slot: Slot, before: PageSum, bad: bool, found: PageSum) {
         let unchanged = self.copies.home(slot).is_some() && self.copies.sum(slot) == before;
-        if !unchanged || !bad && found == before {
+        if !unchanged || !bad && (found == before || before == UNSUMMED) {
             return;
         }
         self.background.scrub.done.damaged += 1;

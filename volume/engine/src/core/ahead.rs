@@ -280,7 +280,11 @@ impl Engine {
         let homes = self.pages_of(wanted);
         let on_grid = self.home_of(homes.start, homes.end - homes.start).contains(wanted);
         let is_weighed = match found {
-            Found::Copy(slot) => !self.copies.is_log(slot),
+            Found::Copy(slot) => {
+                let dirty = |page| self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty);
+                let home_is_older = self.copies.any_open() && homes.clone().any(dirty);
+                !home_is_older && !self.copies.is_log(slot)
+            }
             Found::Home => on_grid && self.copies.len() > 0,
             Found::Zeroes | Found::Pieces => false,
         };

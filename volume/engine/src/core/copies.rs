@@ -7,7 +7,7 @@ use seekless_block::{Extent, PAGE_SECTORS};
 
 use super::page_map::{CopyState, HomePage, PageMap, Slot, pages, slots};
 use super::write_order::Mark;
-use crate::format::{Entry, Geometry, PageSum};
+use crate::format::{Entry, Geometry, PageSum, UNSUMMED};
 use crate::{Engine, Target};
 
 /// The map of copies, and the reads in flight in the area.
@@ -16,7 +16,41 @@ pub(crate) struct Copies {
     map: PageMap,
     /// Reads of the area in flight, by segment. A segment with readers is not overwritten.
     readers: Vec<u32>,
+    /// Copies that recovery may take for newer than home: see [`super::in_place`].
+    open: Slots,
+    /// Of these, copies that may be written in place.
+    writable: Slots,
     geo: Geometry,
+}
+
+/// A set of slots of read segments.
+#[derive(Debug, Default)]
+struct Slots {
+    words: Vec<u64>,
+    len: u64,
+}
+
+impl Slots {
+    fn contains(&self, slot: Slot) -> bool {
+        self.len > 0
+            && self.words.get(slot.0 as usize / 64).is_some_and(|w| w >> (slot.0 % 64) & 1 == 1)
+    }
+
+    fn insert(&mut self, slot: Slot) {
+        if !self.contains(slot) {
+            let at = slot.0 as usize / 64;
+            self.words.resize(self.words.len().max(at + 1), 0);
+            self.words[at] |= 1 << (slot.0 % 64);
+            self.len += 1;
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        if self.contains(slot) {
+            self.words[slot.0 as usize / 64] &= !(1 << (slot.0 % 64));
+            self.len -= 1;
+        }
+    }
 }
 
 impl Deref for Copies {
@@ -34,7 +68,73 @@ impl DerefMut for Copies {
 
 impl Copies {
     pub(crate) fn new(geo: &Geometry, map: PageMap) -> Self {
-        Self { map, readers: vec![0; (geo.read_segments + geo.log_segments) as usize], geo: *geo }
+        let readers = vec![0; (geo.read_segments + geo.log_segments) as usize];
+        Self { map, readers, open: Slots::default(), writable: Slots::default(), geo: *geo }
+    }
+
+    /// Whether recovery may take this copy of a read segment for newer than home.
+    pub(crate) fn is_open(&self, slot: Slot) -> bool {
+        self.open.contains(slot)
+    }
+
+    /// Whether there is such a copy.
+    pub(crate) const fn any_open(&self) -> bool {
+        self.open.len > 0
+    }
+
+    /// Whether there ever was one.
+    pub(crate) const fn were_opened(&self) -> bool {
+        !self.open.words.is_empty()
+    }
+
+    /// There is none any more, and the area durably knows.
+    pub(crate) fn forget_opened(&mut self) {
+        self.open = Slots::default();
+    }
+
+    /// Whether this copy may be written in place.
+    pub(crate) fn is_writable(&self, slot: Slot) -> bool {
+        self.writable.contains(slot)
+    }
+
+    /// A record on its way to the area says that this copy may be newer than home.
+    pub(crate) fn open(&mut self, slot: Slot) {
+        self.open.insert(slot);
+    }
+
+    /// That is durably known.
+    pub(crate) fn make_writable(&mut self, slot: Slot) {
+        if self.is_open(slot) {
+            self.writable.insert(slot);
+        }
+    }
+
+    /// Home is to get what the copy holds: no more writes in place.
+    pub(crate) fn stop_writes(&mut self, slot: Slot) {
+        self.writable.remove(slot);
+    }
+
+    /// Home has all that the copy holds, and the log learns that: an ordinary copy from now on.
+    pub(super) fn close(&mut self, slot: Slot) {
+        self.writable.remove(slot);
+        self.open.remove(slot);
+    }
+
+    /// Frees a slot: see [`PageMap::clear`].
+    pub(crate) fn clear(&mut self, slot: Slot) {
+        self.close(slot);
+        self.map.clear(slot);
+    }
+
+    /// Puts a copy into a slot, and frees all other slots of its page: see [`PageMap::set`]. A
+    /// record of the log that holds a page supersedes an open copy, in recovery too.
+    pub(crate) fn set(&mut self, slot: Slot, home: HomePage, state: CopyState, sum: PageSum) {
+        let another = |map: &PageMap| map.find_all(home).find(|&other| other != slot);
+        while let Some(other) = another(&self.map) {
+            self.clear(other);
+        }
+        self.close(slot);
+        self.map.set(slot, home, state, sum);
     }
 
     pub(crate) const fn segment_of(&self, slot: Slot) -> u32 {
@@ -74,10 +174,15 @@ impl Copies {
         self.map.find(page).map(|slot| self.map.state(slot))
     }
 
-    /// The map's entry for a slot, in its on-disk form.
-    pub(crate) fn entry(&self, slot: Slot) -> Entry {
-        let whole =
-            |HomePage(home)| Entry { home, state: self.map.state(slot), sum: self.map.sum(slot) };
+    /// The map's entry for a slot, in its on-disk form. An open copy counts as newer than home at the
+    /// next attach. No write in place makes its sum void if the volume is `at_rest`.
+    pub(crate) fn entry(&self, slot: Slot, at_rest: bool) -> Entry {
+        let (mut state, mut sum) = (self.map.state(slot), self.map.sum(slot));
+        if self.is_open(slot) {
+            state = CopyState::Dirty;
+            sum = if at_rest { sum } else { UNSUMMED };
+        }
+        let whole = |HomePage(home)| Entry { home, state, sum };
         self.map.home(slot).map_or(Entry::FREE, whole)
     }
 }

@@ -152,6 +152,7 @@ impl Engine {
         self.state.mode() == Mode::WriteThrough
             && !self.state.is_draining()
             && self.copies.count(CopyState::Dirty) == 0
+            && !self.copies.any_open()
             && self.log.is_idle()
             // These move and compare copies alone.
             && matches!(

@@ -3,6 +3,7 @@
 //!
 //! - [`read`]: from RAM, from a copy, or from home.
 //! - [`write`]: home, or into the write buffer.
+//! - [`in_place`]: of a page with a copy of a plan, to that copy.
 //! - [`ram_cache`]: which page stands in RAM.
 //! - [`ahead`]: how far a miss reads on.
 //! - [`copies`]: the copies, their places and their readers. [`page_map`] is their table.
@@ -11,6 +12,7 @@
 mod ahead;
 pub(crate) mod copies;
 pub(crate) mod engine_state;
+pub(crate) mod in_place;
 pub(crate) mod pace;
 pub(crate) mod page_map;
 pub(crate) mod ram_cache;
@@ -40,6 +42,7 @@ use crate::{
 use ahead::Ahead;
 use copies::Copies;
 use engine_state::EngineState;
+use in_place::Part;
 use page_map::{PageMap, Slot};
 use ram_cache::{PageGrid, RamCache};
 use read::{Join, Read, Waiting};
@@ -99,6 +102,8 @@ pub(crate) enum Pending {
     /// It is read; its checksums are being computed.
     Summing(Read),
     HomeWrite(HomeWrite),
+    /// A part of a write of pages with copies.
+    Part(Part),
     /// Zeroes beside a write of a part of a free page.
     Edge(u32),
     Flush {
@@ -375,6 +380,7 @@ impl Engine {
                 }
             }
             Some(Pending::HomeWrite(write)) => self.home_write_done(write, ok),
+            Some(Pending::Part(part)) => self.part_done(part, ok),
             Some(Pending::Edge(edges)) => self.edge_done(edges, ok),
             Some(Pending::Flush { id }) => {
                 self.complete(id, Extent::default(), ok && !self.sync.lost);

@@ -58,6 +58,10 @@ pub(crate) const HOME_PAGES_MAX: u64 = 1 << 38;
 /// 48 bits that differ if the bytes of two pages differ.
 pub type PageSum = u64;
 
+/// Instead of a sum: the bytes of a copy that was written in place since its last sum. In one of
+/// 2^48 pages the sum is this number; such a page is then used without a check.
+pub const UNSUMMED: PageSum = (1 << 48) - 1;
+
 const EMPTY: u32 = u32::MAX;
 
 /// The state of a slot's copy.
@@ -205,6 +209,11 @@ impl PageMap {
             self.table[at] = self.entry(slot, hash);
         }
         self.put(slot, home.0 << 2 | state as u64);
+        self.set_sum(slot, sum);
+    }
+
+    /// The sum of the bytes that now stand in a slot.
+    pub(crate) fn set_sum(&mut self, slot: Slot, sum: PageSum) {
         let [a, b, c, d, e, f, ..] = sum.to_le_bytes();
         self.sums[slot.0 as usize] = [a, b, c, d, e, f];
     }

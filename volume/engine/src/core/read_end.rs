@@ -6,7 +6,7 @@ use seekless_learn::WindowId;
 
 use super::page_map::{CopyState, HomePage, pages, slots};
 use super::read::{ALONE, FILLS, Join, Read, Waiting};
-use crate::format::PageSum;
+use crate::format::{PageSum, UNSUMMED};
 use crate::{Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, Sum, SumFor, Target};
 
 impl Engine {
@@ -63,7 +63,12 @@ impl Engine {
                     // A hole between copies was read along: its bytes are not used.
                     let is_hole =
                         !matches!(self.copies.state(slot), CopyState::Clean | CopyState::Dirty);
-                    if sum != self.copies.sum(slot) && (asked_for || !is_hole) {
+                    let expected = self.copies.sum(slot);
+                    if sum != expected
+                        && (asked_for || !is_hole)
+                        && expected != UNSUMMED
+                        && !self.was_written(slot, read.mark)
+                    {
                         let lost = self.damaged(slot);
                         fault |= lost && asked_for;
                         read.spoiled |= lost;

@@ -29,16 +29,35 @@ pub(crate) struct HomeWrite {
 /// A write on its way into the write buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Absorbed {
-    id: RequestId,
-    extent: Extent,
+    pub(super) id: RequestId,
+    pub(super) extent: Extent,
     mark: Mark,
     since: Mark,
-    fua: bool,
+    pub(super) fua: bool,
     /// The write is already acknowledged.
     told: bool,
-    /// The records with a part of this write that have not ended.
+    /// The records with a part of this write, and other parts of it, that have not ended.
     left: u32,
     failed: bool,
+    /// The area refused a write in place.
+    pub(super) repeats: bool,
+}
+
+impl Absorbed {
+    /// A write that is acknowledged at its end, without parts yet.
+    pub(super) const fn new(
+        id: RequestId,
+        extent: Extent,
+        (mark, since): (Mark, Mark),
+        fua: bool,
+    ) -> Self {
+        let (told, left, failed, repeats) = (false, 0, false, false);
+        Self { id, extent, mark, since, fua, told, left, failed, repeats }
+    }
+
+    pub(super) const fn add_part(&mut self) {
+        self.left += 1;
+    }
 }
 
 /// A write that waits.
@@ -49,6 +68,10 @@ pub(crate) struct Blocked {
 }
 
 impl Blocked {
+    pub(super) const fn new(id: RequestId, request: &Request) -> Self {
+        Self { id, request: *request }
+    }
+
     pub(crate) const fn id(&self) -> RequestId {
         self.id
     }
@@ -89,8 +112,13 @@ impl Engine {
         }
         // Without a write buffer in use, the device orders writes to the same sectors, as on a bare
         // disk.
-        if self.log_in_use() && self.must_wait(request.extent) {
+        let in_place = self.goes_in_place(request);
+        if self.log_in_use() && self.must_wait(request.extent, in_place) {
             self.blocked.push_back(Blocked { id, request: *request });
+            return;
+        }
+        if in_place {
+            self.write_in_place(id, request);
             return;
         }
         let extent = request.extent;
@@ -116,8 +144,8 @@ impl Engine {
     }
 
     /// Whether a write must wait: for another write to its sectors, for a destage of its pages, or
-    /// for the destage of a dirty page that the write covers in part.
-    fn must_wait(&mut self, extent: Extent) -> bool {
+    /// for the destage of a dirty page that the write covers in part, unless it goes `in_place`.
+    fn must_wait(&mut self, extent: Extent, in_place: bool) -> bool {
         if self.writes.open_overlaps(extent) || self.background.locks(self.pages_of(extent)) {
             self.log.hurry = true;
             return true;
@@ -131,6 +159,7 @@ impl Engine {
             if touched.contains(&page)
                 && !whole.contains(&page)
                 && self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty)
+                && !(in_place && self.writable(page).is_some())
             {
                 self.background.urgent(HomePage(page));
                 wait = true;
@@ -173,8 +202,26 @@ impl Engine {
 
     pub(crate) fn write_home(&mut self, id: RequestId, request: &Request) {
         let extent = request.extent;
-        // From here on nobody may use a clean copy or a page in RAM. Dirty copies stay: if this
-        // write fails, they are the newest bytes.
+        let voids = self.drop_clean_copies(extent);
+        self.note_write(extent);
+        self.background.overtake(self.pages_of(extent));
+        let payload = request.op == Op::Write;
+        let keep = payload && !self.cache.is_off();
+        let frees = frees(request);
+        let since = keep || frees;
+        let since = if since { self.writes.mark() } else { self.writes.now() };
+        let mark = self.writes.begin(extent);
+        let fua = request.flags.contains(Flags::FUA);
+        let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
+        let io = self.start(Pending::HomeWrite(write));
+        let memory = payload.then_some(Memory::Client { id, offset: Sectors(0) });
+        let asked = Asked { flags: request.flags, stream: request.stream };
+        self.submit(io, Target::Home, request.op, extent, asked, memory);
+    }
+
+    /// A write home begins: from here on nobody may use a clean copy or a page in RAM. Dirty copies
+    /// stay: if the write fails, they are the newest bytes. True if it voids entries of the log.
+    pub(super) fn drop_clean_copies(&mut self, extent: Extent) -> bool {
         let mut voids = false;
         if self.copies.count(CopyState::Clean)
             + self.copies.count(CopyState::Suspect)
@@ -192,20 +239,7 @@ impl Engine {
             }
             self.scratch = slots;
         }
-        self.note_write(extent);
-        self.background.overtake(self.pages_of(extent));
-        let payload = request.op == Op::Write;
-        let keep = payload && !self.cache.is_off();
-        let frees = frees(request);
-        let since = keep || frees;
-        let since = if since { self.writes.mark() } else { self.writes.now() };
-        let mark = self.writes.begin(extent);
-        let fua = request.flags.contains(Flags::FUA);
-        let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
-        let io = self.start(Pending::HomeWrite(write));
-        let memory = payload.then_some(Memory::Client { id, offset: Sectors(0) });
-        let asked = Asked { flags: request.flags, stream: request.stream };
-        self.submit(io, Target::Home, request.op, extent, asked, memory);
+        voids
     }
 
     pub(crate) fn home_write_done(&mut self, write: HomeWrite, ok: bool) {
@@ -243,7 +277,7 @@ impl Engine {
         let mark = self.writes.begin(extent);
         let fua = request.flags.contains(Flags::FUA);
         let told = self.config.gather > Duration::ZERO && !fua;
-        let absorbed = Absorbed { id, extent, mark, since, fua, told, left: 0, failed: false };
+        let absorbed = Absorbed { told, ..Absorbed::new(id, extent, (mark, since), fua) };
         let write = self.absorbs.put(absorbed);
         let pages = self.whole_pages_of(extent);
         let mut page = pages.start;
@@ -310,10 +344,15 @@ impl Engine {
         if a.left > 0 {
             return;
         }
-        let Absorbed { id, extent, mark, since, fua, told, failed, .. } = *a;
+        let ended = *a;
+        let Absorbed { id, extent, mark, since, fua, told, failed, .. } = ended;
         self.absorbs.give(write);
         self.writes.end(mark);
         self.retry_blocked |= !self.blocked.is_empty();
+        if ended.repeats && self.repeat(&ended) {
+            self.retry_blocked = true;
+            return;
+        }
         if told {
             if failed {
                 self.cache.invalidate(extent, |_| {});

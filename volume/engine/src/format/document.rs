@@ -130,10 +130,11 @@ same home page, or a tombstone, replaces it.
 ## Versions
 
 An attach of an area of version 2 reads it by these same rules, clean or not, and writes a
-checkpoint and superblocks of version 3; its log's records may be of both versions. Such an area
+checkpoint and superblocks of version 4; its log's records may be of both versions. Such an area
 keeps its division, with two superblocks in the first two pages: `spread` is 0. A resize divides it
-with three. The guard pages on home become those of version 3 with the guard's next move; the first
-sector does so at the attach. Version 2 does not read version 3. Areas of later versions are refused.
+with three. The guard pages on home become those of version 4 with the guard's next move; the first
+sector does so at the attach. Areas of version 3 differ in this alone: no copy in them is written in
+place. No version reads a later one.
 ";
 
 /// The document, as Markdown.

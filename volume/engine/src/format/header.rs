@@ -164,6 +164,9 @@ contents! {
     5 Committed(u32),
     /// The new state of these home pages, in order.
     6 FreeMap(Run),
+    /// These copies in read segments may be written in place from now on: after a crash they are
+    /// newer than home, or equal. None of them has a sum: its slot stands in the place of the sum.
+    7 Opened(Entry),
 }
 
 impl Header {
@@ -225,6 +228,9 @@ impl Content {
             }
             Self::Data(entries) if entries.iter().any(|e| e.state == CopyState::Free) => {
                 Err("no free slot in a record of data")
+            }
+            Self::Opened(entries) if entries.iter().any(|e| e.state != CopyState::Dirty) => {
+                Err("dirty copies alone in a record of opened copies")
             }
             _ => Ok(()),
         }

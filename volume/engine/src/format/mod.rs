@@ -19,7 +19,7 @@ mod value;
 use crc_fast::{CrcAlgorithm, Digest};
 use seekless_block::PAGE_BYTES;
 
-pub use crate::core::page_map::{CopyState, PageSum};
+pub use crate::core::page_map::{CopyState, PageSum, UNSUMMED};
 pub use document::document;
 pub(crate) use geometry::LOG_SEGMENTS_MIN;
 pub use geometry::{Contents, Geometry, GeometryError, SEGMENT_PAGES_DEFAULT, page_extent};
@@ -39,7 +39,7 @@ pub type Page = [u8; PAGE_BYTES as usize];
 /// The first bytes of every page that is not data.
 const MAGIC: [u8; 8] = *b"SEEKLESS";
 /// The version that this code writes.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// The oldest version that it reads. An attach writes what it found as [`VERSION`].
 pub const OLDEST: u16 = 2;
 /// The magic ends and the version begins here; then the kind, the checksum, the fields.

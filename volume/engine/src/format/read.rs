@@ -274,7 +274,7 @@ mod tests {
         let good = spread(78);
         let mut newer: Page = [0; 4096];
         good.encode(&mut newer);
-        newer[VERSION_AT] = 4;
+        newer[VERSION_AT] = 5;
         let sum = computed(&newer);
         newer[CHECKSUM_AT..FIELDS_AT].copy_from_slice(&sum.to_le_bytes());
         let stranger = Superblock { uuid: AreaId([9; 16]), ..good.clone() };

@@ -62,12 +62,12 @@ prop_compose! {
         (read in Just(read), log in Just(log), pages in Just(1u32 << power),
          uuid in any::<[u8; 16]>(), stamp in any::<[u8; 32]>(), label in ".{0,80}",
          numbers in any::<[u64; 4]>(), has in any::<[bool; 4]>(), previous in any::<u32>(),
-         free_map_pages in prop_oneof![Just(0u32), 1u32..5000], home in 1..=HOME_PAGES_MAX * 8, spare in 0u64..4096, grid in 0u8..8, flags in 0u8..4,
+         free_map_pages in prop_oneof![Just(0u32), 1u32..5000], home in 1..=HOME_PAGES_MAX * 8, spare in 0u64..4096, grid in 0u8..8, flags in 0u8..8,
          segment in read..read + log, tail in read..read + log, page in 0..=1u32 << power,
          spread in any::<bool>(), trail_head in 0..=read << power, learned in 0u32..100) -> Superblock {
         let geometry = Geometry::new(pages, read, log).unwrap().with_free_map(free_map_pages).with_spread(spread);
         let learned = if has[2] { 0 } else { learned.min(geometry.learned_most()) };
-        let all = [AreaFlags::DIRTY, AreaFlags::CLEAN];
+        let all = [AreaFlags::DIRTY, AreaFlags::CLEAN, AreaFlags::IN_PLACE];
         Superblock {
             uuid: AreaId(uuid),
             generation: numbers[0] & COUNT_MAX,
@@ -321,7 +321,7 @@ fn what_is_wrong_is_said() {
     };
     assert_eq!(
         with(VERSION_AT, &[1, 0]),
-        "a page of version 1 of the format; this seekless reads versions 2 to 3: use the seekless that wrote it"
+        "a page of version 1 of the format; this seekless reads versions 2 to 4: use the seekless that wrote it"
     );
     for (at, bytes, expected) in [
         (39, &[0x80][..], "generation = 9223372036854775885; expected 0 to 9223372036854775807"),
@@ -354,7 +354,7 @@ fn what_is_wrong_is_said() {
         (128, &[7], "tail = 7; expected one of 4..7"),
         (132, &[8], "grid = 8; expected 0 to 7"),
         (133, &[2], "mode = [02]; expected 0 (write-through) or 1 (write-back)"),
-        (134, &[4], "flags = [04]; expected known flags alone"),
+        (134, &[8], "flags = [08]; expected known flags alone"),
         (135, &[0], "area_at = sector 123456; expected sector 0 where the area is not inside"),
         (136, &[2], "checkpoint_slot = 2; expected 0 to 1"),
         (140, &[1], "plan_generation = 4; expected 0 where copies stand in home"),
@@ -372,7 +372,7 @@ fn what_is_wrong_is_said() {
     );
     assert_eq!(
         with(137, &[1]),
-        "the superblock has a non-zero byte 137, where version 3 writes zero"
+        "the superblock has a non-zero byte 137, where version 4 writes zero"
     );
 }
 
@@ -402,7 +402,7 @@ fn impossible_entries_and_records_are_refused() {
             .1
             .to_owned()
     };
-    assert_eq!(with(72, &[7]), "a known kind of record");
+    assert_eq!(with(72, &[8]), "a known kind of record");
     assert_eq!(with(72, &[0]), "a known kind of record");
     assert_eq!(with(74, &336u16.to_le_bytes()), "no more items than the page has space for");
     assert_eq!(with(72, &[1]), "no dirty copy in a read segment");
@@ -545,7 +545,7 @@ fn samples(version: u16) -> Vec<(&'static str, Page)> {
         assert_eq!(T::read(&page).as_ref(), Ok(written));
         page
     }
-    let is_new = version > 2;
+    let (is_new, in_place) = (version > 2, version > 3);
     let new = |n: u64| if is_new { n } else { 0 };
     let uuid = superblock().uuid;
     let entry = |home: u64, state| Entry { home, state, sum: home << 8 ^ 0xFACE_0000_5EED };
@@ -562,19 +562,21 @@ fn samples(version: u16) -> Vec<(&'static str, Page)> {
     let guard = GuardPage::new(uuid, 3, 63, Label::new("/var/lib/seekless/sda.area"));
     let area =
         Superblock { area_size: Sectors(superblock().area_size.0 + 16 * new(1)), ..superblock() };
-    let area = Superblock { spread: is_new, ..area };
+    let flags = if in_place { area.flags.union(AreaFlags::IN_PLACE) } else { area.flags };
+    let area = Superblock { spread: is_new, flags, ..area };
     let record = |header: &Header| {
         let mut page = [0; 4096];
+        header.encode(&mut page);
+        let mut page = seal(page);
         if is_new {
-            header.put(&mut page)
-        } else {
-            header.encode(&mut page)
-        };
-        let page = if is_new { page } else { seal(page) };
+            page.copy_within(..2048, 2048);
+        }
         assert_eq!(Header::all_in(&page), [(header.clone(), checksum(&page))]);
         page
     };
-    vec![
+    let opened = vec![Entry { home: 9, state: CopyState::Dirty, sum: 11 }];
+    let opened = in_place.then(|| ("header/opened", record(&header(Content::Opened(opened)))));
+    let mut all = vec![
         ("superblock/area", page(&area, seal)),
         ("header/read_map", page(&header(Content::ReadMap(clean)), seal)),
         ("header/data", record(&header(Content::Data(dirty)))),
@@ -619,7 +621,9 @@ fn samples(version: u16) -> Vec<(&'static str, Page)> {
             ),
         ),
         ("guard/page", page(&GuardPage { area_generation: new(77), ..guard }, seal)),
-    ]
+    ];
+    all.extend(opened);
+    all
 }
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
@@ -633,7 +637,15 @@ fn is_in_corpus(name: &str, page: &Page) {
 
 /// A changed format without a new version breaks this test.
 #[test]
-fn version_3_is_written_as_it_always_was() {
+fn version_4_is_written_as_it_always_was() {
+    for (name, page) in samples(4) {
+        is_in_corpus(&format!("{name}.4"), &page);
+    }
+}
+
+/// And it reads what version 3 wrote.
+#[test]
+fn version_3_is_read_as_it_always_was() {
     for (name, page) in samples(3) {
         is_in_corpus(&format!("{name}.3"), &page);
     }
@@ -645,6 +657,8 @@ fn version_3_is_written_as_it_always_was() {
     };
     let mut page = [0; 4096];
     learned.encode(&mut page);
+    let kind = u16::from_le_bytes(take(&page, KIND_AT));
+    seal_as(3, &mut page, kind);
     is_in_corpus("plan/learned.3", &page);
 }
 

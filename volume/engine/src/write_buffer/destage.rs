@@ -5,7 +5,7 @@
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
 use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
-use crate::core::page_map::{CopyState, HomePage, Slot, pages};
+use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, pages};
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
 use crate::write_buffer::ring::Segment;
@@ -41,6 +41,8 @@ pub(crate) struct Destage {
     spoiled: bool,
     /// Where the log's tail moves once home is flushed.
     tail: Segment,
+    /// When its reads began.
+    mark: Mark,
 }
 
 /// Which pages go home.
@@ -48,7 +50,7 @@ pub(crate) struct Destage {
 pub(crate) enum Which<'a> {
     /// Pages that a client waits for.
     Urgent(&'a [HomePage]),
-    Read(&'a [HomePage]),
+    These(&'a [HomePage]),
     Oldest,
 }
 
@@ -99,6 +101,7 @@ impl Engine {
             written: 0,
             spoiled: false,
             tail: self.log.ring.tail,
+            mark: self.writes.mark(),
         })
     }
 
@@ -106,7 +109,7 @@ impl Engine {
     fn to_destage(&self, which: Which<'_>, most: usize) -> Vec<(HomePage, Slot)> {
         let mut items: Vec<(HomePage, Slot)> = Vec::new();
         match which {
-            Which::Urgent(pages) | Which::Read(pages) => {
+            Which::Urgent(pages) | Which::These(pages) => {
                 let dirty = |&page: &HomePage| {
                     let slot = self.copies.find(page)?;
                     (self.copies.state(slot) == CopyState::Dirty).then_some((page, slot))
@@ -117,6 +120,9 @@ impl Engine {
                 items.truncate(most);
             }
             Which::Oldest => {
+                if self.state.is_draining() && self.copies.any_open() {
+                    items.extend(self.written_in_place().take(most));
+                }
                 for segment in self.log.ring.in_use() {
                     for slot in self.geo.slots_of(segment) {
                         if self.copies.state(slot) == CopyState::Dirty
@@ -193,16 +199,7 @@ impl Engine {
                 self.background.trouble = Some(Trouble::Home);
             }
             self.destage_came_to_nothing();
-            // A page that a client is writing goes home a little later, or need not.
-            let in_work = |slot: Slot| {
-                self.copies.state(slot) == CopyState::Dirty
-                    && self.copies.home(slot).is_some_and(|page| {
-                        self.writes.open_overlaps(self.home_of(page, 1))
-                            || self.background.locks(page.0..page.0 + 1)
-                    })
-            };
-            let tail_in_work = self.geo.slots_of(self.log.ring.tail).any(in_work);
-            if (self.background.failed || job.spoiled) && !tail_in_work {
+            if self.background.failed || job.spoiled {
                 self.fail_if_stuck();
             }
         } else {
@@ -216,6 +213,19 @@ impl Engine {
         JobStep::Over
     }
 
+    /// Whether a client is writing a page at the log's tail: the page goes home a little later, or
+    /// need not.
+    pub(crate) fn tail_in_work(&self) -> bool {
+        let in_work = |slot: Slot| {
+            self.copies.state(slot) == CopyState::Dirty
+                && self.copies.home(slot).is_some_and(|page| {
+                    self.writes.open_overlaps(self.home_of(page, 1))
+                        || self.background.locks(page.0..page.0 + 1)
+                })
+        };
+        self.geo.slots_of(self.log.ring.tail).any(in_work)
+    }
+
     /// Leaves out damaged pages, and moves the others into the order of home.
     fn sort_by_home(&mut self, job: &mut Destage) {
         let mut good: Vec<(HomePage, Slot, u32)> = Vec::new();
@@ -223,7 +233,10 @@ impl Engine {
             let fault = if self.background.bad[at as usize] {
                 self.only_copy_fails();
                 Fault::Device
-            } else if self.background.sums[at as usize] == self.copies.sum(slot) {
+            } else if self.copies.sum(slot) == UNSUMMED
+                || self.background.sums[at as usize] == self.copies.sum(slot)
+                || self.was_written(slot, job.mark)
+            {
                 good.push((page, slot, at));
                 continue;
             } else {
@@ -256,6 +269,7 @@ impl Engine {
                     && engine.copies.state(slot) == CopyState::Dirty
                     && !engine.background.locks(page.0..page.0 + 1)
                     && !engine.writes.open_overlaps(engine.home_of(page, 1))
+                    && !engine.was_written(slot, job.mark)
             };
             let run = job.items[job.next..]
                 .iter()
@@ -271,6 +285,10 @@ impl Engine {
                 return JobStep::Wait;
             }
             let at = job.second + job.next as u32;
+            // No client writes these pages now, and none has since they were read.
+            for &(_, slot, from) in &job.items[job.next..job.next + run] {
+                self.copies.set_sum(slot, self.background.sums[from as usize]);
+            }
             let home = self.home_of(first, run as u64);
             let mark = self.writes.begin(home);
             self.background.locked.push((first.0, run as u64));

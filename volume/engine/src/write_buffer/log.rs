@@ -83,9 +83,9 @@ pub(crate) struct Log {
     pub(super) told: u64,
     /// A record failed: the log takes nothing until a checkpoint has left that record behind.
     pub(crate) failed: bool,
-    /// Recovery may find pages of clients in the log.
+    /// Recovery may find pages of clients in the log, or names of open copies.
     pub(crate) holds_pages: bool,
-    /// No page was appended since a checkpoint began that knew of none.
+    /// None was appended since a checkpoint began that knew of none.
     pub(crate) emptied: bool,
     /// A record waits for a free segment.
     pub(crate) starved: bool,

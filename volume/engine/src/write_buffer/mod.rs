@@ -39,7 +39,11 @@ impl Engine {
 
     /// Whether recovery could bring back the slot's page.
     pub(crate) fn is_live(&self, slot: Slot) -> bool {
-        self.copies.is_log(slot) && self.log.ring.is_live(self.geo.segment_of(slot))
+        if self.copies.is_log(slot) {
+            self.log.ring.is_live(self.geo.segment_of(slot))
+        } else {
+            self.copies.is_open(slot)
+        }
     }
 
     /// Whether an attach after a crash may take bytes from the area for newer than home, or a page
@@ -48,10 +52,11 @@ impl Engine {
         self.state.mode() == Mode::WriteBack || self.log.holds_pages || !self.free.takes_plans()
     }
 
-    /// Whether a checkpoint that begins now knows of no page in the log.
+    /// Whether a checkpoint that begins now knows of no page in the log, and of no open copy.
     pub(crate) fn is_log_empty(&self) -> bool {
         self.state.mode() == Mode::WriteThrough
             && self.copies.count(CopyState::Dirty) == 0
+            && !self.copies.any_open()
             && self.log.is_idle()
             && !self.sync.has_voids()
             && self

@@ -12,8 +12,8 @@ use seekless_block::{
     SimTime, StreamId, Toll,
 };
 use seekless_engine::format::{
-    AreaId, CheckpointPage, Content, CopyState, Entry, Header, Position, Tombstone, checksum,
-    page_extent,
+    AreaId, CheckpointPage, Content, CopyState, Entry, Header, Position, Tombstone, UNSUMMED,
+    checksum, page_extent,
 };
 use seekless_engine::{
     AttachError, Class, Command, Config, Engine, Fault, FormatOptions, HomeGuard, Input, Io,
@@ -24,6 +24,7 @@ use seekless_learn::{Copy, Plan};
 
 mod area;
 mod discarded;
+mod in_place;
 mod layouts;
 mod log;
 mod replicas;
@@ -493,6 +494,7 @@ proptest! {
         mode in prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)],
         gather in prop_oneof![Just(Duration::ZERO), Just(Duration::from_millis(700))],
         adaptive in any::<bool>(),
+        in_place in any::<bool>(),
         append_pages in 1u32..5,
         home_nanos in prop_oneof![Just(0), Just(30_000_000)],
         steps in prop::collection::vec(step(), 1..160),
@@ -500,7 +502,8 @@ proptest! {
         // Reads with a window are one read or two.
         let price = Duration(u64::from(append_pages % 2) * 5_000_000);
         let toll = Toll { read: price, ..Toll::default() };
-        let options = Config { mode, gather, adaptive, append_pages, toll, ..config(cache) };
+        let (adaptive, config) = (adaptive && !in_place, config(cache));
+        let options = Config { mode, gather, adaptive, in_place, append_pages, toll, ..config };
         let mut world = World::new(options);
         world.home_nanos = home_nanos;
         for step in steps {

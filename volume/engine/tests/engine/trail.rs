@@ -15,7 +15,7 @@ fn options(cache_pages: u64) -> Config {
 }
 
 /// A policy that knows the future. A read of home takes a second, so that the trail pays.
-fn foreseeing(world: &mut World) {
+pub(super) fn foreseeing(world: &mut World) {
     // Longest time of an I/O that is no stall.
     world.home_nanos = 50_000_000;
     if let Some(policy) = world.engine.adaptive() {
@@ -29,7 +29,7 @@ fn world(cache_pages: u64) -> World {
     world
 }
 
-fn foresee(world: &mut World, page: u64, what: fn(&mut Foreseen, u64)) {
+pub(super) fn foresee(world: &mut World, page: u64, what: fn(&mut Foreseen, u64)) {
     let page = ram_pages(Sectors(GRID), home(page, 1)).start;
     what(world.engine.adaptive().unwrap().foreseen().unwrap(), page);
 }
@@ -43,7 +43,7 @@ fn answer(world: &mut World) {
 }
 
 /// Reads pages of home in this order, each by itself.
-fn read(world: &mut World, pages: &[u64]) {
+pub(super) fn read(world: &mut World, pages: &[u64]) {
     for &page in pages {
         world.issue(Op::Read, home(page, 1));
         answer(world);

@@ -150,6 +150,26 @@ fn the_median_is_where_the_head_is() {
     assert_eq!(graph.median_read(), Some(Lba(500 * 8)));
 }
 
+/// 4.2: "frequency of accesses (reads or writes)".
+#[test]
+fn with_writes_a_write_counts_as_a_read_and_against_nothing() {
+    let write = |start, len| Request::new(SimTime(0), Op::Write, pages(start, len));
+    let (mut reads, mut both) = (graph(100), graph(100).with_writes());
+    for (start, len) in [(0, 4), (100, 2), (0, 4), (102, 8), (101, 3)] {
+        reads.observe(&read(0, start, len));
+        both.observe(&if start > 100 { write(start, len) } else { read(0, start, len) });
+    }
+    assert_eq!(reads.snapshot(), both.snapshot());
+    assert!(both.snapshot().0.iter().all(|v| v.writes == 0));
+    // A page that RAM holds is read from RAM, and written to the disk.
+    let pages_of = Pages::new(Sectors(0), Sectors(1 << 40));
+    let mut cached = AccessGraph::new(pages_of, Bytes(1 << 20), 100).with_writes();
+    for request in [read(0, 7, 1), read(0, 7, 1), write(7, 1), read(0, 7, 1)] {
+        cached.observe(&request);
+    }
+    assert_eq!(cached.snapshot().0[0].reads, 2 * ACCESS);
+}
+
 #[test]
 fn writes_make_no_vertex_but_count_against_one() {
     let mut graph = graph(100);

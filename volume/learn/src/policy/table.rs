@@ -67,6 +67,12 @@ pub const POLICIES: &[PolicyEntry] = &[
         "copies of data that are read together, side by side in the optimized area (BORG)",
     ),
     entry(
+        PolicyName::BorgPaper,
+        true,
+        &[Training, MinWeight, Streams, AreaAt],
+        "BORG as printed: as borg, in write-back; writes of copied pages go to the copies in place",
+    ),
+    entry(
         PolicyName::OrganPipe,
         true,
         BY_HEAT,
@@ -194,6 +200,7 @@ impl PolicyName {
             Self::Adaptive => "adaptive",
             Self::Clairvoyant => "clairvoyant",
             Self::Borg => "borg",
+            Self::BorgPaper => "borg-paper",
             Self::OrganPipe => "organ-pipe",
             Self::Buckets => "buckets",
             Self::Lazy => "lazy",

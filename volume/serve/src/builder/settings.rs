@@ -57,6 +57,7 @@ impl Builder {
 /// The engine's settings for a policy.
 fn configured(mut config: Config, policy: Policy) -> Result<Config, ServeError> {
     config.adaptive = policy.name() == PolicyName::Adaptive;
+    config.in_place = policy.writes_in_place();
     if !policy.trail {
         config.append_pages = 0;
     }

@@ -7,6 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS};
 use seekless_engine::{Mode, Target};
 
+use super::draw_in_place::lean_in_place;
 use super::history::{Fault, History, HistoryStep, Piece, Slow};
 use super::machine::{Placement, Setup};
 use super::parts::Parts;
@@ -26,27 +27,34 @@ impl History {
     /// The history of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
-        Self::make(seed, false, false, false)
+        Self::make(seed, Kind::Plain)
     }
 
     /// The same with the adaptive policy in most lives. Clients repeat their reads, so that the
     /// policy appends copies to the trail, reads them, and goes round its ring.
     #[must_use]
     pub fn with_trail(seed: u64) -> Self {
-        Self::make(seed, false, false, true)
+        Self::make(seed, Kind::Trail)
     }
 
     /// The same with replicas in discarded pages instead of copies in the area.
     #[must_use]
     pub fn with_replicas(seed: u64) -> Self {
-        Self::make(seed, true, false, false)
+        Self::make(seed, Kind::Replicas)
     }
 
     /// A history in which devices fail, for a time or for good. Of the other histories without
     /// replicas, every fifth is such a one.
     #[must_use]
     pub fn with_faults(seed: u64, replicas: bool) -> Self {
-        Self::make(seed, replicas, true, false)
+        Self::make(seed, Kind::Faults { replicas })
+    }
+
+    /// Writes of pages with a copy go to the copy. Plans come often, and clients write in parts of
+    /// pages. In every fourth history devices fail.
+    #[must_use]
+    pub fn with_in_place(seed: u64) -> Self {
+        Self::make(seed, Kind::InPlace)
     }
 
     /// A file system with blocks shorter than a page on a loop device: blocks of two sectors are
@@ -76,7 +84,12 @@ impl History {
         history
     }
 
-    fn make(seed: u64, replicas: bool, faults: bool, trail: bool) -> Self {
+    fn make(seed: u64, kind: Kind) -> Self {
+        let (replicas, faults) = match kind {
+            Kind::Faults { replicas } => (replicas, true),
+            _ => (kind == Kind::Replicas, false),
+        };
+        let trail = kind == Kind::Trail;
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let drawn = [Bent::Fair, Bent::Wrap, Bent::Contend, Bent::Fair, Bent::Break]
             [rng.random_range(0..5)];
@@ -95,6 +108,9 @@ impl History {
         let mut count = lean(bent, &mut rng, &mut setup, &mut weights);
         if trail {
             count = lean_to_trail(&mut rng, &mut setup, &mut weights);
+        }
+        if kind == Kind::InPlace {
+            count = lean_in_place(bent, &mut rng, &mut setup, &mut weights);
         }
         let pages = (setup.home - setup.grid) / PAGE_SECTORS;
         let hot = rng.random_range(0..pages);
@@ -130,9 +146,22 @@ impl History {
         let mut history = Self { seed, setup, steps };
         history.draw_attach();
         history.draw_adaptive(trail);
+        if kind == Kind::InPlace {
+            history.draw_in_place();
+        }
         history.draw_scrubs();
         history
     }
+}
+
+/// What a history is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Replicas,
+    Faults { replicas: bool },
+    Trail,
+    InPlace,
 }
 
 impl History {
@@ -310,6 +339,8 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         adaptive: false,
         append_pages: 1,
         toggles: false,
+        in_place: false,
+        in_place_toggles: false,
         home_nanos: 0,
         ends: 0,
         drains: false,
@@ -320,11 +351,11 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
 
 /// Kinds of steps: the common ones, then the rare ones.
 const COMMON: usize = 11;
-const KINDS: usize = 23;
+pub(super) const KINDS: usize = 23;
 
 /// The subject of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bent {
+pub(super) enum Bent {
     /// A bit of everything.
     Fair,
     /// The log goes round.

@@ -49,6 +49,8 @@ pub struct Tally {
     /// In the histories: pages moved by a plan, writes absorbed, pages destaged, reads of copies,
     /// copies proven.
     pub done: [u64; 5],
+    /// In the histories: writes that went to copies in place, whole or in part.
+    pub in_place: u64,
     /// In lives with a trail: pages appended, reads of the trail, rounds of the ring, copies that
     /// a write dropped, copies in doubt at an attach, copies proven.
     pub trail: [u64; 6],
@@ -75,6 +77,7 @@ impl Tally {
         self.zeroed += other.zeroed;
         self.failed += other.failed;
         self.scrubbed += other.scrubbed;
+        self.in_place += other.in_place;
         self.scrubs.iter_mut().zip(other.scrubs).for_each(|(sum, n)| *sum += n);
         self.count(&other.done, &other.trail);
     }
@@ -204,6 +207,7 @@ pub fn explore<M: Machine>(
     tally.count(&live.done, &live.trail);
     tally.failed += live.failed;
     tally.scrubbed += live.scrubbed;
+    tally.in_place += live.in_place;
     Ok(())
 }
 

@@ -28,8 +28,10 @@ pub(super) fn inspect<M: Machine>(
     tally: &mut Tally,
 ) -> Result<(), String> {
     // Also after a drain, the next life serves the area.
-    let setup = &Setup { to_drain: false, ..world.setup.clone() };
     let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
+    let toggles = world.setup.in_place && world.setup.toggles && rng.random();
+    let adaptive = world.setup.adaptive ^ toggles;
+    let setup = &Setup { to_drain: false, adaptive, ..world.setup.clone() };
     tally.killed += u64::from(look.killed);
     let left = if look.killed {
         world.killed(setup.replicas == 0 && history.never_absorbs(), &mut rng)
@@ -45,7 +47,15 @@ pub(super) fn inspect<M: Machine>(
     let stamp = strangers_write(setup, &mut image, &mut past, stamp, &mut rng)?;
     tally.strangers += u64::from(stamp != was);
     let damage = if !look.killed && rng.random_ratio(1, 4) {
-        rot(&mut image, &world.medium.borrow(), &M::log(setup), M::HEALS, &mut rng)
+        let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
+        let unsummed = M::unsummed(&mut Disk::new(medium, Target::Area));
+        let before = image.clone();
+        let at = rot(&mut image, &world.medium.borrow(), &M::log(setup), M::HEALS, &mut rng);
+        let hidden = |at: usize| unsummed.iter().any(|e| e.contains(Extent::new(at as u64, 1)));
+        if at.is_some_and(hidden) {
+            image = before;
+        }
+        at.filter(|&at| !hidden(at))
     } else {
         None
     };

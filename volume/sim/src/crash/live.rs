@@ -34,6 +34,8 @@ pub(super) struct Live<M> {
     pub(super) trail: [u64; 6],
     /// Pages that the scrub compared, in the lives before this one.
     pub(super) scrubbed: u64,
+    /// Writes that went to copies in place, in the lives before this one.
+    pub(super) in_place: u64,
     /// Failed I/Os in the lives before this one.
     pub(super) failed: u64,
 }
@@ -76,6 +78,7 @@ impl<M: Machine> Live<M> {
             done: [0; 5],
             trail: [0; 6],
             scrubbed: 0,
+            in_place: 0,
             failed: 0,
         })
     }
@@ -91,6 +94,7 @@ impl<M: Machine> Live<M> {
             s.copy_reads,
             s.proven,
         ];
+        self.in_place += s.in_place;
         self.done.iter_mut().zip(pages).for_each(|(sum, n)| *sum += n);
         if self.world.setup.has_trail() {
             let [appended, .., reads, proven] = pages;
@@ -318,6 +322,7 @@ impl<M: Machine> Live<M> {
     ) -> Result<(), String> {
         self.end_life();
         self.setup.adaptive ^= self.setup.toggles;
+        self.setup.in_place ^= self.setup.in_place_toggles;
         self.setup.to_drain ^= self.setup.drains;
         let before = Some(image.clone());
         let (machine, medium, generation) =

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use seekless_block::{Bytes, Duration, Extent, Lba, PAGE_SECTORS, Sectors, SimTime, Toll};
-use seekless_engine::format::{Contents, Geometry, read_superblock};
+use seekless_engine::format::{AreaFlags, Contents, Geometry, page_extent, read_superblock};
 use seekless_engine::{
     AttachError, Config, Engine, FormatOptions, GuardStep, Guarding, HomeGuard, Input, Mode,
     Output, PageSum, Proof, Repair, Scrubbed, Stats, attach, examine, format_area, repair,
@@ -63,6 +63,10 @@ pub struct Setup {
     pub append_pages: u32,
     /// Every other life is without it, or with it.
     pub toggles: bool,
+    /// Copies of plans are written in place.
+    pub in_place: bool,
+    /// Every other life is without it, or with it.
+    pub in_place_toggles: bool,
     /// How long a read of home takes, in nanoseconds.
     pub home_nanos: u64,
     /// Every other life only drains the area, and serves nobody.
@@ -177,6 +181,11 @@ pub trait Machine: Sized {
     }
     /// The losses that a check of the area finds; the check writes nothing.
     fn check(area: &mut Disk) -> Vec<String>;
+    /// Extents of the area that may be written in place in parts of pages: damage of the other parts
+    /// goes unnoticed.
+    fn unsummed(_area: &mut Disk) -> Vec<Extent> {
+        Vec::new()
+    }
     /// Extents of home whose newest bytes a check calls perhaps lost.
     fn perhaps_lost(_area: &mut Disk) -> Vec<Extent> {
         Vec::new()
@@ -285,6 +294,7 @@ impl Machine for Engine {
             gather: Duration(setup.gather),
             degree: setup.degree,
             adaptive: setup.adaptive,
+            in_place: setup.in_place,
             append_pages: setup.append_pages,
             // Reads with a window are one read in half of the histories, two in the others.
             toll: Toll {
@@ -353,6 +363,15 @@ impl Machine for Engine {
             Ok(found) => found.into_iter().filter(|f| f.loss).map(|f| f.what).collect(),
             Err(error) => vec![format!("{error:?}")],
         }
+    }
+
+    fn unsummed(area: &mut Disk) -> Vec<Extent> {
+        let Ok(found) = examine(area) else { return Vec::new() };
+        let s = found.superblock();
+        let in_place = s.flags.contains(AreaFlags::IN_PLACE);
+        let Some(geometry) = s.geometry().ok().filter(|_| in_place) else { return Vec::new() };
+        let read = found.copies().take_while(|copy| copy.0 < geometry.read_slots());
+        read.filter_map(|(slot, ..)| Some(page_extent(geometry.page_of(slot)?, 1))).collect()
     }
 
     fn perhaps_lost(area: &mut Disk) -> Vec<Extent> {

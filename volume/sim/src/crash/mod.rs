@@ -6,6 +6,7 @@
 //! flush.
 
 mod draw;
+mod draw_in_place;
 mod explore;
 mod guarded;
 mod history;

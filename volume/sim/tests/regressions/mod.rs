@@ -34,6 +34,8 @@ fn setup() -> Setup {
         adaptive: false,
         append_pages: 1,
         toggles: false,
+        in_place: false,
+        in_place_toggles: false,
         home_nanos: 0,
         ends: 0,
         drains: false,

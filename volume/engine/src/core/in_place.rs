@@ -1,0 +1,321 @@
+//! Writes in place (BORG, FAST'09, 4.5): in write-back, a write of pages that have a copy of the plan
+//! goes to that copy. A write of other pages too is split. Dirty pages go home when a new plan
+//! comes, or in a drain.
+//!
+//! The paper writes at once, and after a crash takes every copy for newer than home (5.1). Here:
+//!
+//! 1. A copy is *open* if recovery may take it for newer than home. A window of a move opens its
+//!    copies: it flushes their bytes, then writes their names into the log (`Content::Opened`), then
+//!    flushes. Only then they are *writable*: the mark is durable before the first write in place.
+//! 2. A write in place makes the copy dirty, and its sum void ([`UNSUMMED`]) before the write is
+//!    sent: bytes that change in place cannot agree with a sum over a power cut. A destage seals the
+//!    copy with a sum again, if no write came since its read began.
+//! 3. Recovery takes an open copy as dirty and without sum, whatever its state was. Sectors that no
+//!    flush covered are old or new, each by itself, as on a bare disk.
+//! 4. A copy is *closed* before its place is used for another one: home gets its bytes, home is
+//!    flushed, a tombstone is written, the area is flushed. Only then the place is made void. Until
+//!    then a write home of an open page counts as one of a page in the log: see
+//!    [`Engine::is_live`]. A flush reaches the area as long as recovery may find an open copy there,
+//!    in a drain too: see [`Engine::area_counts`].
+//! 5. A record of the log that holds a page supersedes an open copy of that page.
+//!
+//! So rot in a copy without a sum goes unnoticed, as on a bare disk.
+
+use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request, Sectors, SimTime};
+
+use crate::background::Job;
+use crate::background::move_plan::Moving;
+use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, slots};
+use crate::core::write::{Absorbed, Blocked};
+use crate::core::write_order::Mark;
+use crate::format::{Content, Entry};
+use crate::write_buffer::destage::Which;
+use crate::{Asked, Engine, Memory, Mode, Pending, RequestId, Target};
+
+/// A part of a write that is split, in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    write: u32,
+    extent: Extent,
+    target: Target,
+    /// The part voids entries of the log.
+    voids: bool,
+}
+
+/// Where a part of a write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goes {
+    /// To this slot, and those behind it.
+    Copy(Slot),
+    Log,
+    Home,
+}
+
+impl Engine {
+    /// Whether copies of plans may be written in place.
+    pub(crate) fn may_open(&self) -> bool {
+        self.config.in_place
+            && self.state.mode() == Mode::WriteBack
+            && self.free.takes_plans()
+            && !self.has_trail()
+            && !self.log.failed
+    }
+
+    /// At an attach, before its checkpoint: the checkpoint says so.
+    pub(crate) fn open_at_once(&mut self, slot: Slot) {
+        self.copies.open(slot);
+        self.copies.make_writable(slot);
+    }
+
+    /// Whether a write goes to copies, or a part of it.
+    pub(super) fn goes_in_place(&self, request: &Request) -> bool {
+        request.op == Op::Write
+            && self.copies.any_open()
+            && self.may_open()
+            && self.pages_of(request.extent).any(|page| self.writable(page).is_some())
+    }
+
+    /// The copy of a home page that may be written in place.
+    pub(super) fn writable(&self, page: u64) -> Option<Slot> {
+        self.copies.find_all(HomePage(page)).find(|&slot| self.copies.is_writable(slot))
+    }
+
+    /// Whether a copy may have been written in place since `mark`: what was read then proves
+    /// nothing.
+    pub(crate) fn was_written(&self, slot: Slot, mark: Mark) -> bool {
+        !self.copies.is_log(slot)
+            && (self.config.in_place || self.copies.any_open())
+            && self
+                .copies
+                .home(slot)
+                .is_some_and(|page| self.writes.touched(mark, self.home_of(page, 1), None))
+    }
+
+    /// Dirty copies of plans, with their home pages.
+    pub(crate) fn written_in_place(&self) -> impl Iterator<Item = (HomePage, Slot)> + '_ {
+        slots(0..self.geo.read_slots()).filter_map(|slot| {
+            let dirty = self.copies.state(slot) == CopyState::Dirty;
+            self.copies.home(slot).filter(|_| dirty).map(|page| (page, slot))
+        })
+    }
+
+    /// Pages with a writable copy go there. Of the others, whole pages go to the log while it has
+    /// space; the rest goes home.
+    pub(super) fn write_in_place(&mut self, id: RequestId, request: &Request) {
+        let extent = request.extent;
+        let unmapped = |engine: &Self, page: &u64| engine.writable(*page).is_none();
+        let whole: Vec<u64> =
+            self.whole_pages_of(extent).filter(|page| unmapped(self, page)).collect();
+        let count = whole.len() as u64;
+        let absorbs = count > 0
+            && !whole.iter().any(|&page| self.sync.is_void(page..page + 1))
+            && self.log_has_room(count)
+            && self.records_hold(count);
+        if absorbs && self.records_are_full(count) {
+            self.blocked.push_back(Blocked::new(id, request));
+            return;
+        }
+        let parts = self.parts_of(extent, absorbs);
+        self.stats.in_place += 1;
+        self.stats.absorbed += u64::from(absorbs);
+        self.note_write(extent);
+        self.background.overtake(self.pages_of(extent));
+        let since = self.writes.mark();
+        let mark = self.writes.begin(extent);
+        let fua = request.flags.contains(Flags::FUA);
+        let write = self.absorbs.put(Absorbed::new(id, extent, (mark, since), fua));
+        // The write has not ended before all parts are counted.
+        self.absorbs.get(write).add_part();
+        for (part, goes) in parts {
+            self.send_part(write, (id, extent), part, goes, request);
+        }
+        self.log.hurry |= absorbs;
+        self.absorbed_done(write, true);
+    }
+
+    /// The runs of a write by where they go.
+    fn parts_of(&self, extent: Extent, absorbs: bool) -> Vec<(Extent, Goes)> {
+        let mut parts: Vec<(Extent, Goes)> = Vec::new();
+        let whole = self.whole_pages_of(extent);
+        let mut at = extent.start;
+        for page in self.pages_of(extent) {
+            let home = self.home_of(page, 1);
+            if at < home.start {
+                parts.push((Extent::span(at.0, home.start.0), Goes::Home));
+            }
+            let Some(this) = home.intersection(extent) else { continue };
+            at = this.end();
+            let goes = match self.writable(page) {
+                Some(slot) => Goes::Copy(slot),
+                None if absorbs && whole.contains(&page) => Goes::Log,
+                None => Goes::Home,
+            };
+            match (parts.last_mut(), goes) {
+                (Some((run, Goes::Home)), Goes::Home) | (Some((run, Goes::Log)), Goes::Log) => {
+                    run.len += this.len;
+                }
+                // The run began anywhere in its first page.
+                (Some((run, Goes::Copy(first))), Goes::Copy(slot))
+                    if u64::from(slot.0)
+                        == u64::from(first.0) + page - self.pages_of(*run).start
+                        && self.copies.segment_of(*first) == self.copies.segment_of(slot) =>
+                {
+                    run.len += this.len;
+                }
+                _ => parts.push((this, goes)),
+            }
+        }
+        parts
+    }
+
+    fn send_part(
+        &mut self,
+        write: u32,
+        (id, all): (RequestId, Extent),
+        extent: Extent,
+        goes: Goes,
+        request: &Request,
+    ) {
+        let offset = extent.start - all.start;
+        let memory = |offset| Memory::Client { id, offset };
+        let pages = self.pages_of(extent);
+        let (target, at, voids) = match goes {
+            Goes::Log => {
+                let mut page = pages.start;
+                while page < pages.end {
+                    let from = memory(offset + Sectors((page - pages.start) * PAGE_SECTORS));
+                    let taken = self.log_append(write, page, pages.end - page, from);
+                    self.absorbs.get(write).add_part();
+                    page += taken;
+                }
+                return;
+            }
+            Goes::Copy(first) => {
+                let count = (pages.end - pages.start) as u32;
+                for slot in slots(first.0..first.0 + count) {
+                    self.copies.set_state(slot, CopyState::Dirty);
+                    self.copies.set_sum(slot, UNSUMMED);
+                }
+                let place = self.place_of(first, count.into());
+                let skip = extent.start - self.home_of(pages.start, 1).start;
+                let start = place.start + skip;
+                (Target::Area, Extent { start, len: extent.len }, false)
+            }
+            Goes::Home => (Target::Home, extent, self.drop_clean_copies(extent)),
+        };
+        self.absorbs.get(write).add_part();
+        let io = self.start(Pending::Part(Part { write, extent, target, voids }));
+        let asked = Asked { flags: Flags::NONE, stream: request.stream };
+        self.submit(io, target, Op::Write, at, asked, Some(memory(offset)));
+    }
+
+    pub(super) fn part_done(&mut self, part: Part, ok: bool) {
+        if part.target == Target::Home {
+            self.sync.home_dirty = true;
+            if ok && part.voids {
+                // No other write to these pages was let through meanwhile.
+                self.drop_copies(part.extent, |_| true);
+            }
+        } else {
+            self.sync.log_dirty = true;
+            if !ok {
+                self.absorbs.get(part.write).repeats = true;
+                self.area_writes_fail = true;
+                self.area_fails();
+            }
+        }
+        self.absorbed_done(part.write, ok);
+    }
+
+    /// A write whose part the area refused goes home. False if that would not change anything.
+    pub(super) fn repeat(&mut self, a: &Absorbed) -> bool {
+        let other = self.state.mode() == Mode::WriteThrough;
+        if other {
+            let flags = if a.fua { Flags::FUA } else { Flags::NONE };
+            let request = Request { flags, ..Request::new(SimTime::ZERO, Op::Write, a.extent) };
+            self.blocked.push_back(Blocked::new(a.id, &request));
+        }
+        other
+    }
+
+    /// Closes these copies if all of them are at home: the log must learn of that before their places
+    /// are used. Otherwise returns the home pages of those that are not.
+    pub(crate) fn close_copies(&mut self, some: &[Slot]) -> Vec<HomePage> {
+        let mut dirty = Vec::new();
+        for &slot in some {
+            self.copies.stop_writes(slot);
+            if self.copies.state(slot) == CopyState::Dirty {
+                dirty.extend(self.copies.home(slot));
+            }
+        }
+        for &slot in some.iter().filter(|_| dirty.is_empty()) {
+            if let Some(page) = self.copies.home(slot).filter(|_| self.copies.is_open(slot)) {
+                self.sync.void(page);
+                self.copies.close(slot);
+            }
+        }
+        dirty
+    }
+
+    /// Brings pages home whose copies must be closed.
+    pub(crate) fn send_out(&mut self, dirty: &[HomePage]) -> Moving {
+        let at = self.background.destage_not_before;
+        if self.background.now < at {
+            self.background.wake_at(at);
+            return Moving::Waits;
+        }
+        let writes = |page: &HomePage| self.writes.open_overlaps(self.home_of(*page, 1));
+        let quiet: Vec<HomePage> = dirty.iter().copied().filter(|page| !writes(page)).collect();
+        let job = self.begin_destage(Which::These(&quiet)).map(Job::Destage);
+        job.map_or(Moving::Waits, Moving::Job)
+    }
+
+    /// Closes all copies, or returns the home pages of those that are not at home.
+    pub(crate) fn close_all(&mut self) -> Vec<HomePage> {
+        if !self.copies.any_open() {
+            return Vec::new();
+        }
+        let all: Vec<Slot> =
+            slots(0..self.geo.read_slots()).filter(|&slot| self.copies.is_open(slot)).collect();
+        self.close_copies(&all)
+    }
+
+    /// A trail takes the place of a plan: pages whose copies another engine opened go home, and the log
+    /// learns of that, before any place is used again. [`Moving::Nothing`] once that is so.
+    pub(crate) fn close_for_trail(&mut self) -> Moving {
+        if !self.copies.were_opened() {
+            return Moving::Nothing;
+        }
+        let dirty = self.close_all();
+        if !dirty.is_empty() {
+            return self.send_out(&dirty);
+        }
+        if self.awaits_round() {
+            return Moving::Waits;
+        }
+        self.copies.forget_opened();
+        Moving::Nothing
+    }
+
+    /// The records that open copies. Their bytes are known to be on the area: after a crash a copy
+    /// may equal home by its sum, and its bytes may never have reached the area.
+    pub(crate) fn records_that_open(&mut self, some: &[Slot]) -> Vec<Content> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for &slot in some {
+            let Some(HomePage(home)) = self.copies.home(slot) else { continue };
+            let settled = self.copies.state(slot) == CopyState::Clean
+                && !self.sync.is_void(home..home + 1)
+                && !self.writes.open_overlaps(self.home_of(home, 1));
+            if settled {
+                self.copies.open(slot);
+                entries.push(Entry { home, state: CopyState::Dirty, sum: slot.0.into() });
+            }
+        }
+        if !entries.is_empty() {
+            // Recovery calls them open until a checkpoint, or a record that is durable, says more.
+            (self.log.holds_pages, self.log.emptied) = (true, false);
+        }
+        let most = Content::Opened(Vec::new()).items_max();
+        entries.chunks(most).map(|some| Content::Opened(some.to_vec())).collect()
+    }
+}

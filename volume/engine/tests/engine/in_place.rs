@@ -1,0 +1,302 @@
+//! Writes in place: where they go, what they leave after a crash, and when pages go home.
+
+use super::area::writeback;
+use super::log::{execute_all, in_flight, log_of};
+use super::rules::fail;
+use super::*;
+use seekless_learn::Foreseen;
+
+/// Copies of pages 25, 26 and 5, which may be written in place.
+fn opened() -> World {
+    let mut world = World::new(Config { in_place: true, ..writeback() });
+    world.handle(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.dirty()), (Sectors(24), Sectors(0)));
+    world
+}
+
+/// The I/Os in flight: device, first sector, sectors.
+fn sent(world: &World) -> Vec<(Target, u64, u64)> {
+    world.waiting.iter().map(|io| (io.target, io.extent.start.0, io.extent.len.0)).collect()
+}
+
+/// Where the copy of page 25 stands; those of 26 and 5 follow.
+const FIRST: u64 = (8 + 1) * 8;
+
+#[test]
+fn a_write_of_copied_pages_goes_to_the_copies_sector_by_sector() {
+    let mut world = opened();
+    world.issue(Op::Write, Extent::new(GRID + 25 * 8 + 3, 9));
+    assert_eq!(sent(&world), [(Target::Area, FIRST + 3, 9)], "no log, no read, no home");
+    world.settle();
+    assert_eq!(world.engine.dirty(), Sectors(16));
+    assert_eq!(world.engine.stats().in_place, 1);
+    // 4.5: all pages mapped, and the newest bytes stand there alone.
+    world.issue(Op::Read, home(25, 2));
+    assert_eq!(sent(&world), [(Target::Area, FIRST, 16)]);
+    world.settle();
+    world.read_all();
+}
+
+/// The others are absorbed while there is room, then go home.
+#[test]
+fn a_write_of_more_than_copied_pages_is_split() {
+    let mut world = opened();
+    world.issue(Op::Write, Extent::new(GRID + 24 * 8, 4 * 8 + 2));
+    let record = in_flight(&world, |io| io.extent.len == Sectors(3 * 8));
+    assert_eq!(world.waiting[record].target, Target::Area, "a header and pages 24 and 27");
+    let mut others = sent(&world);
+    others.remove(record);
+    let part = (Target::Home, GRID + 28 * 8, 2);
+    assert!(others.contains(&(Target::Area, FIRST, 16)) && others.contains(&part), "{others:?}");
+    assert_eq!(others.len(), 2);
+    execute_all(&mut world);
+    assert!(world.clients.is_empty());
+    let mut absorbed = 0;
+    while !sent(&world).contains(&(Target::Home, GRID + 40 * 8, 8)) {
+        execute_all(&mut world);
+        world.issue(Op::Write, home(40, 1));
+        absorbed += 1;
+        assert!(absorbed < 100, "the log is never full");
+    }
+    execute_all(&mut world);
+    world.issue(Op::Write, home(4, 3));
+    let all = [(4, 1), (6, 1)].map(|(page, n)| (Target::Home, GRID + page * 8, n * 8));
+    assert!(all.iter().all(|io| sent(&world).contains(io)), "{:?}", sent(&world));
+    assert!(sent(&world).contains(&(Target::Area, FIRST + 16, 8)));
+    world.settle();
+    world.read_all();
+}
+
+/// 4.4: dirty pages go home in a reconfiguration, not before.
+#[test]
+fn dirty_pages_go_home_when_a_new_plan_comes() {
+    let mut world = opened();
+    for page in [25, 5, 50, 51] {
+        world.issue(Op::Write, home(page, 1));
+        world.settle();
+    }
+    for _ in 0..20 {
+        world.now += 1_000_000_000;
+        world.handle(Input::Tick);
+        world.settle();
+    }
+    assert_eq!((world.engine.dirty(), world.engine.stats().destaged_bytes), (Sectors(32), 0));
+    world.handle(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
+    world.settle();
+    // Page 25 stays where it is: only what leaves goes out, and the write buffer.
+    assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096, "25 shares the segment of 30");
+    assert_eq!(world.engine.dirty(), Sectors(0));
+    world.issue(Op::Read, home(5, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.read_all();
+}
+
+/// The mark stands in the log before the first write in place, and recovery believes it, not the
+/// sum.
+#[test]
+fn after_a_crash_every_copy_that_may_be_written_is_newer_than_home_and_has_no_sum() {
+    let mut world = opened();
+    let marked = |h: &Header| matches!(&h.content, Content::Opened(e) if e.len() == 3);
+    assert!(log_of(&mut world).iter().any(|(_, h)| marked(h)));
+    world.issue(Op::Write, Extent::new(GRID + 26 * 8 + 1, 2));
+    world.settle();
+    let found = examine(&mut world.area).unwrap();
+    let copies: Vec<_> = found.copies().map(|(_, home, state, sum)| (home, state, sum)).collect();
+    let open = |home| (home, CopyState::Dirty, UNSUMMED);
+    assert_eq!(copies, [open(25), open(26), open(5)]);
+    assert_eq!(found.check(&mut world.area, true, &mut |_| {}).unwrap(), []);
+    world.crash([1; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(24));
+    world.read_all();
+    // They can be written at once.
+    world.issue(Op::Write, Extent::new(GRID + 5 * 8 + 1, 1));
+    assert_eq!(sent(&world), [(Target::Area, FIRST + 17, 1)]);
+    world.settle();
+    world.handle(Input::Command(Command::Drain));
+    world.settle();
+    assert!(world.engine.is_drained());
+    world.home_is_complete();
+}
+
+/// The volume leaves write-back, and the client gets no error.
+#[test]
+fn a_write_in_place_that_the_area_refuses_goes_home() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    let refused = in_flight(&world, |io| io.extent.start == Lba(FIRST));
+    fail(&mut world, refused);
+    world.settle();
+    assert_eq!((world.engine.mode(), world.failed), (Mode::WriteThrough, 0));
+    world.read_all();
+    world.home_is_complete();
+}
+
+/// A write goes where a copy is only if the mark is durable; a trail and replicas have no marks.
+#[test]
+fn without_a_mark_a_write_goes_to_the_log() {
+    let mut world = World::new(Config { in_place: true, ..writeback() });
+    world.handle(Input::Install(plan_of(&[(25, 2, 0)])));
+    while world.engine.copied() == Sectors(0) {
+        world.execute(0);
+    }
+    world.issue(Op::Write, home(25, 1));
+    assert_eq!(world.engine.stats().in_place, 0);
+    world.settle();
+    world.read_all();
+}
+
+/// The log learns that home is newer before it learns that the place is void. In the other order a
+/// crash between them would take home's older bytes for the newest.
+#[test]
+fn a_place_is_void_only_after_the_log_knows_that_home_is_newer() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 1));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.issue(Op::WriteZeroes, home(25, 1));
+    execute_all(&mut world);
+    assert!(world.clients.is_empty(), "it is at home, and no flush covers it");
+    world.handle(Input::Install(plan_of(&[(30, 1, 0), (26, 1, 0)])));
+    execute_all(&mut world);
+    let log = log_of(&mut world);
+    let last = |is: fn(&Content) -> bool| {
+        log.iter().rfind(|(_, h)| is(&h.content)).map(|(_, h)| h.sequence)
+    };
+    let home_is_newer = last(|c| matches!(c, Content::Tombstones(_)));
+    let place_is_void = last(|c| matches!(c, Content::Invalid(_)));
+    assert!(home_is_newer.is_some() && home_is_newer < place_is_void, "{log:?}");
+    world.settle();
+    world.read_all();
+}
+
+/// I/Os take effect, and no time passes.
+fn go_on(world: &mut World, until: impl Fn(&mut World) -> bool) {
+    while !until(world) {
+        assert!(!world.waiting.is_empty(), "it never comes");
+        world.execute(0);
+    }
+}
+
+/// A client writes these pages at home, and its flush ends as soon as it can. Then the power fails.
+fn write_home_and_flush(world: &mut World, pages: &[u64]) {
+    let asked = world.completed;
+    for (&page, n) in pages.iter().zip(1..) {
+        world.issue(Op::Write, home(page, 1));
+        while world.completed < asked + n {
+            let client = |io: &Io| matches!(io.memory, Some(Memory::Client { .. }));
+            world.execute(in_flight(world, client));
+        }
+    }
+    world.issue(Op::Flush, Extent::default());
+    while !world.clients.is_empty() {
+        assert!(!world.waiting.is_empty(), "the flush waits for nothing");
+        let asked = world.waiting.iter().position(|io| !io.class.is_background());
+        world.execute(asked.unwrap_or(0));
+    }
+    world.crash([1; 32]);
+    world.read_all();
+}
+
+/// The last open copy is dropped in a drain: the log must learn of that before a flush of what is
+/// now at home ends. Also if an attach has opened the copies.
+#[test]
+fn a_flush_in_a_drain_reaches_the_area_until_no_copy_is_open_there() {
+    for attached in [false, true] {
+        let mut world = opened();
+        world.issue(Op::Write, home(25, 2));
+        world.issue(Op::Flush, Extent::default());
+        world.settle();
+        if attached {
+            world.crash([1; 32]);
+        }
+        world.handle(Input::Command(Command::Drain));
+        write_home_and_flush(&mut world, &[25, 26, 5]);
+    }
+}
+
+/// In write-through a checkpoint finds nothing dirty, and copies that are open: a flush after it must
+/// reach the area too.
+#[test]
+fn a_checkpoint_with_open_copies_does_not_empty_the_log() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    // A drain cannot go on. The log has grown: a checkpoint says where writes go now.
+    world.fail_background = true;
+    world.issue(Op::Write, home(50, 8));
+    world.handle(Input::Command(Command::Drain));
+    let superblock = |world: &mut World| examine(&mut world.area).unwrap().superblock().clone();
+    go_on(&mut world, |world| superblock(world).mode == Mode::WriteThrough);
+    write_home_and_flush(&mut world, &[50, 51, 52, 53, 54, 55, 56, 57]);
+    world.fail_background = false;
+    assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(24)));
+    // All of them are in the way of a new plan.
+    world.handle(Input::Install(plan_of(&[(30, 1, 0)])));
+    go_on(&mut world, |world| world.engine.dirty() == Sectors(0));
+    // Its checkpoint has begun, while the pages' way home is noted. The plan's next window waits for
+    // an administrator, and for a checkpoint of his.
+    let saves =
+        |io: &Io| io.target == Target::Area && io.op == Op::Write && io.extent.start < Lba(64);
+    go_on(&mut world, |world| world.waiting.iter().any(saves));
+    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
+    go_on(&mut world, |world| world.engine.mode() == Mode::WriteBack);
+    world.handle(Input::Command(Command::Drain));
+    write_home_and_flush(&mut world, &[25]);
+}
+
+/// The bytes of a page that an attach would find.
+fn newest(world: &mut World, page: u64) -> [u8; 4096] {
+    let found = examine(&mut world.area).unwrap();
+    let mut bytes = [0; 4096];
+    match found.newest(page) {
+        Some((place, _)) => world.area.read(place, &mut bytes).unwrap(),
+        None => world.home.read(home(page, 1), &mut bytes).unwrap(),
+    }
+    bytes
+}
+
+/// Another policy serves the area after a crash: reads find the newest bytes, and the trail takes no
+/// place before home has them.
+#[test]
+fn a_trail_takes_the_place_of_a_written_copy_only_when_home_has_its_bytes() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    world.issue(Op::Write, home(5, 1));
+    world.settle();
+    let written = [25, 26, 5].map(|page| (page, newest(&mut world, page)));
+    let (adaptive, append_pages, cache_bytes) = (true, 1, Bytes(8 * 4096));
+    let config = Config { adaptive, append_pages, cache_bytes, ..*world.engine.config() };
+    (world.engine, _) = attach(&mut world.area, config, &kept([1; 32])).unwrap();
+    world.slots.resize(8 * 4096, 0);
+    let before = log_of(&mut world).last().map_or(0, |(_, h)| h.sequence);
+    trail::foreseeing(&mut world);
+    trail::read(&mut world, &[25, 26, 5]);
+    assert_eq!(world.engine.dirty(), Sectors(24), "no page goes home for a read");
+    for page in 30..40 {
+        trail::foresee(&mut world, page, Foreseen::is_ahead);
+    }
+    let mut records: Vec<Header> = Vec::new();
+    for page in (30..40).chain(50..60) {
+        world.issue(Op::Read, home(page, 1));
+        for _ in 0..20 {
+            world.execute(0);
+            for (page, bytes) in &written {
+                assert!(newest(&mut world, *page) == *bytes, "page {page} after a crash here");
+            }
+            let last = records.last().map_or(before, |h| h.sequence);
+            let log = log_of(&mut world).into_iter().map(|(_, h)| h);
+            records.extend(log.filter(|h| h.sequence > last));
+        }
+    }
+    let first = |is: fn(&Content) -> bool| records.iter().position(|h| is(&h.content));
+    let at_home = first(|c| matches!(c, Content::Tombstones(_)));
+    let void = first(|c| matches!(c, Content::Invalid(_)));
+    assert!(at_home.is_some() && at_home < void, "{records:?}");
+    world.settle();
+    assert_eq!(world.engine.dirty(), Sectors(0), "they made way");
+    assert!(world.engine.stats().moved_bytes > 0);
+    world.read_all();
+}
