@@ -360,10 +360,10 @@ fn what_does_not_belong_together_is_not_attached() {
     let bytes = fs::read(place.path("disk.area")).unwrap();
     let pages = bytes.chunks(4096).enumerate();
     // Magic, version and kind of a superblock.
-    let copies = pages.filter(|(_, page)| page.starts_with(b"SEEKLESS\x03\x00\x01\x00"));
+    let copies = pages.filter(|(_, page)| page.starts_with(b"SEEKLESS\x04\x00\x01\x00"));
     let copies: Vec<_> = copies.map(|(i, page)| (i as u64 * 4096, page.to_vec())).collect();
     assert_eq!((copies[0].0, copies.len()), (0, 2), "the last copy was cut off");
-    for version in [1, 4] {
+    for version in [1, 5] {
         for (at, mut page) in copies.clone() {
             page[8] = version;
             page[12..16].fill(0);

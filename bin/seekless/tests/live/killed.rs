@@ -142,6 +142,36 @@ fn make(kind: &Kind, device: &str) {
     run(command);
 }
 
+/// In write-through without replicas home is complete at any moment: the recovered volume reads as
+/// the image does.
+fn reads_as_home(volume: &Path, image: &Path, what: &str) {
+    const PIECE: usize = 1 << 20;
+    let (volume, image) = (File::open(volume).unwrap(), File::open(image).unwrap());
+    let (mut seen, mut home) = (vec![0; PIECE], vec![0; PIECE]);
+    for at in (0..image.metadata().unwrap().len()).step_by(PIECE) {
+        volume.read_exact_at(&mut seen, at).unwrap();
+        image.read_exact_at(&mut home, at).unwrap();
+        let differs = seen.chunks(512).zip(home.chunks(512)).position(|(a, b)| a != b);
+        let sector = differs.map(|i| at / 512 + i as u64);
+        assert_eq!(sector, None, "{what}: this sector of the volume is not as at home");
+    }
+}
+
+/// If the test fails, tells the kernel's last messages: had it seen errors before a file system said
+/// that data was durable?
+struct KernelLog;
+
+impl Drop for KernelLog {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let said = attempt(["dmesg"]);
+            let said = String::from_utf8_lossy(&said.stdout).into_owned();
+            let last = said.lines().count().saturating_sub(80);
+            eprintln!("{}", said.lines().skip(last).collect::<Vec<_>>().join("\n"));
+        }
+    }
+}
+
 fn kills() -> u64 {
     host::rounds("SEEKLESS_KILLS", 2, 12)
 }
@@ -160,6 +190,7 @@ fn has_moved(image: &Path, replicas: bool) -> bool {
 }
 
 fn survives(kind: &'static Kind, mode: &str, world: World) {
+    let _told = KernelLog;
     let replicas = world == World::Replicas;
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
@@ -299,6 +330,9 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
         drop(server);
 
         server = start();
+        if mode == "writethrough" && !replicas {
+            reads_as_home(&volume, &image, &format!("{}, seed {seed}, kill {kill}", kind.name));
+        }
         device = Loop::attach(&volume, &["--direct-io=on"]);
         // Recovers the journal. The server learns from these reads.
         let mount = Mount::new(device.device(), &root, options);

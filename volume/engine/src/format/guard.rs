@@ -123,10 +123,19 @@ impl GuardPage {
         Self::all_of(super::VERSION, &Self::new(uuid, generation, 0, place), area_generation)
     }
 
-    /// The same as version 2 wrote them.
+    /// The same as a seekless with this version of the format wrote them, one of those that are
+    /// read.
     #[must_use]
-    pub fn all_of_version_2(uuid: AreaId, generation: u64, place: Label) -> Vec<u8> {
-        Self::all_of(2, &Self::new(uuid, generation, 0, place), 0)
+    pub fn all_of_version(
+        version: u16,
+        uuid: AreaId,
+        generation: u64,
+        place: Label,
+        area_generation: u64,
+    ) -> Vec<u8> {
+        // Version 2 did not name the area's generation.
+        let named = if version == 2 { 0 } else { area_generation };
+        Self::all_of(version, &Self::new(uuid, generation, 0, place), named)
     }
 
     fn all_of(version: u16, first: &Self, area_generation: u64) -> Vec<u8> {

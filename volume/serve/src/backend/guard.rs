@@ -8,7 +8,7 @@ use std::ops::Range;
 use seekless_block::{Device, DeviceError, Extent, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{
     AreaId, FormatError, GUARD_PAGES, GUARD_REGION_PAGES, GUARD_WORDS, GuardHeader, GuardPage,
-    GuardState, Label, Page, page_extent,
+    GuardState, Label, OLDEST, Page, VERSION, page_extent,
 };
 
 /// Sectors of each end of home that the guard replaces.
@@ -286,13 +286,15 @@ impl Guard<'_> {
         // The rest of the first page may be another's already: only its first sector is read.
         let named = GuardPage::area_generation_in(&home);
         let keys = (header.uuid, header.generation, header.place);
-        let guard = GuardPage::all(keys.0, keys.1, keys.2, named);
-        let older = GuardPage::all_of_version_2(keys.0, keys.1, keys.2);
+        // A guard that an older seekless put up stands until it is taken down.
+        let guards: Vec<_> = (OLDEST..=VERSION)
+            .map(|v| GuardPage::all_of_version(v, keys.0, keys.1, keys.2, named))
+            .collect();
         let mut found = Ends::default();
         for (i, sector) in home.chunks_exact(SECTOR).enumerate() {
             let range = i * SECTOR..(i + 1) * SECTOR;
             let is = |bytes: &[u8]| bytes.get(range.clone()) == Some(sector);
-            if is(&guard) || is(&older) {
+            if guards.iter().any(|guard| is(guard)) {
                 found.guard += 1;
             } else if region.is_some_and(is) {
                 found.region += 1;

@@ -486,23 +486,29 @@ fn a_guard_names_the_generation_of_its_area_after_a_crash_too() {
     }
 }
 
-/// Guard and header of version 2 are taken as they are. The next attach writes the new ones.
+/// Guards of older versions are taken as they are. The next attach names its generation in the
+/// first page, as the present version writes the page; the others stay.
 #[test]
-fn a_guard_of_version_2_is_taken_over() {
-    let mut dice = Dice::new(17);
-    let mut world = World::new(&mut dice);
-    world.put_up(u64::MAX).unwrap();
-    let header = world.with(u64::MAX, |g| g.good_header()).unwrap();
-    let old = GuardPage::all_of_version_2(UUID, header.generation, header.place);
-    world
-        .with(u64::MAX, |g| g.write_home(&old).map(|()| open_pages(g.region, u64::MAX)))
-        .unwrap()
-        .unwrap();
-    assert_eq!(world.with(u64::MAX, |g| g.settle()).unwrap(), Standing::Up);
-    assert_eq!(world.with(u64::MAX, |g| g.sums()).unwrap().0, u64::MAX);
-    world.with(u64::MAX, |g| g.name_generation()).unwrap();
-    assert_eq!(world.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
-    assert_eq!(world.with(u64::MAX, |g| g.named_generation()).unwrap(), GENERATION);
-    world.take_down(u64::MAX).unwrap();
-    assert!(world.view(false) == world.seen);
+fn a_guard_of_an_older_version_is_taken_over() {
+    for version in OLDEST..VERSION {
+        let mut dice = Dice::new(17 + u64::from(version));
+        let mut world = World::new(&mut dice);
+        world.put_up(u64::MAX).unwrap();
+        let header = world.with(u64::MAX, |g| g.good_header()).unwrap();
+        let (generation, place) = (header.generation, header.place);
+        let old = GuardPage::all_of_version(version, UUID, generation, place, GENERATION);
+        world
+            .with(u64::MAX, |g| g.write_home(&old).map(|()| open_pages(g.region, u64::MAX)))
+            .unwrap()
+            .unwrap();
+        let named = if version == 2 { 0 } else { GENERATION };
+        assert_eq!(world.with(u64::MAX, |g| g.named_generation()).unwrap(), named);
+        assert_eq!(world.with(u64::MAX, |g| g.settle()).unwrap(), Standing::Up, "{version}");
+        assert_eq!(world.with(u64::MAX, |g| g.sums()).unwrap().0, u64::MAX);
+        world.with(u64::MAX, |g| g.name_generation()).unwrap();
+        assert_eq!(world.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up, "{version}");
+        assert_eq!(world.with(u64::MAX, |g| g.named_generation()).unwrap(), GENERATION);
+        world.take_down(u64::MAX).unwrap();
+        assert!(world.view(false) == world.seen);
+    }
 }
