@@ -84,20 +84,11 @@ impl CheckpointPages {
                 self.next = Next::Map(0);
             }
             Next::Map(first) => {
-                let slots = engine.geo.slots();
-                let entry = |i: usize| {
-                    let slot = first + i as u32;
-                    if slot < slots {
-                        engine.copies.entry(Slot(slot), self.moment.stamp.is_some())
-                    } else {
-                        Entry::FREE
-                    }
-                };
-                let entries = std::array::from_fn(entry);
+                let entries = std::array::from_fn(|i| self.entry(engine, first + i as u32));
                 CheckpointPage { uuid, generation, first, entries }.encode(page);
                 let behind = first.saturating_add(ENTRIES_PER_PAGE);
-                self.next =
-                    if behind < slots { Next::Map(behind) } else { self.behind_the_map(engine) };
+                let more = behind < engine.geo.slots();
+                self.next = if more { Next::Map(behind) } else { self.behind_the_map(engine) };
             }
             Next::FreeMap(number) => {
                 // After the last run the page is empty, and a reader relies on that.
@@ -136,6 +127,15 @@ impl CheckpointPages {
                 self.next = if more { Next::Learned(behind) } else { Next::End };
             }
             Next::End => debug_assert!(false, "behind the last page"),
+        }
+    }
+
+    /// What the map says of a slot; free behind the last slot.
+    fn entry(&self, engine: &Engine, slot: u32) -> Entry {
+        if slot < engine.geo.slots() {
+            engine.copies.entry(Slot(slot), self.moment.stamp.is_some())
+        } else {
+            Entry::FREE
         }
     }
 

@@ -302,21 +302,7 @@ impl Recovered {
             }
             Content::Tombstones(runs) => {
                 for run in runs {
-                    let void = run.first..run.first + u64::from(run.pages);
-                    // Walk the shorter one.
-                    if run.pages > self.geo.slots() {
-                        for slot in slots(0..self.geo.slots()) {
-                            if self.map.home(slot).is_some_and(|home| void.contains(&home.0)) {
-                                self.map.clear(slot);
-                            }
-                        }
-                    } else {
-                        for slot in
-                            pages(void).flat_map(|home| self.map.find_all(home)).collect::<Vec<_>>()
-                        {
-                            self.map.clear(slot);
-                        }
-                    }
+                    self.clear_copies_of(run.first..run.first + u64::from(run.pages));
                 }
             }
             Content::Invalid(segments) => {
@@ -338,21 +324,43 @@ impl Recovered {
             }
             Content::Opened(entries) => {
                 for entry in entries {
-                    let place = Slot(u32::try_from(entry.sum).unwrap_or(u32::MAX));
-                    let known = place.0 < self.geo.read_slots()
-                        && !place.0.is_multiple_of(self.geo.segment_pages)
-                        && entry.home < self.home_pages();
-                    if !known {
+                    if !self.take_opened(entry) {
                         let page = self.page_of(slot);
                         return Err(AttachError::Stranger { what: "a record of the log", page });
                     }
-                    // No other copy was in use when the record was written.
-                    self.map.set(place, HomePage(entry.home), CopyState::Dirty, UNSUMMED);
                 }
             }
             Content::ReadMap(_) => {}
         }
         Ok(())
+    }
+
+    /// No copy of these pages of home is in use any more.
+    fn clear_copies_of(&mut self, homes: std::ops::Range<u64>) {
+        let all = self.geo.slots();
+        // Walk the shorter one.
+        let void: Vec<Slot> = if homes.end - homes.start > u64::from(all) {
+            let is_void =
+                |slot: &Slot| self.map.home(*slot).is_some_and(|home| homes.contains(&home.0));
+            slots(0..all).filter(is_void).collect()
+        } else {
+            pages(homes).flat_map(|home| self.map.find_all(home)).collect()
+        };
+        void.into_iter().for_each(|slot| self.map.clear(slot));
+    }
+
+    /// A copy that may be written in place is newer than home. False if its place or its page cannot
+    /// be.
+    fn take_opened(&mut self, entry: Entry) -> bool {
+        let place = Slot(u32::try_from(entry.sum).unwrap_or(u32::MAX));
+        let known = place.0 < self.geo.read_slots()
+            && !place.0.is_multiple_of(self.geo.segment_pages)
+            && entry.home < self.home_pages();
+        if known {
+            // No other copy was in use when the record was written.
+            self.map.set(place, HomePage(entry.home), CopyState::Dirty, UNSUMMED);
+        }
+        known
     }
 }
 

@@ -253,8 +253,7 @@ impl Engine {
         let mut sectors = Sectors(0);
         let (mut leaving, mut in_the_way): (Vec<Slot>, Vec<Slot>) = (Vec::new(), Vec::new());
         let mut wants = wants.iter().peekable();
-        let mut slot = base;
-        while slot < end {
+        for slot in slots(base.0..end.0) {
             let wanted = match wants.peek() {
                 Some(&&(first, page, n)) if slot >= first && slot < first + n => {
                     if slot + 1 == first + n {
@@ -266,15 +265,10 @@ impl Engine {
             };
             if let Some(page) = wanted {
                 sectors += Sectors(PAGE_SECTORS);
-                let stands = self.copies.home(slot) == Some(page);
-                let from = self.copies.find(page);
-                // A page of the log may be dirty; a clean one is read from home.
-                let in_log = from.is_some_and(|s| self.copies.is_log(s));
-                let being_written = self.writes.open_overlaps(self.home_of(page, 1));
-                if !stands && !in_log && !being_written {
-                    in_the_way.extend(from.filter(|&s| self.copies.is_open(s)));
-                    let from = from.filter(|&s| self.copies.state(s) == CopyState::Clean);
-                    items.push(WindowPage { slot, page, from });
+                if let Some(item) = self.page_to_move(slot, page) {
+                    in_the_way.extend(item.from.filter(|&s| self.copies.is_open(s)));
+                    let from = item.from.filter(|&s| self.copies.state(s) == CopyState::Clean);
+                    items.push(WindowPage { from, ..item });
                 }
             } else if self.copies.is_open(slot) {
                 leaving.push(slot);
@@ -282,7 +276,6 @@ impl Engine {
             } else if self.copies.state(slot) != CopyState::Free {
                 self.copies.clear(slot); // no part of the plan
             }
-            slot = slot + 1;
         }
         let mut by_home: Vec<(HomePage, u32)> =
             items.iter().zip(0..).map(|(i, n)| (i.page, n)).collect();
@@ -295,26 +288,33 @@ impl Engine {
             let all = segments.iter().flat_map(|&s| slots(s * per..(s + 1) * per));
             in_the_way.extend(all.filter(|&slot| self.copies.is_open(slot)));
         }
-        let (next_read, next_write, phase) = (0, 0, WindowPhase::Read);
-        let (writes, pages) = (Vec::new(), Vec::new());
-        let (number, begins) = (0, (0, 0));
         let window = Window {
-            number,
-            begins,
+            number: 0,
+            begins: (0, 0),
             base,
             items,
             by_home,
             reads,
-            next_read,
+            next_read: 0,
             segments,
-            writes,
-            next_write,
-            phase,
+            writes: Vec::new(),
+            next_write: 0,
+            phase: WindowPhase::Read,
             closed: Vec::new(),
-            pages,
+            pages: Vec::new(),
             sectors,
         };
         (window, (leaving, in_the_way))
+    }
+
+    /// The page that the plan wants in this slot, with its copy elsewhere, if it must be moved here.
+    fn page_to_move(&self, slot: Slot, page: HomePage) -> Option<WindowPage> {
+        let stands = self.copies.home(slot) == Some(page);
+        let from = self.copies.find(page);
+        // A page of the log may be dirty; a clean one is read from home.
+        let in_log = from.is_some_and(|s| self.copies.is_log(s));
+        let being_written = self.writes.open_overlaps(self.home_of(page, 1));
+        (!stands && !in_log && !being_written).then_some(WindowPage { slot, page, from })
     }
 
     /// The runs to be read, in order of source.
@@ -367,53 +367,10 @@ impl Engine {
                     JobStep::Again
                 }
             },
-            WindowPhase::Read => {
-                if let Some(&run) = job.reads.get(job.next_read) {
-                    if !self.may_submit(false) {
-                        return JobStep::Wait;
-                    }
-                    job.next_read += 1;
-                    self.read_run(job.base, run);
-                    return JobStep::Again;
-                }
-                if self.background.in_flight > 0 {
-                    return JobStep::Wait;
-                }
-                for run in &job.reads {
-                    if let ReadFrom::Area(slot) = run.from {
-                        self.copies.end_read(slot, run.pages);
-                    }
-                }
-                let pages = job.items.last().map_or(0, |i| i.slot + 1 - job.base);
-                self.sum_stage(0, pages);
-                job.phase = WindowPhase::Sum;
-                JobStep::Wait
-            }
+            WindowPhase::Read => self.step_read(job),
             WindowPhase::Sum => self.void_places(job),
             WindowPhase::Void => self.await_void(job),
-            WindowPhase::Write => {
-                if let Some(&(slot, pages)) = job.writes.get(job.next_write) {
-                    if !self.may_submit(false) {
-                        return JobStep::Wait;
-                    }
-                    job.next_write += 1;
-                    let from = slot - job.base;
-                    let extent = self.place_of(slot, pages.into());
-                    self.submit_background(Target::Area, Op::Write, extent, Some(stage(from)));
-                    return JobStep::Again;
-                }
-                if self.background.in_flight > 0 {
-                    return JobStep::Wait;
-                }
-                self.flip(job);
-                if !self.may_open() {
-                    return JobStep::Over;
-                }
-                self.background.failed = false;
-                self.submit_background(Target::Area, Op::Flush, Extent::default(), None);
-                job.phase = WindowPhase::Seal;
-                JobStep::Wait
-            }
+            WindowPhase::Write => self.step_write(job),
             WindowPhase::Seal if self.background.in_flight > 0 => JobStep::Wait,
             WindowPhase::Seal => self.open_copies(job),
             WindowPhase::Open => match self.synced(job) {
@@ -425,6 +382,55 @@ impl Engine {
                 _ => JobStep::Over,
             },
         }
+    }
+
+    /// Reads the window's pages into the stage.
+    fn step_read(&mut self, job: &mut Window) -> JobStep {
+        if let Some(&run) = job.reads.get(job.next_read) {
+            if !self.may_submit(false) {
+                return JobStep::Wait;
+            }
+            job.next_read += 1;
+            self.read_run(job.base, run);
+            return JobStep::Again;
+        }
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        for run in &job.reads {
+            if let ReadFrom::Area(slot) = run.from {
+                self.copies.end_read(slot, run.pages);
+            }
+        }
+        let pages = job.items.last().map_or(0, |i| i.slot + 1 - job.base);
+        self.sum_stage(0, pages);
+        job.phase = WindowPhase::Sum;
+        JobStep::Wait
+    }
+
+    /// Writes the stage into the window; then its copies are usable.
+    fn step_write(&mut self, job: &mut Window) -> JobStep {
+        if let Some(&(slot, pages)) = job.writes.get(job.next_write) {
+            if !self.may_submit(false) {
+                return JobStep::Wait;
+            }
+            job.next_write += 1;
+            let from = slot - job.base;
+            let extent = self.place_of(slot, pages.into());
+            self.submit_background(Target::Area, Op::Write, extent, Some(stage(from)));
+            return JobStep::Again;
+        }
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        self.flip(job);
+        if !self.may_open() {
+            return JobStep::Over;
+        }
+        self.background.failed = false;
+        self.submit_background(Target::Area, Op::Flush, Extent::default(), None);
+        job.phase = WindowPhase::Seal;
+        JobStep::Wait
     }
 
     /// The result of the round of durability that the window waits for.

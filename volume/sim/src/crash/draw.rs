@@ -112,22 +112,7 @@ impl History {
         if kind == Kind::InPlace {
             count = lean_in_place(bent, &mut rng, &mut setup, &mut weights);
         }
-        let pages = (setup.home - setup.grid) / PAGE_SECTORS;
-        let hot = rng.random_range(0..pages);
-        let mut mix = Mix {
-            rng,
-            bent,
-            pages,
-            grid: setup.grid,
-            home: setup.home,
-            weights,
-            hot,
-            plan: Vec::new(),
-            freed: (0, 0),
-            gathers: setup.gather > 0,
-            path: Vec::new(),
-            at: 0,
-        };
+        let mut mix = Mix::new(rng, bent, &setup, weights);
         if trail {
             mix.draw_path();
         }
@@ -386,6 +371,24 @@ struct Mix {
 }
 
 impl Mix {
+    fn new(mut rng: Pcg64Mcg, bent: Bent, setup: &Setup, weights: [u32; KINDS]) -> Self {
+        let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+        Self {
+            hot: rng.random_range(0..pages),
+            rng,
+            bent,
+            weights,
+            pages,
+            grid: setup.grid,
+            home: setup.home,
+            plan: Vec::new(),
+            freed: (0, 0),
+            gathers: setup.gather > 0,
+            path: Vec::new(),
+            at: 0,
+        }
+    }
+
     /// A step with discarded pages and replicas.
     fn about_replicas(&mut self) -> HistoryStep {
         let (op, (start, len)) = match self.rng.random_range(0..20) {
