@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::archive::Archived;
 use super::claims::{all_s, judged, requests_s};
-use super::experiments::{CurvePoint, O3, Results, cylinder};
+use super::experiments::{Curve, CurvePoint, O3, Results, cylinder};
 use super::phases::{phase_figure, phase_table};
 use super::plans::{changes, changes_figure, overhead, overhead_figure};
 use super::printed::STARTS;
 use super::replay::BorgPhase;
-use crate::claims::Judged;
+use crate::claims::{Beyond, Judged, Paper};
 use crate::reproduction::SCHEMA;
 use crate::{PaperError, Reproduction};
 
@@ -172,6 +172,7 @@ impl<'a> Shown<'a> {
         let columns = vec![
             Column::text("varied"),
             Column::text("trace"),
+            Column::text("system"),
             Column::text("improvement in disk busy time throughput (moving and destaging counted)"),
         ];
         let mut table = Table::new("Figure 12: sensitivity, on O1", columns);
@@ -181,7 +182,12 @@ impl<'a> Shown<'a> {
                 .iter()
                 .map(|(n, g, all)| format!("{n}: {:+.0} % ({:+.0} %)", g * 100.0, all * 100.0))
                 .collect();
-            table = table.row([c.varied.into(), c.trace.into(), points.join("  ").into()]);
+            table = table.row([
+                c.varied.into(),
+                c.trace.into(),
+                system(c).into(),
+                points.join("  ").into(),
+            ]);
         }
         table.note(
             "Vanilla's busy time for requests over BORG's, less one, of all normal phases after a base reconfiguration at six hours. Each \
@@ -193,9 +199,9 @@ impl<'a> Shown<'a> {
     fn report(&self, command: &str) -> Report {
         let mut report = Report::new("BORG, reproduced", self.lead());
         for (figure, label) in [("6", "SVN server"), ("7", "developer"), ("8", "web server")] {
-            if let Some(p) = self.results.figure(figure)
-                && let [(_, vanilla), .., (name, borg)] = &p.systems[..]
-            {
+            let Some(p) = self.results.figure(figure) else { continue };
+            let Some(((_, vanilla), learned)) = p.systems.split_first() else { continue };
+            for (name, borg) in learned.iter().filter(|s| !s.0.ends_with("-C")) {
                 let signed = |change: f64| format!("{:+.0} %", change * 100.0).replace('-', "−");
                 let all = signed(all_s(borg) / all_s(vanilla) - 1.0);
                 report = report.tile(Tile::new(
@@ -286,8 +292,9 @@ impl<'a> Shown<'a> {
                     let points = |gain: fn(&CurvePoint) -> f64| -> Vec<_> {
                         c.points.iter().map(|p| (value(&p.0), gain(p))).collect()
                     };
-                    let counted = format!("{}, with moving and destaging", c.trace);
-                    [Points::new(c.trace, points(|p| p.1)), Points::new(counted, points(|p| p.2))]
+                    let name = format!("{}, {}", c.trace, system(c));
+                    let counted = format!("{name}, with moving and destaging");
+                    [Points::new(name, points(|p| p.1)), Points::new(counted, points(|p| p.2))]
                 })
                 .collect(),
         };
@@ -332,7 +339,7 @@ impl<'a> Shown<'a> {
                 })).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
             "figure12": r.curves.iter().map(|c| json!({
-                "varied": c.varied, "trace": c.trace,
+                "varied": c.varied, "trace": c.trace, "system": system(c),
                 "points": c.points.iter().map(|(setting, gain, all)| json!({
                     "setting": setting, "improvement": gain, "improvement_all_counted": all,
                 })).collect::<Vec<_>>(),
@@ -340,6 +347,14 @@ impl<'a> Shown<'a> {
         });
         self.claims.document(&mut document);
         document
+    }
+}
+
+/// The system of a curve.
+const fn system(curve: &Curve) -> &'static str {
+    match curve.who {
+        Paper => "borg-paper",
+        Beyond => "borg",
     }
 }
 
