@@ -524,6 +524,61 @@ mod tests {
         assert!(borg.background_s > vanilla.busy_s / 4.0, "{borg:?} {vanilla:?}");
     }
 
+    /// Sixty scattered pages, a request a second, with the plan at 300 s. `writes` says which
+    /// requests are writes.
+    fn by_both_policies(writes: fn(u64) -> bool) -> [BorgRun; 2] {
+        let line = |n: u64| {
+            let at = (n % 60) * 7_919 % 500_000 * 8;
+            format!("{}.0 0 {at} 8 {}\n", n * 1000, u8::from(!writes(n)))
+        };
+        let text: String = (0..900).map(line).collect();
+        let source = Source::from_bytes("both", text.as_bytes()).unwrap();
+        let system = |policy| BorgSystem {
+            disk: catalogue::device("wd360gd").unwrap(),
+            policy,
+            area: Bytes(32 << 20),
+            write_buffer_percent: 50,
+            gather: Duration::ZERO,
+            training: Training::Cumulative,
+            replay: Replay::Open,
+            scheduler: Scheduler::CLook,
+            reconfigure: vec![SimTime(300_000_000_000)],
+        };
+        let capacity = Sectors(4_000_000);
+        let jobs = [PolicyName::BorgPaper, PolicyName::Borg].map(|policy| BorgJob {
+            source: &source,
+            capacity,
+            system: system(policy),
+        });
+        borg(&jobs, &|_| {}).unwrap().try_into().unwrap()
+    }
+
+    #[test]
+    fn the_papers_rule_writes_copies_in_place_and_reads_them_afterwards() {
+        // Reads alone are learned from; then a round of writes follows each round of reads.
+        let [paper, ours] = by_both_policies(|n| n >= 300 && n / 60 % 2 == 1);
+        let after = |run: &BorgRun| {
+            let p = run.phases[1];
+            (p.requests, p.in_place, p.absorbed, p.copy_hits, p.unmapped_bytes)
+        };
+        assert_eq!(after(&paper), (600, 300, 0, 300, 0));
+        let (requests, in_place, absorbed, hits, _) = after(&ours);
+        assert_eq!((requests, in_place, absorbed), (600, 0, 300));
+        assert!(hits < 300, "{hits}: a page that went home is read from home");
+        // Each page that was written goes home once, at the end.
+        assert_eq!(paper.phases[1].destaged_bytes, 60 * PAGE_BYTES);
+    }
+
+    #[test]
+    fn a_write_of_a_page_in_the_log_takes_new_space_and_the_plan_leaves_that_page_there() {
+        // The paper overwrites in its write buffer, and relocates pages of the plan out of it.
+        let [paper, _] = by_both_policies(|_| true);
+        let of = |p: &BorgPhase| (p.absorbed, p.in_place, p.unmapped_bytes, p.unmapped_once_bytes);
+        assert_eq!(of(&paper.phases[0]), (300, 0, 300 * PAGE_BYTES, 60 * PAGE_BYTES));
+        assert_eq!(of(&paper.phases[1]), (600, 0, 0, 0));
+        assert_eq!(paper.reconfigurations[0].change.new_bytes, 60 * PAGE_BYTES);
+    }
+
     #[test]
     fn a_file_system_that_does_not_fit_its_disk_is_refused() {
         let source = rounds(0);
