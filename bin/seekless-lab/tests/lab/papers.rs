@@ -126,7 +126,7 @@ fn borg_is_reproduced_with_the_papers_numbers_beside_ours() {
     let vanilla = number(&gimp["ours"]["vanilla"]["busy_s"]);
     assert!((vanilla / 3.62 - 1.0).abs() < 0.1, "{vanilla}");
     assert_eq!(told["started"][0]["means"][0]["wall_s"], 5.0);
-    assert_eq!(told["figure12"].as_array().unwrap().len(), 6);
+    assert_eq!(told["figure12"].as_array().unwrap().len(), 12);
     held("borg-small", &told);
     let html = std::fs::read_to_string(place.path("b.html")).unwrap();
     assert!(html.contains("made up") && html.contains("real.json"));

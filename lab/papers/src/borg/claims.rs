@@ -1,11 +1,11 @@
 //! Our answers to the paper's claims (`claims/borg.toml`).
 
-use super::experiments::{Curve, Phases, Results};
+use super::experiments::{Curve, Results};
 use super::printed::STARTS;
 use super::replay::{BorgPhase, BorgRun, Reconfiguration};
 use super::start_up::Started;
 use crate::PaperError;
-use crate::claims::{Answers, Beyond, Judged, Paper};
+use crate::claims::{Answerer, Answers, BOTH, Judged, Paper};
 
 /// Busy time of all normal phases for requests alone, in seconds, as in the paper's bars: its write
 /// buffer is emptied in reconfigurations.
@@ -40,20 +40,27 @@ fn most(values: &[f64]) -> f64 {
 
 pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {
     let mut answers = Answers::default();
-    if let Some((vanilla, borg)) = results.figure("6").and_then(pair) {
-        svn(&mut answers, vanilla, borg, results.scale);
-    }
-    if let Some((vanilla, borg)) = results.figure("7").and_then(pair) {
-        developer(&mut answers, vanilla, borg);
-    }
-    if let Some(web_server) = results.figure("8")
-        && let [(_, vanilla), (_, cumulative), (_, partial)] = &web_server.systems[..]
-    {
-        web(&mut answers, vanilla, cumulative, partial);
-        web_plans(&mut answers, cumulative, partial);
-    }
-    if let Some((vanilla, borg)) = results.figure("11").and_then(pair) {
-        virtual_machines(&mut answers, vanilla, borg);
+    for who in BOTH {
+        let of = |figure| {
+            let phases = results.figure(figure)?;
+            Some((phases.vanilla()?, phases.of(who)))
+        };
+        let one = |figure| of(figure).and_then(|(v, runs)| Some((v, *runs.first()?)));
+        if let Some((vanilla, borg)) = one("6") {
+            svn(&mut answers, who, vanilla, borg, results.scale);
+        }
+        if let Some((vanilla, borg)) = one("7") {
+            developer(&mut answers, who, vanilla, borg);
+        }
+        if let Some((vanilla, runs)) = of("8")
+            && let [cumulative, partial] = runs[..]
+        {
+            web(&mut answers, who, vanilla, cumulative, partial);
+            web_plans(&mut answers, who, cumulative, partial);
+        }
+        if let Some((vanilla, borg)) = one("11") {
+            virtual_machines(&mut answers, who, vanilla, borg);
+        }
     }
     starts(&mut answers, &results.starts, &results.boots);
     for curve in &results.curves {
@@ -62,86 +69,85 @@ pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {
     Judged::new(include_str!("../../claims/borg.toml"), &answers)
 }
 
-fn pair(phases: &Phases) -> Option<(&BorgRun, &BorgRun)> {
-    match &phases.systems[..] {
-        [(_, vanilla), (_, borg)] => Some((vanilla, borg)),
-        _ => None,
-    }
-}
-
 /// Non-sequential access and mean seek over all normal phases, and the order of reconfigurations.
-fn weeks(answers: &mut Answers, trace: &str, vanilla: &BorgRun, borg: &BorgRun) {
+fn weeks(answers: &mut Answers, who: Answerer, trace: &str, vanilla: &BorgRun, borg: &BorgRun) {
     let [v, b] = [vanilla, borg].map(|run| BorgPhase::sum(&run.phases));
     let random = less(v.nonsequential_share(), b.nonsequential_share());
-    answers.add(Beyond, format!("{trace}.random"), random);
+    answers.add(who, format!("{trace}.random"), random);
     let seek = less(v.seek_mean_sectors(), b.seek_mean_sectors());
-    answers.add(Beyond, format!("{trace}.seek"), seek);
+    answers.add(who, format!("{trace}.seek"), seek);
     let moving: Vec<f64> = borg.reconfigurations.iter().map(|r| r.reconfigurer_s).collect();
     let (early, late) = moving.split_at(moving.len().min(2));
     let order = [("R1 and R2", most(early)), ("R3 and R4", least(late))];
-    answers.add(Beyond, format!("{trace}.moving"), order);
+    answers.add(who, format!("{trace}.moving"), order);
 }
 
-fn svn(answers: &mut Answers, vanilla: &BorgRun, borg: &BorgRun, scale: f64) {
+fn svn(answers: &mut Answers, who: Answerer, vanilla: &BorgRun, borg: &BorgRun, scale: f64) {
     let c = reductions(vanilla, borg);
-    answers.add(Beyond, "svn.least", least(&c));
-    answers.add(Beyond, "svn.best", most(&c));
+    answers.add(who, "svn.least", least(&c));
+    answers.add(who, "svn.best", most(&c));
     let others: Vec<f64> = c.iter().enumerate().filter(|c| c.0 != 1).map(|c| *c.1).collect();
     let n2 = c.get(1).copied().unwrap_or(f64::NAN);
-    answers.add(Beyond, "svn.best.phase", [("others", most(&others)), ("N2", n2)]);
+    answers.add(who, "svn.best.phase", [("others", most(&others)), ("N2", n2)]);
     for (id, i) in [("svn.r3", 2), ("svn.r4", 3)] {
         let moving = borg.reconfigurations.get(i).map_or(f64::NAN, |r| r.reconfigurer_s);
-        answers.add(Beyond, id, moving / scale);
+        answers.add(who, id, moving / scale);
     }
-    weeks(answers, "svn", vanilla, borg);
+    weeks(answers, who, "svn", vanilla, borg);
 }
 
-fn developer(answers: &mut Answers, vanilla: &BorgRun, borg: &BorgRun) {
+fn developer(answers: &mut Answers, who: Answerer, vanilla: &BorgRun, borg: &BorgRun) {
     let c = reductions(vanilla, borg);
     let (early, late) = c.split_at(c.len().min(4));
-    answers.add(Beyond, "developer.least", least(early));
-    answers.add(Beyond, "developer.best", most(early));
-    answers.add(Beyond, "developer.n5", late.first().copied().unwrap_or(f64::NAN));
-    weeks(answers, "developer", vanilla, borg);
+    answers.add(who, "developer.least", least(early));
+    answers.add(who, "developer.best", most(early));
+    answers.add(who, "developer.n5", late.first().copied().unwrap_or(f64::NAN));
+    weeks(answers, who, "developer", vanilla, borg);
 }
 
-fn web(answers: &mut Answers, vanilla: &BorgRun, cumulative: &BorgRun, partial: &BorgRun) {
+fn web(
+    answers: &mut Answers,
+    who: Answerer,
+    vanilla: &BorgRun,
+    cumulative: &BorgRun,
+    partial: &BorgRun,
+) {
     let (c, p) = (reductions(vanilla, cumulative), reductions(vanilla, partial));
     let (early, late) = c.split_at(c.len().min(4));
-    answers.add(Beyond, "web.c.least", least(early));
-    answers.add(Beyond, "web.c.best", most(early));
-    answers.add(Beyond, "web.c.n5", late.first().copied().unwrap_or(f64::NAN));
-    answers.add(Beyond, "web.p.least", least(&p));
-    answers.add(Beyond, "web.p.best", most(&p));
+    answers.add(who, "web.c.least", least(early));
+    answers.add(who, "web.c.best", most(early));
+    answers.add(who, "web.c.n5", late.first().copied().unwrap_or(f64::NAN));
+    answers.add(who, "web.p.least", least(&p));
+    answers.add(who, "web.p.best", most(&p));
     let [c, p] = [cumulative, partial].map(|run| less(all_s(vanilla), all_s(run)));
-    answers.add(Beyond, "web.c.all", c);
-    answers.add(Beyond, "web.p.all", p);
-    answers.add(Beyond, "web.training", [("cumulative", c), ("partial", p)]);
+    answers.add(who, "web.c.all", c);
+    answers.add(who, "web.p.all", p);
+    answers.add(who, "web.training", [("cumulative", c), ("partial", p)]);
 }
 
-fn web_plans(answers: &mut Answers, cumulative: &BorgRun, partial: &BorgRun) {
+fn web_plans(answers: &mut Answers, who: Answerer, cumulative: &BorgRun, partial: &BorgRun) {
     let size = |r: &Reconfiguration| {
         (r.change.new_bytes + r.change.relocated_bytes + r.change.kept_bytes) as f64
     };
     let plans = cumulative.reconfigurations.iter().enumerate();
     let sizes: Vec<_> = plans.map(|(i, r)| (format!("R{}", i + 1), size(r))).collect();
-    answers.add(Beyond, "web.c.plan", sizes);
+    answers.add(who, "web.c.plan", sizes);
     let moved = cumulative.reconfigurations.iter().skip(1).map(|r| {
         let all = (r.change.relocated_bytes + r.change.new_bytes).max(1);
         r.change.relocated_bytes as f64 / all as f64
     });
-    answers.add(Beyond, "web.c.relocated", least(&moved.collect::<Vec<_>>()));
+    answers.add(who, "web.c.relocated", least(&moved.collect::<Vec<_>>()));
     let last = |run: &BorgRun| run.reconfigurations.last().map_or(f64::NAN, size);
     let order = [("partial", last(partial)), ("cumulative", last(cumulative))];
-    answers.add(Beyond, "web.p.plan", order);
+    answers.add(who, "web.p.plan", order);
 }
 
-fn virtual_machines(answers: &mut Answers, vanilla: &BorgRun, borg: &BorgRun) {
+fn virtual_machines(answers: &mut Answers, who: Answerer, vanilla: &BorgRun, borg: &BorgRun) {
     let c = reductions(vanilla, borg);
-    answers.add(Beyond, "vm.mean", less(requests_s(vanilla), requests_s(borg)));
+    answers.add(who, "vm.mean", less(requests_s(vanilla), requests_s(borg)));
     let at = |phase: Option<&f64>| phase.copied().unwrap_or(f64::NAN);
-    answers.add(Beyond, "vm.training", [("N1", at(c.first())), ("N5", at(c.get(4)))]);
-    answers.add(Beyond, "vm.early", -least(&c[..c.len().min(2)]));
+    answers.add(who, "vm.training", [("N1", at(c.first())), ("N5", at(c.get(4)))]);
+    answers.add(who, "vm.early", -least(&c[..c.len().min(2)]));
 }
 
 /// Table 4, and the boots of 6.3.
@@ -169,24 +175,25 @@ fn sensitivity(answers: &mut Answers, curve: &Curve) {
         others.collect::<Vec<_>>()
     };
     let at = |name: &str| points.iter().find(|p| p.0 == name).map_or(f64::NAN, |p| p.1);
+    let who = curve.who;
     match (curve.varied, curve.trace) {
-        ("interval", "borg-developer") => answers.add(Beyond, "interval.developer", points),
-        ("interval", _) => answers.add(Beyond, "interval.svn", points),
+        ("interval", "borg-developer") => answers.add(who, "interval.developer", points),
+        ("interval", _) => answers.add(who, "interval.svn", points),
         ("size of the area", "borg-developer") => {
             let ends = ["256 MiB", "8192 MiB"].map(|name| (name, at(name)));
-            answers.add(Beyond, "size.developer", ends);
+            answers.add(who, "size.developer", ends);
         }
         ("size of the area", _) => {
             let above = rest("256 MiB");
-            answers.add(Beyond, "size.svn", most(&above) - least(&above));
+            answers.add(who, "size.svn", most(&above) - least(&above));
         }
         (_, "borg-developer") => {
             let (none, half) = ("0 %", "50 %");
             let order = [(none, at(none)), ("others", least(&rest(none)))];
-            answers.add(Beyond, "buffer.developer.least", order);
+            answers.add(who, "buffer.developer.least", order);
             let order = [("others", most(&rest(half))), (half, at(half))];
-            answers.add(Beyond, "buffer.developer.most", order);
+            answers.add(who, "buffer.developer.most", order);
         }
-        _ => answers.add(Beyond, "buffer.svn", points),
+        _ => answers.add(who, "buffer.svn", points),
     }
 }

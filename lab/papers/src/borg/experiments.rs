@@ -2,14 +2,15 @@
 //! a comment names each number that the paper does not print.
 
 use seekless_block::{Bytes, Duration, Sectors, SimTime};
-use seekless_disk::catalogue;
-use seekless_learn::Training;
+use seekless_disk::{Scheduler, catalogue};
+use seekless_learn::{PolicyName, Training};
 use seekless_sim::Replay;
 use seekless_trace::Source;
 
 use super::printed::{PrintedStart, STARTS};
 use super::replay::{BorgJob, BorgPhase, BorgRun, BorgSystem, borg};
 use super::start_up::{Program, Started, start_ups};
+use crate::claims::{Answerer, BOTH, Beyond, Paper};
 use crate::synth::{Matched, StartUp, Synthetic, counted, matched};
 use crate::{PaperError, Progress};
 
@@ -22,6 +23,9 @@ const REPLAY: Replay = Replay::Open;
 /// acknowledged from the drive's RAM. Our models of its WD drives have no write cache; our write
 /// buffer gathers writes in RAM for a second.
 const GATHER: Duration = Duration::from_millis(1_000);
+/// Requests that wait for the disk are served in one sweep after another, in order of address: the
+/// paper's Linux has an elevator below BORG. Its merging of neighbours is not modelled.
+const SCHEDULER: Scheduler = Scheduler::CLook;
 /// Reconfigurations of a replay, equally spaced (6).
 const RECONFIGURATIONS: u64 = 4;
 /// Share of oaimpress's start-up reads that are oowriter's, "large shared libraries" (6.4). Not
@@ -56,6 +60,27 @@ pub(super) struct Phases {
     pub(super) systems: Vec<(&'static str, BorgRun)>,
 }
 
+impl Phases {
+    pub(super) fn vanilla(&self) -> Option<&BorgRun> {
+        self.systems.first().map(|s| &s.1)
+    }
+
+    /// The learning systems that answer for the paper's rule, or for ours.
+    pub(super) fn of(&self, who: Answerer) -> Vec<&BorgRun> {
+        let learned = self.systems.iter().skip(1);
+        let all = learned.filter(|s| s.0.starts_with("borg-paper") == (who == Paper));
+        all.map(|s| &s.1).collect()
+    }
+}
+
+/// The policy that answers.
+const fn policy(who: Answerer) -> PolicyName {
+    match who {
+        Paper => PolicyName::BorgPaper,
+        Beyond => PolicyName::Borg,
+    }
+}
+
 /// A setting with its throughput improvements: for requests alone, and with background work.
 pub(super) type CurvePoint = (String, f64, f64);
 
@@ -63,6 +88,7 @@ pub(super) type CurvePoint = (String, f64, f64);
 pub(super) struct Curve {
     pub(super) varied: &'static str,
     pub(super) trace: &'static str,
+    pub(super) who: Answerer,
     pub(super) points: Vec<CurvePoint>,
 }
 
@@ -107,6 +133,7 @@ impl<'a> Replays<'a> {
         &mut self,
         (synthetic, source): &'a Week,
         disk: &str,
+        policy: PolicyName,
         area: Option<(f64, u8)>,
         training: Training,
         reconfigure: Vec<SimTime>,
@@ -115,11 +142,13 @@ impl<'a> Replays<'a> {
             area.map_or((Bytes(0), 0), |(gb, percent)| (self.bytes(gb), percent));
         let system = BorgSystem {
             disk: catalogue::device(disk)?,
+            policy,
             area,
             write_buffer_percent,
             gather: GATHER,
             training,
             replay: REPLAY,
+            scheduler: SCHEDULER,
             reconfigure,
         };
         let capacity = synthetic.size().sectors_ceil();
@@ -174,6 +203,7 @@ struct PhaseJobs {
 struct CurveJobs {
     varied: &'static str,
     trace: &'static str,
+    who: Answerer,
     vanilla: usize,
     points: Vec<(String, usize)>,
 }
@@ -191,14 +221,21 @@ impl<'a> Replays<'a> {
         // its own. Nor does it name the write buffer of the web server and the virtual machines: 20
         // %, as of the Subversion server.
         let area = Some((host.area_gb, percent));
-        let learning: &[(&str, Training)] = match figure {
-            "8" => &[("borg-C", Training::Cumulative), ("borg-P", Training::Partial)],
-            _ => &[("borg", Training::Cumulative)],
+        let (c, p) = (Training::Cumulative, Training::Partial);
+        let learning: &[(&str, Answerer, Training)] = match figure {
+            "8" => &[
+                ("borg-C", Beyond, c),
+                ("borg-P", Beyond, p),
+                ("borg-paper-C", Paper, c),
+                ("borg-paper-P", Paper, p),
+            ],
+            _ => &[("borg", Beyond, c), ("borg-paper", Paper, c)],
         };
-        let vanilla = self.add(week, host.disk, None, Training::Cumulative, spaced())?;
+        let vanilla = self.add(week, host.disk, PolicyName::Borg, None, c, spaced())?;
         let mut systems = vec![("vanilla", vanilla)];
-        for &(name, training) in learning {
-            systems.push((name, self.add(week, host.disk, area, training, spaced())?));
+        for &(name, who, training) in learning {
+            let run = self.add(week, host.disk, policy(who), area, training, spaced())?;
+            systems.push((name, run));
         }
         let trace = week.0.personality.name;
         Ok(PhaseJobs { figure, trace, host, write_buffer_percent: percent, systems })
@@ -206,18 +243,22 @@ impl<'a> Replays<'a> {
 
     /// The curves of Figure 12 over one trace.
     fn curves(&mut self, week: &'a Week) -> Result<Vec<CurveJobs>, PaperError> {
+        // The paper does not name the training; the interval "becomes larger" with the training set.
+        let training = Training::Partial;
         let trace = week.0.personality.name;
-        let vanilla = self.add(week, O1.disk, None, Training::Cumulative, every(24 * 7))?;
+        let none = every(24 * 7);
+        let vanilla = self.add(week, O1.disk, PolicyName::Borg, None, training, none)?;
         let mut curves = Vec::new();
-        for (varied, settings) in settings(trace) {
-            let mut points = Vec::new();
-            for (name, hours, gb, percent) in settings {
-                // The paper does not name the training; the interval "becomes larger" with the
-                // training set.
-                let (area, training) = (Some((gb, percent)), Training::Partial);
-                points.push((name, self.add(week, O1.disk, area, training, every(hours))?));
+        for who in BOTH {
+            for (varied, settings) in settings(trace) {
+                let mut points = Vec::new();
+                for (name, hours, gb, percent) in settings {
+                    let (area, times) = (Some((gb, percent)), every(hours));
+                    let at = self.add(week, O1.disk, policy(who), area, training, times)?;
+                    points.push((name, at));
+                }
+                curves.push(CurveJobs { varied, trace, who, vanilla, points });
             }
-            curves.push(CurveJobs { varied, trace, vanilla, points });
         }
         Ok(curves)
     }
@@ -238,7 +279,7 @@ impl CurveJobs {
             (name, vanilla / requests - 1.0, vanilla / all - 1.0)
         };
         let points = self.points.into_iter().map(point).collect();
-        Curve { varied: self.varied, trace: self.trace, points }
+        Curve { varied: self.varied, trace: self.trace, who: self.who, points }
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn overhead(p: &Phases) -> Table {
         ]);
     }
     table.note(
-        "C cumulative, P partial. Analyzer and planner: this computer's time, measured while other replays run; the analyzer reads \
+        "C cumulative, P partial; paper: by the paper's rule. Analyzer and planner: this computer's time, measured while other replays run; the analyzer reads \
          only the requests since the last reconfiguration. Reconfigurer: the modelled disk's busy time. The paper's text has no numbers: with \
          cumulative traces, analyzer and planner times rise linearly; with partial traces, they fall after the second reconfiguration and then stay.",
     )
@@ -92,7 +92,7 @@ pub(super) fn changes(p: &Phases) -> Table {
             "–".into(),
         ]);
     }
-    table.note("Against the plan before. The paper's text has no numbers.")
+    table.note("Against the plan before. C, P: ours, cumulative and partial; paper-C, paper-P: the paper's rule. The paper's text has no numbers.")
 }
 
 /// Figure 10 as bars.
@@ -110,5 +110,5 @@ pub(super) fn changes_figure(p: &Phases) -> Figure {
             .collect(),
     };
     Figure::new("Changes of a plan", Basis::Modelled, bars)
-        .caption("Figure 10. C cumulative, P partial training; against the plan before.")
+        .caption("Figure 10. C cumulative, P partial training; paper: by the paper's rule; against the plan before.")
 }

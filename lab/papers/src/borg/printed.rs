@@ -50,7 +50,8 @@ const BARS: [(&str, &str, &str, &str); 9] = [
 
 /// The text about a bar.
 pub(super) fn bar(figure: &str, system: &str, phase: &str) -> Option<&'static str> {
-    BARS.iter().find(|b| (b.0, b.1, b.2) == (figure, system, phase)).map(|b| b.3)
+    let system = system.replace("borg-paper", "borg");
+    BARS.iter().find(|b| (b.0, b.1, b.2) == (figure, &*system, phase)).map(|b| b.3)
 }
 
 /// Non-sequential share and mean seek in cylinders over all normal phases, vanilla and BORG (6.1.1

@@ -1,11 +1,15 @@
 //! BORG's replays (FAST'09, 6): one system replays a trace and makes a new plan at given times.
+//! `borg-paper` has the paper's write path (4.2, 4.5), `borg` a log for all writes.
 //! Results are the cost of each phase between two reconfigurations, the cost of each
 //! reconfiguration, and the differences between a plan and the plan before. The vanilla system is
 //! the same replay without an optimized area.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Duration, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_block::{
+    Bytes, Duration, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime,
+};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_learn::{Learner, Plan, Planning, Policy, PolicyName, Training};
@@ -22,6 +26,8 @@ const BATCH: usize = 1 << 15;
 #[derive(Clone, Debug)]
 pub(super) struct BorgSystem {
     pub disk: DeviceSpec,
+    /// `borg` or `borg-paper`.
+    pub policy: PolicyName,
     /// Size of the optimized area; 0 is vanilla.
     pub area: Bytes,
     /// Share of the area for the write buffer, in percent; 0 is write-through.
@@ -32,6 +38,8 @@ pub(super) struct BorgSystem {
     pub training: Training,
     /// When requests arrive.
     pub replay: Replay,
+    /// The order of requests that wait for the disk.
+    pub scheduler: Scheduler,
     /// Times of reconfigurations, from the first request, ascending.
     pub reconfigure: Vec<SimTime>,
 }
@@ -55,6 +63,14 @@ pub(super) struct BorgPhase {
     pub copy_hits: u64,
     /// Writes that went into the write buffer.
     pub absorbed: u64,
+    /// Writes of which a part, or all, went to copies in place.
+    pub in_place: u64,
+    /// Whole pages written by clients that have no copy in the plan, each write counted: what a log
+    /// must hold until it is emptied.
+    pub unmapped_bytes: u64,
+    /// The same, each page counted once in a phase: what a buffer must hold that is overwritten in
+    /// place.
+    pub unmapped_once_bytes: u64,
     /// Bytes destaged from the write buffer.
     pub destaged_bytes: u64,
     /// Mean response time.
@@ -73,6 +89,9 @@ impl BorgPhase {
             seek_sectors: m.seek_distance_sectors as f64,
             copy_hits: m.engine.copy_reads,
             absorbed: m.engine.absorbed,
+            in_place: m.engine.in_place,
+            unmapped_bytes: 0,
+            unmapped_once_bytes: 0,
             destaged_bytes: m.engine.destaged_bytes,
             response_ms: m.response.mean_ms(),
         }
@@ -90,6 +109,9 @@ impl BorgPhase {
             seek_sectors: a.seek_sectors + b.seek_sectors,
             copy_hits: a.copy_hits + b.copy_hits,
             absorbed: a.absorbed + b.absorbed,
+            in_place: a.in_place + b.in_place,
+            unmapped_bytes: a.unmapped_bytes + b.unmapped_bytes,
+            unmapped_once_bytes: a.unmapped_once_bytes + b.unmapped_once_bytes,
             destaged_bytes: a.destaged_bytes + b.destaged_bytes,
             response_ms: a.response_ms + b.response_ms * b.requests as f64,
         });
@@ -199,8 +221,8 @@ pub(super) fn borg(
 }
 
 /// The paper's planner (FAST'09, 4.3): each plan places all blocks again.
-pub(super) fn paper_policy(training: Training) -> Policy {
-    let mut policy = Policy::new(PolicyName::Borg);
+pub(super) fn paper_policy(name: PolicyName, training: Training) -> Policy {
+    let mut policy = Policy::new(name);
     (policy.planning, policy.training) = (Planning::Anew, training);
     policy
 }
@@ -210,6 +232,39 @@ struct Learning {
     learner: Learner,
     plan: Plan,
     analyzer_s: f64,
+    unmapped: Unmapped,
+}
+
+/// Writes of pages that the plan has no copy of, since the plan.
+#[derive(Default)]
+struct Unmapped {
+    copied: HashSet<u64>,
+    once: HashSet<u64>,
+    pages: u64,
+}
+
+impl Unmapped {
+    fn new(plan: &Plan) -> Self {
+        Self { copied: pages(plan).into_iter().map(|p| p.0).collect(), ..Self::default() }
+    }
+
+    fn note(&mut self, request: &Request) {
+        if request.op != Op::Write {
+            return;
+        }
+        let extent = request.extent;
+        for page in extent.start.0.div_ceil(PAGE_SECTORS)..extent.end().0 / PAGE_SECTORS {
+            if !self.copied.contains(&page) {
+                self.pages += 1;
+                self.once.insert(page);
+            }
+        }
+    }
+
+    fn count(&self, phase: &mut BorgPhase) {
+        phase.unmapped_bytes = self.pages * PAGE_BYTES;
+        phase.unmapped_once_bytes = self.once.len() as u64 * PAGE_BYTES;
+    }
 }
 
 /// The simulation of a job, and its learning, if there is an area. The area lies behind the file
@@ -230,18 +285,21 @@ fn prepared(job: &BorgJob<'_>) -> Result<(Simulation, Option<Learning>), StudyEr
             has: disk.capacity().bytes(),
         });
     }
+    let policy = paper_policy(system.policy, system.training);
+    let in_place = policy.writes_in_place();
     let config = SimConfig {
         area_at: Lba(capacity.0),
-        engine: Config { area, ..Config::new(*capacity) }
+        engine: Config { area, in_place, ..Config::new(*capacity) }
             .with_write_buffer(system.write_buffer_percent, system.gather),
-        scheduler: Scheduler::Fcfs,
+        scheduler: system.scheduler,
         spin_down: SpinDown::None,
         replay: system.replay,
     };
     let learning = (area > Sectors(0)).then(|| Learning {
-        learner: Learner::new(paper_policy(system.training), shape_of(&config.engine)),
+        learner: Learner::new(policy, shape_of(&config.engine)),
         plan: Plan::default(),
         analyzer_s: 0.0,
+        unmapped: Unmapped::default(),
     });
     Ok((Simulation::new(disk, config).map_err(failed)?, learning))
 }
@@ -270,7 +328,9 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         }
         if ends || record.is_none() {
             let measured = simulation.lap().map_err(failed)?;
-            run.phases.push(BorgPhase::new(&measured, std::mem::take(&mut sectors), installing_s));
+            let mut phase = BorgPhase::new(&measured, std::mem::take(&mut sectors), installing_s);
+            learning.iter().for_each(|l| l.unmapped.count(&mut phase));
+            run.phases.push(phase);
             installing_s = 0.0;
         }
         let Some(record) = record else { break };
@@ -295,6 +355,7 @@ fn serve(
         let started = Instant::now();
         batch.iter().for_each(|r| learning.learner.observe(r.arrival, r));
         learning.analyzer_s += started.elapsed().as_secs_f64();
+        batch.iter().for_each(|r| learning.unmapped.note(r));
     }
     for request in batch.drain(..) {
         simulation.offer(&request).map_err(failed)?;
@@ -316,6 +377,7 @@ impl Learning {
         let planner_s = started.elapsed().as_secs_f64();
         let change = PlanChange::between(&self.plan, &plan);
         self.plan.clone_from(&plan);
+        self.unmapped = Unmapped::new(&plan);
         simulation.install(plan).map_err(failed)?;
         Ok(Reconfiguration {
             analyzer_s: std::mem::take(&mut self.analyzer_s),
@@ -378,11 +440,13 @@ mod tests {
         let disk = catalogue::device("wd360gd").unwrap();
         let system = |area| BorgSystem {
             disk: disk.clone(),
+            policy: PolicyName::Borg,
             area,
             write_buffer_percent: 0,
             gather: Duration::ZERO,
             training,
             replay: Replay::Closed { depth: 1 },
+            scheduler: Scheduler::Fcfs,
             reconfigure: [300, 600, 900].map(|s| SimTime(s * 1_000_000_000)).to_vec(),
         };
         let capacity = Sectors(4_000_000);
@@ -439,11 +503,13 @@ mod tests {
         let source = Source::from_bytes("writes", text.as_bytes()).unwrap();
         let system = |area| BorgSystem {
             disk: catalogue::device("wd360gd").unwrap(),
+            policy: PolicyName::Borg,
             area,
             write_buffer_percent: 50,
             gather: Duration::ZERO,
             training: Training::Cumulative,
             replay: Replay::Open,
+            scheduler: Scheduler::Fcfs,
             reconfigure: Vec::new(),
         };
         let capacity = Sectors(4_000_000);
@@ -458,16 +524,73 @@ mod tests {
         assert!(borg.background_s > vanilla.busy_s / 4.0, "{borg:?} {vanilla:?}");
     }
 
+    /// Sixty scattered pages, a request a second, with the plan at 300 s. `writes` says which
+    /// requests are writes.
+    fn by_both_policies(writes: fn(u64) -> bool) -> [BorgRun; 2] {
+        let line = |n: u64| {
+            let at = (n % 60) * 7_919 % 500_000 * 8;
+            format!("{}.0 0 {at} 8 {}\n", n * 1000, u8::from(!writes(n)))
+        };
+        let text: String = (0..900).map(line).collect();
+        let source = Source::from_bytes("both", text.as_bytes()).unwrap();
+        let system = |policy| BorgSystem {
+            disk: catalogue::device("wd360gd").unwrap(),
+            policy,
+            area: Bytes(32 << 20),
+            write_buffer_percent: 50,
+            gather: Duration::ZERO,
+            training: Training::Cumulative,
+            replay: Replay::Open,
+            scheduler: Scheduler::CLook,
+            reconfigure: vec![SimTime(300_000_000_000)],
+        };
+        let capacity = Sectors(4_000_000);
+        let jobs = [PolicyName::BorgPaper, PolicyName::Borg].map(|policy| BorgJob {
+            source: &source,
+            capacity,
+            system: system(policy),
+        });
+        borg(&jobs, &|_| {}).unwrap().try_into().unwrap()
+    }
+
+    #[test]
+    fn the_papers_rule_writes_copies_in_place_and_reads_them_afterwards() {
+        // Reads alone are learned from; then a round of writes follows each round of reads.
+        let [paper, ours] = by_both_policies(|n| n >= 300 && n / 60 % 2 == 1);
+        let after = |run: &BorgRun| {
+            let p = run.phases[1];
+            (p.requests, p.in_place, p.absorbed, p.copy_hits, p.unmapped_bytes)
+        };
+        assert_eq!(after(&paper), (600, 300, 0, 300, 0));
+        let (requests, in_place, absorbed, hits, _) = after(&ours);
+        assert_eq!((requests, in_place, absorbed), (600, 0, 300));
+        assert!(hits < 300, "{hits}: a page that went home is read from home");
+        // Each page that was written goes home once, at the end.
+        assert_eq!(paper.phases[1].destaged_bytes, 60 * PAGE_BYTES);
+    }
+
+    #[test]
+    fn a_write_of_a_page_in_the_log_takes_new_space_and_the_plan_leaves_that_page_there() {
+        // The paper overwrites in its write buffer, and relocates pages of the plan out of it.
+        let [paper, _] = by_both_policies(|_| true);
+        let of = |p: &BorgPhase| (p.absorbed, p.in_place, p.unmapped_bytes, p.unmapped_once_bytes);
+        assert_eq!(of(&paper.phases[0]), (300, 0, 300 * PAGE_BYTES, 60 * PAGE_BYTES));
+        assert_eq!(of(&paper.phases[1]), (600, 0, 0, 0));
+        assert_eq!(paper.reconfigurations[0].change.new_bytes, 60 * PAGE_BYTES);
+    }
+
     #[test]
     fn a_file_system_that_does_not_fit_its_disk_is_refused() {
         let source = rounds(0);
         let system = BorgSystem {
             disk: catalogue::device("wd360gd").unwrap(),
+            policy: PolicyName::Borg,
             area: Bytes(1 << 30),
             write_buffer_percent: 0,
             gather: Duration::ZERO,
             training: Training::Partial,
             replay: Replay::Open,
+            scheduler: Scheduler::Fcfs,
             reconfigure: Vec::new(),
         };
         let job = BorgJob { source: &source, capacity: Sectors(1 << 40), system };

@@ -6,7 +6,7 @@ use crate::synth::{StartUp, start_up};
 use seekless_block::{Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_learn::{Learner, Plan, Training};
+use seekless_learn::{Learner, Plan, PolicyName, Training};
 use seekless_sim::{Replay, SimConfig, Simulation, shape_of};
 
 use super::replay::{BorgPhase, failed, paper_policy};
@@ -84,7 +84,8 @@ pub(super) fn start_ups(
         own.extend(make(rest));
         reads.push(own);
     }
-    let mut learner = Learner::new(paper_policy(Training::Cumulative), shape_of(&engine(area)));
+    let mut learner =
+        Learner::new(paper_policy(PolicyName::Borg, Training::Cumulative), shape_of(&engine(area)));
     for _ in 0..TRAINED {
         for (i, own) in reads.iter().enumerate().filter(|(i, _)| programs[*i].trained) {
             own.iter().for_each(|&e| learner.observe(SimTime(0), &read(i, e)));
