@@ -121,6 +121,9 @@ impl Engine {
     fn note_pressure(&mut self) -> Begun {
         if !self.is_dirty() && !self.free.is_withdrawing() {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
+            if std::mem::take(&mut self.background.outgoing) {
+                self.background.destaging = false;
+            }
         }
         let (used, all) = self.log_used();
         let much = used * 10 > all * 9 && !self.may_open();

@@ -91,6 +91,18 @@ fn dirty_pages_go_home_when_a_new_plan_comes() {
     assert_eq!(world.waiting[0].target, Target::Home);
     world.settle();
     world.read_all();
+    // And what is written afterwards stays until the next plan.
+    for page in [50, 52, 60] {
+        world.issue(Op::Write, home(page, 1));
+        world.settle();
+    }
+    for _ in 0..20 {
+        world.now += 1_000_000_000;
+        world.handle(Input::Tick);
+        world.settle();
+    }
+    assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096);
+    assert_eq!(world.engine.dirty(), Sectors(24));
 }
 
 /// The mark stands in the log before the first write in place, and recovery believes it, not the
