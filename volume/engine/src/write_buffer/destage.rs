@@ -17,6 +17,7 @@ enum DestagePhase {
     Sum,
     Write,
     Sync,
+    SyncLog,
 }
 
 /// A read takes along a gap of up to this many pages: a sixth of a turn of the platter.
@@ -185,12 +186,15 @@ impl Engine {
                 JobStep::Again
             }
             DestagePhase::Write => self.write_destaged(job),
-            DestagePhase::Sync => self.end_destage(job),
+            DestagePhase::Sync => self.home_is_synced(job),
+            DestagePhase::SyncLog => self.log_is_synced(job),
         }
     }
 
-    /// Home is flushed: the log's tail may pass the written pages.
-    fn end_destage(&mut self, job: &Destage) -> JobStep {
+    /// Home is flushed. Pages that a newer record has replaced are at home only in part, so the tail
+    /// passes them once that record is on stable storage: recovery believes a record's tail even if
+    /// pages of a record just before it are torn.
+    fn home_is_synced(&mut self, job: &mut Destage) -> JobStep {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
         }
@@ -202,14 +206,35 @@ impl Engine {
             if self.background.failed || job.spoiled {
                 self.fail_if_stuck();
             }
-        } else {
-            if !job.spoiled {
-                self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
-            }
-            self.log.ring.tail = job.tail;
-            self.sync.wait(Waiter::Tail);
-            self.pump_sync();
+            return JobStep::Over;
         }
+        if self.log.durable < self.log.ended.0 {
+            self.submit_background(Target::Area, Op::Flush, Extent::default(), None);
+        }
+        job.phase = DestagePhase::SyncLog;
+        JobStep::Again
+    }
+
+    /// The log's tail may pass the written pages.
+    fn log_is_synced(&mut self, job: &Destage) -> JobStep {
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        if self.background.failed {
+            // A checkpoint moves the tail later.
+            self.background.superblock_due = true;
+            self.sync.log_dirty = true;
+            self.area_writes_fail = true;
+            self.area_fails();
+            self.destage_came_to_nothing();
+            return JobStep::Over;
+        }
+        if !job.spoiled {
+            self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
+        }
+        self.log.ring.tail = job.tail;
+        self.sync.wait(Waiter::Tail);
+        self.pump_sync();
         JobStep::Over
     }
 

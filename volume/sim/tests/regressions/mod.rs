@@ -238,6 +238,58 @@ fn the_log_is_not_written_over_where_recovery_begins() {
     held(&history, &[12_722_707_210_714_587_045, 0, 1, 2]);
 }
 
+/// After a destage, too, the tail passes an older copy only once the newer record is on stable
+/// storage. A crash tears that record, and a record behind it names the tail.
+#[test]
+fn the_logs_tail_does_not_pass_what_a_torn_record_made_old() {
+    let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };
+    let run = HistoryStep::Execute;
+    let steps = vec![
+        put(272, 88),
+        put(240, 24),
+        run(47),
+        put(232, 24),
+        put(248, 16),
+        put(248, 16),
+        put(232, 16),
+        fua(240, 8),
+        run(62),
+        put(248, 32),
+        put(272, 8),
+        put(248, 64),
+        put(136, 16),
+        HistoryStep::Settle(8_964_681_918_469_379_051),
+        HistoryStep::Drain,
+        run(11),
+        run(12),
+        HistoryStep::Crash { choice: 3_185_526_333_017_341_489, again: vec![6, 7, 7] },
+        put(240, 24),
+        put(240, 112),
+        run(3),
+        run(48),
+        HistoryStep::Crash { choice: 16_734_089_725_108_405_309, again: vec![8, 11] },
+        put(232, 96),
+        FLUSH,
+        HistoryStep::Settle(10_711_422_102_534_539_373),
+        put(248, 24),
+        HistoryStep::Settle(5_395_946_847_427_974_696),
+        put(256, 24),
+        run(28),
+        HistoryStep::Drain,
+        run(54),
+        put(256, 32),
+        run(60),
+        run(30),
+        run(31),
+        fua(312, 24),
+        fua(240, 16),
+        run(56),
+        run(42),
+        fua(24, 104),
+    ];
+    held(&History { steps, ..History::of(31_060) }, &[10_112_057_670_839_211_120, 0, 1, 2]);
+}
+
 /// A drain has emptied the log but could not record that. The next try leaves no second segment
 /// out: recovery looks for the next record in only two.
 #[test]
