@@ -81,8 +81,9 @@ A bar is a flush: all writes before it are on stable storage before any write be
   match; a flush of the area makes it durable.
 - **A write home of pages in the log**: the write home | a record of kind `Tombstones` |, before a
   client's flush or FUA is answered.
-- **A destage**: the write home | a record whose `tail` is past its segment | only then may the
-  segment be overwritten.
+- **A destage**: the write home, and the records that have replaced pages of the segment | a record
+  whose `tail` is past the segment | only then may the segment be overwritten. Recovery believes a
+  `tail` even if pages of a record just before it are torn.
 - **A read segment that is written again**: a record of kind `Invalid` | map and data, then a record
   of kind `Committed`. No flush stands between those: after an unclean stop, copies are used only
   once they are proven.
