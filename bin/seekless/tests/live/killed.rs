@@ -157,8 +157,8 @@ fn reads_as_home(volume: &Path, image: &Path, what: &str) {
     }
 }
 
-/// If the test fails, tells the kernel's last messages: had it seen errors before a file system said
-/// that data was durable?
+/// If the test fails, prints the kernel's last messages. They show whether a file system called data
+/// durable after its disk had failed.
 struct KernelLog;
 
 impl Drop for KernelLog {

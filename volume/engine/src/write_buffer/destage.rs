@@ -191,9 +191,9 @@ impl Engine {
         }
     }
 
-    /// Home is flushed. Pages that a newer record has replaced are at home only in part, so the tail
-    /// passes them once that record is on stable storage: recovery believes a record's tail even if
-    /// pages of a record just before it are torn.
+    /// Home is flushed. A newer record may have replaced a page of the segment. The tail passes the
+    /// older copy only once that record is on stable storage, because recovery believes a record's
+    /// tail even if pages of the record before it are torn.
     fn home_is_synced(&mut self, job: &mut Destage) -> JobStep {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
@@ -221,12 +221,11 @@ impl Engine {
             return JobStep::Wait;
         }
         if self.background.failed {
-            // A checkpoint moves the tail later.
+            // The pages are at home. A checkpoint moves the tail later.
             self.background.superblock_due = true;
             self.sync.log_dirty = true;
             self.area_writes_fail = true;
             self.area_fails();
-            self.destage_came_to_nothing();
             return JobStep::Over;
         }
         if !job.spoiled {

@@ -68,6 +68,15 @@ fn a_write_of_more_than_copied_pages_is_split() {
     world.read_all();
 }
 
+/// Twenty seconds without a client.
+fn wait(world: &mut World) {
+    for _ in 0..20 {
+        world.now += 1_000_000_000;
+        world.handle(Input::Tick);
+        world.settle();
+    }
+}
+
 /// 4.4: dirty pages go home in a reconfiguration, not before.
 #[test]
 fn dirty_pages_go_home_when_a_new_plan_comes() {
@@ -76,11 +85,7 @@ fn dirty_pages_go_home_when_a_new_plan_comes() {
         world.issue(Op::Write, home(page, 1));
         world.settle();
     }
-    for _ in 0..20 {
-        world.now += 1_000_000_000;
-        world.handle(Input::Tick);
-        world.settle();
-    }
+    wait(&mut world);
     assert_eq!((world.engine.dirty(), world.engine.stats().destaged_bytes), (Sectors(32), 0));
     world.handle(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
     world.settle();
@@ -96,11 +101,7 @@ fn dirty_pages_go_home_when_a_new_plan_comes() {
         world.issue(Op::Write, home(page, 1));
         world.settle();
     }
-    for _ in 0..20 {
-        world.now += 1_000_000_000;
-        world.handle(Input::Tick);
-        world.settle();
-    }
+    wait(&mut world);
     assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096);
     assert_eq!(world.engine.dirty(), Sectors(24));
 }
