@@ -42,15 +42,17 @@ pub(crate) struct Args {
     /// A trace of files (strace, Process Monitor) instead of the made-up days
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// Memory of each system; default: the paper's 128 MiB times the scale
+    /// Memory of each system; default: fitted to the hit rates that the paper prints of FFS (3 or
+    /// 4 MiB, times the scale), and 128 MiB for a trace
     #[arg(long, value_name = "SIZE", value_parser = size)]
     cache: Option<Bytes>,
-    /// All files of the made-up days evenly in N directories, instead of the made-up ones; the fast
-    /// file system puts the inodes of each directory together
+    /// The files of a whole made-up day lie evenly in N directories; default: fitted to the
+    /// requests that the paper prints of FFS. The fast file system puts the inodes of each
+    /// directory together
     #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = number::<u32>("directories", 1.., 30))]
     directories: Option<u32>,
-    /// Also show what the gain depends on: INS and RES with 30, 100, 300 and 1000 directories
-    /// (below --scale 1 fewer), each with all, an eighth and a thirty-second of the memory
+    /// Also show how the gain depends on settings: INS and RES with 10 to 1,000 directories, each
+    /// with the fitted memory, 4 times and 16 times as much
     #[arg(long, conflicts_with_all = ["trace", "cache", "directories"])]
     sensitivity: bool,
     /// Requests from one shuffle to the next; default: the paper's 100,000 times the scale

@@ -73,6 +73,9 @@ struct Claim {
     /// Whether ours was divided by the scale of the run.
     #[serde(default)]
     scaled: bool,
+    /// Whether the made-up load was fitted to this number. Such a claim is shown and not counted.
+    #[serde(default)]
+    fitted: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -244,9 +247,10 @@ impl Judged {
         Ok(Self { results, unanswered: file.unanswered })
     }
 
-    /// The claims that hold, of those that are answered.
+    /// The claims that hold, of those that are answered and that no load was fitted to.
     pub(crate) fn count(&self, who: Answerer) -> (usize, usize) {
-        let answered = self.results.iter().filter_map(|r| r.holds(who));
+        let counted = self.results.iter().filter(|r| !r.claim.fitted);
+        let answered = counted.filter_map(|r| r.holds(who));
         answered.fold((0, 0), |(held, all), holds| (held + usize::from(holds), all + 1))
     }
 
@@ -266,7 +270,7 @@ impl Judged {
                 "id": c.id, "what": c.what, "where": c.place, "kind": show::kind(c.kind),
                 "paper": c.printed.map_or_else(|| json!(c.order), |p| json!(p)),
                 "ours": number(Paper, j), "beyond": number(Beyond, j),
-                "tolerance": c.tolerance(),
+                "tolerance": c.tolerance(), "fitted": c.fitted,
                 "holds": { "ours": j.holds(Paper), "beyond": j.holds(Beyond) },
             })
         };

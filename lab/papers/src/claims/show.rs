@@ -62,6 +62,9 @@ fn tolerance(claim: &Claim) -> String {
         (Some(Better::Less), true) => "; ours also less",
         _ => "",
     };
+    if claim.fitted {
+        words += "; fitted, not counted";
+    }
     if let Some(reason) = &claim.reason {
         words += &format!(" ({reason})");
     }

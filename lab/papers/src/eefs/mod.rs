@@ -32,10 +32,11 @@ pub struct EefsOptions {
     pub seed: u64,
     /// A trace of files instead of the made-up days.
     pub trace: Option<PathBuf>,
-    /// Memory of each system; `None` is the paper's 128 MiB times the scale.
+    /// Memory of each system; `None` is the memory fitted to each day times the scale, and the
+    /// paper's 128 MiB for a trace.
     pub cache: Option<Bytes>,
-    /// All files of the made-up days evenly in this many directories; `None` keeps the directories
-    /// that were made up.
+    /// The files of a whole made-up day lie evenly in this many directories; `None` is the number
+    /// fitted to each day.
     pub directories: Option<u32>,
     /// Also runs INS and RES with different directories, memory and ways of writing.
     pub sensitivity: bool,

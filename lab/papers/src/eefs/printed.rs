@@ -13,6 +13,15 @@ pub(super) struct Paper {
     pub(super) hits: Option<[f64; 2]>,
 }
 
+impl Paper {
+    /// The share of the time in which FFS's disk works, from Table 3's changes of energy: the time
+    /// that rotation and seek save is the time by which idling grows.
+    pub(super) fn busy(&self) -> f64 {
+        let [_, _, rotation, seek, idle, _] = self.energy;
+        idle / (idle - (rotation + seek) / 2.0)
+    }
+}
+
 pub(super) const PAPER: [Paper; 4] = [
     Paper {
         requests: [482_947, 151_901],

@@ -38,6 +38,8 @@ pub(super) struct FilesOptions {
     /// Memory for blocks; under EEFS, for blocks and groups together, least recently used first
     /// out.
     pub cache: Bytes,
+    /// Inodes that the file system keeps in memory.
+    pub inodes: usize,
     /// Size of the group store, in the middle of the disk.
     pub store: Bytes,
     /// Size of a cluster, and of the read-ahead.
@@ -140,6 +142,10 @@ pub(super) struct FileOutcome {
     pub write_ms: f64,
     /// Hit rate of memory, for blocks and groups.
     pub hits: f64,
+    /// Hit rate of the file system's name cache.
+    pub name_hits: f64,
+    /// Share of the time in which the disk works.
+    pub busy: f64,
     /// Idle periods by length: below 10 ms, 100 ms, 1 s, 10 s, 100 s, and above.
     pub idle_times: [u64; 6],
     /// Seconds from the first request to the last.

@@ -9,7 +9,7 @@ use super::EefsOptions;
 use super::experiments::{Compared, SENSITIVE, SYSTEMS, Sensitivity};
 use super::replay::FilesOptions;
 use super::sensitivity::{depends_figure, depends_table};
-use super::tables::{causes, energy, groups, requests, table1, times};
+use super::tables::{causes, energy, fit, groups, requests, table1, times};
 use crate::Reproduction;
 use crate::claims::Judged;
 use crate::reproduction::SCHEMA;
@@ -39,6 +39,7 @@ impl Shown<'_> {
         ];
         if asked.trace.is_none() {
             tables.insert(0, table1(asked.scale, asked.seed));
+            tables.insert(1, fit(compared, asked.scale));
         }
         if asked.sensitivity {
             tables.push(depends_table(self.depends));

@@ -83,6 +83,7 @@ pub(super) struct World {
     causes: FileCauses,
     energy: [Energy; 4],
     idle_since: Option<SimTime>,
+    busy: Duration,
     idle_times: [u64; 6],
 }
 
@@ -106,8 +107,11 @@ impl World {
         let cache = options.cache;
         let read_ahead =
             if system == FileSystem::FfsReadAhead { options.cluster } else { Bytes(0) };
-        let mut ffs =
-            Ffs::new(FfsConfig { read_ahead, sync: options.sync, ..FfsConfig::new(room, cache) });
+        let mut ffs = Ffs::new(FfsConfig {
+            read_ahead,
+            sync: options.sync,
+            ..FfsConfig::new(room, cache, options.inodes)
+        });
         for (file, fact) in (0..).zip(facts) {
             if fact.existed {
                 ffs.place(file, fact.directory, fact.size)?;
@@ -133,6 +137,7 @@ impl World {
             causes: FileCauses::default(),
             energy: [Energy::ZERO; 4],
             idle_since: Some(SimTime(0)),
+            busy: Duration::ZERO,
             idle_times: [0; 6],
         })
     }
@@ -313,6 +318,7 @@ impl World {
         self.energy[usize::from(a.write)] += power.transfer(a.write) * a.transfer;
         self.energy[2] += power.rotation_transfer * (a.rotation + a.overhead);
         self.energy[3] += power.seeking(a.seek);
+        self.busy += a.overhead + a.seek + a.rotation + a.transfer;
         if let Some(eefs) = &mut self.eefs {
             eefs.used(self.now);
         }
@@ -377,6 +383,8 @@ impl World {
             read_ms: self.means[Kind::Read as usize].get(),
             write_ms: self.means[Kind::Write as usize].get(),
             hits: hits as f64 / looked.max(1) as f64,
+            name_hits: ffs.name_hits as f64 / ffs.names.max(1) as f64,
+            busy: self.busy.as_secs_f64() / last.since(first).as_secs_f64(),
             idle_times: self.idle_times,
             seconds: last.since(first).as_secs_f64(),
             grouping: self.eefs.as_ref().map(Eefs::grouping),

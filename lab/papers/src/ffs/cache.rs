@@ -135,6 +135,17 @@ impl Ffs {
         }
     }
 
+    /// Changes an inode in memory. If its block is not in memory, the block is read before it is
+    /// written (4.4BSD's `ffs_update`).
+    pub(super) fn change_inode(&mut self, now: SimTime, inode: u32, sync: bool, work: &mut Work) {
+        let (block, sectors) = (self.inode_block(inode), BLOCK_SECTORS as u8);
+        if !self.cache.contains_key(&block) {
+            let read = (Op::Read, Self::extent(block, sectors.into()), Part::Inode);
+            if sync { work.wait.push(read) } else { work.later.push(read) }
+        }
+        self.change(now, block, sectors, Part::Inode, sync, work);
+    }
+
     /// Writes all dirty blocks once the oldest is old enough, as the update daemon's `sync` does:
     /// adjacent blocks of a file in one request; each block of inodes, directories and other files
     /// in its own request, as 4.4BSD does.

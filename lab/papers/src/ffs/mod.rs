@@ -6,12 +6,14 @@
 
 mod allocation;
 mod cache;
+mod inode_table;
 mod operations;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use inode_table::InodeTable;
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Extent, Op, SECTOR_BYTES, Sectors, SimTime};
 
@@ -30,6 +32,9 @@ const ENTRIES: u32 = 256;
 const RUN: u64 = 256;
 /// Longest request: 4.4BSD's clusters of one file's blocks.
 const CLUSTER_BLOCKS: u64 = 8;
+/// Of ten look-ups, this number misses the name cache although the inode is in memory (EEFS:
+/// "directory name lookup cache hit rate is typically only 70% in UFS").
+const NAME_MISSES: u64 = 3;
 
 /// Settings of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +49,15 @@ pub(crate) struct FfsConfig {
     pub read_ahead: Bytes,
     /// Age at which the update daemon writes a delayed write.
     pub write_after: Duration,
+    /// Inodes that stay in memory.
+    pub inodes: usize,
     /// Delays neither data nor inodes, only times of access: mounted with `sync`.
     pub sync: bool,
 }
 
 impl FfsConfig {
     /// 4.4BSD's usual figures.
-    pub(crate) const fn new(capacity: Sectors, cache: Bytes) -> Self {
+    pub(crate) const fn new(capacity: Sectors, cache: Bytes, inodes: usize) -> Self {
         let write_after = Duration::from_millis(30_000);
         let (group_blocks, group_inodes) = (2_048, 2_048);
         Self {
@@ -60,6 +67,7 @@ impl FfsConfig {
             cache,
             read_ahead: Bytes(0),
             write_after,
+            inodes,
             sync: false,
         }
     }
@@ -132,12 +140,16 @@ struct Buffer {
     part: Part,
 }
 
-/// Counts of the cache.
+/// Counts of the caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FfsStats {
     pub lookups: u64,
     /// Lookups that found the block.
     pub hits: u64,
+    /// Lookups of names.
+    pub names: u64,
+    /// Lookups that found the name in the name cache.
+    pub name_hits: u64,
 }
 
 /// The file system.
@@ -149,6 +161,7 @@ pub(crate) struct Ffs {
     files: FxHashMap<u64, Node>,
     cache: FxHashMap<u32, Buffer>,
     by_use: BTreeMap<u64, u32>,
+    inodes: InodeTable,
     /// Sectors in memory; for a block with fragments alone, its fragments.
     cached: u64,
     dirty: BTreeSet<(SimTime, u32)>,
@@ -179,6 +192,7 @@ impl Ffs {
             files: FxHashMap::default(),
             cache: FxHashMap::default(),
             by_use: BTreeMap::new(),
+            inodes: InodeTable::new(config.inodes),
             cached: 0,
             dirty: BTreeSet::new(),
             clock: 0,
@@ -190,7 +204,7 @@ impl Ffs {
         1 + config.group_inodes.div_ceil(INODES)
     }
 
-    /// Counts of the cache.
+    /// Counts of the caches.
     pub(crate) const fn stats(&self) -> FfsStats {
         self.stats
     }

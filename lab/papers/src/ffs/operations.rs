@@ -4,22 +4,29 @@ use seekless_block::SimTime;
 
 use super::cache::merge;
 use super::{
-    BLOCK, BLOCK_SECTORS, CLUSTER_BLOCKS, DIRECT, ENTRIES, Ffs, FfsFull, INDIRECT, Part, Work,
+    BLOCK, BLOCK_SECTORS, CLUSTER_BLOCKS, DIRECT, ENTRIES, Ffs, FfsFull, INDIRECT, NAME_MISSES,
+    Part, Work,
 };
 
 impl Ffs {
-    /// Finds a file by name: the directory's inode and block, and the file's inode.
+    /// Finds a file by name. A name in the name cache leads to an inode in memory (4.4BSD's
+    /// `cache_lookup`). Otherwise the directory's block is searched, and the file's inode is read
+    /// unless it is in memory (`ufs_lookup`, `ffs_vget`). Inodes of directories stay in memory.
     pub(crate) fn lookup(&mut self, file: u64) -> Work {
         let mut work = Work::default();
+        self.stats.names += 1;
+        let in_memory = self.inodes.enter(file);
+        if in_memory && self.stats.names % 10 >= NAME_MISSES {
+            self.stats.name_hits += 1;
+            return work;
+        }
         let Some(node) = self.files.get(&file) else { return work };
         let (inode, here, entry) = (node.inode, node.here, node.entry);
-        let Some(d) = self.directories.get(&node.directory) else { return work };
-        let (own, block) = (d.inode, d.blocks.get((entry / ENTRIES) as usize).copied());
-        self.need(self.inode_block(own), BLOCK_SECTORS as u8, Part::Inode, &mut work);
-        if let Some(block) = block {
+        let directory = self.directories.get(&node.directory);
+        if let Some(&block) = directory.and_then(|d| d.blocks.get((entry / ENTRIES) as usize)) {
             self.need(block, BLOCK_SECTORS as u8, Part::Directory, &mut work);
         }
-        if here {
+        if here && !in_memory {
             self.need(self.inode_block(inode), BLOCK_SECTORS as u8, Part::Inode, &mut work);
         }
         work
@@ -53,14 +60,7 @@ impl Ffs {
             self.need(block, Self::sectors_of(size, index), Part::Data(file), &mut work);
             on = on.saturating_sub(1);
         }
-        self.change(
-            now,
-            self.inode_block(inode),
-            BLOCK_SECTORS as u8,
-            Part::Inode,
-            false,
-            &mut work,
-        );
+        self.change_inode(now, inode, false, &mut work);
         merge(&mut work.wait);
         work
     }
@@ -115,14 +115,7 @@ impl Ffs {
                 );
             }
         }
-        self.change(
-            now,
-            self.inode_block(inode),
-            BLOCK_SECTORS as u8,
-            Part::Inode,
-            sync,
-            &mut work,
-        );
+        self.change_inode(now, inode, sync, &mut work);
         merge(&mut work.wait);
         Ok(work)
     }
@@ -143,7 +136,7 @@ impl Ffs {
     pub(super) fn sync_names(&mut self, now: SimTime, file: u64, work: &mut Work) {
         let Some(node) = self.files.get(&file) else { return };
         let (inode, directory, entry) = (node.inode, node.directory, node.entry);
-        self.change(now, self.inode_block(inode), BLOCK_SECTORS as u8, Part::Inode, true, work);
+        self.change_inode(now, inode, true, work);
         let block = self
             .directories
             .get(&directory)
@@ -174,14 +167,7 @@ impl Ffs {
             );
             self.free_block(block);
         }
-        self.change(
-            now,
-            self.inode_block(inode),
-            BLOCK_SECTORS as u8,
-            Part::Inode,
-            true,
-            &mut work,
-        );
+        self.change_inode(now, inode, true, &mut work);
         work
     }
 
@@ -189,6 +175,7 @@ impl Ffs {
     pub(crate) fn unlink(&mut self, now: SimTime, file: u64) -> Work {
         let mut work = Work::default();
         self.sync_names(now, file, &mut work);
+        self.inodes.remove(file);
         if let Some(node) = self.files.remove(&file) {
             self.release(&node);
         }
@@ -199,6 +186,7 @@ impl Ffs {
     pub(crate) fn leave(&mut self, now: SimTime, file: u64) -> Work {
         let mut work = Work::default();
         self.sync_names(now, file, &mut work);
+        self.inodes.remove(file);
         if let Some(node) = self.files.get_mut(&file) {
             let old = node.clone();
             (node.here, node.size) = (false, 0);

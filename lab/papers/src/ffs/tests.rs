@@ -5,7 +5,7 @@ use super::*;
 const T: SimTime = SimTime(1);
 
 fn small() -> Ffs {
-    Ffs::new(FfsConfig::new(Sectors(1 << 20), Bytes(1 << 20)))
+    Ffs::new(FfsConfig::new(Sectors(1 << 20), Bytes(1 << 20), 8))
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_cold_read_needs_names_and_blocks_and_a_warm_read_nothing() {
 fn names_are_written_at_once_and_bytes_later() {
     let mut fs = small();
     let made = fs.create(T, 1, 7).unwrap();
-    assert_eq!(made.wait.iter().map(|w| w.0).collect::<Vec<_>>(), [Op::Write, Op::Write]);
+    assert_eq!(made.wait.iter().map(|w| w.0).collect::<Vec<_>>(), [Op::Read, Op::Write, Op::Write]);
     assert!(fs.write(T, 1, 0, 3_000).unwrap().wait.is_empty());
     // A partly written block in memory needs no read; the file's sync writes block and inode.
     assert!(fs.write(T, 1, 1_000, 100).unwrap().wait.is_empty());
@@ -74,10 +74,12 @@ fn a_sequential_read_also_reads_the_rest_of_the_file_alone() {
 
 #[test]
 fn truncation_and_writes_under_sync_write_the_inode_at_once() {
-    let config = FfsConfig { sync: true, ..FfsConfig::new(Sectors(1 << 20), Bytes(1 << 20)) };
+    let config = FfsConfig { sync: true, ..FfsConfig::new(Sectors(1 << 20), Bytes(1 << 20), 8) };
     let mut fs = Ffs::new(config);
     fs.place(1, 7, 30_000).unwrap();
     let parts = |w: Work| w.wait.iter().map(|w| w.2).collect::<Vec<_>>();
+    // The first change of an inode reads the inode's block.
+    assert_eq!(parts(fs.truncate(T, 1, 0)), [Part::Inode, Part::Inode]);
     assert_eq!(parts(fs.truncate(T, 1, 0)), [Part::Inode]);
     let wrote = parts(fs.write(T, 1, 0, 20_000).unwrap());
     assert_eq!(wrote, [Part::Data(1), Part::Inode]);
@@ -102,8 +104,10 @@ fn freed_blocks_are_used_again_and_a_large_file_has_an_indirect_block() {
 
 #[test]
 fn read_ahead_reads_the_blocks_behind() {
-    let config =
-        FfsConfig { read_ahead: Bytes(65_536), ..FfsConfig::new(Sectors(1 << 20), Bytes(1 << 20)) };
+    let config = FfsConfig {
+        read_ahead: Bytes(65_536),
+        ..FfsConfig::new(Sectors(1 << 20), Bytes(1 << 20), 8)
+    };
     let mut fs = Ffs::new(config);
     (0..8).for_each(|f| fs.place(f, 7, 8_192).unwrap());
     let first = fs.read(T, 0, 0, 8_192);

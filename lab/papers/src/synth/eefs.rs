@@ -11,8 +11,8 @@ use super::dice::Dice;
 use seekless_trace::{FileEvent, FileOp};
 
 const MB: f64 = (1u64 << 20) as f64;
-/// A day in nanoseconds.
-const DAY: f64 = 86_400e9;
+/// An hour in nanoseconds.
+const HOUR: f64 = 3_600e9;
 /// Bytes of one read or write.
 const CHUNK: u64 = 8_192;
 /// Small files are below this size.
@@ -47,11 +47,18 @@ pub struct FileDay {
     /// of these files. Chosen so that stable groups, and files that come and go, match Table 2.
     varied: f64,
     others: (u32, u32),
-    /// Activity by hour. Our numbers.
-    hours: [u8; 24],
+    /// Directories; files lie evenly in them. Fitted, so that FFS makes Table 3's requests.
+    pub(crate) directories: u32,
+    /// Hours from the first request to the last. Fitted, so that FFS's disk works for the share of
+    /// the time that Table 3 implies.
+    hours: f64,
+    /// Megabytes of memory for blocks. INS and RES: fitted to FFS's printed hit rates. The others,
+    /// without a printed rate: RES's.
+    pub(crate) memory_mb: f64,
 }
 
-const OFFICE: [u8; 24] =
+/// Activity in each of 24 equal parts of a day. Our numbers.
+const ACTIVITY: [u8; 24] =
     [2, 1, 1, 1, 1, 1, 1, 2, 5, 9, 10, 10, 8, 9, 10, 10, 10, 9, 7, 6, 6, 5, 4, 3];
 
 /// All days. The two printed shares of RES's file sizes add up to 97%; ours is the first.
@@ -69,7 +76,9 @@ pub const FILE_DAYS: [FileDay; 4] = [
         uses: (6, 8),
         varied: 0.23,
         others: (2, 3),
-        hours: OFFICE,
+        directories: 125,
+        hours: 7.5,
+        memory_mb: 3.0,
     },
     FileDay {
         name: "eefs-res",
@@ -84,7 +93,9 @@ pub const FILE_DAYS: [FileDay; 4] = [
         uses: (4, 6),
         varied: 0.25,
         others: (1, 2),
-        hours: OFFICE,
+        directories: 1_200,
+        hours: 4.6,
+        memory_mb: 4.0,
     },
     FileDay {
         name: "eefs-light",
@@ -99,7 +110,9 @@ pub const FILE_DAYS: [FileDay; 4] = [
         uses: (4, 8),
         varied: 0.24,
         others: (1, 3),
-        hours: OFFICE,
+        directories: 7,
+        hours: 0.08,
+        memory_mb: 4.0,
     },
     FileDay {
         name: "eefs-heavy",
@@ -114,11 +127,18 @@ pub const FILE_DAYS: [FileDay; 4] = [
         uses: (4, 8),
         varied: 0.24,
         others: (1, 3),
-        hours: OFFICE,
+        directories: 120,
+        hours: 14.3,
+        memory_mb: 4.0,
     },
 ];
 
 impl FileDay {
+    /// The day with its files evenly in this many directories.
+    pub(crate) const fn in_directories(self, directories: u32) -> Self {
+        Self { directories, ..self }
+    }
+
     /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces; or
     /// an hour's mean on a day with fewer.
     #[must_use]
@@ -208,10 +228,10 @@ struct Population {
 impl Population {
     fn draw(day: &FileDay, scale: f64, dice: &mut Dice) -> Self {
         let distinct = day.distinct_mb * MB * scale;
+        let directories = (f64::from(day.directories) * scale).ceil() as u32;
         let mut files: Vec<MadeFile> = Vec::new();
         let (mut bytes, mut small) = (0.0, 0u64);
-        let (mut own, mut directories) = (8, 9u32);
-        let mut file = |dice: &mut Dice, own: u32| {
+        let mut file = |dice: &mut Dice| {
             // The share holds at every moment, not only on the mean.
             let size = if small as f64 <= day.small * files.len() as f64 {
                 small += 1;
@@ -219,32 +239,21 @@ impl Population {
             } else {
                 SMALL + dice.exponential(day.large_bytes - SMALL as f64) as u64
             };
-            // Programs, libraries and settings lie in separate directories.
-            let directory = if dice.unit() < 0.6 { own } else { dice.below(8) };
+            let directory = evenly(files.len() as u64, directories);
             files.push(MadeFile { directory, size });
             bytes += size as f64;
             (files.len() as u32 - 1, bytes < distinct)
         };
         let from_to = |dice: &mut Dice, (from, to): (u32, u32)| from + dice.below(to - from + 1);
-        // Several programs share a directory, so that files of one directory are not always used
-        // together.
         let mut usual = Vec::new();
         for _ in 0..day.programs {
-            if dice.below(6) == 0 {
-                directories += 1;
-            }
-            own = 8 + dice.below(directories - 8);
             let n = from_to(dice, day.uses);
-            let mut some = |n: u32| (0..n).map(|_| file(dice, own).0).collect::<Vec<_>>();
+            let mut some = |n: u32| (0..n).map(|_| file(dice).0).collect::<Vec<_>>();
             usual.push((some(n), some(day.others.1)));
         }
         let mut tasks: Vec<Vec<u32>> = usual.iter().map(|u| u.0.clone()).collect();
         loop {
-            if dice.below(40) == 0 {
-                directories += 1;
-                own = directories - 1;
-            }
-            let (next, more) = file(dice, own);
+            let (next, more) = file(dice);
             tasks.push(vec![next]);
             if !more {
                 break;
@@ -275,8 +284,8 @@ fn popularity(usual: &[(Vec<u32>, Vec<u32>)], tasks: usize) -> Vec<f64> {
 }
 
 impl FilePlay {
-    /// A day, or a part of it: requests, bytes and files times `scale`, which is above 0 and at
-    /// most 1. The day still has 24 hours.
+    /// A day, or a part of it: requests, bytes, files, directories and hours times `scale`, which
+    /// is above 0 and at most 1.
     pub(crate) fn new(day: FileDay, scale: f64, seed: u64) -> Self {
         let mut dice = Dice::new(seed, 40);
         let Population { files, usual, tasks } = Population::draw(&day, scale, &mut dice);
@@ -326,19 +335,20 @@ impl FilePlay {
         (self.day.requests as f64 * self.scale) as u64
     }
 
-    /// The start of the next run: uniform within an hour, hours by people's activity.
+    /// The start of the next run: uniform within a part of the day, parts by people's activity.
     fn start(&mut self) -> u64 {
         let at = (self.begun as f64 + self.dice.unit()) / self.all as f64;
-        let sum: u32 = self.day.hours.iter().map(|h| u32::from(*h)).sum();
+        let day = self.day.hours * self.scale * HOUR;
+        let sum: u32 = ACTIVITY.iter().map(|a| u32::from(*a)).sum();
         let mut left = at * f64::from(sum);
-        for (hour, &weight) in self.day.hours.iter().enumerate() {
+        for (part, &weight) in ACTIVITY.iter().enumerate() {
             let weight = f64::from(weight);
             if left < weight {
-                return ((hour as f64 + left / weight) / 24.0 * DAY) as u64;
+                return ((part as f64 + left / weight) / 24.0 * day) as u64;
             }
             left -= weight;
         }
-        DAY as u64
+        day as u64
     }
 
     /// Some programs use other files for one interval, drawn anew each time: neighbouring intervals
@@ -482,6 +492,13 @@ impl Iterator for FilePlay {
         }
         Some(FileEvent { time: SimTime(time), stream, file, op, offset, len, latency: None })
     }
+}
+
+/// One of `n` directories; neighbouring numbers get different ones: Fibonacci hashing (Knuth,
+/// volume 3, 6.4).
+const fn evenly(number: u64, n: u32) -> u32 {
+    let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((mixed * n as u64) >> 32) as u32
 }
 
 /// A number coprime to `n`: steps of this size visit each of `n` positions once.

@@ -10,6 +10,7 @@ fn options() -> FilesOptions {
     FilesOptions {
         disk: catalogue::get("toshiba-pccard").unwrap(),
         cache: Bytes(4 << 20),
+        inodes: 128,
         store: Bytes(64 << 20),
         cluster: Bytes(65_536),
         shuffle_every: 10_000,
