@@ -11,7 +11,7 @@ use seekless_papers::synth::Synthetic;
 use crate::progress::with_bar;
 
 /// Scale of `--quick`.
-const QUICK: f64 = 0.05;
+const QUICK: f64 = 0.25;
 const DISK: &str = "toshiba-pccard";
 
 /// EEFS: files in groups against a fast file system, from made-up days that match its Table 1, on a
@@ -29,11 +29,11 @@ Examples:
   seekless-lab reproduce eefs --sensitivity --report eefs.html
   seekless-lab reproduce eefs --trace build.strace --shuffle 1000 --cache 16MiB")]
 pub(crate) struct Args {
-    /// A twentieth of the requests, files, memory and of the interval between shuffles
+    /// A quarter of the requests, files, hours, memory and of the interval between shuffles
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
-    /// Requests, files, memory and the interval between shuffles as a multiple of the paper's:
-    /// 0.001 to 1
+    /// Requests, files, hours, memory and the interval between shuffles as a multiple of the
+    /// paper's: 0.001 to 1
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = number::<f64>("a multiple", 0.001..=1.0, 0.05))]
     scale: f64,
     /// Seed of the made-up days

@@ -26,7 +26,7 @@ pub use replay::FilesError;
 /// The settings of the comparison.
 #[derive(Clone, Debug)]
 pub struct EefsOptions {
-    /// Requests, files, memory and the interval between shuffles, as a multiple of the paper's.
+    /// Requests, files, hours, memory and the interval between shuffles, as a multiple of a day's.
     pub scale: f64,
     /// Seed of the made-up days.
     pub seed: u64,
