@@ -231,9 +231,12 @@ impl Engine {
         self.scratch = slots;
     }
 
+    /// Recovery must not use the copy again. If newer bytes of its page are on their way to the log,
+    /// their record says so. A tombstone would stand behind that record, and void these bytes too.
     pub(crate) fn drop_copy(&mut self, slot: Slot) {
         if let Some(page) = self.copies.home(slot)
             && self.is_live(slot)
+            && !self.log.takes(page.0)
         {
             self.sync.void(page);
         }
