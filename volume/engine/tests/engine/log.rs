@@ -500,3 +500,45 @@ fn an_attach_says_what_is_not_complete() {
     let (engine, report) = attach(&mut world.area, config, &kept([0; 32])).unwrap();
     assert_eq!((report.incomplete, engine.dirty()), (1, Sectors(8)));
 }
+
+/// A device that may not be written before it was flushed.
+struct Unflushed<'a> {
+    area: &'a mut MemDevice,
+    flushed: bool,
+}
+
+impl Device for Unflushed<'_> {
+    fn capacity(&self) -> Sectors {
+        self.area.capacity()
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.area.read(extent, buf)
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        assert!(self.flushed, "{extent} is written");
+        self.area.write(extent, buf)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.flushed = true;
+        self.area.flush()
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.area.write_zeroes(extent)
+    }
+}
+
+/// A server that died may have left the newest superblock in a cache. The one before it names the
+/// checkpoint that an attach overwrites.
+#[test]
+fn an_attach_makes_durable_what_an_earlier_server_wrote() {
+    let mut world = in_use(false);
+    let config = *world.engine.config();
+    let mut area = Unflushed { area: &mut world.area, flushed: false };
+    attach(&mut area, config, &kept([1; 32])).unwrap();
+    area.flushed = false;
+    repair(&mut area, false).unwrap();
+}

@@ -294,6 +294,24 @@ impl Model {
         self.promise(self.step);
     }
 
+    /// The engine died, and the devices live on: a write in flight took effect or did not, and
+    /// ended writes are there. No flush has covered them yet.
+    pub(crate) fn killed(&mut self) {
+        self.step += 1;
+        self.reads = 0;
+        for v in self.sectors.iter_mut().flatten().filter(|v| v.done.is_none()) {
+            (v.done, v.weak, v.failed) = (Some(self.step), true, true);
+        }
+    }
+
+    /// The same, and ended writes that no flush has covered may be lost.
+    pub(crate) fn killed_with_losses(&mut self) {
+        self.crash();
+        self.sectors.iter_mut().filter(|versions| versions.len() > 1).flatten().for_each(|v| {
+            v.durable = None;
+        });
+    }
+
     /// The power failed, and a new life begins: each sector now has one of its versions that were
     /// not lost.
     pub(crate) fn crash(&mut self) {

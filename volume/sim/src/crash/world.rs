@@ -527,9 +527,10 @@ impl<M: Machine> World<M> {
     pub(crate) fn killed(&self, alone: bool, rng: &mut Pcg64Mcg) -> (Image, Past) {
         let mut past = self.past.clone();
         if alone {
-            past.model.stopped();
+            past.model.killed();
+        } else {
+            past.model.killed_with_losses();
         }
-        past.model.crash();
         (self.medium.borrow().kill(rng), past)
     }
 
