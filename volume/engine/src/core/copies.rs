@@ -137,6 +137,17 @@ impl Copies {
         self.map.set(slot, home, state, sum);
     }
 
+    /// Home may lack what this copy holds.
+    pub(crate) fn make_dirty(&mut self, slot: Slot) {
+        let Some(home) = self.map.home(slot) else { return };
+        // An open copy is the only one of its page.
+        if self.is_log(slot) {
+            self.set(slot, home, CopyState::Dirty, self.map.sum(slot));
+        } else {
+            self.map.set_state(slot, CopyState::Dirty);
+        }
+    }
+
     pub(crate) const fn segment_of(&self, slot: Slot) -> u32 {
         slot.0 / self.geo.segment_pages
     }

@@ -211,7 +211,7 @@ impl Engine {
 
     pub(super) fn part_done(&mut self, part: Part, ok: bool) {
         if part.target == Target::Home {
-            self.sync.home_dirty = true;
+            self.sync.wrote_home();
             if ok && part.voids {
                 // No other write to these pages was let through meanwhile.
                 self.drop_copies(part.extent, |_| true);

@@ -298,6 +298,18 @@ impl Medium {
         self.flushes.retain(|&(flush, _)| flush != ticket);
     }
 
+    /// The host forgets sectors of home that it could not write: reads return them, and no later
+    /// flush covers them.
+    pub(crate) fn forget(&mut self, rng: &mut Pcg64Mcg) {
+        let home = self.flushed.home;
+        for write in self.unflushed.iter_mut().filter(|w| w.start < home) {
+            let all = rng.random();
+            for sector in &mut write.sectors {
+                sector.take_if(|_| write.done.is_some() && (all || rng.random()));
+            }
+        }
+    }
+
     /// Returns the ticket of a flush.
     pub(crate) fn start_flush(&mut self) -> u64 {
         self.clock += 1;
