@@ -87,7 +87,10 @@ impl Engine {
         }
         let under_way = self.pages_under_way();
         let free = self.free_now(under_way.into_iter());
-        let mut moment = self.moment(self.state.wanted_mode(), self.state.stamp());
+        // After a failed flush home may lack what its copies hold: the next attach compares them.
+        let proves = self.sync.home.failures == 0;
+        let stamp = self.state.stamp().map(|stamp| if proves { stamp } else { [0; 32] });
+        let mut moment = self.moment(self.state.wanted_mode(), stamp);
         let learned = self.learned(&mut moment);
         Checkpoint {
             pages: CheckpointPages::new(moment, free).with_learned(learned),

@@ -93,3 +93,20 @@ fn a_flush_of_home_that_fails_in_the_background_is_told_to_one_client() {
         assert_eq!(world.failed, failed);
     }
 }
+
+/// A stop in order proves nothing about home after a failed flush.
+#[test]
+fn after_a_failed_flush_copies_are_compared_with_home_again() {
+    for fails in [false, true] {
+        let mut world = World::new(config(0));
+        world.handle(Input::Install(plan_of(&[(20, 4, 0)])));
+        world.settle();
+        world.issue(Op::Flush, Extent::default());
+        if fails {
+            let flush = in_flight(&world, flushes_home);
+            fail(&mut world, flush);
+        }
+        world.restart([1; 32]);
+        assert_eq!(world.engine.in_doubt() > Sectors(0), fails);
+    }
+}

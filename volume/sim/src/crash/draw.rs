@@ -19,7 +19,6 @@ const ATTACH: u64 = 0xa77a_c4ed;
 const SCRUB: u64 = 0x5c_2b;
 const MEMORY: u64 = 0x3e_30;
 const KILLS: u64 = 0x4b11;
-const FORGOTTEN: u64 = 0xf0_60;
 /// The draws for the adaptive policy.
 const ADAPTIVE: u64 = 0xada9;
 /// Times for each page moved in the background, in nanoseconds: none, a few I/Os, or many.
@@ -138,7 +137,6 @@ impl History {
         }
         history.draw_scrubs();
         history.draw_kills();
-        history.draw_forgotten();
         history
     }
 }
@@ -187,21 +185,6 @@ impl History {
             }
             if bypasses && rng.random_ratio(1, often) {
                 self.steps.push(HistoryStep::Bypass(rng.random_ratio(1, 3)));
-            }
-        }
-    }
-
-    /// In half of the histories without replicas the host forgets sectors of home after a failed flush;
-    /// such flushes fail often.
-    fn draw_forgotten(&mut self) {
-        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ FORGOTTEN);
-        self.setup.forgets = self.setup.replicas == 0 && rng.random();
-        for step in self.steps.iter_mut().filter(|_| self.setup.forgets) {
-            if let HistoryStep::Break(fault) = step
-                && rng.random_ratio(1, 3)
-            {
-                let left = Some(rng.random_range(1..3));
-                *fault = Fault { target: Target::Home, op: Op::Flush, left };
             }
         }
     }
