@@ -515,6 +515,9 @@ impl Engine {
     /// Writes a checkpoint at once, and a superblock that marks the area as in use. The copy in page
     /// `valid` is written last.
     fn save(&mut self, area: &mut dyn Device, valid: u64) -> Result<(), AttachError> {
+        // The superblock that was found may be in a cache alone, if a server died. The one before it
+        // names the checkpoint that is overwritten here.
+        area.flush()?;
         let free = self.free_now(std::iter::empty());
         let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
         let mut pages = CheckpointPages::new(moment, free);

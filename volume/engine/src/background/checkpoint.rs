@@ -31,6 +31,8 @@ enum CheckpointPhase {
 pub(crate) struct Checkpoint {
     pages: CheckpointPages,
     phase: CheckpointPhase,
+    /// How many flushes of home had failed when its own began.
+    home_failures: u64,
     /// The log goes on behind a failed record.
     restarts: bool,
     /// Buffers and pages of metadata to give back once their I/Os have ended.
@@ -85,11 +87,15 @@ impl Engine {
         }
         let under_way = self.pages_under_way();
         let free = self.free_now(under_way.into_iter());
-        let mut moment = self.moment(self.state.wanted_mode(), self.state.stamp());
+        // After a failed flush home may lack what its copies hold: the next attach compares them.
+        let proves = self.sync.home.failures == 0;
+        let stamp = self.state.stamp().map(|stamp| if proves { stamp } else { [0; 32] });
+        let mut moment = self.moment(self.state.wanted_mode(), stamp);
         let learned = self.learned(&mut moment);
         Checkpoint {
             pages: CheckpointPages::new(moment, free).with_learned(learned),
             phase: CheckpointPhase::Pages,
+            home_failures: 0,
             restarts,
             buffers: Vec::new(),
             pages_taken: Vec::new(),
@@ -116,11 +122,15 @@ impl Engine {
                 // These flushes cover the checkpoint's pages, and all home pages whose copies the
                 // map has dropped. The tail may pass only what they cover.
                 job.pages.moment.tail = self.next_tail();
+                job.home_failures = self.sync.home.failures;
                 for target in [Target::Home, Target::Area] {
                     self.flush_for_checkpoint(target);
                 }
                 job.phase = CheckpointPhase::Sync;
                 JobStep::Wait
+            }
+            CheckpointPhase::Sync if job.home_failures != self.sync.home.failures => {
+                self.checkpoint_failed(job)
             }
             CheckpointPhase::Sync => {
                 self.log.ring.tail = job.pages.moment.tail;

@@ -198,15 +198,16 @@ impl Engine {
         if self.awaits_round() {
             return Begun::Stop;
         }
+        // An empty segment voids all that recovery would find before: after a drain somebody else may
+        // write home, and no page of the log may count as newer. A reader of the next segment ends,
+        // and a checkpoint frees it. An empty segment is not left out: recovery looks for the next
+        // record in only two segments.
+        if !self.log.begins_segment() && !self.next_segment() {
+            return Begun::Nothing;
+        }
         self.state.drained();
         self.background.superblock_due = true;
         self.background.ends_drain = true;
-        // This voids all that recovery would find before; if the next segment is not free, its
-        // pages equal home. An empty segment is not left out: recovery looks for the next record in
-        // only two segments.
-        if !self.log.begins_segment() {
-            self.next_segment();
-        }
         Begun::Job(self.checkpoint_job())
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct BackgroundIo {
     pages: u32,
     /// A destage: its first home page, and its mark in the order of writes.
     destage: Option<(u64, Mark)>,
+    /// A flush of home: clients' writes that it covers.
+    home_writes: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -431,7 +433,9 @@ impl Engine {
             }
             _ => (0, 0),
         };
-        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage };
+        let flushes = (target, op) == (Target::Home, Op::Flush);
+        let home_writes = flushes.then_some(self.sync.home.ended);
+        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage, home_writes };
         let id = self.start(Pending::Background(what));
         let b = &mut self.background;
         b.interference.sent(b.in_flight);
@@ -468,6 +472,9 @@ impl Engine {
         }
         if let Some((first, mark)) = what.destage {
             self.destage_written(first, what.pages, mark, ok);
+        }
+        if let Some(covers) = what.home_writes {
+            self.home_flushed(covers, ok);
         }
     }
 

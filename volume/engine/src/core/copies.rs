@@ -137,6 +137,17 @@ impl Copies {
         self.map.set(slot, home, state, sum);
     }
 
+    /// Home may lack what this copy holds.
+    pub(crate) fn make_dirty(&mut self, slot: Slot) {
+        let Some(home) = self.map.home(slot) else { return };
+        // An open copy is the only one of its page.
+        if self.is_log(slot) {
+            self.set(slot, home, CopyState::Dirty, self.map.sum(slot));
+        } else {
+            self.map.set_state(slot, CopyState::Dirty);
+        }
+    }
+
     pub(crate) const fn segment_of(&self, slot: Slot) -> u32 {
         slot.0 / self.geo.segment_pages
     }
@@ -231,9 +242,12 @@ impl Engine {
         self.scratch = slots;
     }
 
+    /// Recovery must not use the copy again. If newer bytes of its page are on their way to the log,
+    /// their record says so. A tombstone would stand behind that record, and void these bytes too.
     pub(crate) fn drop_copy(&mut self, slot: Slot) {
         if let Some(page) = self.copies.home(slot)
             && self.is_live(slot)
+            && !self.log.takes(page.0)
         {
             self.sync.void(page);
         }

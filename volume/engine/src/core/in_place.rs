@@ -211,7 +211,7 @@ impl Engine {
 
     pub(super) fn part_done(&mut self, part: Part, ok: bool) {
         if part.target == Target::Home {
-            self.sync.home_dirty = true;
+            self.sync.wrote_home();
             if ok && part.voids {
                 // No other write to these pages was let through meanwhile.
                 self.drop_copies(part.extent, |_| true);
@@ -239,14 +239,16 @@ impl Engine {
     }
 
     /// Closes these copies if all of them are at home: the log must learn of that before their places
-    /// are used. Otherwise returns the home pages of those that are not.
+    /// are used. Otherwise returns the home pages of those that are not, and of those whose newer
+    /// bytes are on their way to the log: a tombstone would stand behind these bytes, and void them.
     pub(crate) fn close_copies(&mut self, some: &[Slot]) -> Vec<HomePage> {
         let mut dirty = Vec::new();
         for &slot in some {
             self.copies.stop_writes(slot);
-            if self.copies.state(slot) == CopyState::Dirty {
-                dirty.extend(self.copies.home(slot));
-            }
+            let waits = |page: &HomePage| {
+                self.copies.state(slot) == CopyState::Dirty || self.log.takes(page.0)
+            };
+            dirty.extend(self.copies.home(slot).filter(waits));
         }
         for &slot in some.iter().filter(|_| dirty.is_empty()) {
             if let Some(page) = self.copies.home(slot).filter(|_| self.copies.is_open(slot)) {

@@ -108,6 +108,8 @@ pub(crate) enum Pending {
     Edge(u32),
     Flush {
         id: RequestId,
+        /// Clients' writes at home that it covers.
+        home_writes: u64,
     },
     /// A record of the log, by its number.
     Record(u64),
@@ -382,9 +384,7 @@ impl Engine {
             Some(Pending::HomeWrite(write)) => self.home_write_done(write, ok),
             Some(Pending::Part(part)) => self.part_done(part, ok),
             Some(Pending::Edge(edges)) => self.edge_done(edges, ok),
-            Some(Pending::Flush { id }) => {
-                self.complete(id, Extent::default(), ok && !self.sync.lost);
-            }
+            Some(Pending::Flush { id, home_writes }) => self.flush_done(id, home_writes, ok),
             Some(Pending::Record(number)) => self.record_done(number, ok),
             Some(Pending::Homeward(piece)) => self.piece_home_done(piece, ok),
             Some(Pending::SyncHome) => self.sync_home_done(ok),

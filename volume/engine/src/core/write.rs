@@ -246,7 +246,7 @@ impl Engine {
         let HomeWrite { id, extent, mark, since, keep, fua, frees, voids } = write;
         self.writes.end(mark);
         self.retry_blocked |= !self.blocked.is_empty();
-        self.sync.home_dirty = true;
+        self.sync.wrote_home();
         if ok && voids {
             // No other write to these pages was let through meanwhile: the log's copies are older.
             self.drop_copies(extent, |_| true);

@@ -69,9 +69,10 @@ A bar is a flush: all writes before it are on stable storage before any write be
 
 - **A change of the superblock**: the first copy | the other copies |. One copy is always valid. At
   an attach, all copies but the newest valid one | that one |.
-- **An attach**: a checkpoint | the superblock, with a higher generation | that generation in the
-  first sector of home's guard, if the guard is up | only then the first request. A guard with a
-  later generation than the superblock belongs to a newer copy of the area.
+- **An attach**: all that an earlier server wrote to the area | a checkpoint | the superblock, with a
+  higher generation | that generation in the first sector of home's guard, if the guard is up | only
+  then the first request. A guard with a later generation than the superblock belongs to a newer
+  copy of the area.
 - **A new area**: zeroes over all superblocks | all copies |. Former contents cannot count as a part
   of the new area: every page names its area.
 - **A checkpoint**: its header and pages, in the place that is not in use; all pages written home |

@@ -163,7 +163,7 @@ impl Engine {
     }
 
     pub(crate) fn edge_done(&mut self, at: u32, ok: bool) {
-        self.sync.home_dirty = true;
+        self.sync.wrote_home();
         let edges = self.free.edges.get(at);
         edges.left -= 1;
         edges.failed |= !ok;

@@ -40,8 +40,10 @@ pub(crate) struct Destage {
     written: u64,
     /// Some pages could not be read, or are damaged.
     spoiled: bool,
-    /// Where the log's tail moves once home is flushed.
+    /// Where the log's tail moves once home is flushed, and how many flushes of home had failed when
+    /// that was chosen.
     tail: Segment,
+    failures: u64,
     /// When its reads began.
     mark: Mark,
 }
@@ -102,6 +104,7 @@ impl Engine {
             written: 0,
             spoiled: false,
             tail: self.log.ring.tail,
+            failures: 0,
             mark: self.writes.mark(),
         })
     }
@@ -198,6 +201,7 @@ impl Engine {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
         }
+        self.background.failed |= job.failures != self.sync.home.failures;
         if self.background.failed || job.written == 0 {
             if self.background.failed && !job.spoiled {
                 self.background.trouble = Some(Trouble::Home);
@@ -219,6 +223,9 @@ impl Engine {
     fn log_is_synced(&mut self, job: &Destage) -> JobStep {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
+        }
+        if job.failures != self.sync.home.failures {
+            return JobStep::Over;
         }
         if self.background.failed {
             // The pages are at home. A checkpoint moves the tail later.
@@ -329,7 +336,7 @@ impl Engine {
         if job.urgent {
             return JobStep::Over;
         }
-        job.tail = self.next_tail();
+        (job.tail, job.failures) = (self.next_tail(), self.sync.home.failures);
         self.submit_background(Target::Home, Op::Flush, Extent::default(), None);
         job.phase = DestagePhase::Sync;
         JobStep::Wait
@@ -350,6 +357,9 @@ impl Engine {
             return;
         }
         self.stats.destaged_bytes += u64::from(pages) * PAGE_BYTES;
+        if mark < self.sync.home.failed_at {
+            return; // a flush failed meanwhile: the pages go home once more
+        }
         for page in first..first + u64::from(pages) {
             // Overlapping writes of clients waited: a dirty page is the page that was written.
             if let Some(slot) = self.copies.find(HomePage(page))

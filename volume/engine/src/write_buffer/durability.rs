@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashSet;
 use seekless_block::{Duration, Extent, Op};
 
-use crate::core::page_map::HomePage;
+use crate::core::page_map::{CopyState, HomePage, Slot, slots};
+use crate::core::write_order::Mark;
 use crate::format::{Content, Tombstone};
 use crate::write_buffer::ring::Segment;
-use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
+use crate::{Asked, Class, Engine, IoId, Mode, Pending, RequestId, Target};
 
 /// A request that waits for a round.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +42,26 @@ struct Round {
     phase: RoundPhase,
     flushes: u32,
     ok: bool,
+    /// Clients' writes at home that its flush covers.
+    home_writes: u64,
     /// Sequence and tail that the flush of the area makes durable.
     covers: (u64, Segment),
+}
+
+/// Which writes of clients a flush of home has covered. After a failed flush, Linux forgets pages that
+/// it could not write, and the next flush succeeds without them.
+#[derive(Debug, Default)]
+pub(crate) struct HomeFlushes {
+    /// Clients' writes that have ended at home.
+    pub(crate) ended: u64,
+    /// Of these, writes that a flush has covered.
+    covered: u64,
+    /// How many flushes failed.
+    pub(crate) failures: u64,
+    /// When the last one failed. A write that was in flight then may be forgotten too.
+    pub(crate) failed_at: Mark,
+    /// A flush failed that no client waited for: the next flush of a client fails.
+    untold: bool,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +72,7 @@ pub(crate) struct Sync {
     behind: VecDeque<(u64, RequestId)>,
     /// An acknowledged write was lost: every flush fails.
     pub(crate) lost: bool,
+    pub(crate) home: HomeFlushes,
     round: Option<Round>,
     /// Home pages whose entries in the log are void.
     voids: FxHashSet<u64>,
@@ -61,6 +81,12 @@ pub(crate) struct Sync {
 }
 
 impl Sync {
+    /// A client's write has ended at home.
+    pub(crate) const fn wrote_home(&mut self) {
+        self.home_dirty = true;
+        self.home.ended += 1;
+    }
+
     pub(crate) fn wait(&mut self, waiter: Waiter) {
         self.waiting.push(waiter);
     }
@@ -110,7 +136,7 @@ impl Engine {
             self.sync.wait(Waiter::Flush(id));
         } else {
             // Only home has unflushed data.
-            let io = self.start(Pending::Flush { id });
+            let io = self.start(Pending::Flush { id, home_writes: self.sync.home.ended });
             self.submit(io, Target::Home, Op::Flush, Extent::default(), asked, None);
         }
     }
@@ -144,6 +170,7 @@ impl Engine {
             phase: RoundPhase::Home,
             flushes: 0,
             ok: true,
+            home_writes: self.sync.home.ended,
             covers: self.log.ended,
         };
         self.sync.home_dirty &= !home;
@@ -182,6 +209,8 @@ impl Engine {
 
     pub(crate) fn sync_home_done(&mut self, ok: bool) {
         self.sync.home_dirty |= !ok;
+        let covers = self.sync.round.as_ref().map_or(0, |round| round.home_writes);
+        self.home_flushed(covers, ok);
         let Some(round) = &mut self.sync.round else { return };
         round.flushes -= 1;
         round.ok &= ok;
@@ -263,11 +292,11 @@ impl Engine {
     }
 
     fn tell(&mut self, waiters: Vec<Waiter>, mut opened: bool, ok: bool) {
+        let flush = waiters.iter().any(|w| matches!(w, Waiter::Flush(_)));
+        let fails = self.sync.lost || flush && std::mem::take(&mut self.sync.home.untold);
         for waiter in waiters {
             match waiter {
-                Waiter::Flush(id) => {
-                    self.complete(id, Extent::default(), ok && !self.sync.lost);
-                }
+                Waiter::Flush(id) => self.complete(id, Extent::default(), ok && !fails),
                 Waiter::Write(id, extent) => self.complete(id, extent, ok),
                 Waiter::Move(number) => self.background.synced = Some((number, ok)),
                 Waiter::Tail if !ok => self.background.tail_failed(),
@@ -280,6 +309,44 @@ impl Engine {
         }
         if opened {
             self.opened(ok);
+        }
+    }
+
+    /// A client's flush has ended that needed home alone.
+    pub(crate) fn flush_done(&mut self, id: RequestId, home_writes: u64, ok: bool) {
+        self.home_flushed(home_writes, ok);
+        let fails = std::mem::take(&mut self.sync.home.untold) || self.sync.lost;
+        self.complete(id, Extent::default(), ok && !fails);
+    }
+
+    /// A flush of home has ended that covers this many writes of clients. If it failed, pages that went
+    /// home since the last flush may be missing there: copies of the log that recovery still finds
+    /// count as newer than home again, and so do open copies.
+    pub(crate) fn home_flushed(&mut self, covers: u64, ok: bool) {
+        let home = &mut self.sync.home;
+        if ok {
+            home.covered = home.covered.max(covers);
+            return;
+        }
+        home.failures += 1;
+        home.failed_at = self.writes.now();
+        home.untold |= home.covered < home.ended;
+        let saved = self.state.wanted_mode() == Mode::WriteThrough
+            && !self.state.is_draining()
+            && !self.background.ends_drain;
+        if saved {
+            return; // a checkpoint says that all is at home
+        }
+        let log = self.log.ring.in_use().flat_map(|segment| self.geo.slots_of(segment));
+        let open = slots(0..self.geo.read_slots()).filter(|&slot| self.copies.is_open(slot));
+        let open = open.filter(|_| self.copies.any_open());
+        let clean = |slot: &Slot| self.copies.state(*slot) == CopyState::Clean;
+        let again: Vec<Slot> = log.chain(open).filter(clean).collect();
+        for slot in again {
+            self.copies.make_dirty(slot);
+        }
+        if self.background.ends_drain && self.copies.count(CopyState::Dirty) > 0 {
+            self.drain();
         }
     }
 

@@ -45,7 +45,7 @@ impl Engine {
 
     /// A write of a piece of the front record has ended.
     pub(crate) fn piece_home_done(&mut self, piece: Homeward, ok: bool) {
-        self.sync.home_dirty = true;
+        self.sync.wrote_home();
         if !ok && piece.tries < TRIES {
             self.send_piece_home(Homeward { tries: piece.tries + 1, ..piece });
             return;

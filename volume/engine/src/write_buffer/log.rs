@@ -131,6 +131,13 @@ impl Log {
             && open.is_some_and(|r| pages.clone().all(|page| r.position(page).is_some()))
     }
 
+    /// Whether a page is on its way to the log: in a record that has not ended, and that the area
+    /// has not refused.
+    pub(crate) fn takes(&self, page: u64) -> bool {
+        let mut under_way = self.records.iter().filter(|r| r.homeward.is_none());
+        under_way.any(|r| r.position(page).is_some())
+    }
+
     /// Whether another record may be sent.
     pub(crate) const fn may_send(&self) -> bool {
         self.in_flight < DEPTH

@@ -313,3 +313,28 @@ fn a_trail_takes_the_place_of_a_written_copy_only_when_home_has_its_bytes() {
     assert!(world.engine.stats().moved_bytes > 0);
     world.read_all();
 }
+
+/// A copy is to be closed while a write of its page is on its way to the log: the log must not learn
+/// of newer bytes at home behind that write's record.
+#[test]
+fn a_copy_is_not_closed_while_its_page_goes_to_the_log() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 1));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    // Page 25 goes home first. From here on no write goes to a copy in this window.
+    world.handle(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
+    let goes_home = |io: &Io| (io.target, io.op) == (Target::Home, Op::Write);
+    go_on(&mut world, |world| world.waiting.iter().any(goes_home));
+    world.issue(Op::Write, home(26, 1));
+    let record = |io: &Io| io.extent.start.0 == 368;
+    assert!(world.waiting.iter().any(record), "its record is on its way: {:?}", sent(&world));
+    // All else takes effect.
+    while let Some(other) = world.waiting.iter().position(|io| !record(io)) {
+        world.execute(other);
+    }
+    world.issue(Op::Flush, Extent::default());
+    go_on(&mut world, |world| world.clients.is_empty());
+    world.crash([1; 32]);
+    world.read_all();
+}

@@ -500,3 +500,82 @@ fn an_attach_says_what_is_not_complete() {
     let (engine, report) = attach(&mut world.area, config, &kept([0; 32])).unwrap();
     assert_eq!((report.incomplete, engine.dirty()), (1, Sectors(8)));
 }
+
+/// A device that may not be written before it was flushed.
+struct Unflushed<'a> {
+    area: &'a mut MemDevice,
+    flushed: bool,
+}
+
+impl Device for Unflushed<'_> {
+    fn capacity(&self) -> Sectors {
+        self.area.capacity()
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.area.read(extent, buf)
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        assert!(self.flushed, "{extent} is written");
+        self.area.write(extent, buf)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.flushed = true;
+        self.area.flush()
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.area.write_zeroes(extent)
+    }
+}
+
+/// A server that died may have left the newest superblock in a cache. The one before it names the
+/// checkpoint that an attach overwrites.
+#[test]
+fn an_attach_makes_durable_what_an_earlier_server_wrote() {
+    let mut world = in_use(false);
+    let config = *world.engine.config();
+    let mut area = Unflushed { area: &mut world.area, flushed: false };
+    attach(&mut area, config, &kept([1; 32])).unwrap();
+    area.flushed = false;
+    repair(&mut area, false).unwrap();
+}
+
+/// After a drain somebody else may write home: no page of the log may count as newer. So a drain waits
+/// for a reader of the log's next segment.
+#[test]
+fn a_drain_ends_when_the_next_segment_of_the_log_is_free() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(1, 1));
+    execute_all(&mut world);
+    world.issue(Op::Read, home(1, 1));
+    let read = world.waiting[0].id;
+    let others = |world: &mut World| {
+        while let Some(at) = world.waiting.iter().position(|io| io.id != read) {
+            world.execute(at);
+        }
+    };
+    // The log is full up to its last segment, which has a record without data.
+    for page in (2..18).step_by(2) {
+        world.issue(Op::Write, home(page, 2));
+        others(&mut world);
+    }
+    world.issue(Op::WriteZeroes, home(8, 1));
+    others(&mut world);
+    world.issue(Op::Flush, Extent::default());
+    others(&mut world);
+    // The oldest pages went home. This one goes to the last segment; the next one is being read.
+    world.issue(Op::Write, home(50, 1));
+    others(&mut world);
+    assert!(world.engine.dirty() > Sectors(0));
+    world.handle(Input::Command(Command::Drain));
+    others(&mut world);
+    assert_eq!((world.engine.dirty(), world.engine.is_drained()), (Sectors(0), false));
+    execute_all(&mut world);
+    world.settle();
+    assert!(world.engine.is_drained());
+    world.crash_with(&open([0; 32]));
+    assert_eq!(world.engine.dirty(), Sectors(0));
+}

@@ -24,6 +24,7 @@ use seekless_learn::{Copy, Plan};
 
 mod area;
 mod discarded;
+mod home_flushes;
 mod in_place;
 mod layouts;
 mod log;

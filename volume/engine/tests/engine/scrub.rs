@@ -94,6 +94,43 @@ fn a_damaged_only_copy_is_named_and_never_served() {
     world.read_all();
 }
 
+/// The scrub finds a clean copy in the log damaged, while newer bytes of its page are on their way to
+/// the log. No record behind these may say that home is newer.
+#[test]
+fn a_damaged_copy_in_the_log_does_not_void_newer_bytes_of_its_page() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 1));
+    world.settle();
+    // A page that is often read from the log goes home, and its segment stays in use.
+    for _ in 0..64 {
+        world.issue(Op::Read, home(3, 1));
+        world.settle();
+    }
+    assert_eq!((world.engine.dirty(), world.engine.mode()), (Sectors(0), Mode::WriteBack));
+    let copy = record_of(&mut world, 3) + 1;
+    spoil(&mut world, copy);
+    world.handle(Input::Scrub);
+    let scrubs = |io: &Io| io.op == Op::Read && io.extent.start == Lba(copy * 8);
+    while !world.waiting.iter().any(scrubs) {
+        if world.waiting.is_empty() {
+            world.now = world.engine.wakeup().expect("the pass goes on").0;
+            world.handle(Input::Tick);
+        }
+        if !world.waiting.iter().any(scrubs) {
+            world.execute(0);
+        }
+    }
+    world.issue(Op::Write, home(3, 1));
+    world.execute(in_flight(&world, scrubs));
+    assert_eq!(world.engine.scrubbed().damaged, 1);
+    world.issue(Op::Flush, Extent::default());
+    while !world.clients.is_empty() {
+        world.execute(0);
+    }
+    world.crash([1; 32]);
+    world.read_all();
+}
+
 /// The map in RAM is whole: a checkpoint is written in the other place, and superblocks again.
 #[test]
 fn damaged_metadata_is_written_again() {

@@ -18,6 +18,7 @@ const PARTS: u64 = 0x9a27;
 const ATTACH: u64 = 0xa77a_c4ed;
 const SCRUB: u64 = 0x5c_2b;
 const MEMORY: u64 = 0x3e_30;
+const KILLS: u64 = 0x4b11;
 /// The draws for the adaptive policy.
 const ADAPTIVE: u64 = 0xada9;
 /// Times for each page moved in the background, in nanoseconds: none, a few I/Os, or many.
@@ -135,6 +136,7 @@ impl History {
             history.draw_in_place();
         }
         history.draw_scrubs();
+        history.draw_kills();
         history
     }
 }
@@ -183,6 +185,18 @@ impl History {
             }
             if bypasses && rng.random_ratio(1, often) {
                 self.steps.push(HistoryStep::Bypass(rng.random_ratio(1, 3)));
+            }
+        }
+    }
+
+    /// Draws a death of the engine alone in place of every third power failure.
+    fn draw_kills(&mut self) {
+        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ KILLS);
+        for step in &mut self.steps {
+            if let HistoryStep::Crash { choice, .. } = *step
+                && rng.random_ratio(1, 3)
+            {
+                *step = HistoryStep::Kill { choice };
             }
         }
     }
@@ -321,6 +335,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         at_once: false,
         gather: 0,
         shared: pick(&[0, 1]) == 1,
+        forgets: false,
         adaptive: false,
         append_pages: 1,
         toggles: false,

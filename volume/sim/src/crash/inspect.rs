@@ -112,17 +112,18 @@ pub(super) fn go_on<M: Machine>(
             }
         }
     }
-    let (machine, medium, generation) = match recover::<M>(setup, image, again, stamp, rng) {
-        Err(Refused::Damaged(_)) if damage => {
-            tally.told += 1;
-            return Ok(());
-        }
-        Err(refused) => {
-            let when = if repaired { "a crash and a repair" } else { "a crash" };
-            return Err(format!("after {when}: {refused:?}"));
-        }
-        Ok(found) => found,
-    };
+    let (machine, medium, generation) =
+        match recover::<M>(setup, (image, &mut past), again, stamp, rng) {
+            Err(Refused::Damaged(_)) if damage => {
+                tally.told += 1;
+                return Ok(());
+            }
+            Err(refused) => {
+                let when = if repaired { "a crash and a repair" } else { "a crash" };
+                return Err(format!("after {when}: {refused:?}"));
+            }
+            Ok(found) => found,
+        };
     let mut world = World::new((machine, generation), medium, past, setup.clone())?;
     world.damaged = damage;
     // A repair leaves damaged clean copies alone.
@@ -255,6 +256,7 @@ fn strangers_write(
     if !kept && rng.random_ratio(1, 3) {
         let start = rng.random_range(0..setup.home);
         let len = rng.random_range(1..30).min(setup.home - start);
+        image.flush();
         past.by_another_on(image, Extent::new(start, len))?;
         stamp[1] = stamp[1].wrapping_add(1);
     }
@@ -285,6 +287,7 @@ fn bare_home_is_complete(
 
 /// Zeroes stand over one of the superblocks: nothing is lost.
 fn zero_superblock(image: &mut Image, places: &[u64], rng: &mut Pcg64Mcg) {
+    image.flush();
     let sectors = image.sectors_mut(Target::Area);
     let at = places[rng.random_range(0..places.len())] * PAGE_SECTORS;
     // The second page is not used.

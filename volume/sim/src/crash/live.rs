@@ -316,7 +316,7 @@ impl<M: Machine> Live<M> {
 
     fn begin_anew(
         &mut self,
-        (image, past): (Image, Past),
+        (image, mut past): (Image, Past),
         rng: &mut Pcg64Mcg,
         again: &[u64],
     ) -> Result<(), String> {
@@ -326,7 +326,7 @@ impl<M: Machine> Live<M> {
         self.setup.to_drain ^= self.setup.drains;
         let before = Some(image.clone());
         let (machine, medium, generation) =
-            recover::<M>(&self.setup, image, again, self.stamp, rng)
+            recover::<M>(&self.setup, (image, &mut past), again, self.stamp, rng)
                 .map_err(|r| format!("the next life: {r:?}"))?;
         if self.setup.has_trail() {
             self.trail[4] += machine.in_doubt() / PAGE_SECTORS;
@@ -378,7 +378,7 @@ pub(crate) fn attach<M: Machine>(
 /// Attaches; the power fails again at these operations of the recovery.
 pub(super) fn recover<M: Machine>(
     setup: &Setup,
-    mut image: Image,
+    (mut image, past): (Image, &mut Past),
     again: &[u64],
     stamp: Stamp,
     rng: &mut Pcg64Mcg,
@@ -392,6 +392,7 @@ pub(super) fn recover<M: Machine>(
             return attached.map(|(machine, generation)| (machine, medium, generation));
         }
         image = medium.borrow().crash(rng);
+        past.model.crash();
     }
     unreachable!("without a limit the power does not fail")
 }

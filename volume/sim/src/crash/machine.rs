@@ -55,6 +55,8 @@ pub struct Setup {
     pub at_once: bool,
     /// One cache serves home and area.
     pub shared: bool,
+    /// After a failed flush the host forgets sectors of home, as Linux does.
+    pub forgets: bool,
     /// Sectors of each end of home that stand in a guard region while the guard is up.
     pub ends: u64,
     /// The adaptive policy chooses what a miss reads.

@@ -20,11 +20,14 @@ pub(crate) type Sector = Rc<[u8; SECTOR_BYTES as usize]>;
 /// A sector that cannot be read until it is written again.
 pub(crate) const UNREADABLE: [u8; SECTOR_BYTES as usize] = [0xBD; SECTOR_BYTES as usize];
 
-/// The contents of both devices after a power failure: home's sectors, then the area's.
+/// The contents of both devices at the beginning of a life: home's sectors, then the area's.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     sectors: Vec<Sector>,
     home: usize,
+    /// After a death of the engine alone: sectors that a cache has and no flush has covered, in
+    /// order, with their bytes on the medium.
+    cached: Vec<(usize, Sector)>,
     /// The guard of home is up, and names this generation of the area: nobody mounts home alone.
     pub(crate) guard: Option<u64>,
 }
@@ -35,7 +38,7 @@ impl Image {
     pub(crate) fn zeroed(home: Sectors, area: Sectors) -> Self {
         let zero = Rc::new([0; SECTOR_BYTES as usize]);
         let sectors = vec![zero; (home.0 + area.0) as usize];
-        Self { sectors, home: home.0 as usize, guard: None }
+        Self { sectors, home: home.0 as usize, cached: Vec::new(), guard: None }
     }
 
     /// The same on devices of other sizes; `home` and `area` make new sectors.
@@ -50,7 +53,30 @@ impl Image {
         sectors.extend((sectors.len() as u64..sizes.0).map(home));
         let old = self.sectors(Target::Area).iter().chain(std::iter::repeat(area));
         sectors.extend(old.take(sizes.1 as usize).cloned());
-        Self { sectors, home: sizes.0 as usize, guard: self.guard }
+        Self { sectors, home: sizes.0 as usize, cached: Vec::new(), guard: self.guard }
+    }
+
+    /// Somebody flushes both devices.
+    pub(crate) fn flush(&mut self) {
+        self.cached.clear();
+    }
+
+    /// The caches' contents as ended writes; the image then is that of the medium.
+    fn take_cached(&mut self) -> Vec<Unflushed> {
+        let mut writes: Vec<Unflushed> = Vec::new();
+        for (at, old) in std::mem::take(&mut self.cached) {
+            let new = Some(std::mem::replace(&mut self.sectors[at], old));
+            match writes.last_mut() {
+                Some(w) if w.start + w.sectors.len() == at && at != self.home => {
+                    w.sectors.push(new);
+                }
+                _ => {
+                    let (ticket, done, failed) = (0, Some(0), false);
+                    writes.push(Unflushed { ticket, start: at, sectors: vec![new], done, failed });
+                }
+            }
+        }
+        writes
     }
 
     /// The sectors of one device.
@@ -112,14 +138,16 @@ pub(crate) struct Medium {
 impl Medium {
     /// Devices that hold `image`; `shared` if one cache serves both.
     #[must_use]
-    pub(crate) fn new(image: Image, shared: bool) -> Self {
-        let current = image.clone();
+    pub(crate) fn new(mut image: Image, shared: bool) -> Self {
+        let mut current = image.clone();
+        current.flush();
+        let unflushed = image.take_cached();
         let history = vec![(0, 0); image.sectors.len()];
         Self {
             flushed: image,
             current,
             history,
-            unflushed: Vec::new(),
+            unflushed,
             flushes: Vec::new(),
             shared,
             clock: 0,
@@ -270,6 +298,18 @@ impl Medium {
         self.flushes.retain(|&(flush, _)| flush != ticket);
     }
 
+    /// The host forgets sectors of home that it could not write: reads return them, and no later
+    /// flush covers them.
+    pub(crate) fn forget(&mut self, rng: &mut Pcg64Mcg) {
+        let home = self.flushed.home;
+        for write in self.unflushed.iter_mut().filter(|w| w.start < home) {
+            let all = rng.random();
+            for sector in &mut write.sectors {
+                sector.take_if(|_| write.done.is_some() && (all || rng.random()));
+            }
+        }
+    }
+
     /// Returns the ticket of a flush.
     pub(crate) fn start_flush(&mut self) -> u64 {
         self.clock += 1;
@@ -341,7 +381,7 @@ impl Medium {
     }
 
     /// The state that the engine's death leaves while the devices live on: all ended writes, and
-    /// any part of those in flight, chosen by `rng`.
+    /// any part of those in flight, chosen by `rng`. What no flush has covered is still in a cache.
     pub(crate) fn kill(&self, rng: &mut Pcg64Mcg) -> Image {
         let mut image = self.current.clone();
         let mut open: Vec<_> = self.unflushed.iter().filter(|w| w.done.is_none()).collect();
@@ -353,6 +393,9 @@ impl Medium {
                 _ => tear(&mut image.sectors, write, rng),
             }
         }
+        let both = image.sectors.iter().zip(&self.flushed.sectors).enumerate();
+        let cached = both.filter(|(_, (new, old))| new != old);
+        image.cached = cached.map(|(at, (_, old))| (at, Rc::clone(old))).collect();
         image
     }
 

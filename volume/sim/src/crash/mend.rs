@@ -44,6 +44,7 @@ pub(crate) fn mend<M: Machine>(
         if medium.borrow().is_off() {
             power = None;
             image = medium.borrow().crash(rng);
+            past.model.crash();
             continue;
         }
         match ended {

@@ -71,6 +71,8 @@ struct Version {
     seen: Option<HistoryStep>,
     /// A discard, which may be ignored as a hint, or a failed write: it may never take effect.
     weak: bool,
+    /// A flush failed that may have lost it: later flushes promise nothing about it.
+    doubtful: bool,
     /// A failed write: until a later promise, a crash may bring it back even if nobody has seen it.
     failed: bool,
     /// Promised to be on stable storage, by this moment at the latest; for a flush, when it was
@@ -143,6 +145,7 @@ impl Model {
             done: Some(self.step),
             seen: None,
             weak: false,
+            doubtful: false,
             failed: false,
             durable: Some(self.step),
             dead: None,
@@ -169,6 +172,7 @@ impl Model {
                 done: None,
                 seen: None,
                 weak: op == Op::Discard,
+                doubtful: false,
                 failed: false,
                 durable: None,
                 dead: None,
@@ -215,6 +219,14 @@ impl Model {
                     }
                 }
             }
+        }
+    }
+
+    /// A flush failed, and no later one may cover the writes that have ended.
+    pub(crate) fn doubt(&mut self) {
+        let all = self.sectors.iter_mut().flatten();
+        for v in all.filter(|v| v.done.is_some() && v.durable.is_none()) {
+            v.doubtful = true;
         }
     }
 
@@ -278,7 +290,8 @@ impl Model {
     fn promise(&mut self, at: HistoryStep) {
         for versions in &mut self.sectors {
             if versions.len() > 1 || versions.iter().any(|v| v.durable.is_none()) {
-                for v in versions.iter_mut().filter(|v| v.done.is_some_and(|done| done < at)) {
+                let ended = |v: &&mut Version| v.done.is_some_and(|done| done < at);
+                for v in versions.iter_mut().filter(|v| ended(v) && !v.doubtful) {
                     v.durable.get_or_insert(at);
                 }
                 if self.reads == 0 {
@@ -292,6 +305,24 @@ impl Model {
     pub(crate) fn stopped(&mut self) {
         self.step += 1;
         self.promise(self.step);
+    }
+
+    /// The engine died, and the devices live on: a write in flight took effect or did not, and
+    /// ended writes are there. No flush has covered them yet.
+    pub(crate) fn killed(&mut self) {
+        self.step += 1;
+        self.reads = 0;
+        for v in self.sectors.iter_mut().flatten().filter(|v| v.done.is_none()) {
+            (v.done, v.weak, v.failed) = (Some(self.step), true, true);
+        }
+    }
+
+    /// The same, and ended writes that no flush has covered may be lost.
+    pub(crate) fn killed_with_losses(&mut self) {
+        self.crash();
+        self.sectors.iter_mut().filter(|versions| versions.len() > 1).flatten().for_each(|v| {
+            v.durable = None;
+        });
     }
 
     /// The power failed, and a new life begins: each sector now has one of its versions that were

@@ -123,6 +123,8 @@ pub(crate) struct World<M> {
     faulty: bool,
     /// Home failed since all was well.
     home_faulty: bool,
+    /// The host forgot sectors of home.
+    forgot: bool,
     /// Failed I/Os.
     pub(super) faults_met: u64,
     /// Clean copies that a write of their home drops.
@@ -167,6 +169,7 @@ impl<M: Machine> World<M> {
             faults: Vec::new(),
             faulty: false,
             home_faulty: false,
+            forgot: false,
             faults_met: 0,
             dropped: 0,
             before: None,
@@ -396,7 +399,13 @@ impl<M: Machine> World<M> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed as u64 ^ self.now);
         match (io.op, io.memory) {
             (Op::Read, Some(to)) => self.memory(to, io.extent.len)?.fill(0xEE),
-            (Op::Flush, _) => self.medium.borrow_mut().fail_flush(ticket),
+            (Op::Flush, _) => {
+                self.medium.borrow_mut().fail_flush(ticket);
+                if self.setup.forgets && io.target == Target::Home {
+                    self.forgot = true;
+                    self.medium.borrow_mut().forget(&mut rng);
+                }
+            }
             _ => self.medium.borrow_mut().fail_write(ticket, &mut rng),
         }
         Ok(Input::Done { io: io.id, result: Err(IoFailed) })
@@ -415,6 +424,9 @@ impl<M: Machine> World<M> {
     /// The devices work again, and all requests have ended. From here on nothing may fail.
     pub(crate) fn heal(&mut self, order: u64) -> Result<(), String> {
         self.faults.clear();
+        self.rest(order)?;
+        // One flush reports what failed without a client.
+        self.issue(Op::Flush, Extent::default(), Flags::NONE)?;
         self.rest(order)?;
         (self.faulty, self.home_faulty) = (false, false);
         // A flush can promise again.
@@ -437,6 +449,9 @@ impl<M: Machine> World<M> {
             }
             Err(_) if self.faulty => {
                 self.past.model.fail(issued);
+                if op == Op::Flush && self.forgot {
+                    self.past.model.doubt();
+                }
                 Ok(())
             }
             Err(_) if self.damaged => {
@@ -501,6 +516,10 @@ impl<M: Machine> World<M> {
 
     /// Everything ended, and the engine was stopped in order.
     pub(crate) fn stopped(&mut self) {
+        if self.forgot {
+            // No client has asked for a flush.
+            self.past.model.doubt();
+        }
         self.past.model.stopped();
     }
 
@@ -527,9 +546,10 @@ impl<M: Machine> World<M> {
     pub(crate) fn killed(&self, alone: bool, rng: &mut Pcg64Mcg) -> (Image, Past) {
         let mut past = self.past.clone();
         if alone {
-            past.model.stopped();
+            past.model.killed();
+        } else {
+            past.model.killed_with_losses();
         }
-        past.model.crash();
         (self.medium.borrow().kill(rng), past)
     }
 

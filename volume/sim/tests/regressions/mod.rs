@@ -31,6 +31,7 @@ fn setup() -> Setup {
         at_once: false,
         gather: 0,
         shared: false,
+        forgets: false,
         adaptive: false,
         append_pages: 1,
         toggles: false,
@@ -68,8 +69,9 @@ fn held(history: &History, choices: &[u64]) {
     let looks = Looks::These(choices.to_vec());
     // Its options at the time.
     let (degree, placement, adaptive) = (2, Placement::SameDevice, false);
-    let (toggles, unused) = (false, (0, 0));
-    let setup = Setup { degree, placement, adaptive, toggles, unused, ..history.setup.clone() };
+    let (toggles, unused, forgets) = (false, (0, 0), false);
+    let setup =
+        Setup { degree, placement, adaptive, toggles, unused, forgets, ..history.setup.clone() };
     let history = &History { setup, ..history.clone() };
     if let Err(failure) = explore::<Engine>(history, &looks, &mut Tally::default()) {
         panic!("{failure}");
@@ -288,6 +290,27 @@ fn the_logs_tail_does_not_pass_what_a_torn_record_made_old() {
         fua(24, 104),
     ];
     held(&History { steps, ..History::of(31_060) }, &[10_112_057_670_839_211_120, 0, 1, 2]);
+}
+
+/// A flush of home fails, and the host forgets what went home before. The next flush succeeds, and the
+/// log's tail moves: all pages have gone home once more.
+#[test]
+fn pages_that_a_failed_flush_has_lost_go_home_again() {
+    for at_once in [false, true] {
+        let fault = Fault { target: Target::Home, op: Op::Flush, left: Some(1) };
+        let steps = vec![
+            write(4, 1),
+            write(9, 3),
+            FLUSH,
+            SETTLE,
+            HistoryStep::Break(fault),
+            HistoryStep::Drain,
+            SETTLE,
+            HistoryStep::Pass,
+            SETTLE,
+        ];
+        holds(Setup { forgets: true, at_once, ..setup() }, steps);
+    }
 }
 
 /// A drain has emptied the log but could not record that. The next try leaves no second segment

@@ -1,0 +1,112 @@
+//! Flushes of home that fail. Linux then forgets pages that it could not write, and the next flush
+//! succeeds without them.
+
+use super::area::writeback;
+use super::log::{execute_all, in_flight};
+use super::rules::fail;
+use super::*;
+
+fn flushes_home(io: &Io) -> bool {
+    (io.target, io.op) == (Target::Home, Op::Flush)
+}
+
+/// Page 3 was flushed to the log's first segment, and goes home with 7 others in a drain, whose flush
+/// of home is in flight. Returns home without these pages.
+fn drains(world: &mut World) -> MemDevice {
+    world.issue(Op::Write, home(3, 1));
+    world.issue(Op::Write, home(20, 7));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    let before = world.home.clone();
+    world.handle(Input::Command(Command::Drain));
+    while !world.waiting.iter().any(flushes_home) {
+        world.execute(0);
+    }
+    before
+}
+
+#[test]
+fn what_went_home_before_a_failed_flush_goes_home_again() {
+    let mut world = World::new(writeback());
+    world.home = drains(&mut world);
+    assert!(world.engine.dirty() < Sectors(8 * 8));
+    let flush = in_flight(&world, flushes_home);
+    fail(&mut world, flush);
+    assert_eq!(world.engine.dirty(), Sectors(8 * 8), "home may lack them");
+    world.settle();
+    assert!(world.engine.is_drained());
+    world.home_is_complete();
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    assert_eq!(world.failed, 0, "no client's write may be missing");
+}
+
+/// Another flush fails while the destage's own flush is in flight, and that one succeeds.
+#[test]
+fn the_logs_tail_does_not_pass_pages_that_another_flush_may_have_lost() {
+    let mut world = World::new(writeback());
+    let before = drains(&mut world);
+    let own = world.waiting[in_flight(&world, flushes_home)].id;
+    world.issue(Op::WriteZeroes, home(9, 1));
+    world.execute(in_flight(&world, |io| io.op == Op::WriteZeroes));
+    world.issue(Op::Flush, Extent::default());
+    let clients = |io: &Io| flushes_home(io) && io.id != own;
+    while !world.waiting.iter().any(clients) {
+        let other = in_flight(&world, |io| io.id != own);
+        world.execute(other);
+    }
+    let page = home(3, 1);
+    let mut old = [0; 4096];
+    before.clone().read(page, &mut old).unwrap();
+    world.home.write(page, &old).unwrap();
+    let flush = in_flight(&world, clients);
+    fail(&mut world, flush);
+    while !world.clients.is_empty() {
+        let other = in_flight(&world, |io| io.id != own);
+        world.execute(other);
+    }
+    assert_eq!(world.failed, 1, "the client is told");
+    world.settle();
+    world.home_is_complete();
+    world.crash([1; 32]);
+    world.read_all();
+}
+
+/// Only a client's write can be missing: the log has the rest.
+#[test]
+fn a_flush_of_home_that_fails_in_the_background_is_told_to_one_client() {
+    let mut world = World::new(writeback());
+    world.issue(Op::WriteZeroes, home(9, 1));
+    execute_all(&mut world);
+    world.issue(Op::Write, home(3, 1));
+    execute_all(&mut world);
+    world.handle(Input::Command(Command::Drain));
+    while !world.waiting.iter().any(flushes_home) {
+        world.execute(0);
+    }
+    let flush = in_flight(&world, flushes_home);
+    fail(&mut world, flush);
+    world.failed_at = NEVER / 2;
+    for failed in [1, 1] {
+        world.issue(Op::Flush, Extent::default());
+        world.settle();
+        assert_eq!(world.failed, failed);
+    }
+}
+
+/// A stop in order proves nothing about home after a failed flush.
+#[test]
+fn after_a_failed_flush_copies_are_compared_with_home_again() {
+    for fails in [false, true] {
+        let mut world = World::new(config(0));
+        world.handle(Input::Install(plan_of(&[(20, 4, 0)])));
+        world.settle();
+        world.issue(Op::Flush, Extent::default());
+        if fails {
+            let flush = in_flight(&world, flushes_home);
+            fail(&mut world, flush);
+        }
+        world.restart([1; 32]);
+        assert_eq!(world.engine.in_doubt() > Sectors(0), fails);
+    }
+}
