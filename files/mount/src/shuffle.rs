@@ -341,15 +341,13 @@ impl Learned {
         self.files.remove(handle.id());
     }
 
-    /// The groups of small files that the learner wants, without the files in `out`.
+    /// The groups of small files that the learner wants. The files in `out` are left out of their
+    /// groups, whose other files stay together.
     fn wanted_groups(&self, out: &FxHashSet<InodeHandle>) -> Vec<Vec<InodeHandle>> {
-        let fit = |id: u64| {
-            self.files.get(id).is_some_and(|(h, size)| size.is_small() && !out.contains(&h))
-        };
-        let groups = self.graph.groups(fit).into_iter();
-        groups
-            .map(|g| g.iter().filter_map(|id| self.files.get(*id).map(|(h, _)| h)).collect())
-            .collect()
+        let small = |id: u64| self.files.get(id).is_some_and(|(_, size)| size.is_small());
+        let handle = |id: &u64| self.files.get(*id).map(|(h, _)| h).filter(|h| !out.contains(h));
+        let groups = self.graph.groups(small).into_iter();
+        groups.map(|g| g.iter().filter_map(handle).collect()).collect()
     }
 }
 

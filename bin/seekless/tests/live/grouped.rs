@@ -257,6 +257,9 @@ fn a_grouped_file_is_written_cut_and_grown_where_it_is() {
     assert_eq!((mounted.number("grouped_files"), mounted.number("returned")), (4, 0));
     assert!(mounted.number("grouped_writes") >= 4, "{}", mounted.state());
     all_are(&mounted, &contents);
+    // Closed by a writer, it is no other file, and no reason to move.
+    mounted.verb(&["shuffle"]);
+    assert_eq!((mounted.number("grouped_files"), mounted.number("returned")), (4, 0));
     // Nothing is lost without a sync, where the end is in order; and the times stay.
     let times: Vec<_> = NAMES.map(|n| mounted.path(n).metadata().unwrap().mtime_nsec()).to_vec();
     mounted.unmount(&[]);
@@ -804,6 +807,22 @@ fn what_was_overwritten_and_synced_outlives_a_power_cut_on_ext4() {
         ("O_TRUNC and fdatasync", |path, bytes| {
             File::create(path).unwrap().sync_data().unwrap();
             bytes.clear();
+        }),
+        ("replaced over and over, so that it goes home", |path, bytes| {
+            for i in 0..12 {
+                let file = File::create(path).unwrap();
+                file.write_all_at(&[i; 100], 0).unwrap();
+                file.sync_data().unwrap();
+                *bytes = vec![i; 100];
+            }
+        }),
+        ("synced and written on, over and over, so that it goes home", |path, bytes| {
+            let file = File::options().write(true).open(path).unwrap();
+            for i in 0..12 {
+                file.write_all_at(&[i; 100], 100 * u64::from(i)).unwrap();
+                file.sync_data().unwrap();
+                bytes[100 * usize::from(i)..][..100].fill(i);
+            }
         }),
         ("appended and fsync", |path, bytes| {
             let mut file = File::options().append(true).open(path).unwrap();

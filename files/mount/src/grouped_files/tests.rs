@@ -182,7 +182,7 @@ impl TestDir {
         }
         format(
             &dir.store(),
-            Some(seekless_block::Bytes(32 << 20)),
+            Some(seekless_block::Bytes(8 << 20)),
             seekless_block::Bytes(64 << 10),
             false,
         )

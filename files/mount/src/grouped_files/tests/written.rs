@@ -146,6 +146,34 @@ fn a_file_written_over_and_over_goes_home_and_is_not_chosen_again() {
     dir.check("after failed moves");
 }
 
+/// The learner knows the group of all four files from the store.
+#[test]
+fn a_shuffle_leaves_out_a_file_written_too_often_once_and_keeps_the_others_together() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let wanted = [dir.handles(&[0, 1, 2, 3])];
+    assert_eq!(dir.attach().form_groups(&wanted, NOT_BUSY), [Ok(4)]);
+    dir.attach();
+    let grouped = |dir: &TestDir| [0, 1, 2, 3].map(|name| dir.is_grouped(name));
+    let fh = dir.open(1, OFlags::RDWR);
+    for i in 0..=REWRITES_MAX {
+        dir.write(fh, 10, &i.to_le_bytes()).unwrap();
+        dir.sync(fh, true).unwrap();
+    }
+    assert_eq!(grouped(&dir), [true, false, true, true]);
+    dir.mounted().release(fh);
+    dir.mounted().shuffle();
+    assert_eq!(grouped(&dir), [true, false, true, true], "the shuffle after the writes");
+    dir.mounted().shuffle();
+    assert_eq!(grouped(&dir), [true; 4], "the next one");
+    // A file written seldom stays, with its new size.
+    let fh = dir.open(1, OFlags::RDWR);
+    dir.resize(7).unwrap();
+    dir.mounted().release(fh);
+    dir.mounted().shuffle();
+    assert_eq!(grouped(&dir), [true; 4], "closed by a writer");
+    dir.check("at the end");
+}
+
 /// The times of a file are those of its inode, whatever has changed them.
 #[test]
 fn times_are_those_of_the_latest_change() {
