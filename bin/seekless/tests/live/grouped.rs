@@ -980,8 +980,9 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     open.write_all_at(b"here", 60).unwrap();
     open.sync_all().unwrap();
     contents[2][60..64].copy_from_slice(b"here");
-    let grown = open.write_all_at(b"home", 65_533).map_err(|e| Errno::from_io_error(&e));
-    assert_eq!(grown.err(), Some(Some(Errno::NOSPC)));
+    for grown in [open.set_len(65_537), open.write_all_at(b"home", 65_536)] {
+        assert_eq!(grown.map_err(|e| Errno::from_io_error(&e)), Err(Some(Errno::NOSPC)));
+    }
     drop(open);
     for (name, bytes) in NAMES.iter().zip(&contents) {
         assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
@@ -1002,9 +1003,8 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     fs::remove_file(mounted.path("filler")).unwrap();
     wait("there is room again", || {
         let file = File::options().write(true).open(mounted.path("c")).unwrap();
-        file.write_all_at(b"home", 65_533).is_ok()
+        file.write_all_at(b"home", 65_536).is_ok()
     });
-    contents[2].truncate(65_533);
     contents[2].extend(b"home");
     mounted.unmount(&["--return"]);
     for (name, bytes) in NAMES.iter().zip(&contents) {
@@ -1031,21 +1031,54 @@ fn a_full_group_store_takes_no_more_and_loses_nothing() {
     let here = state["grouped_files"].as_u64().unwrap();
     assert!(here > 20 && here < 160, "{here} files");
     assert!(state["trouble"].as_str().unwrap().contains("no space left"), "{state}");
+    // A sixteenth of the clusters is free for stored files that are written.
     for (name, bytes) in &mut files {
         assert_eq!(fs::read(mounted.path(&name)).unwrap(), *bytes);
-        // Where it has no space for what was written, it sends the file home.
         let file = File::options().write(true).open(mounted.path(&name)).unwrap();
         file.write_all_at(b"written", 50_000).unwrap();
         bytes[50_000..50_007].copy_from_slice(b"written");
     }
-    let state = mounted.state();
-    let counts = ["grouped_writes", "returned"].map(|n| state[n].as_u64().unwrap());
-    assert!(counts[0] > 0, "{state}");
-    eprintln!("{} written in the full store, {} home", counts[0], counts[1]);
+    assert_eq!((mounted.number("grouped_files"), mounted.number("grouped_writes")), (here, here));
     for (name, bytes) in &files {
         assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
     }
     mounted.unmount(&["--return"]);
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
+    }
+}
+
+/// Small files fill the clusters of a store, and grow.
+#[test]
+fn a_grouped_file_goes_home_where_the_store_has_no_space_for_what_is_written() {
+    need!("no room to grow", missing());
+    let place = place();
+    let mut numbers = Numbers::new(4);
+    let mut files: Vec<(String, Vec<u8>)> =
+        (0..480).map(|i| (format!("f{i}"), numbers.bytes(1_000))).collect();
+    for (name, bytes) in &files {
+        fs::write(place.dir.join(name), bytes).unwrap();
+    }
+    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
+    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
+    mounted.group(&names);
+    let here = mounted.number("grouped_files");
+    assert!(here > 200, "{here} files");
+    for (name, bytes) in &mut files {
+        let mut file = File::options().append(true).open(mounted.path(&name)).unwrap();
+        let more = numbers.bytes(50_000);
+        file.write_all(&more).unwrap();
+        bytes.extend(more);
+    }
+    let counts = ["grouped_writes", "returned", "grouped_files"].map(|n| mounted.number(n));
+    assert!(counts.iter().all(|n| *n > 10), "{counts:?}");
+    assert_eq!(counts[1] + counts[2], here);
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    mounted.unmount(&[]);
+    place.check();
+    place.mount().unmount(&["--return"]);
     for (name, bytes) in &files {
         assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
     }
