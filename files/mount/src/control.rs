@@ -70,7 +70,10 @@ pub struct MountStatus {
     pub given_up: u64,
     /// Reads of grouped files that were not in the cache of the kernel.
     pub grouped_reads: u64,
-    /// Reads that found their group in the cache of the store.
+    /// Writes and truncations of grouped files that stayed in the group store.
+    #[serde(default)]
+    pub grouped_writes: u64,
+    /// Reads and writes that found their group in the cache of the store.
     pub hits: u64,
     /// Groups read from the store.
     pub groups_read: u64,
@@ -160,6 +163,7 @@ pub(super) fn status_of(mounted: &MountedDir) -> MountStatus {
             returned: groups.counts.returned.load(Relaxed),
             given_up: groups.counts.given_up.load(Relaxed),
             grouped_reads: groups.counts.reads.load(Relaxed),
+            grouped_writes: groups.counts.writes.load(Relaxed),
             hits: stats.hits,
             groups_read: stats.groups_read,
             damaged: stats.damaged,

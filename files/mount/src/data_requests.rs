@@ -1,20 +1,21 @@
-//! Requests for the contents of files. A file of the group store is read from there, and moves back
-//! to the directory before a write. All other files are read and written in the directory, by the
-//! kernel alone where it can.
+//! Requests for the contents of files. A file of the group store is read and written there, and
+//! moves back to the directory if the store cannot hold it any more, also while clients have it
+//! open. All other files are read and written in the directory, by the kernel alone where it can.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fuser::{BackingId, FileAttr, Request};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use seekless_block::StreamId;
+use seekless_store::FILE_BYTES_MAX;
 
 use crate::inode_handle::InodeHandle;
 use crate::mounted_dir::{Admitted, How, MountedDir, Open};
 use crate::shuffle::Observed;
+use crate::underlying::write_at;
 
 /// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
@@ -23,10 +24,6 @@ const SET_IDS: u32 = 0o6000;
 /// direct I/O needs aligned buffers, which we do not have.
 fn own_flags(flags: OFlags) -> OFlags {
     flags & (OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC | OFlags::NOATIME)
-}
-
-fn errno(e: &std::io::Error) -> Errno {
-    Errno::from_io_error(e).unwrap_or(Errno::IO)
 }
 
 impl MountedDir {
@@ -44,10 +41,8 @@ impl MountedDir {
     ) -> Result<Admitted, Errno> {
         let handle = self.handle(ino)?;
         let (truncates, how) = (flags.contains(OFlags::TRUNC), How::of(flags));
-        let writes = how.writes;
-        // The file must not move before it counts as open. A file opened for writing moves back
-        // first.
-        let (_reading, _changing) = if writes {
+        // The file must not move before it counts as open.
+        let (_reading, _changing) = if truncates {
             (None, Some(self.groups.changing(&handle)))
         } else {
             (Some(self.groups.reading(&handle)), None)
@@ -57,16 +52,14 @@ impl MountedDir {
         if truncates && self.is_executed(&handle) {
             return Err(Errno::TXTBSY);
         }
-        if writes {
+        if how.writes {
             self.groups.note_write(&handle);
-            if truncates {
-                self.groups.make_empty(&handle)?;
-            } else {
-                self.groups.move_back(&handle)?;
-            }
+        }
+        if truncates && self.groups.peek(&handle).is_some() {
+            self.groups.resize(&handle, &self.open_node(ino, OFlags::WRONLY)?, 0)?;
         }
         let kept = self.groups.lookup_clean(&handle)?;
-        let truncate = if truncates { OFlags::TRUNC } else { OFlags::empty() };
+        let truncate = if truncates && kept.is_none() { OFlags::TRUNC } else { OFlags::empty() };
         let fd = self.open_node(ino, own_flags(flags) | truncate)?;
         let stat = rustix::fs::fstat(&fd)?;
         if kept.is_none() && !truncates {
@@ -168,24 +161,41 @@ impl MountedDir {
         Ok(data)
     }
 
-    /// Writes to an open file, which has been in the directory since its open for writing.
+    /// Writes to an open file.
     pub(super) fn write(&self, fh: u64, offset: u64, data: &[u8]) -> Result<u32, Errno> {
         let open = self.opened(fh)?;
-        let mut done = 0;
-        while let Some(rest) = data.get(done..).filter(|r| !r.is_empty()) {
-            match rustix::io::pwrite(&open.fd, rest, offset + done as u64) {
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(e) if done == 0 => return Err(e),
-                Err(_) => break,
-            }
-        }
-        Ok(done as u32)
+        self.write_open(&open, offset, data)
     }
 
-    /// Makes an open file durable. A file of the group store has been durable since its move.
+    fn write_open(&self, open: &Open, offset: u64, data: &[u8]) -> Result<u32, Errno> {
+        // An open file does not move to the store.
+        if self.groups.peek(&open.handle).is_none() {
+            return write_at(&open.fd, data, offset).map(|n| n as u32);
+        }
+        let in_store = {
+            let _lock = self.groups.changing(&open.handle);
+            self.groups.write(&open.handle, &open.fd, offset, data)?
+        };
+        if !in_store {
+            return write_at(&open.fd, data, offset).map(|n| n as u32);
+        }
+        if let Some(data_only) = open.how.syncs {
+            self.sync_open(open, data_only)?;
+        }
+        Ok(data.len() as u32)
+    }
+
+    /// Makes an open file durable.
     pub(super) fn sync(&self, fh: u64, data_only: bool) -> Result<(), Errno> {
         let open = self.opened(fh)?;
+        self.sync_open(&open, data_only)
+    }
+
+    fn sync_open(&self, open: &Open, data_only: bool) -> Result<(), Errno> {
+        // The store has contents and size; all other attributes are those of the inode.
+        if self.groups.sync(&open.handle)? && data_only {
+            return Ok(());
+        }
         // An empty file may owe its emptiness to a removed marker, which fdatasync does not cover.
         if data_only && rustix::fs::fstat(&open.fd)?.st_size > 0 {
             rustix::fs::fdatasync(&open.fd)
@@ -194,9 +204,16 @@ impl MountedDir {
         }
     }
 
+    /// Reserves or gives back space of an open file. The store has neither reserved space nor
+    /// holes: the file moves back first.
     pub(super) fn allocate(&self, fh: u64, at: u64, len: u64, how: i32) -> Result<(), Errno> {
+        let open = self.opened(fh)?;
+        {
+            let _lock = self.groups.changing(&open.handle);
+            self.groups.move_into(&open.handle, &open.fd)?;
+        }
         let how = FallocateFlags::from_bits_retain(how.cast_unsigned());
-        rustix::fs::fallocate(&self.opened(fh)?.fd, how, at, len)
+        rustix::fs::fallocate(&open.fd, how, at, len)
     }
 
     /// The position of the next data, or of the next hole.
@@ -224,23 +241,21 @@ impl MountedDir {
         (to, to_at): (u64, u64),
         len: u64,
     ) -> Result<u32, Errno> {
-        let (from, to): (std::sync::Arc<Open>, _) = (self.opened(from)?, self.opened(to)?);
+        let (source, target) = (self.opened(from)?, self.opened(to)?);
         // The reply has 32 bits.
         let len = len.min(1 << 30);
-        {
-            let _lock = self.groups.reading(&from.handle);
-            if let Some(kept) = self.groups.lookup_clean(&from.handle)? {
-                let data = self.groups.read(&kept, from_at, len as u32)?;
-                let file = std::fs::File::from(to.fd.try_clone().map_err(|e| errno(&e))?);
-                file.write_all_at(&data, to_at).map_err(|e| errno(&e))?;
-                return Ok(data.len() as u32);
-            }
+        let grouped = |open: &Open| self.groups.peek(&open.handle).is_some();
+        if grouped(&source) || grouped(&target) {
+            // At most as many bytes as the store has of one file; the client asks for the others
+            // again.
+            let data = self.read(from, from_at, len.min(FILE_BYTES_MAX.into()) as u32)?;
+            return if data.is_empty() { Ok(0) } else { self.write_open(&target, to_at, &data) };
         }
         let (mut from_at, mut to_at) = (from_at, to_at);
         let done = rustix::fs::copy_file_range(
-            &from.fd,
+            &source.fd,
             Some(&mut from_at),
-            &to.fd,
+            &target.fd,
             Some(&mut to_at),
             len as usize,
         )?;

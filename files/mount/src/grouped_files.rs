@@ -11,6 +11,7 @@ mod move_back;
 mod move_in;
 #[cfg(test)]
 pub(crate) mod tests;
+mod write_in_store;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -20,14 +21,13 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use seekless_block::SimTime;
-use seekless_host::FileDevice;
 use seekless_store::{
     Ask, Attributes, DiskPhase, Fault, FileNumber, GroupStore, OtherModule, Reply, StoreOnDevice,
 };
 
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::{InodeRow, InodeTable};
-use crate::underlying::{Marker, UnderlyingDir};
+use crate::underlying::{Marker, UnderlyingDir, nanoseconds};
 
 /// Threads that wait for flushes at the same time.
 const SYNC_THREADS: usize = 32;
@@ -83,6 +83,8 @@ pub(crate) struct Counts {
     /// Moves to the store that were given up, because the file was used or written meanwhile.
     pub(crate) given_up: AtomicU64,
     pub(crate) reads: AtomicU64,
+    /// Writes and truncations of files that stayed in the store.
+    pub(crate) writes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -94,11 +96,16 @@ impl OtherModule for SyncUnderlying {
     }
 }
 
+#[cfg(not(test))]
+type StoreDevice = seekless_host::FileDevice;
+#[cfg(test)]
+type StoreDevice = tests::CutDevice;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct GroupedFiles {
     pub(crate) underlying: Arc<UnderlyingDir>,
-    store: Mutex<StoreOnDevice<FileDevice, SyncUnderlying>>,
+    store: Mutex<StoreOnDevice<StoreDevice, SyncUnderlying>>,
     uuid: [u8; 16],
     started: Instant,
     files: RwLock<InodeTable<GroupedFile>>,
@@ -106,6 +113,8 @@ pub(crate) struct GroupedFiles {
     locks: Box<[RwLock<()>]>,
     /// Files on their way to the store; true if a file was written meanwhile.
     watched: Mutex<FxHashMap<InodeHandle, bool>>,
+    /// Times that a group had to be written because of this file, since the latest shuffle.
+    rewritten: Mutex<FxHashMap<InodeHandle, u32>>,
     pub(crate) counts: Counts,
     trouble: Mutex<Option<String>>,
 }
@@ -140,10 +149,6 @@ pub(crate) const fn errno(fault: &Fault) -> Errno {
     }
 }
 
-fn nanoseconds(seconds: i64, rest: i64) -> i64 {
-    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
-}
-
 fn attributes(stat: &Stat) -> Attributes {
     Attributes {
         mode: stat.st_mode,
@@ -164,7 +169,7 @@ impl GroupedFiles {
         self.uuid
     }
 
-    fn store(&self) -> MutexGuard<'_, StoreOnDevice<FileDevice, SyncUnderlying>> {
+    fn store(&self) -> MutexGuard<'_, StoreOnDevice<StoreDevice, SyncUnderlying>> {
         held(self.store.lock())
     }
 

@@ -68,6 +68,9 @@ pub(super) struct Opens {
 pub(super) struct How {
     pub(super) writes: bool,
     pub(super) executes: bool,
+    /// Each write is durable when it ends: with O_DSYNC as after fdatasync (true), with O_SYNC as
+    /// after fsync (false).
+    pub(super) syncs: Option<bool>,
 }
 
 impl How {
@@ -77,7 +80,8 @@ impl How {
 
     pub(super) fn of(flags: OFlags) -> Self {
         let writes = flags.contains(OFlags::TRUNC) || !(flags & OFlags::RWMODE).is_empty();
-        Self { writes, executes: flags.contains(Self::EXECUTES) }
+        let syncs = flags.contains(OFlags::DSYNC).then(|| !flags.contains(OFlags::SYNC));
+        Self { writes, executes: flags.contains(Self::EXECUTES), syncs }
     }
 }
 
@@ -342,7 +346,9 @@ impl MountedDir {
         if how.writes
             && let Ok(stat) = rustix::fs::fstat(&open.fd)
         {
-            self.shuffler.observe(Observed::Written { handle, size: stat.st_size.unsigned_abs() });
+            let kept = self.groups.peek(&handle).map(|k| k.size.into());
+            let size = kept.unwrap_or_else(|| stat.st_size.unsigned_abs());
+            self.shuffler.observe(Observed::Written { handle, size });
         }
         let mut opens = held(&self.opens);
         let Some(open) = opens.get_mut(&handle) else { return };

@@ -119,13 +119,10 @@ impl MountedDir {
         let _lock = self.groups.changing(&handle);
         if let Some(size) = changes.size {
             self.groups.note_write(&handle);
-            if size == 0 {
-                self.groups.make_empty(&handle)?;
-            } else {
-                self.groups.move_back(&handle)?;
-            }
             let file = self.open_node(ino, OFlags::WRONLY)?;
-            rustix::fs::ftruncate(file, size)?;
+            if !self.groups.resize(&handle, &file, size)? {
+                rustix::fs::ftruncate(file, size)?;
+            }
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
             let times = Timestamps {
@@ -133,6 +130,10 @@ impl MountedDir {
                 last_modification: timespec(changes.modified),
             };
             rustix::fs::utimensat(&fd, "", &times, AtFlags::EMPTY_PATH)?;
+            if let Some(file) = self.groups.peek(&handle) {
+                // Needed only after a crash during a move.
+                let _ = self.groups.save_times(&file, &fd);
+            }
         }
         self.attributes_locked(&fd, &handle)
     }

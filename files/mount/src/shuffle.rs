@@ -280,7 +280,7 @@ impl Shuffler {
         if self.is_stopped() {
             return;
         }
-        let wanted = learned.wanted_groups();
+        let wanted = learned.wanted_groups(&groups.take_rewritten_too_often());
         self.wanted.store(wanted.len() as u64, Relaxed);
         let stays: FxHashSet<InodeHandle> = wanted.iter().flatten().copied().collect();
         let mut leaves = groups.files_where(|h| !stays.contains(h));
@@ -341,13 +341,13 @@ impl Learned {
         self.files.remove(handle.id());
     }
 
-    /// The groups of small files that the learner wants.
-    fn wanted_groups(&self) -> Vec<Vec<InodeHandle>> {
+    /// The groups of small files that the learner wants. The files in `out` are left out of their
+    /// groups, whose other files stay together.
+    fn wanted_groups(&self, out: &FxHashSet<InodeHandle>) -> Vec<Vec<InodeHandle>> {
         let small = |id: u64| self.files.get(id).is_some_and(|(_, size)| size.is_small());
+        let handle = |id: &u64| self.files.get(*id).map(|(h, _)| h).filter(|h| !out.contains(h));
         let groups = self.graph.groups(small).into_iter();
-        groups
-            .map(|g| g.iter().filter_map(|id| self.files.get(*id).map(|(h, _)| h)).collect())
-            .collect()
+        groups.map(|g| g.iter().filter_map(handle).collect()).collect()
     }
 }
 

@@ -7,9 +7,7 @@
 //! the UUID of the store and the handle of the directory. The binding tells the directory from
 //! other directories and from its copies.
 
-use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, XattrFlags};
@@ -229,11 +227,20 @@ impl UnderlyingDir {
     }
 
     /// Writes the contents of an empty file durably; its times stay.
-    pub(crate) fn fill(&self, file: &File, data: &[u8], times: &Timestamps) -> Result<(), Errno> {
+    pub(crate) fn fill(
+        &self,
+        file: impl AsFd,
+        data: &[u8],
+        times: &Timestamps,
+    ) -> Result<(), Errno> {
+        let file = file.as_fd();
         self.may()?;
-        file.write_all_at(data, 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+        let mut done = 0;
+        while done < data.len() {
+            done += write_at(file, &data[done..], done as u64)?;
+        }
         rustix::fs::futimens(file, times)?;
-        self.did(InodeStep::Filled, file.as_fd())?;
+        self.did(InodeStep::Filled, file)?;
         self.sync_file(file)
     }
 
@@ -277,6 +284,46 @@ impl UnderlyingDir {
 pub(crate) fn decode_binding(bytes: &[u8]) -> Option<([u8; 16], Option<InodeHandle>)> {
     let (store, name) = bytes.split_at_checked(16)?;
     Some((store.try_into().ok()?, InodeHandle::from_name(name)))
+}
+
+/// Writes to a file. Fewer bytes than given were written if an error came after them.
+///
+/// # Errors
+/// The error of the host, if no byte was written.
+pub(crate) fn write_at(file: impl AsFd, data: &[u8], offset: u64) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < data.len() {
+        match rustix::io::pwrite(&file, &data[done..], offset + done as u64) {
+            Ok(n) => done += n,
+            Err(Errno::INTR) => {}
+            Err(e) if done == 0 => return Err(e),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
+/// Sets the modification time of a file of the store to now, as a write does. Returns that time in
+/// nanoseconds.
+///
+/// # Errors
+/// The error of the host.
+pub(crate) fn touch(file: impl AsFd) -> Result<i64, Errno> {
+    let part = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    rustix::fs::futimens(
+        &file,
+        &Timestamps {
+            last_access: part(rustix::fs::UTIME_OMIT),
+            last_modification: part(rustix::fs::UTIME_NOW),
+        },
+    )?;
+    let stat = rustix::fs::fstat(&file)?;
+    Ok(nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64))
+}
+
+/// A time of an inode as one number.
+pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
 /// A path of an open file, for calls that take only paths.

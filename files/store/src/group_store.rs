@@ -185,6 +185,12 @@ impl GroupStore {
         self.file(file).map(|f| f.group).filter(|g| !self.cache.contains(*g))
     }
 
+    /// True if the group of a file waits to be written: one more change costs no more writes.
+    #[must_use]
+    pub fn waits_to_be_written(&self, file: FileNumber) -> bool {
+        self.file(file).and_then(|f| self.dirty.get(&f.group)).is_some_and(|d| d.data)
+    }
+
     /// Time of the oldest change that no commit carries yet.
     pub(crate) fn oldest_change(&self) -> Option<SimTime> {
         self.dirty.values().map(|d| d.time).min()

@@ -29,9 +29,10 @@
 //!
 //! **Out of the store** (the file is too large, in no group any more, or all files move back):
 //! 1. [`Ask::Leave`]; wait: the entries are [`FileState::Leaving`] on stable storage.
-//! 2. [`Ask::Read`] the contents, write them to the inode durably, then remove the marker. The
-//!    removal must be durable before any client may write: a client's fdatasync need not cover
-//!    the marker. From now on the bytes in the inode are the file.
+//! 2. [`Ask::Read`] the contents, write them to the inode durably, then remove the marker. Clients
+//!    may write in the store until the read. The removal must be durable before any client may
+//!    write again: a client's fdatasync need not cover the marker. From now on the bytes in the
+//!    inode are the file.
 //! 3. [`Ask::Remove`]. The store commits the removal only after [`Output::SyncOther`].
 //!
 //! To truncate a file of the store to nothing, remove its marker: its inode is empty already.

@@ -165,7 +165,7 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
     let (free, soon) = s.clusters_free;
     let yes = |b: bool| if b { "yes" } else { "no" };
     let mut text = format!(
-        "directory       {}\nserver          process {}\nstore           {}\ngrouped         {} files in {} groups, {}\nclusters        {free} free, {soon} free after the next checkpoint, of {}\nmemory          {} of cached groups\nmoved           {} to the store, {} back, {} given up because they were in use\nshuffles        {}; the last one wanted {} groups\nlearner         {} files, {} events overlooked\nkernel          {} requests, {} inodes, {} open files; passthrough: {}\ngrouped reads   {}; the store answered {} from memory and read {} groups",
+        "directory       {}\nserver          process {}\nstore           {}\ngrouped         {} files in {} groups, {}\nclusters        {free} free, {soon} free after the next checkpoint, of {}\nmemory          {} of cached groups\nmoved           {} to the store, {} back, {} given up because they were in use\nshuffles        {}; the last one wanted {} groups\nlearner         {} files, {} events overlooked\nkernel          {} requests, {} inodes, {} open files; passthrough: {}\ngrouped files   {} reads, {} writes; the store answered {} from memory and read {} groups",
         s.directory,
         s.pid,
         s.store,
@@ -186,6 +186,7 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
         s.open_files,
         yes(s.passthrough),
         s.grouped_reads,
+        s.grouped_writes,
         s.hits,
         s.groups_read,
     );

@@ -258,7 +258,11 @@ fn random_work_while_files_move() {
     let ground = Ground::mounted(RESTLESS);
     all(&ground);
     let moved = ground.state();
-    eprintln!("{} files came, {} went home", moved["came"], moved["returned"]);
-    assert!(moved["came"].as_u64() > Some(10), "nothing moved: {moved}");
+    let counts = ["came", "returned", "grouped_writes"].map(|n| moved[n].as_u64().unwrap());
+    eprintln!(
+        "{} files came, {} went home, {} writes in the store",
+        counts[0], counts[1], counts[2]
+    );
+    assert!(counts[0] > 10 && counts[2] > 10, "nothing moved, or was written there: {moved}");
     ground.end();
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use rustix::fs::XattrFlags;
+use rustix::fs::{FallocateFlags, XattrFlags, fallocate};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -47,6 +47,12 @@ pub(crate) fn shuffling<T>(root: &Path, act: impl FnOnce() -> T) -> (T, u64) {
                 let path = root.join(format!(".restless{}", i % 5));
                 let content = Numbers::new(i).bytes(1 + (i * 997 % 20_000) as usize);
                 if std::fs::write(&path, &content).is_ok() {
+                    // Every second time it goes home; the others are written in the store.
+                    if i % 2 == 0
+                        && let Ok(file) = std::fs::File::options().write(true).open(&path)
+                    {
+                        let _ = fallocate(file, FallocateFlags::KEEP_SIZE, 0, 1);
+                    }
                     let before = std::fs::read(&path);
                     done += u64::from(shuffle(root));
                     for read in [before, std::fs::read(&path)].into_iter().flatten() {

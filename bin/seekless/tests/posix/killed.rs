@@ -203,7 +203,7 @@ fn synced_files_survive_kills_in_one_place() {
     let mut numbers = Numbers::new(seed);
     let known: Vec<Mutex<Known>> = (0..FILES).map(|_| Mutex::default()).collect();
     let logged: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
-    let (mut came, mut renewed, mut marked) = (0, 0, 0);
+    let (mut came, mut written, mut renewed, mut marked) = (0, 0, 0, 0);
     for kill in 0..kills() {
         let ended = AtomicBool::new(false);
         let seeds = [numbers.next(), numbers.next(), numbers.next()];
@@ -242,7 +242,9 @@ fn synced_files_survive_kills_in_one_place() {
                 }
             });
             std::thread::sleep(wait);
-            came += ground.state()["came"].as_u64().unwrap();
+            let state = ground.state();
+            came += state["came"].as_u64().unwrap();
+            written += state["grouped_writes"].as_u64().unwrap();
             ground.kill_server();
             ended.store(true, SeqCst);
             writers.map(|w| w.join().unwrap())
@@ -255,13 +257,13 @@ fn synced_files_survive_kills_in_one_place() {
         look_at_logs(&root, &logged, &format!("after kill {kill}"));
     }
     eprintln!(
-        "{} kills, {renewed} versions and {} records synced, {came} files came, {marked} were in the store after a kill",
+        "{} kills, {renewed} versions and {} records synced, {came} files came, {written} writes in the store, {marked} were there after a kill",
         kills(),
         logged.iter().map(|l| l.load(SeqCst)).sum::<u64>()
     );
     assert!(
-        came > 10 && renewed > 10 && marked > 0,
-        "too little happened: {came} came, {renewed} renewed, {marked} in the store"
+        came > 10 && written > 10 && renewed > 10 && marked > 0,
+        "too little happened: {came} came, {written} written there, {renewed} renewed, {marked} in the store"
     );
     ground.stop();
     check(&ground);

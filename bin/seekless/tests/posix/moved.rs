@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{XattrFlags, link, setxattr};
+use rustix::fs::{FallocateFlags, XattrFlags, fallocate, link, setxattr};
 use rustix::io::Errno;
 
-use crate::case::{ALICE, Facts, chmod, chown, open};
+use crate::case::{ALICE, Facts, chmod, chown, later, open};
 use crate::ground::{Ground, RESTLESS, shuffle, text};
 use crate::host::{self, run};
 use crate::need;
@@ -77,9 +77,22 @@ fn what_clients_see_of_a_file_does_not_change_when_it_moves() {
     rustix::fs::rename(&other, root.join("a third")).unwrap();
     assert_eq!(ground.state()["grouped_files"], 1);
     assert_eq!((facts(&file).permissions(), facts(&file).nlink), (0o600, 2));
-    // Written, it is home; and its last name gone, gone from wherever it is.
-    File::options().write(true).open(&file).unwrap().write_all_at(b"home", 0).unwrap();
+    // Written, it stays, with the time of the write; too large, it goes home; and its last name
+    // gone, it is gone from wherever it is.
+    let (writer, before) = (File::options().write(true).open(&file).unwrap(), facts(&file));
+    later();
+    writer.write_all_at(b"here", 0).unwrap();
+    assert_eq!(ground.state()["grouped_files"], 1);
+    assert_eq!(ground.state()["grouped_writes"], 1);
+    let now = facts(&file);
+    assert!(now.mtime > before.mtime && now.ctime > before.ctime);
+    assert_eq!((now.size, now.mtime), (5_000, facts(&root.join("a third")).mtime));
+    assert_eq!(fs::read(root.join("a third")).unwrap()[..5], *b"here\x07");
+    writer.write_all_at(b"home", 70_000).unwrap();
     assert_eq!(ground.state()["grouped_files"], 0);
+    writer.set_len(5_000).unwrap();
+    writer.write_all_at(b"home", 0).unwrap();
+    drop(writer);
     assert_eq!(fs::read(root.join("a third")).unwrap()[..5], *b"home\x07");
     fs::remove_file(root.join("a third")).unwrap();
     until_grouped(&ground, Some(&file), |files| files == 1);
@@ -169,8 +182,10 @@ fn readers_see_whole_files_while_these_move() {
             })
             .collect();
         for n in 0..40 {
-            // Opened for writing, it goes home.
-            drop(File::options().append(true).open(path(n % 12)).unwrap());
+            // Space is reserved at home.
+            let file = File::options().append(true).open(path(n % 12)).unwrap();
+            fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 10).unwrap();
+            drop(file);
             shuffle(&root);
         }
         ended.store(true, SeqCst);

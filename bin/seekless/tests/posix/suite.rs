@@ -75,6 +75,8 @@ fn compare(mount: impl FnOnce() -> Ground, restless: bool) {
         mount.failed.len()
     );
     assert!(!restless || came > Some(20), "nothing moved: {state}");
+    let written = state["grouped_writes"].as_u64();
+    assert!(!restless || written > Some(20), "nothing was written in the store: {state}");
     let known: BTreeSet<_> = beneath.failed.iter().map(kind).collect();
     let mut wrong = Vec::new();
     for failure in &mount.failed {

@@ -74,6 +74,8 @@ impl GroupedFiles {
     ) -> Result<Self, MountError> {
         let underlying = Arc::new(underlying);
         let other = SyncUnderlying(Arc::clone(&underlying));
+        #[cfg(test)]
+        let device = super::tests::CutDevice::new(device, Arc::clone(&underlying));
         let store = StoreOnDevice::attach(device, other, config).map_err(|source| {
             MountError::GroupStore { path: place.to_owned(), source: Box::new(source) }
         })?;
@@ -90,6 +92,7 @@ impl GroupedFiles {
             bytes: AtomicU64::new(0),
             locks: (0..LOCKS).map(|_| RwLock::new(())).collect(),
             watched: Mutex::default(),
+            rewritten: Mutex::default(),
             counts: Counts::default(),
             trouble: Mutex::default(),
         };

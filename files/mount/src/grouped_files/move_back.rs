@@ -1,11 +1,11 @@
 //! Moving files from the store back to the directory, and forgetting them.
 
-use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use seekless_store::{Ask, FILE_BYTES_MAX};
+use seekless_store::{Ask, FILE_BYTES_MAX, FileNumber};
 
 use super::{GroupedFile, GroupedFiles, attributes, errno, in_parallel};
 use crate::inode_handle::InodeHandle;
@@ -21,34 +21,46 @@ impl GroupedFiles {
     /// `NOSPC` if the directory has no space, or another error of either side. The file then stays
     /// in the store.
     pub(crate) fn move_back(&self, handle: &InodeHandle) -> Result<(), Errno> {
-        let Some(file) = self.lookup_clean(handle)? else { return Ok(()) };
-        self.save_times(handle, &file)?;
-        self.ask(Ask::Leave { files: vec![file.number] }).map_err(|f| errno(&f))?;
-        self.write_to_inode(handle, &file)
+        if self.lookup_clean(handle)?.is_none() {
+            return Ok(());
+        }
+        self.move_into(handle, &self.underlying.open_handle(handle, OFlags::RDWR)?)
     }
 
-    /// Saves the times of the inode in the entry: after a crash during the move they are restored
-    /// from there.
-    fn save_times(&self, handle: &InodeHandle, file: &GroupedFile) -> Result<(), Errno> {
-        let stat = rustix::fs::fstat(self.underlying.open_handle(handle, OFlags::PATH)?)?;
-        let ask = Ask::SetAttributes { file: file.number, attributes: attributes(&stat) };
+    /// The same with an inode that is open for writing.
+    pub(crate) fn move_into(&self, handle: &InodeHandle, inode: &OwnedFd) -> Result<(), Errno> {
+        let Some(file) = self.lookup_clean(handle)? else { return Ok(()) };
+        self.save_times(&file, inode)?;
+        self.ask(Ask::Leave { files: vec![file.number] }).map_err(|f| errno(&f))?;
+        self.write_to_inode(handle, &file, inode)
+    }
+
+    /// Saves the times of the inode in the entry: after a crash during a move they are restored
+    /// from there. The caller holds the lock of the file for writing.
+    pub(crate) fn save_times(&self, file: &GroupedFile, inode: impl AsFd) -> Result<(), Errno> {
+        let attributes = attributes(&rustix::fs::fstat(inode)?);
+        let ask = Ask::SetAttributes { file: file.number, attributes };
         self.ask(ask).map(|_| ()).map_err(|f| errno(&f))
     }
 
     /// Writes a file whose entry is leaving into its inode.
-    fn write_to_inode(&self, handle: &InodeHandle, file: &GroupedFile) -> Result<(), Errno> {
-        let inode = File::from(self.underlying.open_handle(handle, OFlags::RDWR)?);
-        let times = underlying::times(&rustix::fs::fstat(&inode)?);
+    fn write_to_inode(
+        &self,
+        handle: &InodeHandle,
+        file: &GroupedFile,
+        inode: &OwnedFd,
+    ) -> Result<(), Errno> {
+        let times = underlying::times(&rustix::fs::fstat(inode)?);
         let written = self.read(file, 0, FILE_BYTES_MAX).and_then(|data| {
             if data.len() != file.size as usize {
                 return Err(Errno::IO);
             }
-            self.underlying.fill(&inode, &data, &times)
+            self.underlying.fill(inode, &data, &times)
         });
-        let moved = written.and_then(|()| self.underlying.clear_marker(&inode));
+        let moved = written.and_then(|()| self.underlying.clear_marker(inode));
         if let Err(e) = moved {
-            let undo = self.underlying.truncate(&inode, &times);
-            if undo.and_then(|()| self.underlying.sync_file(&inode)).is_ok() {
+            let undo = self.underlying.truncate(inode, &times);
+            if undo.and_then(|()| self.underlying.sync_file(inode)).is_ok() {
                 let _ = self.ask(Ask::Settle { files: vec![file.number] });
             }
             return Err(e);
@@ -57,7 +69,7 @@ impl GroupedFiles {
         // An fdatasync of a client covers no extended attribute. On ext4, a marker that survives a
         // crash would replace the client's new bytes with the old bytes of the store. If this sync
         // fails, the file is in the directory all the same.
-        let durable = self.underlying.sync_file(&inode);
+        let durable = self.underlying.sync_file(inode);
         self.forget(handle);
         durable
     }
@@ -67,10 +79,7 @@ impl GroupedFiles {
     ///
     /// # Errors
     /// The error of the host. Nothing was changed then.
-    pub(crate) fn make_empty(&self, handle: &InodeHandle) -> Result<(), Errno> {
-        if self.lookup_clean(handle)?.is_none() {
-            return Ok(());
-        }
+    pub(super) fn drop_contents(&self, handle: &InodeHandle) -> Result<(), Errno> {
         self.underlying.clear_marker(self.underlying.open_handle(handle, OFlags::RDWR)?)?;
         self.forget(handle);
         Ok(())
@@ -97,28 +106,38 @@ impl GroupedFiles {
         };
         let mut leaving = Vec::new();
         for handle in handles {
-            match self.lookup_clean(handle) {
-                Ok(Some(file)) if self.save_times(handle, &file).is_ok() => {
-                    leaving.push((*handle, file));
-                }
-                _ if !self.inode_exists(handle) => {}
+            match self.prepare_to_leave(handle) {
+                Ok(number) => leaving.extend(number.map(|n| (*handle, n))),
+                Err(_) if !self.inode_exists(handle) => {}
                 Err(e) => failed(e),
-                Ok(_) => {}
             }
         }
-        let numbers = leaving.iter().map(|(_, file)| file.number).collect();
+        let numbers = leaving.iter().map(|(_, number)| *number).collect();
         // This fails if one of them was removed meanwhile; then each file moves on its own.
         let together = self.ask(Ask::Leave { files: numbers }).is_ok();
-        let moved = in_parallel(&leaving, |(handle, file)| {
+        let moved = in_parallel(&leaving, |(handle, number)| {
             let _lock = self.changing(handle);
-            let same = self.peek(handle).is_some_and(|k| k.has_number(file.number));
-            let moved = match (same, together) {
-                (false, _) => return false,
-                (true, true) => self.write_to_inode(handle, file),
-                (true, false) => self.move_back(handle),
+            // Clients may have written to the file since.
+            let Some(file) = self.peek(handle).filter(|k| k.has_number(*number)) else {
+                return false;
+            };
+            let moved = if together {
+                let inode = self.underlying.open_handle(handle, OFlags::RDWR);
+                inode.and_then(|inode| self.write_to_inode(handle, &file, &inode))
+            } else {
+                self.move_back(handle)
             };
             moved.inspect_err(|e| failed(*e)).is_ok()
         });
         moved.iter().filter(|moved| **moved).count()
+    }
+
+    /// The number of a file that is about to leave, its times saved; `None` if the store does not
+    /// have the file.
+    fn prepare_to_leave(&self, handle: &InodeHandle) -> Result<Option<FileNumber>, Errno> {
+        let _lock = self.changing(handle);
+        let Some(file) = self.lookup_clean(handle)? else { return Ok(None) };
+        self.save_times(&file, self.underlying.open_handle(handle, OFlags::PATH)?)?;
+        Ok(Some(file.number))
     }
 }

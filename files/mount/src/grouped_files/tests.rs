@@ -2,24 +2,34 @@
 //! power at each step. The directory and the store are real; [`UnderlyingDir`] and [`GroupedFiles`]
 //! note the steps. A model says which unsynced changes of an inode a power cut may keep.
 
+mod cut_device;
 mod moving;
 mod power_cut;
 mod read_ahead;
 mod stopped;
 mod used_meanwhile;
+mod written;
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender};
 
-use seekless_host::Opened;
-use seekless_store::{Config, FILE_BYTES_MAX, Member};
+use fuser::BackingId;
+use rustix::fs::OFlags;
+use seekless_block::MemDevice;
+use seekless_host::{FileDevice, Opened};
+use seekless_store::{Config, FILE_BYTES_MAX, GroupConfig, Member};
 
 use super::*;
 use crate::format;
+use crate::mounted_dir::{How, MountedDir};
+use crate::name_requests::Changes;
+use crate::shuffle::Shuffler;
 use crate::underlying::{self, InodeStep, MarkerFound};
+
+pub(crate) use cut_device::{CutDevice, DeviceLog};
 
 /// A noted step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +53,9 @@ pub(crate) struct StepLog {
     fails: AtomicI64,
     failures: AtomicI64,
     events: Mutex<Vec<Event>>,
+    /// Writes and flushes of the store count as steps, too.
+    cuts_store: AtomicBool,
+    store: Mutex<DeviceLog>,
     /// A thread that looks at each step of an inode; the step waits for its answer.
     watcher: Mutex<Option<Watcher>>,
 }
@@ -53,7 +66,9 @@ impl Default for StepLog {
     fn default() -> Self {
         let never = || AtomicI64::new(i64::MAX);
         let (left, fails, failures) = (never(), never(), AtomicI64::new(1));
-        Self { left, fails, failures, events: Mutex::default(), watcher: Mutex::default() }
+        let (cuts_store, store) = (AtomicBool::new(false), Mutex::default());
+        let (events, watcher) = (Mutex::default(), Mutex::default());
+        Self { left, fails, failures, events, cuts_store, store, watcher }
     }
 }
 
@@ -130,7 +145,11 @@ impl Drop for TempDir {
 
 struct TestDir {
     temp: TempDir,
-    groups: Option<GroupedFiles>,
+    mounted: Option<MountedDir>,
+    /// Contents that file 1 may have: the latest synced content, and all later ones.
+    may: Mutex<Vec<Vec<u8>>>,
+    /// See [`StepLog::cuts_store`].
+    cuts_store: bool,
 }
 
 fn content(name: usize) -> Vec<u8> {
@@ -138,10 +157,17 @@ fn content(name: usize) -> Vec<u8> {
 }
 
 impl TestDir {
+    /// The state of the store after a power cut now: some of the writes that no flush covers are
+    /// kept. `kept` 0: none; 1: all; other numbers: some sectors of them.
+    fn cut(&self, kept: u64) -> MemDevice {
+        held(self.groups().underlying.steps.store.lock()).cut(kept)
+    }
+
     /// Files 0 to 3 and an empty store. `None`, with a message, if the host cannot do this.
     fn new() -> Option<Self> {
         let temp = TempDir::new();
-        let dir = Self { temp, groups: None };
+        let may = Mutex::new(vec![content(1)]);
+        let dir = Self { temp, mounted: None, may, cuts_store: false };
         fs::create_dir(dir.dir()).unwrap();
         if let Err(e) = UnderlyingDir::open(&dir.dir()).and_then(|h| {
             h.bind(Some([1; 16]))
@@ -156,7 +182,7 @@ impl TestDir {
         }
         format(
             &dir.store(),
-            Some(seekless_block::Bytes(32 << 20)),
+            Some(seekless_block::Bytes(8 << 20)),
             seekless_block::Bytes(64 << 10),
             false,
         )
@@ -177,12 +203,22 @@ impl TestDir {
     }
 
     fn attach(&mut self) -> &GroupedFiles {
-        self.groups = None;
+        self.mounted = None;
         let underlying = UnderlyingDir::open(&self.dir()).unwrap();
+        underlying.steps.cuts_store.store(self.cuts_store, SeqCst);
         let disk = FileDevice::new(Opened::path(&self.store(), false).unwrap());
-        self.groups.insert(
-            GroupedFiles::attach(underlying, disk, Config::default(), &self.store()).unwrap(),
-        )
+        let groups =
+            GroupedFiles::attach(underlying, disk, Config::default(), &self.store()).unwrap();
+        let shuffler = Shuffler::new(GroupConfig::default(), u64::MAX, None, &groups).unwrap();
+        &self.mounted.insert(MountedDir::new(groups, shuffler, None).unwrap()).groups
+    }
+
+    fn mounted(&self) -> &MountedDir {
+        self.mounted.as_ref().unwrap()
+    }
+
+    fn groups(&self) -> &GroupedFiles {
+        &self.mounted().groups
     }
 
     fn handle(&self, name: usize) -> InodeHandle {
@@ -193,9 +229,56 @@ impl TestDir {
         names.iter().map(|n| self.handle(*n)).collect()
     }
 
+    /// Opens a file as a client that writes to it.
+    fn open(&self, name: usize, flags: OFlags) -> u64 {
+        let (handle, groups) = (self.handle(name), self.groups());
+        let fd = groups.underlying.open_handle(&handle, flags).unwrap();
+        let opened = (groups.peek(&handle).is_some(), How::of(flags));
+        let none = |_: &OwnedFd| None::<BackingId>;
+        self.mounted().add_open(handle, fd, opened, none).fh
+    }
+
+    /// A client changes file 1. After an error the file has its old content or the new one.
+    fn change(
+        &self,
+        new: impl FnOnce(&mut Vec<u8>),
+        act: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut content = held(self.may.lock()).last().unwrap().clone();
+        new(&mut content);
+        held(self.may.lock()).push(content);
+        act()
+    }
+
+    /// Writes to file 1.
+    fn write(&self, fh: u64, at: usize, data: &[u8]) -> Result<(), Errno> {
+        let new = |content: &mut Vec<u8>| {
+            let end = at + data.len();
+            content.resize(content.len().max(end), 0);
+            content[at..end].copy_from_slice(data);
+        };
+        self.change(new, || self.mounted().write(fh, at as u64, data).map(|_| ()))
+    }
+
+    /// Truncates file 1.
+    fn resize(&self, size: usize) -> Result<(), Errno> {
+        let node = self.groups().underlying.open_handle(&self.handle(1), OFlags::PATH)?;
+        let ino = self.mounted().enter(node)?.0.ino.0;
+        let changes = Changes { size: Some(size as u64), ..Changes::default() };
+        self.change(|c| c.resize(size, 0), || self.mounted().setattr(ino, &changes).map(|_| ()))
+    }
+
+    /// Makes file 1 durable: older contents may not come back.
+    fn sync(&self, fh: u64, data_only: bool) -> Result<(), Errno> {
+        let before = held(self.may.lock()).len() - 1;
+        self.mounted().sync(fh, data_only)?;
+        held(self.may.lock()).drain(..before);
+        Ok(())
+    }
+
     /// Each file is whole, and in exactly one place.
-    fn check(&self, when: &str, emptied: Option<usize>) {
-        let groups = self.groups.as_ref().unwrap();
+    fn check(&self, when: &str) {
+        let groups = self.groups();
         for name in 0..4 {
             let Ok(file) = File::open(self.path(name)) else { continue };
             let (fd, handle) = (OwnedFd::from(file), self.handle(name));
@@ -216,7 +299,10 @@ impl TestDir {
                     fs::read(self.path(name)).unwrap()
                 }
             };
-            let whole = bytes == content(name) || (emptied == Some(name) && bytes.is_empty());
+            let whole = match name {
+                1 => held(self.may.lock()).contains(&bytes),
+                _ => bytes == content(name),
+            };
             assert!(whole, "{when}: {name} has {} bytes", bytes.len());
         }
     }
@@ -224,7 +310,7 @@ impl TestDir {
 
 const NOT_BUSY: fn(&InodeHandle) -> bool = |_| false;
 
-type Act = fn(&TestDir, &GroupedFiles);
+type Act = fn(&TestDir, &GroupedFiles) -> Result<(), Errno>;
 
 /// What a test does.
 struct Action {
@@ -241,31 +327,40 @@ const ACTIONS: &[Action] = &[
         name: "form",
         formed: false,
         emptied: None,
-        act: |p, g| drop(g.form_groups(&[p.handles(&[0, 1]), p.handles(&[2])], NOT_BUSY)),
+        act: |p, g| {
+            g.form_groups(&[p.handles(&[0, 1]), p.handles(&[2])], NOT_BUSY);
+            Ok(())
+        },
     },
     Action {
         name: "form anew, with a newcomer",
         formed: true,
         emptied: None,
-        act: |p, g| drop(g.form_groups(&[p.handles(&[0, 3])], NOT_BUSY)),
+        act: |p, g| {
+            g.form_groups(&[p.handles(&[0, 3])], NOT_BUSY);
+            Ok(())
+        },
     },
     Action {
         name: "move all back",
         formed: true,
         emptied: None,
-        act: |p, g| _ = g.move_all_back(&p.handles(&[0, 1, 2])),
+        act: |p, g| {
+            g.move_all_back(&p.handles(&[0, 1, 2]));
+            Ok(())
+        },
     },
     Action {
         name: "move one back",
         formed: true,
         emptied: None,
-        act: |p, g| _ = g.move_back(&p.handle(1)),
+        act: |p, g| g.move_back(&p.handle(1)),
     },
     Action {
         name: "empty one",
         formed: true,
         emptied: Some(1),
-        act: |p, g| _ = g.make_empty(&p.handle(1)),
+        act: |p, g| p.change(Vec::clear, || g.drop_contents(&p.handle(1))),
     },
     Action {
         name: "there and back, and there",
@@ -277,6 +372,62 @@ const ACTIONS: &[Action] = &[
             g.move_all_back(&all);
             let _ = g.ask(Ask::Sync { file: None });
             g.form_groups(&[all], NOT_BUSY);
+            Ok(())
+        },
+    },
+    Action {
+        name: "write and sync",
+        formed: true,
+        emptied: None,
+        act: |p, _| {
+            let fh = p.open(1, OFlags::WRONLY);
+            for data in [&b"newer"[..], b"newest"] {
+                p.write(fh, 70, data)?;
+                p.write(fh, 3_900, &data.repeat(100))?;
+                p.sync(fh, true)?;
+            }
+            p.write(fh, 7, b"without a sync")
+        },
+    },
+    Action {
+        name: "truncate, sync, and write",
+        formed: true,
+        emptied: None,
+        act: |p, _| {
+            let fh = p.open(1, OFlags::RDWR);
+            p.resize(0)?;
+            p.write(fh, 0, b"short")?;
+            p.sync(fh, false)?;
+            p.resize(30_000)?;
+            p.sync(fh, true)
+        },
+    },
+    Action {
+        name: "write, and grow too large",
+        formed: true,
+        emptied: None,
+        act: |p, _| {
+            let (fh, other) = (p.open(1, OFlags::WRONLY), p.open(1, OFlags::RDWR));
+            p.write(fh, 3_000, b"of which no sync knows")?;
+            p.write(fh, 65_000, &[5; 1_000])?;
+            p.write(other, 9, b"by the other")?;
+            p.sync(other, true)
+        },
+    },
+    Action {
+        name: "write, and form anew while it is open",
+        formed: true,
+        emptied: None,
+        act: |p, g| {
+            let fh = p.open(1, OFlags::WRONLY);
+            p.write(fh, 100, b"first")?;
+            g.form_groups(&[p.handles(&[1, 3]), p.handles(&[0, 2])], |h| *h == p.handle(1));
+            p.write(fh, 200, b"second")?;
+            p.sync(fh, true)?;
+            p.write(fh, 300, b"third")?;
+            g.move_all_back(&p.handles(&[0, 1]));
+            p.write(fh, 400, b"fourth")?;
+            p.sync(fh, false)
         },
     },
 ];
@@ -285,7 +436,7 @@ fn prepared(action: &Action) -> Option<TestDir> {
     let mut dir = TestDir::new()?;
     dir.attach();
     if action.formed {
-        let groups = dir.groups.as_ref().unwrap();
+        let groups = dir.groups();
         let came = groups.form_groups(&[dir.handles(&[0, 1]), dir.handles(&[2])], NOT_BUSY);
         assert_eq!(came, [Ok(2), Ok(1)]);
     }

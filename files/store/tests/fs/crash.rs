@@ -69,6 +69,8 @@ enum Pending {
     Edit(usize, Option<Content>),
     Group(Vec<usize>),
     Leave(usize),
+    /// A file that is leaving has this content now.
+    LateEdit(usize, Content),
     Back(usize),
     /// Files, and the lengths of their truths at that time.
     Sync(Vec<(usize, usize)>),
@@ -98,6 +100,7 @@ pub(crate) struct Tally {
     told: u64,
     arrived: u64,
     returned: u64,
+    late: u64,
     removed: u64,
     emptied: u64,
     synced: u64,
@@ -216,6 +219,30 @@ impl World {
             }
             (Pending::Leave(id), Ok(_)) => {
                 let file = self.marker(id).unwrap();
+                // A mount lets clients write, and sync, until the bytes are read.
+                if self.next.is_multiple_of(3) {
+                    let mut after = self.truth[id].last().unwrap().as_ref().unwrap().to_vec();
+                    let (offset, data) = (after.len() as u64 / 2, vec![self.next as u8; 50]);
+                    after.resize(after.len().max(offset as usize + 50), 0);
+                    after[offset as usize..][..50].copy_from_slice(&data);
+                    let ask = Ask::Write { file, offset, data, time: 1 };
+                    self.ask(ask, Pending::LateEdit(id, Rc::new(after)));
+                } else {
+                    self.ask(Ask::Read { file, offset: 0, len: 1 << 17 }, Pending::Back(id));
+                }
+            }
+            (Pending::LateEdit(id, content), result) => {
+                let file = self.marker(id).unwrap();
+                if result.is_ok() {
+                    self.tally.late += 1;
+                    self.truth[id].push(Some(content));
+                    if self.next.is_multiple_of(2) {
+                        let lengths = vec![(id, self.truth[id].len())];
+                        self.ask(Ask::Sync { file: Some(file) }, Pending::Sync(lengths));
+                    }
+                } else {
+                    assert_eq!(result, Err(Fault::NoSpace));
+                }
                 self.ask(Ask::Read { file, offset: 0, len: 1 << 17 }, Pending::Back(id));
             }
             (Pending::Back(id), Ok(Reply::Data(data))) => {
@@ -503,6 +530,7 @@ fn every_synced_file_is_whole_and_in_one_place_after_every_crash() {
         all.told += t.told;
         all.arrived += t.arrived;
         all.returned += t.returned;
+        all.late += t.late;
         all.removed += t.removed;
         all.emptied += t.emptied;
         all.synced += t.synced;
@@ -513,6 +541,6 @@ fn every_synced_file_is_whole_and_in_one_place_after_every_crash() {
     println!("{all:?}");
     assert!(all.states > 100 * seeds && all.damaged > 30 * seeds && all.told > seeds, "{all:?}");
     assert!(all.arrived > 10 * seeds && all.returned > seeds && all.removed > seeds, "{all:?}");
-    assert!(all.emptied > seeds, "{all:?}");
+    assert!(all.emptied > seeds && all.late > seeds, "{all:?}");
     assert!(all.synced > 10 * seeds && all.checkpoints > seeds, "{all:?}");
 }

@@ -24,14 +24,14 @@ fn leading_to_each_other() -> Option<(TestDir, Shuffler)> {
 
 impl TestDir {
     fn groups_read(&self) -> u64 {
-        self.groups.as_ref().unwrap().group_store(|g| g.stats().groups_read)
+        self.groups().group_store(|g| g.stats().groups_read)
     }
 }
 
 #[test]
 fn groups_are_read_ahead_once_and_not_while_the_disk_sleeps() {
     let Some((dir, shuffler)) = leading_to_each_other() else { return };
-    let groups = dir.groups.as_ref().unwrap();
+    let groups = dir.groups();
     shuffler.read_ahead(groups, DiskPhase::Asleep);
     assert_eq!((shuffler.read_ahead.load(SeqCst), dir.groups_read()), (0, 0), "it was woken");
     shuffler.read_ahead(groups, DiskPhase::Drowsy);
@@ -57,7 +57,7 @@ fn groups_are_read_ahead_once_and_not_while_the_disk_sleeps() {
 #[test]
 fn a_file_written_meanwhile_is_read_ahead_with_its_new_bytes() {
     let Some((dir, shuffler)) = leading_to_each_other() else { return };
-    let groups = dir.groups.as_ref().unwrap();
+    let groups = dir.groups();
     let handle = dir.handle(2);
     groups.move_back(&handle).unwrap();
     let read = dir.groups_read();

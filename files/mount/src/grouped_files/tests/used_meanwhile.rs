@@ -4,10 +4,12 @@ use std::os::unix::fs::FileExt as _;
 
 use super::*;
 
+type Use = fn(&TestDir, &GroupedFiles);
+
 /// A use of a file between its read and its marking keeps the file in the directory.
 #[test]
 fn a_file_that_is_used_meanwhile_does_not_move() {
-    let uses: &[(&str, Act)] = &[
+    let uses: &[(&str, Use)] = &[
         ("touched", |p, g| g.note_write(&p.handle(1))),
         ("written, of the same length", |p, _| {
             // As the kernel does with passthrough.
@@ -28,7 +30,7 @@ fn a_file_that_is_used_meanwhile_does_not_move() {
     for (what, used) in uses {
         let Some(mut dir) = TestDir::new() else { return };
         dir.attach();
-        let groups = dir.groups.as_ref().unwrap();
+        let groups = dir.groups();
         let handle = dir.handle(1);
         // Asked once at the read, and again at the marking.
         let asked = AtomicI64::new(0);
