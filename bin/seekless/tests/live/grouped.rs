@@ -1,6 +1,9 @@
 //! `seekless files`: a directory mounted again, its files on their way between the two modules while they are used, both
 //! modules without room, servers killed. What is seen through the mount is held against what was written, always.
 
+mod no_space;
+mod power_cut;
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -543,6 +546,10 @@ fn groups_to_which_opened_files_lead_are_read_ahead_and_no_others() {
     device.detach();
 }
 
+fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
+    rustix::fs::setxattr(point, "trusted.seekless.do", b"shuffle", XattrFlags::empty())
+}
+
 /// Waits until this is so.
 fn wait(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();
@@ -727,168 +734,6 @@ fn life(
     }
 }
 
-#[test]
-fn what_was_synced_outlives_power_cuts_under_both_modules() {
-    need!(
-        "power cuts",
-        missing()
-            .or_else(|| host::loop_mounts("xfs"))
-            .or_else(|| host::programs(&["mkfs.xfs", "xfs_io"]))
-    );
-    let mut place = place();
-    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-    File::create(&image).unwrap().set_len(400 << 20).unwrap();
-    host::run(["mkfs.xfs".as_ref(), "-q".as_ref(), image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    (place.dir, place.store) = (disk.join("files"), disk.join("store"));
-    let mut numbers = Numbers::new(23);
-    let mut may = vec![BTreeSet::from([0]); 8];
-    for round in 0..6 {
-        let mounted_disk = Mount::new(device.device(), &disk, "rw");
-        if round == 0 {
-            fs::create_dir(&place.dir).unwrap();
-            for name in 0..8 {
-                fs::write(place.dir.join(name.to_string()), content(name, 0)).unwrap();
-            }
-            rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
-        } else {
-            place.check();
-        }
-        let mounted = place.mount();
-        for (name, may) in may.iter_mut().enumerate() {
-            let path = mounted.path(name.to_string());
-            let seen = version_of(name, &fs::read(path).unwrap());
-            assert!(may.contains(&seen), "round {round}: file {name} is {seen} of {may:?}");
-            *may = BTreeSet::from([seen]);
-        }
-        let witness = File::create(disk.join("witness")).unwrap();
-        let cut_after = Duration::from_millis(50 + numbers.below(700));
-        std::thread::scope(|scope| {
-            scope.spawn(|| while do_shuffle(&mounted.point).is_ok() {});
-            scope.spawn(|| {
-                std::thread::sleep(cut_after);
-                // Nothing that was not flushed reaches the disk from here on.
-                host::run(["xfs_io", "-x", "-c", "shutdown", disk.to_str().unwrap()]);
-            });
-            let failed = life(&mounted.point, &witness, &mut numbers, &mut may);
-            assert!(failed.is_err());
-            kill_process(Pid::from_child(&mounted.child), Signal::KILL).unwrap();
-        });
-        drop((mounted, witness));
-        mounted_disk.unmount();
-    }
-    device.detach();
-}
-
-/// On ext4 an fdatasync covers no extended attribute, nor does a write with O_DSYNC: a marker that came back after them would bring
-/// the older bytes back. Each is what a client does last before the power is cut.
-#[test]
-fn what_was_overwritten_and_synced_outlives_a_power_cut_on_ext4() {
-    type Act = fn(&Path, &mut Vec<u8>);
-    let acts: &[(&str, Act)] = &[
-        ("fdatasync", |path, bytes| {
-            let file = File::options().write(true).open(path).unwrap();
-            file.write_all_at(&[7; 100], 50).unwrap();
-            file.sync_data().unwrap();
-            bytes[50..150].fill(7);
-        }),
-        ("O_DSYNC", |path, bytes| {
-            let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::DSYNC;
-            let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).unwrap();
-            File::from(file).write_all_at(&[8; 100], 50).unwrap();
-            bytes[50..150].fill(8);
-        }),
-        ("cut and fdatasync", |path, bytes| {
-            let file = File::options().write(true).open(path).unwrap();
-            file.set_len(0).unwrap();
-            file.sync_data().unwrap();
-            bytes.clear();
-        }),
-        ("O_TRUNC and fdatasync", |path, bytes| {
-            File::create(path).unwrap().sync_data().unwrap();
-            bytes.clear();
-        }),
-        ("replaced over and over, so that it goes home", |path, bytes| {
-            for i in 0..12 {
-                let file = File::create(path).unwrap();
-                file.write_all_at(&[i; 100], 0).unwrap();
-                file.sync_data().unwrap();
-                *bytes = vec![i; 100];
-            }
-        }),
-        ("synced and written on, over and over, so that it goes home", |path, bytes| {
-            let file = File::options().write(true).open(path).unwrap();
-            for i in 0..12 {
-                file.write_all_at(&[i; 100], 100 * u64::from(i)).unwrap();
-                file.sync_data().unwrap();
-                bytes[100 * usize::from(i)..][..100].fill(i);
-            }
-        }),
-        ("appended and fsync", |path, bytes| {
-            let mut file = File::options().append(true).open(path).unwrap();
-            file.write_all(b"more").unwrap();
-            file.sync_all().unwrap();
-            bytes.extend(b"more");
-        }),
-        ("written, grown too large, and fsync", |path, bytes| {
-            let file = File::options().write(true).open(path).unwrap();
-            file.write_all_at(&[9; 100], 50).unwrap();
-            file.write_all_at(&[9; 100], 70_000).unwrap();
-            file.sync_all().unwrap();
-            bytes[50..150].fill(9);
-            bytes.resize(70_000, 0);
-            bytes.extend([9; 100]);
-        }),
-        ("mapped, written, and msync", |path, bytes| {
-            let script = "import mmap,sys
-f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0); m[10:14]=b'MMAP'; m.flush()";
-            host::run(["python3".as_ref(), "-c".as_ref(), script.as_ref(), path.as_os_str()]);
-            bytes[10..14].copy_from_slice(b"MMAP");
-        }),
-        ("O_TRUNC, written, and fdatasync", |path, bytes| {
-            let file = File::create(path).unwrap();
-            file.write_all_at(b"new", 0).unwrap();
-            file.sync_data().unwrap();
-            *bytes = b"new".to_vec();
-        }),
-    ];
-    need!(
-        "power cuts on ext4",
-        missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&[
-            "mkfs.ext4",
-            "xfs_io",
-            "python3"
-        ]))
-    );
-    for (what, act) in acts {
-        let mut place = place();
-        let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-        File::create(&image).unwrap().set_len(200 << 20).unwrap();
-        host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), image.as_os_str()]);
-        let device = Loop::attach(&image, &[]);
-        let mounted_disk = Mount::new(device.device(), &disk, "rw");
-        (place.dir, place.store) = (disk.join("files"), disk.join("store"));
-        fs::create_dir(&place.dir).unwrap();
-        let (mounted, mut contents) = grouped(&place);
-        rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
-        act(&mounted.path(NAMES[1]), &mut contents[1]);
-        // Nothing that was not flushed reaches the disk from here on.
-        host::run(["xfs_io", "-x", "-c", "shutdown", disk.to_str().unwrap()]);
-        mounted.kill();
-        // A dead mount keeps the files that the kernel passed on open, and so their disk in use.
-        host::unmount(&place.point);
-        mounted_disk.unmount();
-        let mounted_disk = Mount::new(device.device(), &disk, "rw");
-        let mounted = place.mount();
-        for (name, bytes) in NAMES.iter().zip(&contents) {
-            assert!(fs::read(mounted.path(name)).unwrap() == *bytes, "{what}: {name}");
-        }
-        mounted.unmount(&["--return"]);
-        mounted_disk.unmount();
-        device.detach();
-    }
-}
-
 /// How many requests to read the kernel has sent to a disk.
 fn reads_of(device: &Loop) -> u64 {
     let name = device.device().trim_start_matches("/dev/");
@@ -951,137 +796,6 @@ fn looking_up_files_reads_no_more_of_the_disk_than_beneath() {
     let most = beneath + beneath / 10;
     assert!(beneath > 20 && through <= most, "{through} reads, {beneath} beneath");
     device.detach();
-}
-
-fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
-    rustix::fs::setxattr(point, "trusted.seekless.do", b"shuffle", XattrFlags::empty())
-}
-
-#[test]
-fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
-    need!("no room at home", missing().or_else(|| host::loop_mounts("ext4")));
-    let mut place = place();
-    let image = place.dir.with_extension("img");
-    File::create(&image).unwrap().set_len(16 << 20).unwrap();
-    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), "-m0".as_ref(), image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    let small = Mount::new(device.device(), &place.dir, "rw");
-    place.dir = place.dir.join("files");
-    fs::create_dir(&place.dir).unwrap();
-    let (mounted, mut contents) = grouped(&place);
-    let mut filler = File::create(mounted.path("filler")).unwrap();
-    let block = vec![1; 1 << 16];
-    while filler.write_all(&block).is_ok() {}
-    let mut end = File::create(mounted.path("end")).unwrap();
-    while end.write_all(&[1; 512]).is_ok() {}
-    let _ = filler.sync_all();
-    // Written where it is, it needs none.
-    let open = File::options().write(true).open(mounted.path("c")).unwrap();
-    open.write_all_at(b"here", 60).unwrap();
-    open.sync_all().unwrap();
-    contents[2][60..64].copy_from_slice(b"here");
-    for grown in [open.set_len(65_537), open.write_all_at(b"home", 65_536)] {
-        assert_eq!(grown.map_err(|e| Errno::from_io_error(&e)), Err(Some(Errno::NOSPC)));
-    }
-    drop(open);
-    for (name, bytes) in NAMES.iter().zip(&contents) {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
-    let refused = host::attempt([
-        env!("CARGO_BIN_EXE_seekless").as_ref(),
-        "files".as_ref(),
-        "unmount".as_ref(),
-        mounted.point.as_os_str(),
-        "--return".as_ref(),
-    ]);
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && words.contains("could not be moved back"), "{words}");
-    for (name, bytes) in NAMES.iter().zip(&contents) {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
-    drop((filler, end));
-    fs::remove_file(mounted.path("filler")).unwrap();
-    wait("there is room again", || {
-        let file = File::options().write(true).open(mounted.path("c")).unwrap();
-        file.write_all_at(b"home", 65_536).is_ok()
-    });
-    contents[2].extend(b"home");
-    mounted.unmount(&["--return"]);
-    for (name, bytes) in NAMES.iter().zip(&contents) {
-        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
-    }
-    small.unmount();
-    device.detach();
-}
-
-#[test]
-fn a_full_group_store_takes_no_more_and_loses_nothing() {
-    need!("no room in the store", missing());
-    let place = place();
-    let mut numbers = Numbers::new(3);
-    let mut files: Vec<(String, Vec<u8>)> =
-        (0..160).map(|i| (format!("f{i}"), numbers.bytes(60_000))).collect();
-    for (name, bytes) in &files {
-        fs::write(place.dir.join(name), bytes).unwrap();
-    }
-    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
-    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
-    mounted.group(&names);
-    let state = mounted.state();
-    let here = state["grouped_files"].as_u64().unwrap();
-    assert!(here > 20 && here < 160, "{here} files");
-    assert!(state["trouble"].as_str().unwrap().contains("no space left"), "{state}");
-    // A sixteenth of the clusters is free for stored files that are written.
-    for (name, bytes) in &mut files {
-        assert_eq!(fs::read(mounted.path(&name)).unwrap(), *bytes);
-        let file = File::options().write(true).open(mounted.path(&name)).unwrap();
-        file.write_all_at(b"written", 50_000).unwrap();
-        bytes[50_000..50_007].copy_from_slice(b"written");
-    }
-    assert_eq!((mounted.number("grouped_files"), mounted.number("grouped_writes")), (here, here));
-    for (name, bytes) in &files {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
-    mounted.unmount(&["--return"]);
-    for (name, bytes) in &files {
-        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
-    }
-}
-
-/// Small files fill the clusters of a store, and grow.
-#[test]
-fn a_grouped_file_goes_home_where_the_store_has_no_space_for_what_is_written() {
-    need!("no room to grow", missing());
-    let place = place();
-    let mut numbers = Numbers::new(4);
-    let mut files: Vec<(String, Vec<u8>)> =
-        (0..480).map(|i| (format!("f{i}"), numbers.bytes(1_000))).collect();
-    for (name, bytes) in &files {
-        fs::write(place.dir.join(name), bytes).unwrap();
-    }
-    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
-    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
-    mounted.group(&names);
-    let here = mounted.number("grouped_files");
-    assert!(here > 200, "{here} files");
-    for (name, bytes) in &mut files {
-        let mut file = File::options().append(true).open(mounted.path(&name)).unwrap();
-        let more = numbers.bytes(50_000);
-        file.write_all(&more).unwrap();
-        bytes.extend(more);
-    }
-    let counts = ["grouped_writes", "returned", "grouped_files"].map(|n| mounted.number(n));
-    assert!(counts.iter().all(|n| *n > 10), "{counts:?}");
-    assert_eq!(counts[1] + counts[2], here);
-    for (name, bytes) in &files {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
-    mounted.unmount(&[]);
-    place.check();
-    place.mount().unmount(&["--return"]);
-    for (name, bytes) in &files {
-        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
-    }
 }
 
 #[test]
