@@ -1,10 +1,8 @@
 //! `seekless files`: a directory mounted again, its files on their way between the two modules while they are used, both
 //! modules without room, servers killed. What is seen through the mount is held against what was written, always.
 
-mod no_space;
 mod power_cut;
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -546,10 +544,6 @@ fn groups_to_which_opened_files_lead_are_read_ahead_and_no_others() {
     device.detach();
 }
 
-fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
-    rustix::fs::setxattr(point, "trusted.seekless.do", b"shuffle", XattrFlags::empty())
-}
-
 /// Waits until this is so.
 fn wait(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();
@@ -696,44 +690,6 @@ fn what_was_synced_outlives_servers_that_are_killed() {
     }
 }
 
-/// Reads, brings files home, and writes anew, each durable before it has its name, until something fails. `may` has what each
-/// file may be; `witness` is a file of the disk beneath.
-///
-/// A forced shutdown of xfs takes a rename out of the log, after which the directory has nothing to sync and its fsync answers
-/// success: seen without any server of ours in 4 of 300 shutdowns, on Linux 6.18. Only an fsync of a file asks whether the disk is
-/// still there, so one of the witness comes behind each of the directory, and both must succeed.
-fn life(
-    point: &Path,
-    witness: &File,
-    numbers: &mut Numbers,
-    may: &mut [BTreeSet<u64>],
-) -> std::io::Result<()> {
-    loop {
-        for name in (0..16).map(|i| i % 8) {
-            fs::read(point.join(name.to_string()))?;
-        }
-        let name = numbers.below(8) as usize;
-        let path = point.join(name.to_string());
-        if numbers.below(2) == 0 {
-            // Goes home.
-            let file = File::options().write(true).open(path)?;
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 10)?;
-            continue;
-        }
-        let version = may[name].last().unwrap() + 1;
-        let file = File::create(point.join("new"))?;
-        file.write_all_at(&content(name, version), 0)?;
-        file.sync_all()?;
-        may[name].insert(version);
-        fs::rename(point.join("new"), path)?;
-        if numbers.below(2) == 0 {
-            File::open(point)?.sync_all()?;
-            witness.sync_all()?;
-            may[name] = BTreeSet::from([version]);
-        }
-    }
-}
-
 /// How many requests to read the kernel has sent to a disk.
 fn reads_of(device: &Loop) -> u64 {
     let name = device.device().trim_start_matches("/dev/");
@@ -796,6 +752,137 @@ fn looking_up_files_reads_no_more_of_the_disk_than_beneath() {
     let most = beneath + beneath / 10;
     assert!(beneath > 20 && through <= most, "{through} reads, {beneath} beneath");
     device.detach();
+}
+
+fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
+    rustix::fs::setxattr(point, "trusted.seekless.do", b"shuffle", XattrFlags::empty())
+}
+
+#[test]
+fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
+    need!("no room at home", missing().or_else(|| host::loop_mounts("ext4")));
+    let mut place = place();
+    let image = place.dir.with_extension("img");
+    File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), "-m0".as_ref(), image.as_os_str()]);
+    let device = Loop::attach(&image, &[]);
+    let small = Mount::new(device.device(), &place.dir, "rw");
+    place.dir = place.dir.join("files");
+    fs::create_dir(&place.dir).unwrap();
+    let (mounted, mut contents) = grouped(&place);
+    let mut filler = File::create(mounted.path("filler")).unwrap();
+    let block = vec![1; 1 << 16];
+    while filler.write_all(&block).is_ok() {}
+    let mut end = File::create(mounted.path("end")).unwrap();
+    while end.write_all(&[1; 512]).is_ok() {}
+    let _ = filler.sync_all();
+    // Written where it is, it needs none.
+    let open = File::options().write(true).open(mounted.path("c")).unwrap();
+    open.write_all_at(b"here", 60).unwrap();
+    open.sync_all().unwrap();
+    contents[2][60..64].copy_from_slice(b"here");
+    for grown in [open.set_len(65_537), open.write_all_at(b"home", 65_536)] {
+        assert_eq!(grown.map_err(|e| Errno::from_io_error(&e)), Err(Some(Errno::NOSPC)));
+    }
+    drop(open);
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    let refused = host::attempt([
+        env!("CARGO_BIN_EXE_seekless").as_ref(),
+        "files".as_ref(),
+        "unmount".as_ref(),
+        mounted.point.as_os_str(),
+        "--return".as_ref(),
+    ]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("could not be moved back"), "{words}");
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    drop((filler, end));
+    fs::remove_file(mounted.path("filler")).unwrap();
+    wait("there is room again", || {
+        let file = File::options().write(true).open(mounted.path("c")).unwrap();
+        file.write_all_at(b"home", 65_536).is_ok()
+    });
+    contents[2].extend(b"home");
+    mounted.unmount(&["--return"]);
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
+    }
+    small.unmount();
+    device.detach();
+}
+
+#[test]
+fn a_full_group_store_takes_no_more_and_loses_nothing() {
+    need!("no room in the store", missing());
+    let place = place();
+    let mut numbers = Numbers::new(3);
+    let mut files: Vec<(String, Vec<u8>)> =
+        (0..160).map(|i| (format!("f{i}"), numbers.bytes(60_000))).collect();
+    for (name, bytes) in &files {
+        fs::write(place.dir.join(name), bytes).unwrap();
+    }
+    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
+    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
+    mounted.group(&names);
+    let state = mounted.state();
+    let here = state["grouped_files"].as_u64().unwrap();
+    assert!(here > 20 && here < 160, "{here} files");
+    assert!(state["trouble"].as_str().unwrap().contains("no space left"), "{state}");
+    // A sixteenth of the clusters is free for stored files that are written.
+    for (name, bytes) in &mut files {
+        assert_eq!(fs::read(mounted.path(&name)).unwrap(), *bytes);
+        let file = File::options().write(true).open(mounted.path(&name)).unwrap();
+        file.write_all_at(b"written", 50_000).unwrap();
+        bytes[50_000..50_007].copy_from_slice(b"written");
+    }
+    assert_eq!((mounted.number("grouped_files"), mounted.number("grouped_writes")), (here, here));
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    mounted.unmount(&["--return"]);
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
+    }
+}
+
+/// Small files fill the clusters of a store, and grow.
+#[test]
+fn a_grouped_file_goes_home_where_the_store_has_no_space_for_what_is_written() {
+    need!("no room to grow", missing());
+    let place = place();
+    let mut numbers = Numbers::new(4);
+    let mut files: Vec<(String, Vec<u8>)> =
+        (0..480).map(|i| (format!("f{i}"), numbers.bytes(1_000))).collect();
+    for (name, bytes) in &files {
+        fs::write(place.dir.join(name), bytes).unwrap();
+    }
+    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
+    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
+    mounted.group(&names);
+    let here = mounted.number("grouped_files");
+    assert!(here > 200, "{here} files");
+    for (name, bytes) in &mut files {
+        let mut file = File::options().append(true).open(mounted.path(&name)).unwrap();
+        let more = numbers.bytes(50_000);
+        file.write_all(&more).unwrap();
+        bytes.extend(more);
+    }
+    let counts = ["grouped_writes", "returned", "grouped_files"].map(|n| mounted.number(n));
+    assert!(counts.iter().all(|n| *n > 10), "{counts:?}");
+    assert_eq!(counts[1] + counts[2], here);
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    mounted.unmount(&[]);
+    place.check();
+    place.mount().unmount(&["--return"]);
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
+    }
 }
 
 #[test]

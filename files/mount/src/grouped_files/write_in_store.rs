@@ -13,8 +13,8 @@ use crate::inode_handle::InodeHandle;
 use crate::underlying::touch;
 
 /// Times that a group is written because of one file between two shuffles, at most: then this file
-/// moves to the directory. A synced write takes one or two flushes more in the store than there; a
-/// move to the directory and back takes about seven.
+/// moves to the directory. A synced write takes one or two flushes of the disk more in the store
+/// than there; a move to the directory and back takes about twelve.
 pub(super) const REWRITES_MAX: u32 = 8;
 
 impl GroupedFiles {

@@ -1,6 +1,47 @@
-//! Power cuts: what was synced is there afterwards.
+//! The power is cut under a directory with groups and its store: the file system of both is shut down, so that all unflushed data is
+//! lost.
+
+use std::collections::BTreeSet;
 
 use super::*;
+
+/// Reads, brings files home, and writes anew, each durable before it has its name, until something fails. `may` has what each
+/// file may be; `witness` is a file of the disk beneath.
+///
+/// A forced shutdown of xfs takes a rename out of the log, after which the directory has nothing to sync and its fsync answers
+/// success: seen without any server of ours in 4 of 300 shutdowns, on Linux 6.18. Only an fsync of a file asks whether the disk is
+/// still there, so one of the witness comes behind each of the directory, and both must succeed.
+fn life(
+    point: &Path,
+    witness: &File,
+    numbers: &mut Numbers,
+    may: &mut [BTreeSet<u64>],
+) -> std::io::Result<()> {
+    loop {
+        for name in (0..16).map(|i| i % 8) {
+            fs::read(point.join(name.to_string()))?;
+        }
+        let name = numbers.below(8) as usize;
+        let path = point.join(name.to_string());
+        if numbers.below(2) == 0 {
+            // Goes home.
+            let file = File::options().write(true).open(path)?;
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 10)?;
+            continue;
+        }
+        let version = may[name].last().unwrap() + 1;
+        let file = File::create(point.join("new"))?;
+        file.write_all_at(&content(name, version), 0)?;
+        file.sync_all()?;
+        may[name].insert(version);
+        fs::rename(point.join("new"), path)?;
+        if numbers.below(2) == 0 {
+            File::open(point)?.sync_all()?;
+            witness.sync_all()?;
+            may[name] = BTreeSet::from([version]);
+        }
+    }
+}
 
 #[test]
 fn what_was_synced_outlives_power_cuts_under_both_modules() {
