@@ -326,6 +326,8 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
             workloads.push(workload);
         }
         drop(mount);
+        // Otherwise XFS refuses the next mount: it knows this file system under another device.
+        host::let_go(device.device());
         drop(device);
         drop(server);
 
