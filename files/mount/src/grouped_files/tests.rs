@@ -392,7 +392,8 @@ const ACTIONS: &[Action] = &[
     Action {
         name: "truncate, sync, and write",
         formed: true,
-        emptied: None,
+        // At home, if the store fails.
+        emptied: Some(1),
         act: |p, _| {
             let fh = p.open(1, OFlags::RDWR);
             p.resize(0)?;

@@ -79,8 +79,8 @@ impl GroupedFiles {
                 Ok(true)
             }
             Err(Fault::NoSpace) => leave(),
-            // Nobody needs the damaged bytes.
-            Err(Fault::Read(_) | Fault::Damaged { .. }) if size == 0 => leave(),
+            // Nobody needs the old bytes.
+            Err(_) if size == 0 => leave(),
             Err(fault) => Err(errno(&fault)),
         }
     }

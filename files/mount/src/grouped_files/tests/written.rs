@@ -146,6 +146,25 @@ fn a_file_written_over_and_over_goes_home_and_is_not_chosen_again() {
     dir.check("after failed moves");
 }
 
+#[test]
+fn a_damaged_file_cannot_be_written_and_can_be_emptied() {
+    let Some(mut dir) = TestDir::formed() else { return };
+    dir.mounted = None;
+    let (mut store, of) = (fs::read(dir.store()).unwrap(), content(1));
+    let at = store.windows(of.len()).position(|bytes| bytes == of).unwrap();
+    store[at] ^= 1;
+    fs::write(dir.store(), store).unwrap();
+    dir.attach();
+    let fh = dir.open(1, OFlags::WRONLY);
+    assert_eq!(dir.mounted().write(fh, 0, b"x"), Err(Errno::IO));
+    assert!(dir.is_grouped(1));
+    dir.resize(0).unwrap();
+    assert!(!dir.is_grouped(1));
+    dir.write(fh, 0, b"new").unwrap();
+    dir.sync(fh, true).unwrap();
+    assert_eq!(fs::read(dir.path(1)).unwrap(), b"new");
+}
+
 /// The learner knows the group of all four files from the store.
 #[test]
 fn a_shuffle_leaves_out_a_file_written_too_often_once_and_keeps_the_others_together() {
