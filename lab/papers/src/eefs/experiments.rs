@@ -86,10 +86,11 @@ fn days(asked: &EefsOptions) -> [FileDay; 4] {
     FILE_DAYS.map(|day| day.in_directories(asked.directories.unwrap_or(day.directories)))
 }
 
-/// The settings for a made-up day. A part of a day has a part of the memory and of the interval.
+/// The settings for a made-up day. A part of a day has a part of the memory and of the interval, but
+/// enough memory for some groups.
 fn of_day(day: &FileDay, asked: &EefsOptions, options: &FilesOptions) -> FilesOptions {
     let part = part_of(day, asked.scale);
-    let cache = asked.cache.unwrap_or(Bytes((day.memory_mb * MB * part) as u64));
+    let cache = asked.cache.unwrap_or(Bytes(((day.memory_mb * part).max(1.0) * MB) as u64));
     let inodes = (INODES * part).ceil() as usize;
     let shuffle_every = asked.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
     FilesOptions { cache, inodes, shuffle_every, ..options.clone() }
