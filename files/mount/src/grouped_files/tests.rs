@@ -276,6 +276,13 @@ impl TestDir {
         Ok(())
     }
 
+    /// Checks everything, here and after another attach, which must find the same.
+    fn check_twice(&mut self, when: &str) {
+        self.check(when);
+        self.attach();
+        self.check(&format!("{when}, and again"));
+    }
+
     /// Each file is whole, and in exactly one place.
     fn check(&self, when: &str) {
         let groups = self.groups();

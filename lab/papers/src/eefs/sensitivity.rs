@@ -65,6 +65,12 @@ pub(super) fn depends_figure(day: &FileDay, all: &[Sensitivity]) -> Figure {
         y: Axis::new("Requests of the disk, EEFS to FFS", Unit::Share),
         series,
     };
-    Figure::new(format!("Requests saved, by directories and memory: {}", day.name), Basis::Modelled, lines)
-        .caption("The paper's 0.31 was not fitted: FFS writes inodes in many places one by one, and small memory holds only a part of the files.")
+    Figure::new(
+        format!("Requests saved, by directories and memory: {}", day.name),
+        Basis::Modelled,
+        lines,
+    )
+    .caption(
+        "FFS reads and writes inodes in many places one by one. A group keeps its inodes together.",
+    )
 }

@@ -339,7 +339,6 @@ impl Engine {
         }
         let log = self.log.ring.in_use().flat_map(|segment| self.geo.slots_of(segment));
         let open = slots(0..self.geo.read_slots()).filter(|&slot| self.copies.is_open(slot));
-        let open = open.filter(|_| self.copies.any_open());
         let clean = |slot: &Slot| self.copies.state(*slot) == CopyState::Clean;
         let again: Vec<Slot> = log.chain(open).filter(clean).collect();
         for slot in again {

@@ -129,9 +129,7 @@ fn with_the_power_of_the_store_cut_at_any_step_synced_contents_are_there() {
                 dir.cuts_store = false;
                 dir.attach();
                 let when = format!("{}, cut after {stop} steps, kept {kept}", action.name);
-                dir.check(&when);
-                dir.attach();
-                dir.check(&format!("{when}, and again"));
+                dir.check_twice(&when);
             }
             if ended {
                 assert!(stop > 1, "{}: {stop} steps", action.name);

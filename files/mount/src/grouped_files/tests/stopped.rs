@@ -19,10 +19,7 @@ fn stopped_at_any_step_every_file_is_whole_and_in_one_place() {
             let groups = dir.attach();
             let when = format!("{}, stopped after {stop} steps", action.name);
             settled_only_what_is_durable(&held(groups.underlying.steps.events.lock()), &when);
-            dir.check(&when);
-            // A second attach finds the same.
-            dir.attach();
-            dir.check(&format!("{when}, and again"));
+            dir.check_twice(&when);
             if ended {
                 assert!(stop > 1, "{}: {stop} steps", action.name);
                 break;
