@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::net::{AddressFamily, SocketType};
 use seekless_nbd::{Command, CommandFlags};
-use seekless_serve::NbdUri;
 use seekless_serve::client::Client;
+use seekless_serve::{NbdUri, ServeError};
 
 use crate::elsewhere::Nbdkit;
 use crate::host::{self, Numbers, Server, seekless, status};
@@ -105,9 +105,15 @@ impl Front {
         Server::start(dir, &self.backing, self.mount.as_deref(), &args)
     }
 
-    /// A client, and its own end of the connection. A server takes 32 clients of one machine: so
-    /// clients over TCP come from several addresses of this one.
+    /// A client, and its own end of the connection. A greeting has ten seconds. More than a hundred
+    /// greetings with TLS at once on a busy machine may take longer: then one more try.
     fn client(&self, number: u64) -> (Client, OwnedFd) {
+        self.connect(number).or_else(|_| self.connect(number)).unwrap()
+    }
+
+    /// A server takes 32 clients of one machine: so clients over TCP come from several addresses of
+    /// this one.
+    fn connect(&self, number: u64) -> Result<(Client, OwnedFd), ServeError> {
         let stream: OwnedFd = match &self.socket {
             Ok(path) => UnixStream::connect(path).unwrap().into(),
             Err(port) => {
@@ -122,7 +128,7 @@ impl Front {
         };
         let own = stream.try_clone().unwrap();
         // Reads and writes are the same for all kinds of sockets.
-        (Client::over(Box::new(UnixStream::from(stream)), &self.uri).unwrap(), own)
+        Ok((Client::over(Box::new(UnixStream::from(stream)), &self.uri)?, own))
     }
 }
 

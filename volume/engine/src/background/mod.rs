@@ -57,7 +57,7 @@ pub(crate) struct BackgroundIo {
     /// A destage: its first home page, and its mark in the order of writes.
     destage: Option<(u64, Mark)>,
     /// A flush of home: clients' writes that it covers.
-    home_writes: Option<u64>,
+    changes: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -434,8 +434,8 @@ impl Engine {
             _ => (0, 0),
         };
         let flushes = (target, op) == (Target::Home, Op::Flush);
-        let home_writes = flushes.then_some(self.sync.home.ended);
-        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage, home_writes };
+        let changes = flushes.then_some(self.sync.home.changes);
+        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage, changes };
         let id = self.start(Pending::Background(what));
         let b = &mut self.background;
         b.interference.sent(b.in_flight);
@@ -473,7 +473,7 @@ impl Engine {
         if let Some((first, mark)) = what.destage {
             self.destage_written(first, what.pages, mark, ok);
         }
-        if let Some(covers) = what.home_writes {
+        if let Some(covers) = what.changes {
             self.home_flushed(covers, ok);
         }
     }

@@ -399,7 +399,7 @@ impl Engine {
     }
 
     /// A client writes: RAM forgets the former bytes.
-    pub(super) fn note_write(&mut self, extent: Extent) {
+    pub(crate) fn note_write(&mut self, extent: Extent) {
         let (cache, ahead) = (&mut self.cache, &mut self.ahead);
         let Some(ahead) = ahead else { return cache.invalidate(extent, |_| {}) };
         let Range { start, end } = cache.grid.pages(extent);

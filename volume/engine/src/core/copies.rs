@@ -215,7 +215,7 @@ impl Engine {
     }
 
     /// The slots of all copies of the pages that an extent touches. The vector is `scratch`.
-    pub(super) fn copies_of(&mut self, extent: Extent) -> Vec<Slot> {
+    pub(crate) fn copies_of(&mut self, extent: Extent) -> Vec<Slot> {
         let mut found = std::mem::take(&mut self.scratch);
         found.clear();
         let touched = self.pages_of(extent);
@@ -249,7 +249,7 @@ impl Engine {
             && self.is_live(slot)
             && !self.log.takes(page.0)
         {
-            self.sync.void(page);
+            self.void(page, slot);
         }
         self.copies.clear(slot);
     }

@@ -210,7 +210,9 @@ impl Engine {
     }
 
     pub(super) fn part_done(&mut self, part: Part, ok: bool) {
-        if part.target == Target::Home {
+        let (target, mark) = (part.target, self.absorbs.get(part.write).mark);
+        let ok = ok && (target != Target::Home || !self.is_forgotten(part.extent, mark));
+        if target == Target::Home {
             self.sync.wrote_home();
             if ok && part.voids {
                 // No other write to these pages was let through meanwhile.
@@ -252,7 +254,7 @@ impl Engine {
         }
         for &slot in some.iter().filter(|_| dirty.is_empty()) {
             if let Some(page) = self.copies.home(slot).filter(|_| self.copies.is_open(slot)) {
-                self.sync.void(page);
+                self.void(page, slot);
                 self.copies.close(slot);
             }
         }

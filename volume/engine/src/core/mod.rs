@@ -109,7 +109,7 @@ pub(crate) enum Pending {
     Flush {
         id: RequestId,
         /// Clients' writes at home that it covers.
-        home_writes: u64,
+        changes: u64,
     },
     /// A record of the log, by its number.
     Record(u64),
@@ -384,7 +384,7 @@ impl Engine {
             Some(Pending::HomeWrite(write)) => self.home_write_done(write, ok),
             Some(Pending::Part(part)) => self.part_done(part, ok),
             Some(Pending::Edge(edges)) => self.edge_done(edges, ok),
-            Some(Pending::Flush { id, home_writes }) => self.flush_done(id, home_writes, ok),
+            Some(Pending::Flush { id, changes }) => self.flush_done(id, changes, ok),
             Some(Pending::Record(number)) => self.record_done(number, ok),
             Some(Pending::Homeward(piece)) => self.piece_home_done(piece, ok),
             Some(Pending::SyncHome) => self.sync_home_done(ok),

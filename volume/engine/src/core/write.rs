@@ -31,7 +31,7 @@ pub(crate) struct HomeWrite {
 pub(crate) struct Absorbed {
     pub(super) id: RequestId,
     pub(super) extent: Extent,
-    mark: Mark,
+    pub(super) mark: Mark,
     since: Mark,
     pub(super) fua: bool,
     /// The write is already acknowledged.
@@ -247,6 +247,7 @@ impl Engine {
         self.writes.end(mark);
         self.retry_blocked |= !self.blocked.is_empty();
         self.sync.wrote_home();
+        let ok = ok && !self.is_forgotten(extent, mark);
         if ok && voids {
             // No other write to these pages was let through meanwhile: the log's copies are older.
             self.drop_copies(extent, |_| true);

@@ -4,13 +4,13 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use seekless_block::{Duration, Extent, Op};
 
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::core::write_order::Mark;
-use crate::format::{Content, Tombstone};
-use crate::write_buffer::ring::Segment;
+use crate::format::{Content, PageSum, Tombstone};
+use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Asked, Class, Engine, IoId, Mode, Pending, RequestId, Target};
 
 /// A request that waits for a round.
@@ -35,26 +35,39 @@ enum RoundPhase {
     Area,
 }
 
+/// Home pages whose entries in the log are void, though the log does not durably know.
+type Voids = FxHashMap<u64, Void>;
+
+/// The void entry of a page. Its bytes stand in the area until the tail of the log passes them.
+#[derive(Clone, Copy, Debug)]
+struct Void {
+    /// The slot with these bytes, and their sum; `None` once the slot is used again.
+    copy: Option<(Slot, PageSum)>,
+    /// A flush of home that covers this change has home's bytes on stable storage.
+    change: u64,
+}
+
 #[derive(Debug)]
 struct Round {
     waiters: Vec<Waiter>,
-    voids: FxHashSet<u64>,
+    voids: Voids,
     phase: RoundPhase,
     flushes: u32,
     ok: bool,
-    /// Clients' writes at home that its flush covers.
-    home_writes: u64,
+    /// The changes at home that its flush covers.
+    changes: u64,
     /// Sequence and tail that the flush of the area makes durable.
     covers: (u64, Segment),
 }
 
-/// Which writes of clients a flush of home has covered. After a failed flush, Linux forgets pages that
-/// it could not write, and the next flush succeeds without them.
+/// Which changes at home a flush has covered. After a failed flush, Linux forgets pages that it could
+/// not write, and the next flush succeeds without them.
 #[derive(Debug, Default)]
 pub(crate) struct HomeFlushes {
-    /// Clients' writes that have ended at home.
-    pub(crate) ended: u64,
-    /// Of these, writes that a flush has covered.
+    /// The changes so far: writes of clients that have ended at home, and pages of which home now
+    /// counts instead of the log.
+    pub(crate) changes: u64,
+    /// Of these, changes that a flush has covered.
     covered: u64,
     /// How many flushes failed.
     pub(crate) failures: u64,
@@ -74,8 +87,7 @@ pub(crate) struct Sync {
     pub(crate) lost: bool,
     pub(crate) home: HomeFlushes,
     round: Option<Round>,
-    /// Home pages whose entries in the log are void.
-    voids: FxHashSet<u64>,
+    voids: Voids,
     pub(crate) home_dirty: bool,
     pub(crate) log_dirty: bool,
 }
@@ -84,16 +96,38 @@ impl Sync {
     /// A client's write has ended at home.
     pub(crate) const fn wrote_home(&mut self) {
         self.home_dirty = true;
-        self.home.ended += 1;
+        self.home.changes += 1;
     }
 
     pub(crate) fn wait(&mut self, waiter: Waiter) {
         self.waiting.push(waiter);
     }
 
-    /// The log's entries of this page are void.
-    pub(crate) fn void(&mut self, page: HomePage) {
-        self.voids.insert(page.0);
+    fn all_voids(&mut self) -> impl Iterator<Item = &mut Voids> {
+        self.round.iter_mut().map(|round| &mut round.voids).chain([&mut self.voids])
+    }
+
+    /// These slots of the log are used again.
+    pub(crate) fn reuses(&mut self, slots: &std::ops::Range<u32>) {
+        for void in self.all_voids().flat_map(|voids| voids.values_mut()) {
+            void.copy = void.copy.filter(|(slot, _)| !slots.contains(&slot.0));
+        }
+    }
+
+    /// A flush of home failed: takes out the void pages that home may lack, with their bytes in the
+    /// area.
+    fn take_lost(&mut self) -> Vec<(HomePage, Slot, PageSum)> {
+        let covered = self.home.covered;
+        let mut lost = Vec::new();
+        for voids in self.all_voids() {
+            voids.retain(|&page, void| {
+                let copy = void.copy.filter(|_| void.change > covered);
+                lost.extend(copy.map(|(slot, sum)| (HomePage(page), slot, sum)));
+                copy.is_none()
+            });
+        }
+        lost.sort_unstable();
+        lost
     }
 
     /// Whether one of these pages is void, and the log does not durably know. An entry absorbed now
@@ -101,7 +135,8 @@ impl Sync {
     pub(crate) fn is_void(&self, mut pages: std::ops::Range<u64>) -> bool {
         let round = self.round.as_ref().map(|r| &r.voids).filter(|v| !v.is_empty());
         (!self.voids.is_empty() || round.is_some())
-            && pages.any(|p| self.voids.contains(&p) || round.is_some_and(|v| v.contains(&p)))
+            && pages
+                .any(|p| self.voids.contains_key(&p) || round.is_some_and(|v| v.contains_key(&p)))
     }
 
     /// Flushes under way.
@@ -136,7 +171,7 @@ impl Engine {
             self.sync.wait(Waiter::Flush(id));
         } else {
             // Only home has unflushed data.
-            let io = self.start(Pending::Flush { id, home_writes: self.sync.home.ended });
+            let io = self.start(Pending::Flush { id, changes: self.sync.home.changes });
             self.submit(io, Target::Home, Op::Flush, Extent::default(), asked, None);
         }
     }
@@ -170,7 +205,7 @@ impl Engine {
             phase: RoundPhase::Home,
             flushes: 0,
             ok: true,
-            home_writes: self.sync.home.ended,
+            changes: self.sync.home.changes,
             covers: self.log.ended,
         };
         self.sync.home_dirty &= !home;
@@ -209,7 +244,7 @@ impl Engine {
 
     pub(crate) fn sync_home_done(&mut self, ok: bool) {
         self.sync.home_dirty |= !ok;
-        let covers = self.sync.round.as_ref().map_or(0, |round| round.home_writes);
+        let covers = self.sync.round.as_ref().map_or(0, |round| round.changes);
         self.home_flushed(covers, ok);
         let Some(round) = &mut self.sync.round else { return };
         round.flushes -= 1;
@@ -313,15 +348,16 @@ impl Engine {
     }
 
     /// A client's flush has ended that needed home alone.
-    pub(crate) fn flush_done(&mut self, id: RequestId, home_writes: u64, ok: bool) {
-        self.home_flushed(home_writes, ok);
+    pub(crate) fn flush_done(&mut self, id: RequestId, changes: u64, ok: bool) {
+        self.home_flushed(changes, ok);
         let fails = std::mem::take(&mut self.sync.home.untold) || self.sync.lost;
         self.complete(id, Extent::default(), ok && !fails);
     }
 
-    /// A flush of home has ended that covers this many writes of clients. If it failed, pages that went
-    /// home since the last flush may be missing there: copies of the log that recovery still finds
-    /// count as newer than home again, and so do open copies.
+    /// A flush of home has ended that covers this many changes. If it failed, pages that went home
+    /// since the last flush may be missing there: copies of the log that recovery still finds count as
+    /// newer than home again, and so do open copies. Of a page that a client has written at home
+    /// since, the older bytes of the log come back: no flush has covered the client's write.
     pub(crate) fn home_flushed(&mut self, covers: u64, ok: bool) {
         let home = &mut self.sync.home;
         if ok {
@@ -330,7 +366,7 @@ impl Engine {
         }
         home.failures += 1;
         home.failed_at = self.writes.now();
-        home.untold |= home.covered < home.ended;
+        home.untold |= home.covered < home.changes;
         let saved = self.state.wanted_mode() == Mode::WriteThrough
             && !self.state.is_draining()
             && !self.background.ends_drain;
@@ -344,9 +380,55 @@ impl Engine {
         for slot in again {
             self.copies.make_dirty(slot);
         }
+        // A page that is void may be a free one since, where replicas stand.
+        if self.free.takes_plans() {
+            for (page, slot, sum) in self.sync.take_lost() {
+                self.bring_back(page, slot, sum);
+            }
+        }
         if self.background.ends_drain && self.copies.count(CopyState::Dirty) > 0 {
             self.drain();
         }
+    }
+
+    /// The log's entries of this page are void. The newest one stands in this slot.
+    pub(crate) fn void(&mut self, page: HomePage, slot: Slot) {
+        // A copy in doubt may be older than home.
+        let known = matches!(self.copies.state(slot), CopyState::Clean | CopyState::Dirty);
+        let copy = known.then(|| (slot, self.copies.sum(slot)));
+        self.sync.home.changes += 1;
+        let void = Void { copy, change: self.sync.home.changes };
+        self.sync.voids.entry(page.0).or_insert(void);
+    }
+
+    /// The bytes of this slot, which were void, are the newest ones that a flush has covered.
+    fn bring_back(&mut self, page: HomePage, slot: Slot, sum: PageSum) {
+        let is_log = self.copies.is_log(slot);
+        let Ring { tail, head, .. } = self.log.ring;
+        if is_log && !self.log.ring.is_between(tail, self.geo.segment_of(slot), head) {
+            return; // home has them: the tail has passed
+        }
+        let home = self.home_of(page, 1);
+        // Reads in flight may bring bytes from home that are older than these.
+        let mark = self.writes.begin(home);
+        self.writes.end(mark);
+        self.note_write(home);
+        self.copies.set(slot, page, CopyState::Dirty, sum);
+        if !is_log {
+            self.copies.open(slot);
+        }
+    }
+
+    /// Whether a write at home may be missing there: a flush failed while the write was in flight. If
+    /// the log has older bytes of its pages, these stay, and the write fails.
+    pub(crate) fn is_forgotten(&mut self, extent: Extent, mark: Mark) -> bool {
+        if mark >= self.sync.home.failed_at || self.copies.count(CopyState::Dirty) == 0 {
+            return false;
+        }
+        let slots = self.copies_of(extent);
+        let forgotten = slots.iter().any(|&slot| self.copies.state(slot) == CopyState::Dirty);
+        self.scratch = slots;
+        forgotten
     }
 
     /// The log cannot go on: all waiters get an error.
@@ -357,8 +439,8 @@ impl Engine {
 }
 
 /// Pages as runs, in order.
-fn runs(pages: &FxHashSet<u64>) -> Vec<Tombstone> {
-    let mut sorted: Vec<u64> = pages.iter().copied().collect();
+fn runs(pages: &Voids) -> Vec<Tombstone> {
+    let mut sorted: Vec<u64> = pages.keys().copied().collect();
     sorted.sort_unstable();
     let mut runs: Vec<Tombstone> = Vec::new();
     for first in sorted {

@@ -138,6 +138,8 @@ impl Engine {
         for slot in self.geo.slots_of(next) {
             self.copies.clear(slot);
         }
+        let first = self.geo.first_of(next).0;
+        self.sync.reuses(&(first..first + self.geo.segment_pages));
         self.log.ring.head = next;
         self.log.head_page = 0;
         true

@@ -105,6 +105,8 @@ impl History {
         }
         setup.gather = [0, 30, 1_000_000][(seed % 3) as usize];
         setup.soon = seed / 3 % 2 == 1;
+        // Zeroes in the places of replicas are not written again: see the guarantees.
+        setup.forgets = !replicas && seed / 6 % 2 == 1;
         let mut weights = weights(&mut rng);
         let mut count = lean(bent, &mut rng, &mut setup, &mut weights);
         if trail {

@@ -92,6 +92,8 @@ pub(crate) struct Model {
     /// Reads in flight: they may return versions lost since.
     reads: u32,
     step: HistoryStep,
+    /// When the host last forgot sectors.
+    forgot: HistoryStep,
     names: u64,
 }
 
@@ -107,8 +109,8 @@ pub(crate) struct Issued {
 impl Model {
     /// A device of `sectors` whose content is [`INITIAL`].
     pub(crate) fn new(sectors: u64) -> Self {
-        let (lax, reads, step, names) = (Vec::new(), 0, 0, 0);
-        let mut model = Self { sectors: Vec::new(), lax, reads, step, names };
+        let (lax, reads, step, forgot, names) = (Vec::new(), 0, 0, 0, 0);
+        let mut model = Self { sectors: Vec::new(), lax, reads, step, forgot, names };
         model.resize(sectors);
         model
     }
@@ -222,6 +224,21 @@ impl Model {
         }
     }
 
+    /// A flush of home failed, and the host forgot sectors that it could not write. A version that no
+    /// flush has covered may be lost, so reads may return a version before it.
+    pub(crate) fn forgot(&mut self) {
+        self.step += 1;
+        self.forgot = self.step;
+        for versions in &mut self.sectors {
+            let durable: Vec<u64> =
+                versions.iter().filter(|v| v.durable.is_some()).map(|v| v.name).collect();
+            let stands = |v: &&mut Version| !v.later.iter().any(|name| durable.contains(name));
+            for v in versions.iter_mut().filter(stands) {
+                (v.dead, v.later) = (None, Vec::new());
+            }
+        }
+    }
+
     /// A flush failed, and no later one may cover the writes that have ended.
     pub(crate) fn doubt(&mut self) {
         let all = self.sectors.iter_mut().flatten();
@@ -246,8 +263,8 @@ impl Model {
                     tell(versions)
                 ));
             };
-            if versions.iter().filter(|v| may(v)).count() > 1 {
-                continue; // zeroes twice: nothing is learned
+            if versions.iter().filter(|v| may(v)).count() > 1 || issued.step < self.forgot {
+                continue; // zeroes twice, or bytes that were forgotten since: nothing is learned
             }
             let (name, since) = (versions[at].name, versions[at].issued);
             for v in versions.iter_mut().filter(|v| v.name != name) {

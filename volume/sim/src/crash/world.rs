@@ -403,6 +403,7 @@ impl<M: Machine> World<M> {
                 self.medium.borrow_mut().fail_flush(ticket);
                 if self.setup.forgets && io.target == Target::Home {
                     self.forgot = true;
+                    self.past.model.forgot();
                     self.medium.borrow_mut().forget(&mut rng);
                 }
             }

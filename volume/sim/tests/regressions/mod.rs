@@ -313,6 +313,30 @@ fn pages_that_a_failed_flush_has_lost_go_home_again() {
     }
 }
 
+/// A page is flushed in the log. A client writes a part of it at home, or zeroes the whole page. A
+/// flush of home fails, and the host forgets the page: the bytes of the log count again. The next
+/// flush succeeds, and a crash brings back nothing older than these bytes. `in_flight`: the page went
+/// home for the client's write, and the flush fails while this write is in flight.
+#[test]
+fn a_page_of_the_log_comes_back_if_a_failed_flush_has_lost_a_write_over_it() {
+    let part = HistoryStep::Ask { op: Op::Write, start: 4 * 8 + 2, len: 3, fua: false };
+    let (at_home, in_flight) = (vec![SETTLE], vec![HistoryStep::Execute(0); 2]);
+    let zeroes = ask(Op::WriteZeroes, 4, 1, false);
+    for (over, until, fails) in [
+        (part.clone(), at_home.clone(), SETTLE),
+        (zeroes, at_home, SETTLE),
+        (part, in_flight, HistoryStep::Execute(1)),
+    ] {
+        let fault = Fault { target: Target::Home, op: Op::Flush, left: Some(1) };
+        let read = ask(Op::Read, 3, 3, false);
+        let mut steps = vec![write(4, 1), SETTLE, FLUSH, SETTLE, over];
+        steps.extend(until);
+        steps.extend([HistoryStep::Break(fault), FLUSH, fails, read.clone(), SETTLE, read]);
+        steps.extend([FLUSH, SETTLE, HistoryStep::Drain, SETTLE, HistoryStep::Pass, SETTLE]);
+        holds(Setup { forgets: true, ..setup() }, steps);
+    }
+}
+
 /// A drain has emptied the log but could not record that. The next try leaves no second segment
 /// out: recovery looks for the next record in only two.
 #[test]
