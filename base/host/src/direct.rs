@@ -40,6 +40,14 @@ impl Bounce {
     }
 }
 
+/// The same file with an open file description of its own. Linux reports an error of write-back once
+/// to each description: duplicates share the report.
+pub(crate) fn reopened(file: &OwnedFd, more: OFlags) -> Result<OwnedFd, Errno> {
+    let rights = rustix::fs::fcntl_getfl(file)? & OFlags::ACCMODE;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, rights | more | OFlags::CLOEXEC, Mode::empty())
+}
+
 /// A file, opened a second time for direct I/O.
 #[derive(Debug)]
 pub(crate) struct Direct {
@@ -51,10 +59,7 @@ pub(crate) struct Direct {
 impl Direct {
     /// `None` if the file has no direct I/O.
     pub(crate) fn open(file: &OwnedFd) -> Option<Self> {
-        let write = rustix::fs::fcntl_getfl(file).ok()? & OFlags::ACCMODE;
-        let flags = write | OFlags::DIRECT | OFlags::CLOEXEC;
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let fd = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        let fd = reopened(file, OFlags::DIRECT).ok()?;
         let reads = |align: &u64| {
             BOUNCE.with_borrow_mut(|bounce| {
                 let part = bounce.take(*align as usize);

@@ -4,7 +4,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
 
@@ -39,6 +39,16 @@ impl OpenFile {
         let in_memory = || rustix::fs::fstatfs(&fd).is_ok_and(|s| s.f_type == TMPFS_MAGIC);
         let at_once = if known { Some(nowait) } else { in_memory().then(ReadWriteFlags::empty) };
         Self { fd, at_once, direct: None }
+    }
+
+    /// The same file with an open file description of its own, for a part whose flushes must report
+    /// their own errors: Linux reports an error of write-back once to each description, and
+    /// duplicates share the report. A lock stays with the first description.
+    ///
+    /// # Errors
+    /// The file cannot be opened again; this needs /proc.
+    pub fn reopened(fd: &OwnedFd) -> std::io::Result<OwnedFd> {
+        Ok(crate::direct::reopened(fd, OFlags::empty())?)
     }
 
     /// Moves bytes past the host's page cache from now on, where the file and an I/O's alignment

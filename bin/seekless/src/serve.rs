@@ -478,6 +478,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         .name(&args.name)
         .moved(args.moved)
         .mounted(args.is_local())
+        .takes_over(args.ublk.is_some())
         .scrub_every(args.scrub)
         .memory(args.memory, args.cache)
         .engine(move |config| {

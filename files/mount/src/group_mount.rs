@@ -31,6 +31,9 @@ const THREADS: usize = 4;
 const MOUNT: &str = "mount over it";
 /// Interval at which the keeper thread learns, commits and shuffles.
 const KEEPER_INTERVAL: Duration = Duration::from_millis(500);
+/// Age at which the store writes a change that no sync covers, while the disk turns: a killed server
+/// loses it until then. The default of the journal of ext4.
+const COMMIT_AFTER: seekless_block::Duration = seekless_block::Duration::from_millis(5_000);
 
 /// How a directory is mounted.
 #[derive(Clone, Debug)]
@@ -344,7 +347,7 @@ fn attach(dir: &Path, options: &MountOptions) -> Result<MountedDir, MountError> 
     rustix::process::umask(rustix::fs::Mode::empty());
     let underlying = UnderlyingDir::open(dir)?;
     let device = FileDevice::new(Opened::path(&options.store, false)?);
-    let config = Config { cache: options.cache, ..Config::default() };
+    let config = Config { cache: options.cache, commit_after: COMMIT_AFTER, ..Config::default() };
     let groups = GroupedFiles::attach(underlying, device, config, &options.store)?;
     let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)?;
     let disk = options.sleep.as_ref().map(|sleep| WatchedDisk::new(dir, sleep)).transpose()?;

@@ -25,7 +25,7 @@ use seekless_engine::format::{
     AreaId, Geometry, GuardPage, Page, SEGMENT_PAGES_DEFAULT, page_extent, read_superblock,
 };
 use seekless_engine::{AttachError, FormatOptions, Mode, format_area};
-use seekless_host::{HostError, Opened, cannot, private, signature};
+use seekless_host::{HostError, OpenFile, Opened, cannot, private, signature};
 
 use crate::backend::files::Disk;
 use crate::backend::guard;
@@ -203,6 +203,12 @@ fn first_page(disk: &mut Disk, path: &Path) -> Result<Page, ServeError> {
 
 fn part(fd: &OwnedFd, runs: &[(u64, u64)]) -> Result<Disk, ServeError> {
     Ok(Disk::new(fd.try_clone().map_err(cannot("duplicate a descriptor"))?, Runs::new(runs)))
+}
+
+/// The same, with flushes that report their own errors: see [`OpenFile::reopened`].
+fn part_apart(fd: &OwnedFd, runs: &[(u64, u64)]) -> Result<Disk, ServeError> {
+    let fd = OpenFile::reopened(fd).map_err(cannot("open the file again"))?;
+    Ok(Disk::new(fd, Runs::new(runs)))
 }
 
 /// Refuses a device that looks used.

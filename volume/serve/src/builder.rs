@@ -33,6 +33,7 @@ use crate::shadow::Shadow;
 use crate::share::{Needs, Shares};
 use crate::tap::{self, Tap, TapEnd};
 use crate::tls::{Tls, TlsFiles};
+use crate::ublk::ensure_no_device_waits;
 use crate::volume::{Clock, Parts, Volume};
 use crate::watch::About;
 
@@ -112,6 +113,7 @@ impl Emulation {
 pub struct Builder {
     backing: Backing,
     read_only: bool,
+    takes_over: bool,
     name: String,
     area: AreaSize,
     area_dir: Option<PathBuf>,
@@ -210,6 +212,7 @@ impl Builder {
         Self {
             backing,
             read_only: false,
+            takes_over: false,
             name: String::new(),
             area: AreaSize::Bytes(Bytes(0)),
             area_dir: None,
@@ -268,6 +271,13 @@ impl Builder {
     /// area inside the backing is found by itself.
     pub fn area_path(mut self, path: PathBuf) -> Self {
         self.area_path = Some(path);
+        self
+    }
+
+    /// The server takes over the block device of a server that died: without this, a device that
+    /// waits for its next server is an error.
+    pub const fn takes_over(mut self, yes: bool) -> Self {
+        self.takes_over = yes;
         self
     }
 
@@ -476,11 +486,17 @@ impl Builder {
         let store = match &self.backing {
             Backing::Path(path) => {
                 let opened = Opened::path(path, self.read_only)?;
+                if !self.read_only && !self.takes_over {
+                    ensure_no_device_waits(path)?;
+                }
                 self.notes.extend(private::open_to_all(path, &opened));
                 Store::open(Home::Here(opened), path, self.area_path.as_deref(), self.read_only)?
             }
             Backing::Nbd(uri) => {
                 let path = PathBuf::from(uri.to_string());
+                if !self.read_only && !self.takes_over {
+                    ensure_no_device_waits(&path)?;
+                }
                 let home = Home::Elsewhere(Arc::new(Remote::connect(uri.clone(), self.read_only)?));
                 Store::open(home, &path, self.area_path.as_deref(), self.read_only)?
             }

@@ -111,6 +111,8 @@ pub(crate) struct Conn {
     pub(crate) watched: EventFlags,
     /// The loop has it in its list.
     pub(crate) marked: bool,
+    /// Failed flushes of home that this client has heard of.
+    pub(crate) failures_heard: u64,
     /// The settings of TLS until it begins, if it must.
     tls: Option<Tls>,
     /// The client may begin with TLS.
@@ -153,6 +155,7 @@ impl Conn {
             waiting: false,
             bulk: false,
             lone: false,
+            failures_heard: 0,
             looked_at: 0,
             watched: EventFlags::empty(),
             marked: false,

@@ -94,6 +94,7 @@ struct Injected {
     reply: Reply,
     /// The caller's length of the buffer.
     len: usize,
+    flushes: bool,
 }
 
 pub(crate) struct Server {
@@ -119,6 +120,8 @@ pub(crate) struct Server {
     bell: Arc<OwnedFd>,
     exports: Arc<[Export]>,
     injected: Slab<Injected>,
+    /// Failed flushes that the callers of injected jobs have heard of.
+    failures_heard: u64,
     /// The newest plan, while the volume still moves to an earlier one.
     plan: Option<Plan>,
     learner: Option<LearnerLink>,
@@ -161,6 +164,7 @@ impl Server {
             bell,
             exports: [export].into(),
             injected: Slab::with_capacity(1024),
+            failures_heard: 0,
             plan: None,
             learner,
             stopping: false,
@@ -233,7 +237,8 @@ impl Server {
             let left = end.saturating_duration_since(began);
             next = Some(next.map_or(left, |next| next.min(left)));
         }
-        if self.volume.memories.payload.first().is_some() {
+        // Stalled clients, and the longest wait for the area at the end.
+        if self.stopping || self.volume.memories.payload.first().is_some() {
             next = Some(next.map_or(STALL_LOOK, |next| next.min(STALL_LOOK)));
         }
         if next.is_none_or(|d| d > SPIN) && self.eagerness.wants_spin() {
@@ -399,7 +404,8 @@ impl Server {
         }
     }
 
-    fn finished(&mut self, finished: Finished<Owner>) {
+    fn finished(&mut self, mut finished: Finished<Owner>) {
+        self.hear_of_failures(&mut finished);
         match finished.owner {
             Owner::Client { token, request } => {
                 let key = key_of(token);
@@ -418,12 +424,30 @@ impl Server {
                 }
             }
             Owner::Injected(key) => {
-                if let Some(Injected { reply, len }) = self.injected.try_remove(key) {
+                if let Some(Injected { reply, len, .. }) = self.injected.try_remove(key) {
                     let mut data = finished.buf.unwrap_or_default();
                     data.truncate(len);
                     reply(finished.result.map(|()| data));
                 }
             }
+        }
+    }
+
+    /// A flush of home that fails is reported by the host once, and may have lost the writes of any
+    /// client: the next flush of each client fails.
+    fn hear_of_failures(&mut self, finished: &mut Finished<Owner>) {
+        let heard = match finished.owner {
+            Owner::Client { token, request } if request.command == seekless_nbd::Command::Flush => {
+                self.conns.get_mut(key_of(token)).map(|conn| &mut conn.failures_heard)
+            }
+            Owner::Injected(key) if self.injected.get(key).is_some_and(|job| job.flushes) => {
+                Some(&mut self.failures_heard)
+            }
+            _ => None,
+        };
+        let failures = self.volume.failed_flushes();
+        if heard.is_some_and(|heard| std::mem::replace(heard, failures) != failures) {
+            finished.result = finished.result.and(Err(Errno::Io));
         }
     }
 
@@ -472,7 +496,8 @@ impl Server {
         if self.stopping || (data.len() as u64) < needs {
             return reply(Err(if self.stopping { Errno::Shutdown } else { Errno::Inval }));
         }
-        let key = self.injected.insert(Injected { reply, len: data.len() });
+        let key =
+            self.injected.insert(Injected { reply, len: data.len(), flushes: op == Op::Flush });
         let data = Data::Owned(data);
         if let Some(result) = self.volume.start(Owner::Injected(key), op, extent, flags, data)
             && let Some(Injected { reply, .. }) = self.injected.try_remove(key)
@@ -532,6 +557,7 @@ impl Server {
         let token = self.served << 32 | key as u64;
         let data = EventData::new_u64(token);
         let mut conn = Conn::new(client, token, Arc::clone(&self.exports), self.share);
+        conn.failures_heard = self.volume.failed_flushes();
         conn.watched = EventFlags::IN;
         if epoll::add(&self.epoll, conn.fd(), data, EventFlags::IN).is_ok() {
             entry.insert(conn);

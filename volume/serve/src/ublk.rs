@@ -25,6 +25,7 @@ use seekless_host::{HostError, Users, cannot, pressure};
 use twox_hash::XxHash3_64;
 
 use crate::backend::identity;
+use crate::backend::remote::NbdUri;
 use crate::error::ServeError;
 use crate::handle::ServerHandle;
 use queue::Service;
@@ -51,6 +52,8 @@ pub struct UblkPoint {
     left: bool,
     /// Delete it when this is dropped.
     made: bool,
+    /// The backing is on another server.
+    elsewhere: bool,
     rotates: bool,
 }
 
@@ -88,19 +91,19 @@ impl UblkPoint {
     pub fn new(number: Option<u32>, backing: &Path) -> Result<Self, ServeError> {
         let what = "open it: this needs Linux 6.5 or later, root, and `modprobe ublk_drv`";
         let control = ControlDevice::open().map_err(fail(wire::CONTROL.into(), what))?;
-        let path = backing.canonicalize().unwrap_or_else(|_| backing.to_owned());
-        let mark = XxHash3_64::oneshot(path.as_os_str().as_encoded_bytes());
+        let mark = mark_of(backing);
         let rotates = identity::rotates(backing).unwrap_or(true);
-        let numbers = number.map_or(0..DEVICES, |n| n..n.saturating_add(1));
-        let dead = numbers.filter(|&n| node('c', n).exists()).find_map(|n| {
-            let info = left_by_a_server(&control, n)?;
-            (info.owner_mark == mark).then_some(n)
-        });
-        if let Some(number) = dead {
-            return Ok(Self { control, number, left: true, made: false, rotates });
+        let elsewhere = NbdUri::in_path(backing).is_some();
+        if let Some(left) = left_of(&control, mark) {
+            return match number {
+                Some(wanted) if wanted != left => Err(waits(left, backing)),
+                _ => {
+                    Ok(Self { control, number: left, left: true, made: false, elsewhere, rotates })
+                }
+            };
         }
         let number = add(&control, number, mark)?;
-        Ok(Self { control, number, left: false, made: true, rotates })
+        Ok(Self { control, number, left: false, made: true, elsewhere, rotates })
     }
 
     /// The block device.
@@ -174,8 +177,9 @@ impl UblkPoint {
         got.map_err(fail(path.clone(), "ask for its parameters"))?;
         let same = found.sectors == wanted.sectors
             && (found.attributes ^ wanted.attributes) & wire::READ_ONLY == 0;
-        // In write-back, and with replicas, an acknowledged write that was not flushed may be lost.
-        let whole = server.attached().is_none_or(|found| !found.needs_guard);
+        // In write-back, with replicas, and after a crash of another server, an acknowledged write
+        // that was not flushed may be lost.
+        let whole = !self.elsewhere && server.attached().is_none_or(|found| !found.may_be_newer);
         if !same || !whole {
             self.cut_off();
             let why = if same {
@@ -245,6 +249,36 @@ impl Drop for UblkPoint {
 
 fn is_busy(e: &io::Error) -> bool {
     e.kind() == io::ErrorKind::ResourceBusy
+}
+
+/// Marks the devices of a backing.
+fn mark_of(backing: &Path) -> u64 {
+    let path = backing.canonicalize().unwrap_or_else(|_| backing.to_owned());
+    XxHash3_64::oneshot(path.as_os_str().as_encoded_bytes())
+}
+
+/// The number of a device with this mark that waits for its next server.
+fn left_of(control: &ControlDevice, mark: u64) -> Option<u32> {
+    (0..DEVICES).find(|&n| {
+        let left = node('c', n).exists().then(|| left_by_a_server(control, n)).flatten();
+        left.is_some_and(|info| info.owner_mark == mark)
+    })
+}
+
+/// Refuses to change a backing whose block device waits for its next server: the kernel holds
+/// requests that are older than the change, and programs above would go on over it. The caller has
+/// locked the backing.
+pub(crate) fn ensure_no_device_waits(backing: &Path) -> Result<(), ServeError> {
+    let left = ControlDevice::open().ok().and_then(|control| left_of(&control, mark_of(backing)));
+    left.map_or(Ok(()), |number| Err(waits(number, backing)))
+}
+
+fn waits(number: u32, backing: &Path) -> ServeError {
+    let why = format!(
+        "waits for the next server of {0}, with requests of programs: start `seekless serve {0} --ublk {number}` again, then unmount it and stop that server; nothing was changed",
+        backing.display()
+    );
+    HostError::Refused { path: node('b', number), why }.into()
 }
 
 /// The device, if its server has died or is dying.

@@ -334,6 +334,11 @@ impl<O> Volume<O> {
         self.engine.failed_detaches() >= DETACH_TRIES
     }
 
+    /// How many flushes of home have failed.
+    pub(crate) const fn failed_flushes(&self) -> u64 {
+        self.engine.failed_flushes()
+    }
+
     /// Handles results of workers, the emulated disk and the clock.
     pub(crate) fn advance(&mut self) {
         while let Some(ended) = self.workers.ended() {

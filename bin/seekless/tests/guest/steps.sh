@@ -105,19 +105,27 @@ step_survives_kills() {
     umount /mnt && e2fsck -fn $disk
 }
 # In write-back a kill may lose writes that were not flushed: the device must not go on.
-step_write_back_gives_errors() {
-    truncate -s 256M /data/b.img
-    seekless volume format /data/b.img --at /data/b.area --optimized 64MiB --write-buffer 50% --mode writeback >/data/format 2>&1 ||
+# write_back_gives_errors DISK [AREA]: the area is at AREA, or inside the disk.
+write_back_gives_errors() {
+    truncate -s 256M $1
+    seekless volume format $1 ${2:+--at $2} --optimized 64MiB --write-buffer 50% --mode writeback >/data/format 2>&1 ||
         { cat /data/format; return 1; }
-    serve /data/b.img --area /data/b.area --ublk 3 || return 1
+    set -- $1 ${2:+--area $2}
+    serve $@ --ublk 3 || return 1
     mkfs.ext4 -q -F $disk && mount -t ext4 $disk /mnt && cp /bin/busybox /mnt/ && sync || return 1
     kill -9 $server
     wait $server
-    serve /data/b.img --area /data/b.area --ublk 3 >/data/refused 2>&1 && { echo "it went on"; return 1; }
+    # Nobody else may change the volume while its device waits: a drain would hide the loss.
+    seekless volume drain $@ >/data/drained 2>&1 && { echo "it was drained"; return 1; }
+    grep -q 'waits for the next server' /data/drained || { cat /data/drained; return 1; }
+    serve $@ --ublk 3 >/data/refused 2>&1 && { echo "it went on"; return 1; }
     grep -q 'writes that were not flushed may be lost' /data/log || { cat /data/log; return 1; }
     umount /mnt
-    serve /data/b.img --area /data/b.area --ublk 3 || return 1
+    serve $@ --ublk 3 || return 1
     mount -t ext4 $disk /mnt && cmp /bin/busybox /mnt/busybox && umount /mnt && e2fsck -fn $disk && end
+}
+step_write_back_gives_errors() {
+    write_back_gives_errors /data/b.img /data/b.area && write_back_gives_errors /data/c.img
 }
 
 serve /data/a.img --size 320MiB --ublk 3 && echo 'guest: ok start' || echo 'guest: FAILED start'

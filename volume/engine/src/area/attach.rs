@@ -131,8 +131,11 @@ pub struct AttachReport {
     pub incomplete: u64,
     /// The generation of the area from now on. The guard must name it before the first request.
     pub generation: u64,
-    /// The guard must be up before the first request: home alone may not hold all that clients
-    /// read.
+    /// Home alone may not hold all that clients read: a write that was acknowledged and not flushed
+    /// may be lost if the last server died.
+    pub may_be_newer: bool,
+    /// The guard must be up before the first request, for the same reason. An area inside its disk
+    /// needs none.
     pub needs_guard: bool,
 }
 
@@ -275,8 +278,9 @@ pub fn format_area(
 }
 
 /// Divides all of `area` again, for its size now; `before` is its superblock. The copies are
-/// dropped; home is complete, and stays as it is. After a crash the area is as before, or there is
-/// none.
+/// dropped; home is complete, and stays as it is. After a crash the area is as before or divided
+/// again, or there is none. Inside its disk there always is one: without it, nobody knows where the
+/// parts of home stand.
 ///
 /// # Errors
 /// If the area was not drained and detached in order, or if replicas' bytes may stand at home; as
@@ -336,12 +340,23 @@ fn make(
     let places = superblock.places();
     let former = before.map_or([0, 1, 1], Superblock::places);
     let end = area.capacity().0 / PAGE_SECTORS;
-    // No half-made area may count as a whole one, nor as the former one.
-    for page in former.into_iter().chain(places).filter(|page| *page < end) {
-        area.write_zeroes(page_extent(page, 1))?;
+    let replaces = options.inside.is_some() && before.is_some();
+    let erase = |area: &mut dyn Device, some: &[u64]| {
+        for page in some.iter().filter(|page| **page < end) {
+            area.write_zeroes(page_extent(*page, 1))?;
+        }
+        area.flush()
+    };
+    if replaces {
+        // One after the other: the copy with the highest generation counts.
+        write_superblock(area, &superblock, places[0], true)?;
+        let old: Vec<u64> = former.into_iter().filter(|page| !places.contains(page)).collect();
+        erase(area, &old)?;
+    } else {
+        // No half-made area may count as a whole one, nor as the former one.
+        erase(area, &[former, places].concat())?;
+        write_superblock(area, &superblock, places[0], false)?;
     }
-    area.flush()?;
-    write_superblock(area, &superblock, places[0], false)?;
     Ok(geometry)
 }
 
@@ -393,8 +408,9 @@ pub fn attach(
         return Err(AttachError::NoGuard);
     }
     let (engine, report) = resume(area, recovered, config, proof)?;
-    let needs_guard = proof.guard != HomeGuard::SameDevice && (needs_guard || report.dirty > 0);
-    Ok((engine, AttachReport { needs_guard, ..report }))
+    let may_be_newer = needs_guard || report.dirty > 0;
+    let needs_guard = may_be_newer && proof.guard != HomeGuard::SameDevice;
+    Ok((engine, AttachReport { may_be_newer, needs_guard, ..report }))
 }
 
 /// An engine that goes on with the recovered area, now marked as in use.
@@ -450,6 +466,7 @@ pub(crate) fn resume(
         suspects: engine.copies.count(CopyState::Suspect),
         incomplete: r.incomplete.iter().map(|i| i.homes.len() as u64).sum(),
         generation: engine.identity.generation,
+        may_be_newer: false,
         needs_guard: false,
     };
     Ok((engine, report))

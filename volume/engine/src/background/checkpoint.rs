@@ -46,14 +46,17 @@ impl Engine {
         if log.failed {
             return log.is_idle();
         }
-        let rest = || {
-            self.writes.open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle()
-        };
         // Most often nothing was logged; then the size of a checkpoint does not matter.
         log.since_checkpoint > 0 && log.since_checkpoint > self.checkpoint_after()
             || self.background.superblock_due
             || log.starved && self.would_make_room()
-            || self.state.is_leaving() && rest()
+            || self.state.is_leaving() && self.has_ended_all()
+    }
+
+    /// Whether each request has ended, and the log has it. Before, no checkpoint may be the last one.
+    fn has_ended_all(&self) -> bool {
+        let at_rest = self.writes.open == 0 && self.blocked.is_empty();
+        at_rest && self.log.is_idle() && self.sync.is_idle()
     }
 
     /// Pages of the log until the next checkpoint.
@@ -89,7 +92,8 @@ impl Engine {
         let free = self.free_now(under_way.into_iter());
         // After a failed flush home may lack what its copies hold: the next attach compares them.
         let proves = self.sync.home.failures == 0;
-        let stamp = self.state.stamp().map(|stamp| if proves { stamp } else { [0; 32] });
+        let stamp = self.state.stamp().filter(|_| self.has_ended_all());
+        let stamp = stamp.map(|stamp| if proves { stamp } else { [0; 32] });
         let mut moment = self.moment(self.state.wanted_mode(), stamp);
         let learned = self.learned(&mut moment);
         Checkpoint {
@@ -198,7 +202,7 @@ impl Engine {
     fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> JobStep {
         let step = self.give_back(job, JobStep::Over);
         let b = &mut self.background;
-        b.detaches_failed += u32::from(job.pages.moment.stamp.is_some());
+        b.detaches_failed += u32::from(self.state.stamp().is_some());
         b.superblock_due |= job.pages.moment.stamp.is_none();
         b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
         b.trouble = Some(Trouble::Area);

@@ -24,6 +24,7 @@ use crate::format::PageSum;
 use crate::free_space::interference::Interference;
 use crate::free_space::replicate::{Clean, Replicate};
 use crate::write_buffer::destage::Destage;
+use crate::write_buffer::durability::HomeFlush;
 use crate::{Class, Engine, Io, Memory, MemoryMove, Output, Pending, Sum, SumFor, Target, Trouble};
 
 /// Background I/Os in flight.
@@ -57,7 +58,7 @@ pub(crate) struct BackgroundIo {
     /// A destage: its first home page, and its mark in the order of writes.
     destage: Option<(u64, Mark)>,
     /// A flush of home: clients' writes that it covers.
-    changes: Option<u64>,
+    flush: Option<HomeFlush>,
 }
 
 #[derive(Debug, Default)]
@@ -156,7 +157,10 @@ impl Background {
     }
 
     pub(crate) fn urgent(&mut self, page: HomePage) {
-        self.urgent.push(page);
+        // Each try of each waiting write asks.
+        if !self.urgent.contains(&page) {
+            self.urgent.push(page);
+        }
         self.destage_not_before = SimTime::ZERO;
     }
 
@@ -363,7 +367,10 @@ impl Engine {
     }
 
     fn is_waited_for(&self) -> bool {
-        self.state.is_changing() || self.background.ends_drain || self.free.is_withdrawing()
+        self.state.is_changing()
+            || self.background.ends_drain
+            || self.free.is_withdrawing()
+            || !self.background.urgent.is_empty()
     }
 
     /// Whether learned work waits; it goes on by itself.
@@ -434,8 +441,8 @@ impl Engine {
             _ => (0, 0),
         };
         let flushes = (target, op) == (Target::Home, Op::Flush);
-        let changes = flushes.then_some(self.sync.home.changes);
-        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage, changes };
+        let flush = flushes.then(|| self.sync.home.begin());
+        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage, flush };
         let id = self.start(Pending::Background(what));
         let b = &mut self.background;
         b.interference.sent(b.in_flight);
@@ -473,8 +480,10 @@ impl Engine {
         if let Some((first, mark)) = what.destage {
             self.destage_written(first, what.pages, mark, ok);
         }
-        if let Some(covers) = what.changes {
-            self.home_flushed(covers, ok);
+        if let Some(flush) = what.flush
+            && !self.home_flushed(flush, ok)
+        {
+            self.background.failed = true;
         }
     }
 

@@ -260,10 +260,18 @@ impl Engine {
         match self.copies.state(slot) {
             CopyState::Dirty => true,
             _ => {
-                self.drop_copy(slot);
+                self.drop_bad(slot);
                 false
             }
         }
+    }
+
+    /// Drops a copy whose bytes are damaged, or cannot be read: they never come back.
+    pub(crate) fn drop_bad(&mut self, slot: Slot) {
+        if self.copies.home(slot).is_some() {
+            self.copies.set_state(slot, CopyState::Suspect);
+        }
+        self.drop_copy(slot);
     }
 
     /// A home page was read whole since `mark`. A copy in doubt is now proven or dropped.

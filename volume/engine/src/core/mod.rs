@@ -34,7 +34,7 @@ use crate::area::attach::Identity;
 use crate::background::{Background, BackgroundIo};
 use crate::format::Geometry;
 use crate::free_space::FreeSpace;
-use crate::write_buffer::durability::Sync;
+use crate::write_buffer::durability::{HomeFlush, Sync};
 use crate::write_buffer::log::{Homeward, Log};
 use crate::{
     Class, Config, Fault, Input, Io, IoId, Memory, Mode, Output, PageSum, RequestId, Stats, Target,
@@ -109,7 +109,7 @@ pub(crate) enum Pending {
     Flush {
         id: RequestId,
         /// Clients' writes at home that it covers.
-        changes: u64,
+        flush: HomeFlush,
     },
     /// A record of the log, by its number.
     Record(u64),
@@ -384,7 +384,7 @@ impl Engine {
             Some(Pending::HomeWrite(write)) => self.home_write_done(write, ok),
             Some(Pending::Part(part)) => self.part_done(part, ok),
             Some(Pending::Edge(edges)) => self.edge_done(edges, ok),
-            Some(Pending::Flush { id, changes }) => self.flush_done(id, changes, ok),
+            Some(Pending::Flush { id, flush }) => self.flush_done(id, flush, ok),
             Some(Pending::Record(number)) => self.record_done(number, ok),
             Some(Pending::Homeward(piece)) => self.piece_home_done(piece, ok),
             Some(Pending::SyncHome) => self.sync_home_done(ok),

@@ -165,7 +165,7 @@ impl Engine {
                         lost = true;
                     } else {
                         // Home is still whole.
-                        self.drop_copy(slot);
+                        self.drop_bad(slot);
                         spare = true;
                     }
                 }
@@ -190,7 +190,7 @@ impl Engine {
         let wanted = self.pages_of(read.wanted);
         for slot in slots(first.0..first.0 + (read.io.len.0 / PAGE_SECTORS) as u32) {
             if self.copies.home(slot).is_some_and(|page| wanted.contains(&page.0)) {
-                self.drop_copy(slot);
+                self.drop_bad(slot);
             }
         }
     }

@@ -247,6 +247,10 @@ impl Engine {
         self.writes.end(mark);
         self.retry_blocked |= !self.blocked.is_empty();
         self.sync.wrote_home();
+        if fua && !ok {
+            // The host reports the failure of any earlier write once: to this write, or to a flush.
+            self.home_flush_failed();
+        }
         let ok = ok && !self.is_forgotten(extent, mark);
         if ok && voids {
             // No other write to these pages was let through meanwhile: the log's copies are older.

@@ -13,6 +13,9 @@ use crate::format::{Content, PageSum, Tombstone};
 use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Asked, Class, Engine, IoId, Mode, Pending, RequestId, Target};
 
+/// Void pages from which on the log learns of them without a client's flush.
+const VOIDS_MOST: usize = 1 << 16;
+
 /// A request that waits for a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiter {
@@ -54,10 +57,18 @@ struct Round {
     phase: RoundPhase,
     flushes: u32,
     ok: bool,
-    /// The changes at home that its flush covers.
-    changes: u64,
+    home: HomeFlush,
     /// Sequence and tail that the flush of the area makes durable.
     covers: (u64, Segment),
+}
+
+/// A flush of home, from its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HomeFlush {
+    /// The changes at home that it covers.
+    changes: u64,
+    /// Flushes that had failed then.
+    failures: u64,
 }
 
 /// Which changes at home a flush has covered. After a failed flush, Linux forgets pages that it could
@@ -66,7 +77,7 @@ struct Round {
 pub(crate) struct HomeFlushes {
     /// The changes so far: writes of clients that have ended at home, and pages of which home now
     /// counts instead of the log.
-    pub(crate) changes: u64,
+    changes: u64,
     /// Of these, changes that a flush has covered.
     covered: u64,
     /// How many flushes failed.
@@ -75,6 +86,13 @@ pub(crate) struct HomeFlushes {
     pub(crate) failed_at: Mark,
     /// A flush failed that no client waited for: the next flush of a client fails.
     untold: bool,
+}
+
+impl HomeFlushes {
+    /// A flush of home begins now.
+    pub(crate) const fn begin(&self) -> HomeFlush {
+        HomeFlush { changes: self.changes, failures: self.failures }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -171,7 +189,7 @@ impl Engine {
             self.sync.wait(Waiter::Flush(id));
         } else {
             // Only home has unflushed data.
-            let io = self.start(Pending::Flush { id, changes: self.sync.home.changes });
+            let io = self.start(Pending::Flush { id, flush: self.sync.home.begin() });
             self.submit(io, Target::Home, Op::Flush, Extent::default(), asked, None);
         }
     }
@@ -205,7 +223,7 @@ impl Engine {
             phase: RoundPhase::Home,
             flushes: 0,
             ok: true,
-            changes: self.sync.home.changes,
+            home: self.sync.home.begin(),
             covers: self.log.ended,
         };
         self.sync.home_dirty &= !home;
@@ -243,9 +261,9 @@ impl Engine {
     }
 
     pub(crate) fn sync_home_done(&mut self, ok: bool) {
+        let flush = self.sync.round.as_ref().map_or_else(HomeFlush::default, |round| round.home);
+        let ok = self.home_flushed(flush, ok);
         self.sync.home_dirty |= !ok;
-        let covers = self.sync.round.as_ref().map_or(0, |round| round.changes);
-        self.home_flushed(covers, ok);
         let Some(round) = &mut self.sync.round else { return };
         round.flushes -= 1;
         round.ok &= ok;
@@ -348,25 +366,36 @@ impl Engine {
     }
 
     /// A client's flush has ended that needed home alone.
-    pub(crate) fn flush_done(&mut self, id: RequestId, changes: u64, ok: bool) {
-        self.home_flushed(changes, ok);
+    pub(crate) fn flush_done(&mut self, id: RequestId, flush: HomeFlush, ok: bool) {
+        let ok = self.home_flushed(flush, ok);
         let fails = std::mem::take(&mut self.sync.home.untold) || self.sync.lost;
         self.complete(id, Extent::default(), ok && !fails);
     }
 
-    /// A flush of home has ended that covers this many changes. If it failed, pages that went home
-    /// since the last flush may be missing there: copies of the log that recovery still finds count as
-    /// newer than home again, and so do open copies. Of a page that a client has written at home
-    /// since, the older bytes of the log come back: no flush has covered the client's write.
-    pub(crate) fn home_flushed(&mut self, covers: u64, ok: bool) {
-        let home = &mut self.sync.home;
-        if ok {
-            home.covered = home.covered.max(covers);
-            return;
+    /// A flush of home has ended. True if all that it covers is on stable storage: the host may report
+    /// a failure to one of the flushes in flight alone.
+    pub(crate) fn home_flushed(&mut self, flush: HomeFlush, ok: bool) -> bool {
+        if !ok {
+            self.home_flush_failed();
+            return false;
         }
+        let home = &mut self.sync.home;
+        let proves = flush.failures == home.failures;
+        if proves {
+            home.covered = home.covered.max(flush.changes);
+        }
+        proves
+    }
+
+    /// Pages that went home since the last flush may be missing there: copies of the log that recovery
+    /// still finds count as newer than home again, and so do open copies. Of a page that a client has
+    /// written at home since, the older bytes of the log come back: no flush has covered the client's
+    /// write.
+    pub(crate) fn home_flush_failed(&mut self) {
+        let home = &mut self.sync.home;
         home.failures += 1;
         home.failed_at = self.writes.now();
-        home.untold |= home.covered < home.changes;
+        home.untold |= home.covered < home.changes || self.writes.open > 0;
         let saved = self.state.wanted_mode() == Mode::WriteThrough
             && !self.state.is_draining()
             && !self.background.ends_drain;
@@ -386,8 +415,17 @@ impl Engine {
                 self.bring_back(page, slot, sum);
             }
         }
-        if self.background.ends_drain && self.copies.count(CopyState::Dirty) > 0 {
-            self.drain();
+        // Writes with FUA over such pages have lost their places.
+        let waiting = std::mem::take(&mut self.sync.waiting).into_iter();
+        let (writes, rest) = waiting.partition(|waiter| matches!(waiter, Waiter::Write(..)));
+        self.sync.waiting = rest;
+        self.tell(writes, false, false);
+        if self.copies.count(CopyState::Dirty) > 0 {
+            // A checkpoint in progress may say that the log is empty.
+            (self.log.holds_pages, self.log.emptied) = (true, false);
+            if self.background.ends_drain && self.state.wanted_mode() == Mode::WriteThrough {
+                self.drain();
+            }
         }
     }
 
@@ -399,6 +437,9 @@ impl Engine {
         self.sync.home.changes += 1;
         let void = Void { copy, change: self.sync.home.changes };
         self.sync.voids.entry(page.0).or_insert(void);
+        if self.sync.voids.len() > VOIDS_MOST && self.sync.is_idle() {
+            self.sync.wait(Waiter::Tail);
+        }
     }
 
     /// The bytes of this slot, which were void, are the newest ones that a flush has covered.
@@ -406,7 +447,10 @@ impl Engine {
         let is_log = self.copies.is_log(slot);
         let Ring { tail, head, .. } = self.log.ring;
         if is_log && !self.log.ring.is_between(tail, self.geo.segment_of(slot), head) {
-            return; // home has them: the tail has passed
+            // Home has them: the tail has passed, though the area may not know yet.
+            let void = Void { copy: None, change: self.sync.home.changes };
+            self.sync.voids.insert(page.0, void);
+            return;
         }
         let home = self.home_of(page, 1);
         // Reads in flight may bring bytes from home that are older than these.

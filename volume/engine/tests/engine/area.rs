@@ -2,6 +2,8 @@
 
 use super::log::{execute_all, in_flight, log_of, record_of};
 use super::*;
+use seekless_engine::format::read_superblock;
+use seekless_engine::resize_area;
 
 pub(super) fn writeback() -> Config {
     Config { mode: Mode::WriteBack, ..config(0) }
@@ -257,7 +259,7 @@ fn what_was_absorbed_after_a_copy_was_made_outlasts_a_crash() {
     while !world.clients.is_empty() {
         world.execute(0);
     }
-    let superblock = seekless_engine::format::read_superblock(&mut world.area, Lba(0)).unwrap();
+    let superblock = read_superblock(&mut world.area, Lba(0)).unwrap();
     let begins = superblock.superblock.next_sequence;
     assert!(
         committed(&mut world).is_some_and(|h| h.sequence >= begins),
@@ -601,35 +603,106 @@ fn a_write_that_fails_takes_no_other_with_it() {
     world.read_all();
 }
 
-/// After a failed flush, the next one voids the same pages: the log's older copy does not come
-/// back.
+/// After a failed flush of the area, the next one voids the same pages: the log's older copy does not
+/// come back.
 #[test]
 fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
-    for target in [Target::Home, Target::Area] {
-        let mut world = World::new(writeback());
-        world.issue(Op::Write, home(3, 1));
-        world.issue(Op::Flush, Extent::default());
-        execute_all(&mut world);
-        world.issue(Op::WriteZeroes, home(3, 1));
-        execute_all(&mut world);
-        assert_eq!(world.engine.dirty(), Sectors(0));
-        world.issue(Op::Flush, Extent::default());
-        while !world.waiting.iter().any(|io| (io.target, io.op) == (target, Op::Flush)) {
-            world.execute(0);
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 1));
+    world.issue(Op::Flush, Extent::default());
+    execute_all(&mut world);
+    world.issue(Op::WriteZeroes, home(3, 1));
+    execute_all(&mut world);
+    assert_eq!(world.engine.dirty(), Sectors(0));
+    world.issue(Op::Flush, Extent::default());
+    let flushes = |io: &Io| (io.target, io.op) == (Target::Area, Op::Flush);
+    while !world.waiting.iter().any(flushes) {
+        world.execute(0);
+    }
+    let io = world.waiting.remove(in_flight(&world, flushes));
+    world.failed_at = NEVER / 2;
+    world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+    execute_all(&mut world);
+    assert_eq!((world.clients.len(), world.failed), (0, 1), "it was told");
+    world.failed_at = 0;
+    world.issue(Op::Flush, Extent::default());
+    execute_all(&mut world);
+    assert!(world.clients.is_empty());
+    world.crash([0; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(0));
+    world.read_all();
+}
+
+/// Without its superblock nobody knows where the parts of home stand.
+#[test]
+fn an_area_inside_its_disk_has_a_superblock_whenever_a_resize_is_cut_short() {
+    let (mut area, capacity) = (MemDevice::new(Sectors(4096)), Sectors(20_000));
+    let (inside, doubled) = (Some(Lba(8)), Sectors(40_000));
+    let mut options = FormatOptions {
+        uuid: [7; 16],
+        capacity,
+        inside,
+        grid: Sectors(0),
+        mode: Mode::WriteThrough,
+        segment_pages: 8,
+        write_buffer_percent: 20,
+        replicas: Sectors(0),
+        label: "a test".to_owned(),
+    };
+    format_area(&mut area, &options).unwrap();
+    let before = read_superblock(&mut area, Lba(0)).unwrap().superblock;
+    options.capacity = doubled;
+    for left in 0.. {
+        let mut cut = Cut { area: area.clone(), left };
+        let whole = resize_area(&mut cut, &options, &before).is_ok();
+        let found = read_superblock(&mut cut.area, Lba(0)).unwrap().superblock;
+        assert!(found.home_capacity == capacity && !whole || found.home_capacity == doubled);
+        let at = (found.uuid, found.inside, found.area_at, found.area_size);
+        assert_eq!(at, (before.uuid, true, Lba(8), Sectors(4096)), "after {left} changes");
+        if whole {
+            assert!(left > 4 && found.home_capacity == doubled);
+            break;
         }
-        let at = in_flight(&world, |io| io.op == Op::Flush);
-        let io = world.waiting.remove(at);
-        world.failed_at = NEVER / 2;
-        world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
-        execute_all(&mut world);
-        assert_eq!((world.clients.len(), world.failed), (0, 1), "it was told");
-        world.failed_at = 0;
-        world.issue(Op::Flush, Extent::default());
-        execute_all(&mut world);
-        assert!(world.clients.is_empty());
-        world.crash([0; 32]);
-        assert_eq!(world.engine.dirty(), Sectors(0), "{target:?}");
-        world.read_all();
+    }
+}
+
+/// A device that takes some changes more, and then fails.
+struct Cut {
+    area: MemDevice,
+    left: u32,
+}
+
+impl Cut {
+    fn change(&mut self) -> Result<(), DeviceError> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| {
+            let source = std::io::Error::other("the power is off");
+            DeviceError::Io { op: "change", extent: Extent::default(), source }
+        })?;
+        Ok(())
+    }
+}
+
+impl Device for Cut {
+    fn capacity(&self) -> Sectors {
+        self.area.capacity()
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.area.read(extent, buf)
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.change()?;
+        self.area.write(extent, buf)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.change()
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.change()?;
+        self.area.write_zeroes(extent)
     }
 }
 

@@ -72,6 +72,47 @@ fn the_logs_tail_does_not_pass_pages_that_another_flush_may_have_lost() {
     world.read_all();
 }
 
+/// The log's tail has passed a page, and the area does not know yet: a write at home still voids the
+/// log's entry of the page after a flush of home has failed.
+#[test]
+fn a_page_that_the_tail_has_passed_stays_void_after_a_failed_flush() {
+    let mut world = World::new(writeback());
+    drains(&mut world);
+    world.execute(in_flight(&world, flushes_home));
+    while !world.waiting.iter().any(flushes_home) {
+        world.execute(0);
+    }
+    let zeroes = |io: &Io| io.op == Op::WriteZeroes;
+    world.issue(Op::WriteZeroes, home(3, 1));
+    world.execute(in_flight(&world, zeroes));
+    let tail = in_flight(&world, flushes_home);
+    fail(&mut world, tail);
+    world.failed_at = NEVER / 2;
+    world.issue(Op::Flush, Extent::default());
+    execute_all(&mut world);
+    assert_eq!(world.failed, 1, "the client is told");
+    world.issue(Op::WriteZeroes, home(3, 1));
+    execute_all(&mut world);
+    world.issue(Op::Flush, Extent::default());
+    execute_all(&mut world);
+    assert_eq!(world.failed, 1);
+    world.crash([1; 32]);
+    world.read_all();
+}
+
+/// The host reports the failure of an earlier write once: a write with FUA may get the report.
+#[test]
+fn a_write_with_fua_that_fails_is_a_failed_flush() {
+    let mut world = World::new(writeback());
+    world.home = drains(&mut world);
+    world.issue_with(Op::Write, Extent::new(40 * 8 + 1, 1), Flags::FUA);
+    let fua = in_flight(&world, |io| io.flags.contains(Flags::FUA));
+    fail(&mut world, fua);
+    assert_eq!(world.engine.dirty(), Sectors(8 * 8), "home may lack them");
+    world.settle();
+    world.home_is_complete();
+}
+
 /// Only a client's write can be missing: the log has the rest.
 #[test]
 fn a_flush_of_home_that_fails_in_the_background_is_told_to_one_client() {

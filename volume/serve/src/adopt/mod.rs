@@ -309,7 +309,7 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
 /// Writes all data home, and ends a server that is left.
 fn bring_home(record: &Record) -> Result<(), AdoptError> {
     let Record { backing, area, .. } = record;
-    if area.exists() {
+    if record.has_area()? {
         let volume = Administered::reach(backing, Some(area), false)?;
         return match volume.detach(false, &mut |_| {}) {
             Ok(_) => Ok(()),

@@ -172,6 +172,14 @@ impl Record {
         below(root, Path::new(FOLDER)).join(format!("{}{MADE}", self.name))
     }
 
+    /// False once [`Self::remove_area`] has done its work: a device is blank then.
+    pub(super) fn has_area(&self) -> Result<bool, AdoptError> {
+        if !self.area_is_device {
+            return Ok(self.area.exists());
+        }
+        Ok(area::holds(&Opened::path(&self.area, true)?, &self.area)?.is_some())
+    }
+
     /// Removes the file of the area; a device becomes blank again.
     pub(super) fn remove_area(&self) -> Result<(), AdoptError> {
         if self.area_is_device {

@@ -10,9 +10,11 @@ use seekless_engine::{
     restore_superblock,
 };
 
-use seekless_host::{Opened, private};
+use seekless_host::{OpenFile, Opened, cannot, private};
 
-use super::{HEAD, MAGIC, NO_ROOM, failed, first_page, guarded_by, part, refused, whole};
+use super::{
+    HEAD, MAGIC, NO_ROOM, failed, first_page, guarded_by, part, part_apart, refused, whole,
+};
 use crate::backend::files::Disk;
 use crate::backend::guard::{self, GuardError, Standing};
 use crate::backend::home::Home;
@@ -21,6 +23,7 @@ use crate::backend::region::Region;
 use crate::backend::remote::NbdUri;
 use crate::error::ServeError;
 use crate::learner::AreaHolds;
+use crate::ublk::ensure_no_device_waits;
 
 /// A backing, with its area if it has one.
 pub(crate) enum Store {
@@ -36,6 +39,9 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
         restore(backing, area)?;
     }
     let home = Home::named(backing, !write)?;
+    if write {
+        ensure_no_device_waits(backing)?;
+    }
     match Store::open(home, backing, area, !write)? {
         Store::Lasting(lasting) => Ok(*lasting),
         Store::Plain(_) => Err(refused(
@@ -144,7 +150,7 @@ impl Lasting {
         let bytes =
             |parts: [(u64, u64); 2]| parts.map(|(a, b)| (a * SECTOR_BYTES, b * SECTOR_BYTES));
         let home = part(&opened.fd, &bytes([(head, before), (at + len, volume - before)]))?;
-        let area = part(&opened.fd, &bytes([(at, len), (0, 0)]))?;
+        let area = part_apart(&opened.fd, &bytes([(at, len), (0, 0)]))?;
         let (backing, place) = (backing.to_owned(), backing.to_owned());
         let found = superblock.home_capacity;
         let guard = Ok(Standing::Nowhere);
@@ -202,7 +208,8 @@ impl Lasting {
         let (mut home, mut standing, mut named_generation) = (home, Ok(Standing::Nowhere), 0);
         if keys.1.0 >= guard::HOME_MIN {
             let name = tail(&path.canonicalize().unwrap_or_else(|_| path.to_owned()));
-            let region = Region::new(place.fd, expected.bytes().0, keys, name);
+            let region = OpenFile::reopened(&place.fd).map_err(cannot("open the area again"))?;
+            let region = Region::new(region, expected.bytes().0, keys, name);
             standing = region.look(&home);
             named_generation = region.named_generation(&home).unwrap_or(0);
             if !matches!(standing, Ok(Standing::Nowhere)) {
@@ -439,5 +446,50 @@ fn superblock_inside(
             }
             Ok(s)
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use seekless_block::Bytes;
+    use seekless_engine::Mode;
+
+    use super::*;
+    use crate::area::{At, MakeOptions, Share, make};
+
+    /// Linux reports an error of write-back once to each open file description: what shares one could
+    /// take the report of another.
+    #[test]
+    fn home_area_and_guard_region_have_open_files_of_their_own() {
+        let dir = std::env::temp_dir().join(format!("seekless-files-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        for (name, inside) in [("inside", true), ("beside", false)] {
+            let (backing, area) = (dir.join(name), dir.join("area"));
+            std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
+            let at = if inside { At::Middle } else { At::Beside(area.clone()) };
+            let options = MakeOptions {
+                at,
+                size: Some(Share::Bytes(Bytes(16 << 20))),
+                write_buffer_percent: 50,
+                replicas: None,
+                mode: Mode::WriteBack,
+                grid: None,
+                force: false,
+            };
+            make(&backing, &options).unwrap();
+            let lasting = open(&backing, (!inside).then_some(&*area), true).unwrap();
+            let region = lasting.home.guard().map(Region::handle);
+            let files = [lasting.home.file(), lasting.area.file(), region];
+            let mut seen = Vec::new();
+            for file in files.into_iter().flatten() {
+                let flags = rustix::fs::fcntl_getfl(file).unwrap();
+                assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "{name}: shared");
+                rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+                seen.push(file);
+            }
+            assert_eq!(seen.len(), if inside { 2 } else { 3 });
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -3,7 +3,9 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::SeekFrom;
 use rustix::io::{Errno, ReadWriteFlags};
@@ -127,6 +129,12 @@ pub(crate) struct Disk {
     own: Medium,
     runs: Runs,
     guard: Option<Box<Region>>,
+    /// A flush failed that the engine did not ask for: its next flush fails. The host reports the
+    /// failure of a write once.
+    owes: AtomicBool,
+    /// One flush runs at a time: the host reports a failure to one of two. This one fails too then.
+    flushing: Mutex<()>,
+    failures: AtomicU64,
 }
 
 impl Files {
@@ -215,7 +223,8 @@ impl Files {
     pub(crate) fn stamp_home(&self) -> [u8; 32] {
         // Without a successful sync there is no proof.
         let stamp = || self.own.unwrap_or_else(|| self.home.stamp());
-        self.home.sync().map_or([0; 32], |()| stamp())
+        let synced = self.home.sync().inspect_err(|_| self.home.owe());
+        synced.map_or([0; 32], |()| stamp())
     }
 
     /// The guard of home, if there is space for one.
@@ -233,7 +242,7 @@ impl Files {
         let home = &self.home;
         let region = home.guard().ok_or(Errno::NXIO)?;
         let moved = if up { region.put_up(home) } else { region.take_down(home) };
-        moved.map_err(|e| match e {
+        moved.inspect_err(|_| home.owe()).map_err(|e| match e {
             GuardError::Device(DeviceError::Io { source, .. }) => {
                 Errno::from_io_error(&source).unwrap_or(Errno::IO)
             }
@@ -414,17 +423,22 @@ fn status_of_piece(file: &OpenFile, at: u64, len: u64, runs: &mut Vec<(u32, u32)
 impl Disk {
     /// These runs of a file.
     pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
-        Self { own: Medium::File(OpenFile::new(fd)), runs, guard: None }
+        Self::over(Medium::File(OpenFile::new(fd)), runs)
     }
 
     /// A whole export of another server.
     pub(crate) fn elsewhere(remote: Arc<Remote>) -> Self {
         let runs = Runs::new(&[(0, remote.bytes())]);
-        Self { own: Medium::Remote(remote), runs, guard: None }
+        Self::over(Medium::Remote(remote), runs)
+    }
+
+    const fn over(own: Medium, runs: Runs) -> Self {
+        let (owes, failures) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { own, runs, guard: None, owes, flushing: Mutex::new(()), failures }
     }
 
     /// The file of the disk; `None` on another server.
-    fn file(&self) -> Option<&OpenFile> {
+    pub(crate) fn file(&self) -> Option<&OpenFile> {
         match &self.own {
             Medium::File(file) => Some(file),
             Medium::Remote(_) => None,
@@ -467,7 +481,7 @@ impl Disk {
             }
             Medium::Remote(remote) => Medium::Remote(Arc::clone(remote)),
         };
-        Ok(Self { own, runs: self.runs.clone(), guard: None })
+        Ok(Self::over(own, self.runs.clone()))
     }
 
     /// Its guard, if there is space for one.
@@ -493,8 +507,17 @@ impl Disk {
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        self.own.sync()?;
-        self.guard().map_or(Ok(()), Region::sync)
+        let before = self.failures.load(SeqCst);
+        let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let owes = self.owes.swap(false, SeqCst);
+        let synced = self.own.sync().and_then(|()| self.guard().map_or(Ok(()), Region::sync));
+        synced.inspect_err(|_| drop(self.failures.fetch_add(1, SeqCst)))?;
+        if owes || self.failures.load(SeqCst) != before { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    /// The engine must hear of a flush that failed.
+    fn owe(&self) {
+        self.owes.store(true, SeqCst);
     }
 
     /// Fails past the end.
@@ -527,7 +550,10 @@ impl Disk {
         for p in self.runs().pieces(at, buf.len() as u64) {
             let part = buf.get(p.from as usize..(p.from + p.len) as usize).unwrap_or_default();
             match (p.side, self.guard()) {
-                (Side::Region, Some(region)) => region.write(p.at, part, how)?,
+                (Side::Region, Some(region)) => {
+                    // It may have flushed the region's header.
+                    region.write(p.at, part, how).inspect_err(|_| self.owe())?;
+                }
                 _ => self.own.write(p.at, part, how)?,
             }
         }

@@ -260,16 +260,13 @@ impl Region {
     pub(crate) fn put_up(&self, home: &Disk) -> Result<(), GuardError> {
         let mut touched = false;
         let result = self.with(home, |g| {
-            g.put_up(self.place).map_err(|half| {
-                touched = half.touched;
-                half.error
-            })
+            let put = g.put_up(self.place);
+            touched = put.as_ref().map_or_else(|half| half.touched, |()| true);
+            put.map_err(|half| half.error)
         });
         // A partition in use would be another way to mount the disk.
-        let result = result.and_then(|()| {
-            touched = true;
-            home.read_partitions().map_err(io("reading the partitions of"))
-        });
+        let result =
+            result.and_then(|()| home.read_partitions().map_err(io("reading the partitions of")));
         match result {
             Ok(()) => {
                 self.turn(UP);

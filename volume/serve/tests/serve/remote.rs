@@ -10,7 +10,7 @@ use seekless_block::{Bytes, Dice, Extent, Lba};
 use seekless_engine::Mode;
 use seekless_learn::{Copy, Plan};
 use seekless_nbd::{
-    Command, CommandFlags, Export, Request, ServerEvent, ServerSession, TransmissionFlags,
+    Command, CommandFlags, Errno, Export, Request, ServerEvent, ServerSession, TransmissionFlags,
 };
 use seekless_serve::area::{At, MakeOptions, Share, make};
 use seekless_serve::client::Client;
@@ -27,6 +27,8 @@ struct Faulty {
     /// Requests until the next crash; none comes at 0.
     until: AtomicU64,
     crashes: AtomicU64,
+    /// Flushes to come that fail.
+    bad_flushes: AtomicU64,
     export: Export,
 }
 
@@ -46,8 +48,9 @@ impl Faulty {
 
     fn with(dir: &Dir, name: &str, export: Export) -> (Arc<Self>, PathBuf) {
         let disk = Disk { cached: vec![0; SIZE], durable: vec![0; SIZE], clients: Vec::new() };
-        let (until, crashes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let server = Arc::new(Self { disk: Mutex::new(disk), until, crashes, export });
+        let [until, crashes, bad_flushes] = [0; 3].map(AtomicU64::new);
+        let disk = Mutex::new(disk);
+        let server = Arc::new(Self { disk, until, crashes, bad_flushes, export });
         let path = dir.path(name);
         let listener = UnixListener::bind(&path).unwrap();
         let shared = Arc::clone(&server);
@@ -103,6 +106,11 @@ impl Faulty {
         let mut disk = self.disk.lock().unwrap();
         let Disk { cached, durable, clients } = &mut *disk;
         let range = r.offset as usize..r.offset as usize + r.len as usize;
+        if r.command == Command::Flush && self.bad_flushes.load(SeqCst) > 0 {
+            self.bad_flushes.fetch_sub(1, SeqCst);
+            session.error(r.cookie, Errno::Io, out);
+            return Ok(());
+        }
         match r.command {
             Command::Write => cached[range.clone()].copy_from_slice(payload),
             Command::WriteZeroes | Command::Trim => cached[range.clone()].fill(0),
@@ -236,6 +244,32 @@ fn several_clients_outlive_crashes_too() {
         }
     });
     assert!(faulty.crashes.load(SeqCst) > 5, "{}", faulty.crashes.load(SeqCst));
+    server.stop().unwrap();
+}
+
+/// A host reports a failed flush once, and any client's writes may be lost: each client hears of it
+/// at its next flush.
+#[test]
+fn every_client_hears_of_a_failed_flush() {
+    let dir = Dir::new("remote-flush");
+    let (faulty, path) = Faulty::start(&dir, all());
+    let server = volume(&path).spawn().unwrap();
+    let (mut one, mut other) = (client(&server), client(&server));
+    one.write(0, &[1; 4096]).unwrap();
+    other.write(4096, &[2; 4096]).unwrap();
+    faulty.bad_flushes.store(1, SeqCst);
+    assert!(one.flush().is_err() && other.flush().is_err());
+    let mut late = client(&server);
+    for client in [&mut late, &mut one, &mut other] {
+        client.flush().unwrap();
+    }
+    // Behind many writes without a flush, there is a flush that no client has asked for.
+    faulty.bad_flushes.store(1, SeqCst);
+    let block = [3; 64 << 10];
+    let failed = (0..1000).find(|i| one.write(i % 16 * (64 << 10), &block).is_err());
+    assert!(failed.is_some() && faulty.bad_flushes.load(SeqCst) == 0, "no flush came");
+    assert!(one.flush().is_err() && other.flush().is_err());
+    one.flush().unwrap();
     server.stop().unwrap();
 }
 

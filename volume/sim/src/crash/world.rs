@@ -399,15 +399,15 @@ impl<M: Machine> World<M> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed as u64 ^ self.now);
         match (io.op, io.memory) {
             (Op::Read, Some(to)) => self.memory(to, io.extent.len)?.fill(0xEE),
-            (Op::Flush, _) => {
-                self.medium.borrow_mut().fail_flush(ticket);
-                if self.setup.forgets && io.target == Target::Home {
-                    self.forgot = true;
-                    self.past.model.forgot();
-                    self.medium.borrow_mut().forget(&mut rng);
-                }
-            }
+            (Op::Flush, _) => self.medium.borrow_mut().fail_flush(ticket),
             _ => self.medium.borrow_mut().fail_write(ticket, &mut rng),
+        }
+        // A host may tell a write with FUA of the failure of any earlier write.
+        let syncs = io.op == Op::Flush || io.flags.contains(Flags::FUA);
+        if self.setup.forgets && syncs && io.target == Target::Home {
+            self.forgot = true;
+            self.past.model.forgot();
+            self.medium.borrow_mut().forget(&mut rng);
         }
         Ok(Input::Done { io: io.id, result: Err(IoFailed) })
     }

@@ -337,6 +337,31 @@ fn a_page_of_the_log_comes_back_if_a_failed_flush_has_lost_a_write_over_it() {
     }
 }
 
+/// A flush of home is in flight when a write with FUA voids an entry of the log, and fails. The bytes
+/// of the log come back: the write, which waits for the log to learn of it, fails.
+#[test]
+fn a_write_with_fua_does_not_end_well_if_a_failed_flush_brings_older_bytes_back() {
+    let steps = vec![
+        write(4, 1),
+        SETTLE,
+        FLUSH,
+        SETTLE,
+        ask(Op::WriteZeroes, 9, 1, false),
+        SETTLE,
+        FLUSH,
+        ask(Op::WriteZeroes, 4, 1, true),
+        HistoryStep::Execute(1),
+        HistoryStep::Break(Fault { target: Target::Home, op: Op::Flush, left: Some(1) }),
+        HistoryStep::Execute(0),
+        SETTLE,
+        ask(Op::Read, 4, 1, false),
+        SETTLE,
+    ];
+    for forgets in [false, true] {
+        holds(Setup { forgets, ..setup() }, steps.clone());
+    }
+}
+
 /// A drain has emptied the log but could not record that. The next try leaves no second segment
 /// out: recovery looks for the next record in only two.
 #[test]

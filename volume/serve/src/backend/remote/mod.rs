@@ -11,6 +11,8 @@
 mod unflushed;
 mod uri;
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -98,6 +100,8 @@ pub(crate) struct Remote {
     pool: Mutex<Pool>,
     returned: Condvar,
     unflushed: Mutex<Unflushed>,
+    /// A flush failed that nobody asked for: the next flush fails.
+    owes: AtomicBool,
     counts: Mutex<RemoteCounts>,
 }
 
@@ -182,6 +186,7 @@ impl Remote {
             pool: Mutex::default(),
             returned: Condvar::new(),
             unflushed: Mutex::default(),
+            owes: AtomicBool::new(false),
             counts: Mutex::default(),
         };
         let failed = |source| ServeError::Remote { uri: remote.uri.to_string(), source };
@@ -374,7 +379,11 @@ impl Remote {
     ) -> Result<(), Errno> {
         match op {
             Op::Read => return Ok(()),
-            Op::Flush => return self.flush(),
+            Op::Flush => {
+                let owes = self.owes.swap(false, SeqCst);
+                self.flush()?;
+                return if owes { Err(Errno::IO) } else { Ok(()) };
+            }
             // The client no longer needs the bytes; nothing promises that they go.
             Op::Discard if !self.has(TransmissionFlags::SEND_TRIM) => return Ok(()),
             Op::WriteZeroes if !self.has(TransmissionFlags::SEND_WRITE_ZEROES) => {
@@ -424,11 +433,14 @@ impl Remote {
 
     fn part(&self, change: Change) -> Result<(), Errno> {
         if locked(&self.unflushed).bytes() >= UNFLUSHED_MOST {
-            self.flush()?;
+            // Nobody waits for this flush: the next one tells of its failure.
+            self.flush().inspect_err(|_| self.owes.store(true, SeqCst))?;
         }
         let ((), line) = self.ask(|client| self.send(client, &change))?;
-        // A durable change too: an older one that is sent again must not win.
-        locked(&self.unflushed).push(change);
+        // A durable change too: an older one that is sent again must not win. Another server may
+        // refuse fast zeroes, and these are needed now.
+        let flags = Flags(change.flags.0 & !FAST_ZERO.0);
+        locked(&self.unflushed).push(Change { flags, ..change });
         locked(&self.counts).changes += 1;
         drop(line);
         Ok(())
