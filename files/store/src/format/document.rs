@@ -14,7 +14,7 @@ const INTRODUCTION: &str = "\
 A group store is a file or a device. It holds the small files that `seekless` keeps together in
 groups (EEFS). This page describes every byte of the store except the contents of the files.
 Numbers are little endian. A page is 4 KiB, a sector 512 bytes, a cluster 64 or 128 KiB. Bytes
-without a field are zero; a page with other bytes there is refused.
+without a field are zero. If one of these bytes is not zero, the page is refused.
 
 ## Layout
 
@@ -32,7 +32,7 @@ usage bitmap* follows from the group table and is not stored.
 
 ## The order of writes
 
-A bar is a flush: writes before the bar are on stable storage before the writes after it begin.
+A bar is a flush: writes before the bar are on stable storage before the writes after the bar begin.
 
 - **A commit**: groups, into clusters that are free now and in the last checkpoint; for a removed
   file, all changes of the other module | one batch of the log |
@@ -68,7 +68,7 @@ fn write(out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n## The first bytes of every page\n")?;
     writeln!(
         out,
-        "Pages of clusters hold only contents of files and have no such beginning. This is version {VERSION}.\n"
+        "Pages of clusters hold only contents of files, without these fields. This is version {VERSION}.\n"
     )?;
     writeln!(out, "| byte | bytes | field | type | meaning |\n|:--|:--|:--|:--|:--|")?;
     for (at, bytes, name, format, what) in [
