@@ -270,7 +270,8 @@ impl<O> Volume<O> {
 
     /// Moves the guard if that is due.
     fn guard(&mut self) {
-        if self.files.guard().is_none() {
+        // A read-only server attaches nothing, and moves no guard.
+        if !self.lasting || self.files.guard().is_none() {
             return;
         }
         loop {
