@@ -350,7 +350,7 @@ fn a_write_with_fua_does_not_end_well_if_a_failed_flush_brings_older_bytes_back(
         SETTLE,
         FLUSH,
         ask(Op::WriteZeroes, 4, 1, true),
-        HistoryStep::Execute(1),
+        HistoryStep::Execute(2),
         HistoryStep::Break(Fault { target: Target::Home, op: Op::Flush, left: Some(1) }),
         HistoryStep::Execute(0),
         SETTLE,
