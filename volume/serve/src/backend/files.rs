@@ -511,7 +511,10 @@ impl Disk {
         let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let owes = self.owes.swap(false, SeqCst);
         let synced = self.own.sync().and_then(|()| self.guard().map_or(Ok(()), Region::sync));
-        synced.inspect_err(|_| drop(self.failures.fetch_add(1, SeqCst)))?;
+        if synced.is_err() {
+            self.failures.fetch_add(1, SeqCst);
+            return synced;
+        }
         if owes || self.failures.load(SeqCst) != before { Err(Errno::IO) } else { Ok(()) }
     }
 
