@@ -10,7 +10,9 @@
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, XattrFlags};
+use rustix::fs::{
+    Mode, OFlags, Stat, StatVfs, StatVfsMountFlags, Timespec, Timestamps, XattrFlags,
+};
 use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
 use seekless_host::HostError;
@@ -163,10 +165,16 @@ impl UnderlyingDir {
         handle.open(self.root.as_fd(), flags | OFlags::CLOEXEC)
     }
 
-    /// Makes all changes of the file system durable.
+    /// Makes all changes of names, markers and sizes in the file system durable.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         self.may()?;
         rustix::fs::syncfs(&self.root)?;
+        // A file system that has stopped is often read-only, and `syncfs` of a read-only file system
+        // does nothing and succeeds.
+        if self.statvfs()?.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            return Err(Errno::ROFS);
+        }
+        rustix::fs::fsync(&self.root)?;
         self.did(InodeStep::AllSynced, self.root())
     }
 
@@ -360,14 +368,4 @@ pub(crate) fn times(stat: &Stat) -> Timestamps {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_marker_is_read_back_and_other_bytes_are_refused() {
-        let marker = Marker { store: [7; 16], file: FileNumber(0x0102_0304_0506_0708), ino: 99 };
-        assert_eq!(Marker::decode(&marker.encode()), Some(marker));
-        assert_eq!(Marker::decode(&marker.encode()[1..]), None);
-        assert_eq!(Marker::decode(&[0; MARKER_BYTES + 1]), None);
-    }
-}
+mod tests;

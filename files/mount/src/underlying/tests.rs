@@ -1,0 +1,81 @@
+//! Markers; and a sync of a file system that has stopped, or that lost bytes of some file.
+
+use std::fs;
+use std::process::Command;
+
+use super::*;
+
+#[test]
+fn a_marker_is_read_back_and_other_bytes_are_refused() {
+    let marker = Marker { store: [7; 16], file: FileNumber(0x0102_0304_0506_0708), ino: 99 };
+    assert_eq!(Marker::decode(&marker.encode()), Some(marker));
+    assert_eq!(Marker::decode(&marker.encode()[1..]), None);
+    assert_eq!(Marker::decode(&[0; MARKER_BYTES + 1]), None);
+}
+
+/// A file system in memory, and an ext4 on a file in it.
+struct Disk {
+    ram: PathBuf,
+    ext4: PathBuf,
+}
+
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(program).args(arguments).output();
+    let done = output.as_ref().is_ok_and(|o| o.status.success());
+    if !done {
+        eprintln!("{program} {arguments:?}: {output:?}");
+    }
+    done
+}
+
+impl Disk {
+    /// `None`, with a message, if the host cannot do this.
+    fn new(name: &str) -> Option<Self> {
+        let at = |part: &str| {
+            std::env::temp_dir().join(format!("seekless-{}-{name}-{part}", std::process::id()))
+        };
+        let disk = Self { ram: at("ram"), ext4: at("ext4") };
+        let (ram, ext4) = (disk.ram.to_str()?, disk.ext4.to_str()?);
+        let image = &format!("{ram}/image");
+        fs::create_dir(ram).ok()?;
+        fs::create_dir(ext4).ok()?;
+        let options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+        let made = runs("mount", &["-t", "tmpfs", "-o", "size=24m", "seekless", ram])
+            && runs("truncate", &["-s", "16M", image])
+            && runs("mkfs.ext4", &["-q", "-E", options, image])
+            && runs("fallocate", &["-l", "16M", image])
+            && runs("mount", &["-o", "loop", image, ext4]);
+        if !made {
+            eprintln!("SKIPPED a file system that fails: no root, loop device or ext4");
+        }
+        made.then_some(disk)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        for point in [&self.ext4, &self.ram] {
+            let _ = Command::new("umount").arg(point).output();
+            let _ = fs::remove_dir(point);
+        }
+    }
+}
+
+/// A sync that succeeded would let the store forget files whose removal a crash can undo.
+#[test]
+fn a_sync_of_a_file_system_that_has_stopped_fails() {
+    let Some(disk) = Disk::new("stopped") else { return };
+    for (point, option) in [(&disk.ext4, "remount,abort"), (&disk.ram, "remount,ro")] {
+        let dir = UnderlyingDir::open(point).unwrap();
+        fs::write(point.join("removed"), "").unwrap();
+        dir.sync().unwrap();
+        fs::remove_file(point.join("removed")).unwrap();
+        if point == &disk.ram {
+            // The image of the ext4 is open for writing.
+            assert!(runs("umount", &[disk.ext4.to_str().unwrap()]));
+        }
+        // The command fails, because the file system does not remount.
+        let _ = runs("mount", &["-o", option, point.to_str().unwrap()]);
+        assert!(dir.sync().is_err(), "{option}");
+    }
+}
