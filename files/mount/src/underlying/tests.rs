@@ -50,6 +50,13 @@ impl Disk {
         }
         made.then_some(disk)
     }
+
+    /// From now on, only space that the ext4 uses already can be written.
+    fn exhaust(&self) {
+        assert!(runs("fstrim", &[self.ext4.to_str().unwrap()]));
+        let filler = fs::File::create(self.ram.join("filler")).unwrap();
+        while write_at(&filler, &[1; 4096], filler.metadata().unwrap().len()).is_ok() {}
+    }
 }
 
 impl Drop for Disk {
@@ -78,4 +85,16 @@ fn a_sync_of_a_file_system_that_has_stopped_fails() {
         let _ = runs("mount", &["-o", option, point.to_str().unwrap()]);
         assert!(dir.sync().is_err(), "{option}");
     }
+}
+
+/// Otherwise bytes that another program cannot write would end the writes of the whole store.
+#[test]
+fn a_sync_is_not_about_the_bytes_of_other_files() {
+    let Some(disk) = Disk::new("bytes") else { return };
+    disk.exhaust();
+    let dir = UnderlyingDir::open(&disk.ext4).unwrap();
+    fs::write(disk.ext4.join("other"), vec![1; 1 << 20]).unwrap();
+    dir.sync().unwrap();
+    let other = fs::File::open(disk.ext4.join("other")).unwrap();
+    assert!(other.sync_all().is_err(), "the bytes of the file were written");
 }
