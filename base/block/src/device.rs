@@ -29,6 +29,9 @@ pub trait Device {
     fn flush(&mut self) -> Result<(), DeviceError>;
     /// Sets `extent` to zeroes: later reads return zeroes.
     fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError>;
+    /// Drops the bytes that a cache in front of the medium has, except those that wait to be
+    /// written: after a failed flush the medium may never get them. Later reads ask the medium.
+    fn forget_cached(&mut self) {}
 
     /// Checks an extent and the length of its buffer.
     fn check(&self, extent: Extent, buf_len: usize) -> Result<(), DeviceError> {

@@ -4,7 +4,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
 
@@ -225,5 +225,10 @@ impl Device for FileDevice {
             OpenFile::write_zeroes(at, len, write)
         };
         zero().map_err(device_error("zeroing", extent))
+    }
+
+    fn forget_cached(&mut self) {
+        // Linux calls a page clean after a failed write of it. A file in memory has dirty pages only.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 }

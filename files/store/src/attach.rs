@@ -133,9 +133,11 @@ impl GroupStore {
     /// The device holds no store, the store is damaged, or the device fails. Nothing was changed
     /// then.
     pub fn attach(device: &mut dyn Device, config: Config) -> Result<Self, AttachError> {
-        let (superblock, geometry) = superblock(device)?;
-        // After a kill, the last writes may be only in the cache of the host.
+        // After a kill, the last writes may be only in the cache of the host. After a failed flush,
+        // they are there and never reach the device: what is read must be what a power cut leaves.
         device.flush()?;
+        device.forget_cached();
+        let (superblock, geometry) = superblock(device)?;
         let mut reader = Reader { device, geometry, uuid: superblock.uuid };
         let newest = reader.newest()?;
         let (header, changes) = newest_checkpoint(&mut reader, newest)?;

@@ -3,6 +3,9 @@
 use std::fs;
 use std::process::Command;
 
+use seekless_block::{Device as _, Extent};
+use seekless_host::{FileDevice, Opened};
+
 use super::*;
 
 #[test]
@@ -97,4 +100,28 @@ fn a_sync_is_not_about_the_bytes_of_other_files() {
     dir.sync().unwrap();
     let other = fs::File::open(disk.ext4.join("other")).unwrap();
     assert!(other.sync_all().is_err(), "the bytes of the file were written");
+}
+
+/// The store that is attached next trusts no byte that only the memory of the host has.
+#[test]
+fn bytes_that_a_failed_flush_lost_are_not_read_again() {
+    let Some(disk) = Disk::new("lost") else { return };
+    disk.exhaust();
+    let (path, bytes) = (disk.ext4.join("store"), 64 << 10);
+    assert!(runs("fallocate", &["-l", "64K", path.to_str().unwrap()]));
+    UnderlyingDir::open(&disk.ext4).unwrap().sync().unwrap();
+    let mut device = FileDevice::new(Opened::path(&path, false).unwrap());
+    let all = Extent::new(0, bytes as u64 / 512);
+    let read = |device: &mut FileDevice| {
+        let mut found = vec![0; bytes];
+        device.read(all, &mut found).unwrap();
+        found
+    };
+    device.write(all, &vec![7; bytes]).unwrap();
+    device.forget_cached();
+    assert_eq!(read(&mut device), vec![7; bytes], "bytes that wait to be written");
+    assert!(device.flush().is_err());
+    device.flush().unwrap();
+    device.forget_cached();
+    assert_eq!(read(&mut device), vec![0; bytes]);
 }

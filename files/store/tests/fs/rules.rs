@@ -295,3 +295,91 @@ fn a_batch_whose_pages_do_not_add_up_is_not_believed() {
     }
     assert!(changed >= 4, "only {changed} pages");
 }
+
+/// A host's cache in front of a disk. A flush that fails forgets which bytes the disk lacks, as
+/// Linux does.
+#[derive(Clone, Debug)]
+struct Forgetful {
+    cache: Image,
+    disk: Image,
+    unflushed: Vec<Extent>,
+    /// Successful flushes before one that fails.
+    flushes: Rc<RefCell<u32>>,
+}
+
+impl Device for Forgetful {
+    fn capacity(&self) -> Sectors {
+        self.cache.capacity()
+    }
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.cache.read(extent, buf)
+    }
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.unflushed.push(extent);
+        self.cache.write(extent, buf)
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        let unflushed = std::mem::take(&mut self.unflushed);
+        let left = self.flushes.borrow().checked_sub(1);
+        *self.flushes.borrow_mut() = left.unwrap_or(u32::MAX);
+        if left.is_none() {
+            let (op, extent) = ("flushing", Extent::default());
+            return Err(DeviceError::Io { op, extent, source: std::io::ErrorKind::Other.into() });
+        }
+        for extent in unflushed {
+            let mut bytes = vec![0; extent.bytes().0 as usize];
+            self.cache.read(extent, &mut bytes)?;
+            self.disk.write(extent, &bytes)?;
+        }
+        Ok(())
+    }
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.write(extent, &vec![0; extent.bytes().0 as usize])
+    }
+    fn forget_cached(&mut self) {
+        let mut kept = self.disk.clone();
+        for &extent in &self.unflushed {
+            let mut bytes = vec![0; extent.bytes().0 as usize];
+            self.cache.read(extent, &mut bytes).unwrap();
+            kept.write(extent, &bytes).unwrap();
+        }
+        self.cache = kept;
+    }
+}
+
+/// The store restarts after a failed flush, and the power fails later. Each flush of a write and of
+/// a checkpoint fails once.
+#[test]
+fn an_attach_believes_no_page_that_only_the_cache_of_the_host_has() {
+    let (device, _) = noted(32);
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
+    let file = group(&mut store, vec![arrival(vec![1], vec![1; 5_000])])[0];
+    store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+    let image = store.into_device().image;
+    for (failing, changed) in (0..4).map(|f| (f, f < 2)) {
+        let flushes = Rc::new(RefCell::new(u32::MAX));
+        let (cache, disk) = (image.clone(), image.clone());
+        let device = Forgetful { cache, disk, unflushed: Vec::new(), flushes: Rc::clone(&flushes) };
+        let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
+        *flushes.borrow_mut() = failing % 2;
+        let write = |byte: u8| Ask::Write { file, offset: 0, data: vec![byte; 4_000], time: 1 };
+        let failed = if changed {
+            store.ask(SimTime(1), write(2)).unwrap();
+            store.ask(SimTime(1), Ask::Sync { file: Some(file) })
+        } else {
+            store.ask(SimTime(1), Ask::Checkpoint)
+        };
+        assert_eq!(failed, Err(Fault::Broken), "flush {failing}");
+        let mut store = StoreOnDevice::attach(store.into_device(), || true, config()).unwrap();
+        for byte in [3, 4] {
+            store.ask(SimTime(1), write(byte)).unwrap();
+            store.ask(SimTime(1), Ask::Sync { file: Some(file) }).unwrap();
+        }
+        let disk = store.into_device().disk;
+        let mut store =
+            StoreOnDevice::attach(Noted { image: disk, done: Rc::default() }, || true, config())
+                .unwrap_or_else(|e| panic!("flush {failing}: {e}"));
+        let read = store.ask(SimTime(1), Ask::Read { file, offset: 0, len: 4_000 });
+        assert_eq!(read, Ok(Reply::Data(vec![4; 4_000])), "flush {failing}");
+    }
+}
