@@ -218,7 +218,8 @@ impl Device for FileDevice {
         let (at, len) = (extent.start.0 * SECTOR_BYTES, extent.bytes().0);
         self.check(extent, len as usize)?;
         let zero = || {
-            if self.file.zero_fast(at, len, true)? {
+            // The file keeps its space.
+            if self.file.zero_fast(at, len, false)? {
                 return Ok(());
             }
             let write = |at, part: &[u8]| self.file.write(at, part, ReadWriteFlags::empty());

@@ -63,7 +63,7 @@ pub(crate) struct MountArgs {
     /// The group store, made by `seekless files format`; not below DIR
     #[arg(long, value_name = "FILE-or-DEVICE")]
     store: PathBuf,
-    /// Make the store as a sparse file of this size, if it does not exist
+    /// Make the store as a file of this size, if it does not exist; it takes its space at once
     #[arg(long, value_name = "SIZE", value_parser = size)]
     create: Option<Bytes>,
     /// Memory for cached groups, beside the page cache of the host

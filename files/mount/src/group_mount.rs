@@ -10,6 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fuser::{Session, SessionACL};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use seekless_block::Bytes;
@@ -40,7 +42,7 @@ const COMMIT_AFTER: seekless_block::Duration = seekless_block::Duration::from_mi
 pub struct MountOptions {
     /// The group store: a file or a block device.
     pub store: PathBuf,
-    /// Size of a sparse file that is made if the store does not exist.
+    /// Size of a file that is made if the store does not exist.
     pub create: Option<Bytes>,
     /// Memory for cached groups.
     pub cache: Bytes,
@@ -90,7 +92,7 @@ impl MountedDir {
     }
 }
 
-/// Makes a group store; `size`: first makes a sparse file of this size, if there is none. Returns
+/// Makes a group store; `size`: first makes a file of this size, if there is none. Returns
 /// the UUID of the store.
 ///
 /// # Errors
@@ -129,19 +131,30 @@ fn format_opened(store: &Path, cluster: Bytes, force: bool) -> Result<[u8; 16], 
     Ok(uuid)
 }
 
-/// Makes a sparse file, if there is none. Only its owner may read the file: it will hold bytes of
+/// Makes a file, if there is none. Only its owner may read the file: it will hold bytes of
 /// private files.
 fn make_file(path: &Path, size: Bytes) -> Result<bool, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => {
-            file.set_len(size.0).map_err(fail("give it its size")).inspect_err(|_| {
+            reserve(&file, size).map_err(fail("give it its size")).inspect_err(|_| {
                 let _ = std::fs::remove_file(path);
             })?;
             Ok(true)
         }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(e) => Err(fail("make it")(e)),
+    }
+}
+
+/// Gives a new file its size and its space, so that no later write needs space of the file system.
+fn reserve(file: &File, size: Bytes) -> std::io::Result<()> {
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size.0) {
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return file.set_len(size.0),
+            done => return Ok(done?),
+        }
     }
 }
 
@@ -352,4 +365,32 @@ fn attach(dir: &Path, options: &MountOptions) -> Result<MountedDir, MountError> 
     let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)?;
     let disk = options.sleep.as_ref().map(|sleep| WatchedDisk::new(dir, sleep)).transpose()?;
     MountedDir::new(groups, shuffler, disk)
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::{Device as _, Extent, Sectors};
+
+    use super::*;
+    use crate::underlying::tests::Disk;
+
+    /// Otherwise a file system that other files fill makes writes of the store fail.
+    #[test]
+    fn a_store_that_was_made_has_all_of_its_space() {
+        let Some(disk) = Disk::new("space") else { return };
+        let (path, size) = (disk.ext4.join("store"), Bytes(4 << 20));
+        format(&path, Some(size), Bytes(64 << 10), false).unwrap();
+        let filler = File::create(disk.ext4.join("filler")).unwrap();
+        let mut end = 0;
+        while let Ok(n) = crate::underlying::write_at(&filler, &[1; 512], end) {
+            end += n as u64;
+        }
+        filler.sync_all().unwrap();
+        let mut device = FileDevice::new(Opened::path(&path, false).unwrap());
+        assert_eq!(device.capacity(), Sectors(size.0 / 512));
+        for page in 0..size.0 / 4096 {
+            let written = device.write(Extent::new(page * 8, 8), &[2; 4096]);
+            assert!(written.is_ok() && device.flush().is_ok(), "page {page}: {written:?}");
+        }
+    }
 }

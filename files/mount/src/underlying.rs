@@ -371,4 +371,4 @@ pub(crate) fn times(stat: &Stat) -> Timestamps {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct FormatArgs {
     /// The file, new or old, or the device
     store: PathBuf,
-    /// Make a sparse file of this size, if it does not exist
+    /// Make a file of this size, if it does not exist; it takes its space at once
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<Bytes>,
     /// Cluster size: 64KiB or 128KiB

@@ -17,9 +17,9 @@ fn a_marker_is_read_back_and_other_bytes_are_refused() {
 }
 
 /// A file system in memory, and an ext4 on a file in it.
-struct Disk {
+pub(crate) struct Disk {
     ram: PathBuf,
-    ext4: PathBuf,
+    pub(crate) ext4: PathBuf,
 }
 
 fn runs(program: &str, arguments: &[&str]) -> bool {
@@ -33,7 +33,7 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
 
 impl Disk {
     /// `None`, with a message, if the host cannot do this.
-    fn new(name: &str) -> Option<Self> {
+    pub(crate) fn new(name: &str) -> Option<Self> {
         let at = |part: &str| {
             std::env::temp_dir().join(format!("seekless-{}-{name}-{part}", std::process::id()))
         };
