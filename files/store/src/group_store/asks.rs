@@ -27,15 +27,15 @@ impl Outcome {
 impl GroupStore {
     /// Carries out an ask, or lets the ask wait for its group. `first`: the ask has not waited yet.
     pub(crate) fn ask(&mut self, id: RequestId, ask: Ask, first: bool) {
+        if self.broken && !matches!(ask, Ask::Read { .. }) {
+            return self.complete(id, Err(Fault::Broken));
+        }
         if let Some(group) = self.group_to_load(&ask) {
             self.load(group, id, ask);
             return;
         }
         if first && matches!(ask, Ask::Read { .. } | Ask::Write { .. } | Ask::Resize { .. }) {
             self.stats.hits += 1;
-        }
-        if self.broken && !matches!(ask, Ask::Read { .. }) {
-            return self.complete(id, Err(Fault::Broken));
         }
         if ask == Ask::Checkpoint {
             return self.checkpoints.push(id);
@@ -266,8 +266,11 @@ impl GroupStore {
     }
 
     /// Holds a group in memory as long as its contents are newer than on the device, or a commit
-    /// carries them.
+    /// carries them. In a broken store, every held group stays: the failed commit carried some.
     pub(crate) fn update_hold(&mut self, group: u32) {
+        if self.broken {
+            return;
+        }
         let newer = self.dirty.get(&group).is_some_and(|d| d.data);
         let in_commit = self.job.as_ref().is_some_and(|j| j.carries(group));
         self.cache.hold(group, newer || in_commit);

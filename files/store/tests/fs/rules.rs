@@ -383,3 +383,46 @@ fn an_attach_believes_no_page_that_only_the_cache_of_the_host_has() {
         assert_eq!(read, Ok(Reply::Data(vec![4; 4_000])), "flush {failing}");
     }
 }
+
+/// Otherwise a shuffle that fails would let go of bytes that only the memory has.
+#[test]
+fn a_store_that_is_broken_keeps_what_was_acknowledged_and_takes_no_more_memory() {
+    let (device, _) = noted(32);
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
+    let files = [1, 2, 3, 4].map(|i| group(&mut store, vec![arrival(vec![i], vec![i; 5_000])])[0]);
+    store.ask(SimTime(1), Ask::Checkpoint).unwrap();
+    let mut image = store.into_device().image;
+    for sector in image.0.iter_mut().filter(|s| s.iter().all(|b| *b == 2)) {
+        *sector = Rc::new([9; 512]);
+    }
+    for fresh in [false, true] {
+        let flushes = Rc::new(RefCell::new(u32::MAX));
+        let (cache, disk) = (image.clone(), image.clone());
+        let device = Forgetful { cache, disk, unflushed: Vec::new(), flushes: Rc::clone(&flushes) };
+        // Memory for one group.
+        let config = Config { cache: Bytes(1), ..config() };
+        let mut store = StoreOnDevice::attach(device, || true, config).unwrap();
+        *flushes.borrow_mut() = 0;
+        let (data, members) = (vec![7; 5_000], vec![arrival(vec![5], vec![7; 5_000])]);
+        let first = if fresh {
+            Ask::Group { members }
+        } else {
+            Ask::Write { file: files[0], offset: 0, data, time: 1 }
+        };
+        assert_eq!(store.ask(SimTime(1), first).is_err(), fresh);
+        let newest = store.group_store().files().map(|(n, _)| n).max().unwrap();
+        let changed = if fresh { newest } else { files[0] };
+        let mut ask = |ask: Ask| store.ask(SimTime(1), ask);
+        assert_eq!(ask(Ask::Sync { file: None }), Err(Fault::Broken));
+        for members in [[changed, files[2]], [changed, files[1]]] {
+            let members = members.map(Member::Here).to_vec();
+            assert_eq!(ask(Ask::Group { members }), Err(Fault::Broken));
+        }
+        let read = |file| Ask::Read { file, offset: 0, len: 5_000 };
+        assert_eq!(ask(read(files[3])), Ok(Reply::Data(vec![4; 5_000])));
+        assert_eq!(ask(read(changed)), Ok(Reply::Data(vec![7; 5_000])), "fresh: {fresh}");
+        // The changed group, and the one that was used last.
+        let bytes = store.group_store().cached_bytes();
+        assert!(bytes < 3 * 5_000, "{bytes} bytes are cached");
+    }
+}
