@@ -206,7 +206,11 @@ fn replay(
         let skipped = if at == log.head { 0 } else { geometry.log_pages - log.head };
         log =
             Log { head: at + pages, used: log.used + skipped + pages, sequence: log.sequence + 1 };
+        Tables::claim(&changes, clusters)?;
         tables.apply(&changes, &geometry, clusters)?;
     }
     Ok(log)
 }
+
+#[cfg(test)]
+mod tests;

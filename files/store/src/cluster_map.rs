@@ -56,6 +56,21 @@ impl ClusterMap {
         self.set(from, count, true);
     }
 
+    /// Takes a run that must be free. Clusters beyond the last one are left out.
+    ///
+    /// # Errors
+    /// The first cluster that is not free.
+    pub(crate) fn claim(&mut self, from: u32, count: u32) -> Result<(), u32> {
+        let run = from..from.saturating_add(count).min(self.clusters);
+        match run.clone().find(|c| !self.is_free(*c)) {
+            Some(used) => Err(used),
+            None => {
+                self.take(from, run.len() as u32);
+                Ok(())
+            }
+        }
+    }
+
     /// Deletes a run: the next checkpoint frees it.
     pub(crate) fn delete(&mut self, from: u32, count: u32) {
         self.deleted.push((from, count));

@@ -238,6 +238,21 @@ impl Tables {
         Ok(())
     }
 
+    /// Takes the clusters of a batch's groups, which were free when the batch was written.
+    ///
+    /// # Errors
+    /// The first cluster that is not free.
+    pub(crate) fn claim(changes: &[Change], clusters: &mut ClusterMap) -> Result<(), TableError> {
+        for change in changes {
+            let Change::Group(record, _) = change else { continue };
+            let GroupRecord { group, cluster, clusters: count, .. } = *record;
+            if let Err(cluster) = clusters.claim(cluster, count.into()) {
+                return Err(TableError::Overlap { cluster, group });
+            }
+        }
+        Ok(())
+    }
+
     fn put_file(
         &mut self,
         record: &FileRecord,
@@ -255,9 +270,11 @@ impl Tables {
             self.grow(number.index() + 1);
         }
         let file = FileEntry::of(record, name);
-        if let Some(group) = self.groups.get_mut(&file.group) {
-            group.live += 1;
-        }
+        let Some(group) = self.groups.get_mut(&file.group) else {
+            let (number, group, size) = (record.number, file.group, file.size);
+            return Err(TableError::Lost { number, group, size });
+        };
+        group.live += 1;
         touched.push(file.group);
         self.bytes += file_bytes(name.len()) as u64;
         self.files += 1;
@@ -293,9 +310,7 @@ impl Tables {
         if let Some(old) = old {
             now.live = old.live;
             self.bytes -= group_bytes(old.slots.len()) as u64;
-            if old.cluster != cluster {
-                clusters.delete(old.cluster, old.clusters);
-            }
+            clusters.delete(old.cluster, old.clusters);
         }
         self.groups.insert(group, now);
         Ok(())
