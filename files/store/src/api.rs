@@ -102,8 +102,6 @@ pub enum Ask {
     Resize { file: FileNumber, size: u64, time: i64 },
     /// Replaces the attributes of a file.
     SetAttributes { file: FileNumber, attributes: Attributes },
-    /// Replaces the name of a file, of at most [`NAME_BYTES_MAX`] bytes: its marker has moved.
-    Rename { file: FileNumber, name: Vec<u8> },
     /// Removes a file whose marker is gone. The removal reaches stable storage only after the
     /// answer to [`Output::SyncOther`].
     Remove { file: FileNumber },

@@ -45,8 +45,8 @@
 //! **After attaching**, before all other asks, the driver looks for the marker of each of
 //! [`GroupStore::unsettled`], at the inode of the given name. With a marker: truncate the inode and
 //! [`Ask::Settle`], also a file that was leaving. Without a marker: [`Ask::Remove`]. The name must
-//! lead to the inode: after a rename of the file or of its directory, settle the file first, or
-//! send [`Ask::Rename`].
+//! lead to the inode, also after a rename of the file or of its directory: a mount's name is the
+//! inode's handle.
 //!
 //! **fsync** of a file of the store is [`Ask::Sync`]. A power loss before the sync of a removal may
 //! leave an entry without a marker: dead weight, which the driver removes later.

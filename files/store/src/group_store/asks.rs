@@ -13,6 +13,8 @@ enum Outcome {
     Ended(Result<Reply, Fault>),
     /// The reply is sent when these changes are on stable storage.
     Durable(WaitScope, Reply),
+    /// The reply is sent at the end of a checkpoint.
+    AtCheckpoint,
     /// The current job may free clusters for this ask.
     Starved,
 }
@@ -37,14 +39,12 @@ impl GroupStore {
         if first && matches!(ask, Ask::Read { .. } | Ask::Write { .. } | Ask::Resize { .. }) {
             self.stats.hits += 1;
         }
-        if ask == Ask::Checkpoint {
-            return self.checkpoints.push(id);
-        }
         match self.carry_out(&ask) {
             Outcome::Ended(result) => self.complete(id, result),
             Outcome::Durable(scope, reply) => {
                 self.waiters.push_back(Waiter { id, scope, clock: self.clock, reply });
             }
+            Outcome::AtCheckpoint => self.checkpoints.push(id),
             Outcome::Starved => self.starved.push_back((id, ask)),
         }
     }
@@ -74,7 +74,6 @@ impl GroupStore {
             Ask::SetAttributes { file, attributes } => {
                 Outcome::of(self.modify(*file, |f| f.attributes = *attributes))
             }
-            Ask::Rename { file, name } => Outcome::of(self.rename(*file, name)),
             Ask::Remove { file } => Outcome::of(self.remove(*file)),
             Ask::Settle { files } => Outcome::of(self.settle(files)),
             Ask::Leave { files } => self.leave(files),
@@ -86,7 +85,7 @@ impl GroupStore {
                 }
                 Some((f, None)) => Outcome::Ended(Err(Fault::NoFile(f))),
             },
-            Ask::Checkpoint => Outcome::of(Ok(())),
+            Ask::Checkpoint => Outcome::AtCheckpoint,
         }
     }
 

@@ -81,16 +81,6 @@ impl GroupStore {
         self.cache.hold(group, true);
     }
 
-    pub(super) fn rename(&mut self, file: FileNumber, name: &[u8]) -> Result<(), Fault> {
-        if name.len() > NAME_BYTES_MAX {
-            return Err(Fault::NoGroup);
-        }
-        if self.file(file).is_some_and(|f| f.name.len() < name.len()) {
-            self.reserve_records(name.len() as u64, 0)?;
-        }
-        self.modify(file, |f| f.name = Name::from(name))
-    }
-
     /// Reserves space in the checkpoints for more records; `spare` bytes stay free.
     fn reserve_records(&mut self, bytes: u64, spare: u64) -> Result<(), Fault> {
         let taken = self.tables.bytes() + self.coming;

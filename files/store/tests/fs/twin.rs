@@ -37,7 +37,6 @@ enum JobStep {
     Resize(u16, u32),
     Remove(u16),
     Read(u16, u32, u32),
-    Rename(u16, u8),
     Sync(Option<u16>),
     Checkpoint,
     Restart,
@@ -51,7 +50,6 @@ fn step() -> impl Strategy<Value = JobStep> {
         1 => (any::<u16>(), size.clone()).prop_map(|(f, n)| JobStep::Resize(f, n)),
         1 => any::<u16>().prop_map(JobStep::Remove),
         4 => (any::<u16>(), size.clone(), size).prop_map(|(f, at, n)| JobStep::Read(f, at, n)),
-        1 => (any::<u16>(), any::<u8>()).prop_map(|(f, n)| JobStep::Rename(f, n)),
         2 => prop::option::of(any::<u16>()).prop_map(JobStep::Sync),
         1 => Just(JobStep::Checkpoint),
         1 => Just(JobStep::Restart),
@@ -132,12 +130,6 @@ proptest! {
                     let expected = bytes[from..bytes.len().min((at + n) as usize).max(from)].to_vec();
                     let got = store.ask(NOW, Ask::Read { file, offset: at.into(), len: n });
                     prop_assert!(got == Ok(Reply::Data(expected)), "a read of {:?} from {at}", file);
-                }
-                JobStep::Rename(which, n) => {
-                    let Some(file) = pick(&twin, which) else { continue };
-                    let name = vec![b'n'; n.into()];
-                    prop_assert_eq!(store.ask(NOW, Ask::Rename { file, name: name.clone() }), Ok(Reply::Done));
-                    twin.get_mut(&file).unwrap().1 = name;
                 }
                 JobStep::Sync(which) => {
                     let file = which.and_then(|w| pick(&twin, w));
