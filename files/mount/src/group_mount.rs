@@ -137,7 +137,10 @@ fn make_file(path: &Path, size: Bytes) -> Result<bool, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => {
-            reserve(&file, size).map_err(fail("give it its size")).inspect_err(|_| {
+            let dir = path.parent().filter(|p| !p.as_os_str().is_empty());
+            let named = || File::open(dir.unwrap_or(Path::new(".")))?.sync_all();
+            let made = reserve(&file, size).map_err(fail("give it its size"));
+            made.and_then(|()| named().map_err(fail("save its name"))).inspect_err(|_| {
                 let _ = std::fs::remove_file(path);
             })?;
             Ok(true)
