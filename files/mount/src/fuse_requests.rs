@@ -21,8 +21,8 @@ use rustix::fs::{AtFlags, IFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::control;
-use crate::mounted_dir::{Admitted, MountedDir, ROOT, kind};
-use crate::name_requests::{Changes, NewInode};
+use crate::mounted_dir::{Admitted, MountedDir, OpenDir, ROOT, held, kind};
+use crate::name_requests::{Changes, Entry, NewInode};
 use seekless_host::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
 
 /// Time for which the kernel may cache replies. Nobody else changes the directory. Writes through a
@@ -352,10 +352,10 @@ impl Filesystem for FuseRequests {
     ) {
         let mounted = self.request();
         let listed = mounted.opened_dir(fh.0).and_then(|dir| {
-            MountedDir::list(&dir, offset, |entry| {
+            list_whole(&dir, offset, |entry| {
                 let ino = INodeNo(mounted.number_of_entry(&dir, entry));
                 let name = OsStr::from_bytes(entry.name.to_bytes());
-                reply.add(ino, entry.next, kind(entry.kind.as_raw_mode()), name)
+                Ok(reply.add(ino, entry.next, kind(entry.kind.as_raw_mode()), name))
             })
         });
         match listed {
@@ -374,33 +374,28 @@ impl Filesystem for FuseRequests {
     ) {
         let mounted = self.request();
         let listed = mounted.opened_dir(fh.0).and_then(|dir| {
-            MountedDir::list(&dir, offset, |entry| {
+            list_whole(&dir, offset, |entry| {
                 let name = OsStr::from_bytes(entry.name.to_bytes());
                 if entry.is_dots() {
                     let ino = INodeNo(mounted.number_of_entry(&dir, entry));
                     let ignored = ignored_attributes(ino);
-                    return reply.add(
+                    return Ok(reply.add(
                         ino,
                         entry.next,
                         name,
                         &Duration::ZERO,
                         &ignored,
                         Generation(0),
-                    );
+                    ));
                 }
-                // An entry that was removed meanwhile, or belongs to another file system, is not
-                // listed.
-                let Ok((found, generation)) =
-                    mounted.lookup_in(std::os::fd::AsFd::as_fd(&dir.fd), name)
-                else {
-                    return false;
-                };
+                let (found, generation) =
+                    mounted.lookup_in(std::os::fd::AsFd::as_fd(&dir.fd), name)?;
                 let generation = Generation(generation);
                 let full = reply.add(found.ino, entry.next, name, &CACHE_FOR, &found, generation);
                 if full {
                     mounted.forget(found.ino.0, 1);
                 }
-                full
+                Ok(full)
             })
         });
         match listed {
@@ -557,6 +552,37 @@ impl Filesystem for FuseRequests {
     }
 }
 
+/// Calls `each` with the entries of a directory from a position on, until `each` returns true. A name
+/// for which `each` fails is left out, and the end of the listing then fails: a program that takes
+/// the listing for complete could remove the copies of these files elsewhere.
+fn list_whole(
+    dir: &OpenDir,
+    from: u64,
+    mut each: impl FnMut(&Entry<'_>) -> Result<bool, Errno>,
+) -> Result<(), Errno> {
+    if from == 0 {
+        *held(&dir.left_out) = None;
+    }
+    let mut at_end = true;
+    MountedDir::list(dir, from, |entry| {
+        let full = match each(entry) {
+            Ok(full) => full,
+            // Removed meanwhile, or of another file system: no name of this directory.
+            Err(Errno::NOENT | Errno::STALE | Errno::XDEV | Errno::OPNOTSUPP) => return false,
+            Err(e) => {
+                *held(&dir.left_out) = Some(e);
+                return false;
+            }
+        };
+        at_end = false;
+        full
+    })?;
+    match *held(&dir.left_out) {
+        Some(e) if at_end => Err(e),
+        _ => Ok(()),
+    }
+}
+
 fn reply_sized(reply: ReplyXattr, value: &[u8], size: u32) {
     if value.len() > size as usize { reply.error(FuseErrno::ERANGE) } else { reply.data(value) }
 }
@@ -580,5 +606,53 @@ const fn ignored_attributes(ino: INodeNo) -> FileAttr {
         rdev: 0,
         blksize: 4096,
         flags: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_listing_is_complete_or_its_end_fails() {
+        let path = std::env::temp_dir().join(format!("seekless-{}-listing", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        let names = ["a", "b", "c", "d"];
+        names.iter().for_each(|name| std::fs::write(path.join(name), "").unwrap());
+        let fd = OwnedFd::from(std::fs::File::open(&path).unwrap());
+        let dir = OpenDir { fd, reading: Mutex::default(), left_out: Mutex::default() };
+        // As the kernel does: two entries in each reply, and a last reply without entries.
+        let listed = |unlisted: &[&str], error: Errno| {
+            let (mut found, mut from) = (BTreeSet::new(), 0);
+            loop {
+                let mut entries = 0;
+                list_whole(&dir, from, |entry| {
+                    let name = entry.name.to_str().unwrap();
+                    if unlisted.contains(&name) {
+                        return Err(error);
+                    }
+                    if entries == 2 {
+                        return Ok(true);
+                    }
+                    entries += 1;
+                    found.extend((!entry.is_dots()).then(|| name.to_owned()));
+                    from = entry.next;
+                    Ok(false)
+                })?;
+                if entries == 0 {
+                    return Ok(found.into_iter().collect::<String>());
+                }
+            }
+        };
+        for error in [Errno::MFILE, Errno::IO] {
+            assert_eq!(listed(&names[..1], error), Err(error));
+            assert_eq!(listed(&names, error), Err(error));
+            assert_eq!(listed(&[], error), Ok("abcd".to_owned()));
+        }
+        assert_eq!(listed(&["b"], Errno::NOENT), Ok("acd".to_owned()));
+        std::fs::remove_dir_all(&path).unwrap();
     }
 }

@@ -100,6 +100,8 @@ pub(super) struct OpenDir {
     pub(super) fd: OwnedFd,
     /// One reader at a time: the descriptor has one position.
     pub(super) reading: Mutex<()>,
+    /// Why a name was left out since the listing began.
+    pub(super) left_out: Mutex<Option<Errno>>,
 }
 
 pub(super) struct Admitted {
@@ -396,7 +398,8 @@ impl MountedDir {
 
     pub(super) fn open_dir(&self, ino: u64) -> Result<u64, Errno> {
         let fd = self.open_node(ino, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        Ok(held(&self.dirs).insert(Arc::new(OpenDir { fd, reading: Mutex::new(()) })) as u64)
+        let dir = OpenDir { fd, reading: Mutex::default(), left_out: Mutex::default() };
+        Ok(held(&self.dirs).insert(Arc::new(dir)) as u64)
     }
 
     pub(super) fn opened_dir(&self, fh: u64) -> Result<Arc<OpenDir>, Errno> {

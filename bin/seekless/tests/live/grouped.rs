@@ -348,6 +348,28 @@ fn names_come_and_go_while_a_file_is_grouped() {
     assert_eq!(fs::read(place.dir.join("b2")).unwrap(), contents[3]);
 }
 
+/// Otherwise a program that compares listings takes the missing names for removed files.
+#[test]
+fn where_the_server_can_open_no_more_files_a_listing_is_complete_or_fails() {
+    need!("a listing", missing().or_else(|| host::programs(&["prlimit"])));
+    let place = place();
+    let names: Vec<String> = (0..200).map(|i| format!("f{i}")).collect();
+    names.iter().for_each(|name| fs::write(place.dir.join(name), name).unwrap());
+    let mounted = place.mount();
+    let limit = |files: &str| {
+        let (server, files) = (mounted.child.id().to_string(), format!("--nofile={files}:"));
+        host::run(["prlimit".as_ref(), "--pid".as_ref(), OsStr::new(&server), OsStr::new(&files)]);
+    };
+    let list = || fs::read_dir(&mounted.point).unwrap();
+    let listing = list();
+    limit("5");
+    let entries: std::io::Result<Vec<fs::DirEntry>> = listing.collect();
+    assert!(entries.as_ref().is_err(), "{} names", entries.map_or(0, |e| e.len()));
+    limit("1000");
+    assert_eq!(list().map(Result::unwrap).count(), names.len());
+    mounted.unmount(&[]);
+}
+
 #[test]
 fn a_file_that_is_open_is_not_moved_and_one_that_is_mapped_stays_what_it_is() {
     need!("open files", missing().or_else(|| host::programs(&["python3"])));
