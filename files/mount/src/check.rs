@@ -30,8 +30,8 @@ pub struct Checked {
     pub grouped: u64,
     /// Number of files that a crash left between the two; the next mount settles them.
     pub unsettled: u64,
-    /// Entries without a marker: files that were removed, or are underlying. The next mount drops
-    /// them as it meets them.
+    /// Entries without a marker: files that were removed, or are underlying. A mount drops them
+    /// as it meets them, those of removed inodes when all files move back.
     pub dead: u64,
     /// Files whose bytes are in a damaged group.
     pub damaged: Vec<PathBuf>,
@@ -157,7 +157,7 @@ fn check_inode(
 }
 
 /// Calls `look` with every inode below the directory, once for each of its names.
-fn walk(
+pub(crate) fn walk(
     underlying: &UnderlyingDir,
     look: &mut dyn FnMut(&Path, &OwnedFd, &Stat) -> Result<(), Errno>,
 ) -> Result<(), (PathBuf, Errno)> {

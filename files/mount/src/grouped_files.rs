@@ -6,6 +6,7 @@
 //! holds the lock for reading. This module knows no requests and no kernel.
 
 mod attach;
+mod drop_removed;
 mod marker_check;
 mod move_back;
 mod move_in;
@@ -28,6 +29,7 @@ use seekless_store::{
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::{InodeRow, InodeTable};
 use crate::underlying::{Marker, UnderlyingDir, nanoseconds};
+use drop_removed::Renames;
 
 /// Threads that wait for flushes at the same time.
 const SYNC_THREADS: usize = 32;
@@ -38,6 +40,8 @@ const LOCKS: usize = 1024;
 enum MarkerCheck {
     /// Not looked for yet.
     Unchecked,
+    /// The inode was not found: it was removed, or the disk could not read it.
+    Missing,
     /// Found on an empty inode.
     Confirmed,
     /// Found on an inode with bytes: another program wrote to the file without the mount.
@@ -59,6 +63,16 @@ pub(crate) struct GroupedFile {
 const _: () = assert!(size_of::<GroupedFile>() == 16);
 
 impl GroupedFile {
+    /// The marker was never found.
+    fn is_unchecked(&self) -> bool {
+        matches!(self.check, MarkerCheck::Unchecked | MarkerCheck::Missing)
+    }
+
+    /// See [`MarkerCheck::Missing`].
+    pub(crate) fn is_missing(&self) -> bool {
+        self.check == MarkerCheck::Missing
+    }
+
     fn has_number(&self, number: FileNumber) -> bool {
         let own = self.number;
         own == number
@@ -116,6 +130,7 @@ pub(crate) struct GroupedFiles {
     /// Times that a group had to be written because of this file, since the latest shuffle.
     rewritten: Mutex<FxHashMap<InodeHandle, u32>>,
     pub(crate) counts: Counts,
+    pub(crate) renames: Renames,
     trouble: Mutex<Option<String>>,
 }
 
@@ -254,9 +269,13 @@ impl GroupedFiles {
     }
 
     /// The files of the store for which `wanted` is true, in order.
-    pub(crate) fn files_where(&self, wanted: impl Fn(&InodeHandle) -> bool) -> Vec<InodeHandle> {
+    pub(crate) fn files_where(
+        &self,
+        wanted: impl Fn(&InodeHandle, &GroupedFile) -> bool,
+    ) -> Vec<InodeHandle> {
+        let all = held(self.files.read());
         let mut all: Vec<InodeHandle> =
-            held(self.files.read()).iter().map(|(h, _)| h).filter(wanted).collect();
+            all.iter().filter(|(h, file)| wanted(h, file)).map(|(h, _)| h).collect();
         all.sort_unstable();
         all
     }

@@ -70,7 +70,8 @@ impl InodeHandle {
     /// Opens the inode on the file system of `mount`.
     ///
     /// # Errors
-    /// `STALE` if the inode was removed.
+    /// `STALE` if the inode was removed, and also if the disk cannot read the inode: the kernel tells
+    /// no difference.
     pub(crate) fn open(&self, mount: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         sys::open_handle(mount, self.kind.into(), self.data(), flags)
     }

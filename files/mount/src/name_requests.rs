@@ -236,11 +236,13 @@ impl MountedDir {
         let (from, to) = (self.parent(from)?, self.parent(to)?);
         let replaces = !flags.contains(RenameFlags::EXCHANGE);
         let replaced = if replaces { find(to.as_fd(), new_name).ok() } else { None };
-        if flags.is_empty() {
-            rustix::fs::renameat(&from, name, &to, new_name)?;
-        } else {
-            rustix::fs::renameat_with(&from, name, &to, new_name, flags)?;
-        }
+        self.groups.renames.during(|| {
+            if flags.is_empty() {
+                rustix::fs::renameat(&from, name, &to, new_name)
+            } else {
+                rustix::fs::renameat_with(&from, name, &to, new_name, flags)
+            }
+        })?;
         if let Some(replaced) = replaced
             // A rename onto another name of the same inode changes nothing.
             && find(to.as_fd(), new_name).is_ok_and(|now| is_other(&now, &replaced))

@@ -283,7 +283,7 @@ impl Shuffler {
         let wanted = learned.wanted_groups(&groups.take_rewritten_too_often());
         self.wanted.store(wanted.len() as u64, Relaxed);
         let stays: FxHashSet<InodeHandle> = wanted.iter().flatten().copied().collect();
-        let mut leaves = groups.files_where(|h| !stays.contains(h));
+        let mut leaves = groups.files_where(|h, file| !file.is_missing() && !stays.contains(h));
         leaves.truncate(MOVES_MAX);
         groups.move_all_back(&leaves);
         for handle in self.form_wanted(groups, wanted, &busy) {
@@ -292,7 +292,7 @@ impl Shuffler {
         self.shuffles.fetch_add(1, Relaxed);
     }
 
-    /// Forms the wanted groups that the store does not have. Returns files that are removed.
+    /// Forms the wanted groups that the store does not have. Returns files that are not found.
     fn form_wanted(
         &self,
         groups: &GroupedFiles,
@@ -300,11 +300,11 @@ impl Shuffler {
         busy: &(impl Fn(&InodeHandle) -> bool + Sync),
     ) -> Vec<InodeHandle> {
         let current = CurrentGroups::of(groups);
-        let mut removed = Vec::new();
+        let mut missing = Vec::new();
         let mut wanted = wanted.into_iter();
         let (mut came, mut is_full) = (0, false);
         while !is_full && !self.is_stopped() && came < MOVES_MAX {
-            let next = next_groups(groups, &current, &mut wanted, &mut removed);
+            let next = next_groups(groups, &current, &mut wanted, &mut missing);
             if next.is_empty() {
                 break;
             }
@@ -321,7 +321,7 @@ impl Shuffler {
                 }
             }
         }
-        removed
+        missing
     }
 
     /// Moves all files back, and stops the forming of groups. Returns the number of files that
@@ -330,7 +330,8 @@ impl Shuffler {
         self.stopped.store(true, Relaxed);
         // A running shuffle sees the flag and ends.
         let _learned = held(&self.learned);
-        groups.move_all_back(&groups.files_where(|_| true));
+        groups.move_all_back(&groups.files_where(|_, _| true));
+        groups.drop_removed();
         groups.len()
     }
 }
@@ -351,13 +352,13 @@ impl Learned {
     }
 }
 
-/// The next wanted groups that differ from the groups of the store. Collects files that are
-/// removed.
+/// The next wanted groups that differ from the groups of the store. Collects files that are not
+/// found.
 fn next_groups(
     groups: &GroupedFiles,
     current: &CurrentGroups,
     wanted: &mut impl Iterator<Item = Vec<InodeHandle>>,
-    removed: &mut Vec<InodeHandle>,
+    missing: &mut Vec<InodeHandle>,
 ) -> Vec<Vec<InodeHandle>> {
     let mut next = Vec::new();
     for mut files in wanted {
@@ -367,7 +368,7 @@ fn next_groups(
         }
         files.retain(|handle| {
             let exists = groups.inode_exists(handle);
-            removed.extend((!exists).then_some(*handle));
+            missing.extend((!exists).then_some(*handle));
             exists
         });
         if !files.is_empty() && !current.has(groups, &files) {

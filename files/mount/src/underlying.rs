@@ -162,6 +162,10 @@ impl UnderlyingDir {
         handle: &InodeHandle,
         flags: OFlags,
     ) -> Result<OwnedFd, Errno> {
+        #[cfg(test)]
+        if !self.steps.can_read(handle) {
+            return Err(Errno::STALE);
+        }
         handle.open(self.root.as_fd(), flags | OFlags::CLOEXEC)
     }
 

@@ -10,7 +10,9 @@ use rustix::io::Errno;
 use seekless_host::{FileDevice, HostError};
 use seekless_store::{Ask, Attributes, Config, Fault, FileNumber, GroupStore, Name, StoreOnDevice};
 
-use super::{Counts, GroupedFile, GroupedFiles, LOCKS, MarkerCheck, SyncUnderlying, errno};
+use super::{
+    Counts, GroupedFile, GroupedFiles, LOCKS, MarkerCheck, Renames, SyncUnderlying, errno,
+};
 use crate::error::MountError;
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::InodeTable;
@@ -94,6 +96,7 @@ impl GroupedFiles {
             watched: Mutex::default(),
             rewritten: Mutex::default(),
             counts: Counts::default(),
+            renames: Renames::default(),
             trouble: Mutex::default(),
         };
         groups.settle_all().map_err(path_error(
@@ -110,8 +113,11 @@ impl GroupedFiles {
         let any = !unsettled.is_empty();
         let (mut settled, mut gone) = (Vec::new(), Vec::new());
         for number in unsettled {
-            let list = if self.settle(number)? { &mut settled } else { &mut gone };
-            list.push(number);
+            match self.settle(number)? {
+                Some(true) => settled.push(number),
+                Some(false) => gone.push(number),
+                None => {}
+            }
         }
         for number in gone {
             // A file without an entry by now was removed in an earlier step.
@@ -135,44 +141,43 @@ impl GroupedFiles {
         Ok(())
     }
 
-    /// Settles a file whose marker is found. False if the store must forget the file.
-    fn settle(&self, number: FileNumber) -> Result<bool, Errno> {
-        let Some(entry) = self.group_store(|g| g.file(number).cloned()) else { return Ok(false) };
-        let handle = self.underlying.handle_named(&entry.name).ok_or(Errno::IO)?;
-        let fd = match self.underlying.open_handle(&handle, OFlags::RDWR) {
-            Ok(fd) => fd,
-            Err(Errno::STALE | Errno::NOENT) => return Ok(false),
-            Err(e) => return Err(e),
+    /// Settles a file whose marker is found. False if the store must forget the file; `None` if its
+    /// inode is not found: the file stays unsettled.
+    fn settle(&self, number: FileNumber) -> Result<Option<bool>, Errno> {
+        let Some(entry) = self.group_store(|g| g.file(number).cloned()) else {
+            return Ok(Some(false));
         };
+        let handle = self.underlying.handle_named(&entry.name).ok_or(Errno::IO)?;
+        let Some(fd) = self.open_inode(&handle, OFlags::RDWR)? else { return Ok(None) };
         let stat = rustix::fs::fstat(&fd)?;
         if underlying::marker(&fd)? != MarkerFound::Marker(self.marker(number, &stat)) {
-            return Ok(false);
+            return Ok(Some(false));
         }
         // An inode that is empty already may not have its old times back yet.
         self.underlying.truncate(&fd, &times_of(entry.attributes))?;
         self.underlying.sync_file(&fd)?;
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Lists a file of the store. Of two entries with the same handle the one without a marker is
-    /// removed.
+    /// removed; if the inode is not found, the later one is listed, and both stay.
     fn list_entry(&self, handle: InodeHandle, number: FileNumber, size: u32) -> Result<(), Errno> {
         let file = GroupedFile { number, size, check: MarkerCheck::Unchecked, cached: false };
         let Some(twin) = self.insert(handle, file) else { return Ok(()) };
         // One of the two was removed long ago, and its removal was not committed.
-        let marked = |number| match self.underlying.open_handle(&handle, OFlags::PATH) {
-            Ok(fd) => {
-                let expected = self.marker(number, &rustix::fs::fstat(&fd)?);
-                Ok(underlying::marker(&fd)? == MarkerFound::Marker(expected))
+        let twin_number = twin.number;
+        let Some(fd) = self.open_inode(&handle, OFlags::PATH)? else {
+            if twin_number > number {
+                self.insert(handle, twin);
             }
-            Err(Errno::STALE | Errno::NOENT) => Ok(false),
-            Err(e) => Err(e),
+            return Ok(());
         };
-        let dead = if marked(twin.number)? {
+        let expected = self.marker(twin_number, &rustix::fs::fstat(&fd)?);
+        let dead = if underlying::marker(&fd)? == MarkerFound::Marker(expected) {
             self.insert(handle, twin);
             number
         } else {
-            twin.number
+            twin_number
         };
         self.ask(Ask::Remove { file: dead }).map(|_| ()).map_err(|fault| errno(&fault))
     }

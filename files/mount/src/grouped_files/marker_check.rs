@@ -11,17 +11,23 @@ use super::{GroupedFile, GroupedFiles, MarkerCheck, held};
 use crate::inode_handle::InodeHandle;
 use crate::underlying::{self, MarkerFound};
 
+/// See [`GroupedFiles::open_inode`].
+const NOT_FOUND: &str = "the inode of a file of the group store is not found: it was removed, or the disk cannot read it; the group store keeps its bytes";
+
 impl GroupedFiles {
     /// The file of the store with this handle, its marker checked.
     ///
     /// # Errors
-    /// The error of the host.
+    /// `STALE` if the inode is not found, or another error of the host.
     pub(crate) fn lookup(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
         match self.peek(handle) {
-            Some(file) if file.check == MarkerCheck::Unchecked => {
-                let fd = self.underlying.open_handle(handle, OFlags::PATH)?;
-                self.check_marker(handle, file, fd)
-            }
+            Some(file) if file.is_unchecked() => match self.open_inode(handle, OFlags::PATH)? {
+                Some(fd) => self.check_marker(handle, file, fd),
+                None => {
+                    self.set_missing(handle, &file);
+                    Err(Errno::STALE)
+                }
+            },
             known => Ok(known),
         }
     }
@@ -36,9 +42,7 @@ impl GroupedFiles {
         fd: impl AsFd,
     ) -> Result<Option<GroupedFile>, Errno> {
         match self.peek(handle) {
-            Some(file) if file.check == MarkerCheck::Unchecked => {
-                self.check_marker(handle, file, fd)
-            }
+            Some(file) if file.is_unchecked() => self.check_marker(handle, file, fd),
             known => Ok(known),
         }
     }
@@ -84,15 +88,36 @@ impl GroupedFiles {
         Some(now)
     }
 
-    /// False if the inode is known to be removed. An entry that a crash left for a removed inode is
-    /// dropped.
-    pub(crate) fn inode_exists(&self, handle: &InodeHandle) -> bool {
-        let gone = matches!(self.lookup(handle), Err(Errno::STALE | Errno::NOENT));
-        if gone {
-            let _lock = self.changing(handle);
-            self.forget(handle);
+    /// Opens the inode of a file of the store. `None` if the inode is not found. The kernel answers
+    /// so for a removed inode, and also for an inode that the disk cannot read: the store keeps the
+    /// file.
+    ///
+    /// # Errors
+    /// Another error of the host.
+    pub(super) fn open_inode(
+        &self,
+        handle: &InodeHandle,
+        flags: OFlags,
+    ) -> Result<Option<OwnedFd>, Errno> {
+        match self.underlying.open_handle(handle, flags) {
+            Err(Errno::STALE | Errno::NOENT) => {
+                held(self.trouble.lock()).get_or_insert_with(|| NOT_FOUND.to_owned());
+                Ok(None)
+            }
+            opened => opened.map(Some),
         }
-        !gone
+    }
+
+    fn set_missing(&self, handle: &InodeHandle, file: &GroupedFile) {
+        let mut all = held(self.files.write());
+        if let Some(now) = all.get_mut(*handle).filter(|k| k.has_number(file.number)) {
+            now.check = MarkerCheck::Missing;
+        }
+    }
+
+    /// False if the inode of a file of the store is not found. The file stays in the store.
+    pub(crate) fn inode_exists(&self, handle: &InodeHandle) -> bool {
+        !matches!(self.lookup(handle), Err(Errno::STALE))
     }
 
     /// The file of the store with this handle, for a read or a move.

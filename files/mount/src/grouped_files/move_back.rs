@@ -108,7 +108,8 @@ impl GroupedFiles {
         for handle in handles {
             match self.prepare_to_leave(handle) {
                 Ok(number) => leaving.extend(number.map(|n| (*handle, n))),
-                Err(_) if !self.inode_exists(handle) => {}
+                // The file stays.
+                Err(Errno::STALE) => {}
                 Err(e) => failed(e),
             }
         }
@@ -137,7 +138,8 @@ impl GroupedFiles {
     fn prepare_to_leave(&self, handle: &InodeHandle) -> Result<Option<FileNumber>, Errno> {
         let _lock = self.changing(handle);
         let Some(file) = self.lookup_clean(handle)? else { return Ok(None) };
-        self.save_times(&file, self.underlying.open_handle(handle, OFlags::PATH)?)?;
+        let inode = self.open_inode(handle, OFlags::PATH)?.ok_or(Errno::STALE)?;
+        self.save_times(&file, inode)?;
         Ok(Some(file.number))
     }
 }

@@ -7,6 +7,7 @@ mod moving;
 mod power_cut;
 mod read_ahead;
 mod stopped;
+mod unreadable;
 mod used_meanwhile;
 mod written;
 
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender};
 
 use fuser::BackingId;
+use rustc_hash::FxHashSet;
 use rustix::fs::OFlags;
 use seekless_block::MemDevice;
 use seekless_host::{FileDevice, Opened};
@@ -56,6 +58,8 @@ pub(crate) struct StepLog {
     /// Writes and flushes of the store count as steps, too.
     cuts_store: AtomicBool,
     store: Mutex<DeviceLog>,
+    /// Inodes that the disk cannot read now.
+    unreadable: Mutex<FxHashSet<InodeHandle>>,
     /// A thread that looks at each step of an inode; the step waits for its answer.
     watcher: Mutex<Option<Watcher>>,
 }
@@ -67,8 +71,8 @@ impl Default for StepLog {
         let never = || AtomicI64::new(i64::MAX);
         let (left, fails, failures) = (never(), never(), AtomicI64::new(1));
         let (cuts_store, store) = (AtomicBool::new(false), Mutex::default());
-        let (events, watcher) = (Mutex::default(), Mutex::default());
-        Self { left, fails, failures, events, cuts_store, store, watcher }
+        let (events, watcher, unreadable) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { left, fails, failures, events, cuts_store, store, unreadable, watcher }
     }
 }
 
@@ -78,6 +82,10 @@ impl StepLog {
         let until = self.fails.fetch_sub(1, SeqCst);
         let failed = until <= 0 && until > -self.failures.load(SeqCst);
         if stopped || failed { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    pub(crate) fn can_read(&self, handle: &InodeHandle) -> bool {
+        !held(self.unreadable.lock()).contains(handle)
     }
 
     pub(crate) fn did(&self, step: InodeStep, handle: InodeHandle) {
@@ -150,6 +158,8 @@ struct TestDir {
     may: Mutex<Vec<Vec<u8>>>,
     /// See [`StepLog::cuts_store`].
     cuts_store: bool,
+    /// See [`StepLog::unreadable`].
+    unreadable: FxHashSet<InodeHandle>,
 }
 
 fn content(name: usize) -> Vec<u8> {
@@ -167,7 +177,8 @@ impl TestDir {
     fn new() -> Option<Self> {
         let temp = TempDir::new();
         let may = Mutex::new(vec![content(1)]);
-        let dir = Self { temp, mounted: None, may, cuts_store: false };
+        let (cuts_store, unreadable) = (false, FxHashSet::default());
+        let dir = Self { temp, mounted: None, may, cuts_store, unreadable };
         fs::create_dir(dir.dir()).unwrap();
         if let Err(e) = UnderlyingDir::open(&dir.dir()).and_then(|h| {
             h.bind(Some([1; 16]))
@@ -206,6 +217,7 @@ impl TestDir {
         self.mounted = None;
         let underlying = UnderlyingDir::open(&self.dir()).unwrap();
         underlying.steps.cuts_store.store(self.cuts_store, SeqCst);
+        held(underlying.steps.unreadable.lock()).clone_from(&self.unreadable);
         let disk = FileDevice::new(Opened::path(&self.store(), false).unwrap());
         let groups =
             GroupedFiles::attach(underlying, disk, Config::default(), &self.store()).unwrap();
