@@ -192,6 +192,9 @@ impl MountedDir {
     }
 
     fn sync_open(&self, open: &Open, data_only: bool) -> Result<(), Errno> {
+        if self.groups.take_owed_error(&open.handle) {
+            return Err(Errno::IO);
+        }
         // The store has contents and size; all other attributes are those of the inode.
         if self.groups.sync(&open.handle)? && data_only {
             return Ok(());

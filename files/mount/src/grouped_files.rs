@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use seekless_block::SimTime;
@@ -46,6 +46,9 @@ enum MarkerCheck {
     Confirmed,
     /// Found on an inode with bytes: another program wrote to the file without the mount.
     Conflicting,
+    /// A sync of the marker, or of its removal, failed: a power cut decides where the file is. The
+    /// bytes are in both places, and nobody may change them before the next attach.
+    Unsure,
 }
 
 /// A file that the store has.
@@ -129,6 +132,9 @@ pub(crate) struct GroupedFiles {
     watched: Mutex<FxHashMap<InodeHandle, bool>>,
     /// Times that a group had to be written because of this file, since the latest shuffle.
     rewritten: Mutex<FxHashMap<InodeHandle, u32>>,
+    /// Files of the directory whose sync failed during a move. The host reports the loss of file
+    /// pages once: the next sync by a client must fail instead.
+    owed_errors: Mutex<FxHashSet<InodeHandle>>,
     pub(crate) counts: Counts,
     pub(crate) renames: Renames,
     trouble: Mutex<Option<String>>,

@@ -95,6 +95,7 @@ impl GroupedFiles {
             locks: (0..LOCKS).map(|_| RwLock::new(())).collect(),
             watched: Mutex::default(),
             rewritten: Mutex::default(),
+            owed_errors: Mutex::default(),
             counts: Counts::default(),
             renames: Renames::default(),
             trouble: Mutex::default(),

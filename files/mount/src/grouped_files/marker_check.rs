@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
-use seekless_store::Ask;
+use seekless_store::{Ask, FileNumber};
 
 use super::{GroupedFile, GroupedFiles, MarkerCheck, held};
 use crate::inode_handle::InodeHandle;
@@ -24,7 +24,7 @@ impl GroupedFiles {
             Some(file) if file.is_unchecked() => match self.open_inode(handle, OFlags::PATH)? {
                 Some(fd) => self.check_marker(handle, file, fd),
                 None => {
-                    self.set_missing(handle, &file);
+                    self.set_check(handle, file.number, MarkerCheck::Missing);
                     Err(Errno::STALE)
                 }
             },
@@ -108,11 +108,19 @@ impl GroupedFiles {
         }
     }
 
-    fn set_missing(&self, handle: &InodeHandle, file: &GroupedFile) {
+    pub(super) fn set_check(&self, handle: &InodeHandle, number: FileNumber, check: MarkerCheck) {
         let mut all = held(self.files.write());
-        if let Some(now) = all.get_mut(*handle).filter(|k| k.has_number(file.number)) {
-            now.check = MarkerCheck::Missing;
+        if let Some(now) = all.get_mut(*handle).filter(|k| k.has_number(number)) {
+            now.check = check;
         }
+    }
+
+    /// See [`MarkerCheck::Unsure`].
+    pub(super) fn note_unsure(&self, e: Errno) {
+        self.note_trouble(format!(
+            "a marker in {} could not be synced ({e}): its file gives errors until the next mount",
+            self.underlying.path().display()
+        ));
     }
 
     /// False if the inode of a file of the store is not found. The file stays in the store.
@@ -123,11 +131,11 @@ impl GroupedFiles {
     /// The file of the store with this handle, for a read or a move.
     ///
     /// # Errors
-    /// `IO` if the inode has bytes beside its marker.
+    /// `IO` if the inode has bytes beside its marker, or if the marker is not durable.
     pub(crate) fn lookup_clean(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
         let file = self.lookup(handle)?;
-        let conflict = file.is_some_and(|k| k.check == MarkerCheck::Conflicting);
-        if conflict { Err(Errno::IO) } else { Ok(file) }
+        let refused = [MarkerCheck::Conflicting, MarkerCheck::Unsure];
+        if file.is_some_and(|k| refused.contains(&k.check)) { Err(Errno::IO) } else { Ok(file) }
     }
 
     /// Checks that an inode without an entry in the store is a whole file. The caller holds the

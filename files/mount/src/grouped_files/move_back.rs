@@ -7,7 +7,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use seekless_store::{Ask, FILE_BYTES_MAX, FileNumber};
 
-use super::{GroupedFile, GroupedFiles, attributes, errno, in_parallel};
+use super::{GroupedFile, GroupedFiles, MarkerCheck, attributes, errno, in_parallel};
 use crate::inode_handle::InodeHandle;
 use crate::underlying;
 
@@ -65,13 +65,17 @@ impl GroupedFiles {
             }
             return Err(e);
         }
-        self.counts.returned.fetch_add(1, Relaxed);
         // An fdatasync of a client covers no extended attribute. On ext4, a marker that survives a
-        // crash would replace the client's new bytes with the old bytes of the store. If this sync
-        // fails, the file is in the directory all the same.
-        let durable = self.underlying.sync_file(inode);
+        // crash would replace the client's new bytes with the old bytes of the store.
+        let sync = || self.underlying.sync_file(inode);
+        if let Err(e) = sync().or_else(|_| sync()) {
+            self.set_check(handle, file.number, MarkerCheck::Unsure);
+            self.note_unsure(e);
+            return Err(e);
+        }
+        self.counts.returned.fetch_add(1, Relaxed);
         self.forget(handle);
-        durable
+        Ok(())
     }
 
     /// Drops the contents of a file in the store: the file is empty in the directory then. The

@@ -185,12 +185,26 @@ impl GroupedFiles {
         let mut durable = durable.into_iter();
         marked.retain(|(c, number, _)| {
             let durable = durable.next() == Some(true);
-            if !durable && self.underlying.clear_marker(&c.file).is_ok() {
+            if !durable && self.unmark(c, *number) {
                 unwanted.insert(*number);
             }
             durable
         });
         (marked, unwanted)
+    }
+
+    /// The sync of a newcomer with its marker failed: the file stays in the directory. False if the
+    /// removal of the marker may not be durable: then nobody may write to the file.
+    fn unmark(&self, c: &Newcomer, number: FileNumber) -> bool {
+        held(self.owed_errors.lock()).insert(c.handle);
+        let unmarked = self.underlying.clear_marker(&c.file);
+        let Err(e) = unmarked.and_then(|()| self.underlying.sync_file(&c.file)) else {
+            return true;
+        };
+        let (size, check) = (c.stat.st_size as u32, MarkerCheck::Unsure);
+        self.insert(c.handle, GroupedFile { number, size, check, cached: false });
+        self.note_unsure(e);
+        false
     }
 
     /// Sets the marker of a newcomer, if its bytes have not changed since they were read.

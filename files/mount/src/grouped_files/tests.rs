@@ -7,6 +7,7 @@ mod moving;
 mod power_cut;
 mod read_ahead;
 mod stopped;
+mod sync_fails;
 mod unreadable;
 mod used_meanwhile;
 mod written;

@@ -112,6 +112,11 @@ impl GroupedFiles {
         all.into_iter().filter(|(_, count)| *count > REWRITES_MAX).map(|(h, _)| h).collect()
     }
 
+    /// True once after the sync of a file failed during a move.
+    pub(crate) fn take_owed_error(&self, handle: &InodeHandle) -> bool {
+        held(self.owed_errors.lock()).remove(handle)
+    }
+
     /// Makes the contents of a file durable. False if the file is not in the store.
     ///
     /// # Errors

@@ -1,0 +1,85 @@
+//! A sync of a move fails, and a client writes and syncs afterwards.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::*;
+
+/// Steps from `fail` on fail during a move of file 1; then a client opens, writes and syncs it.
+fn moved_then_written(action: Act, formed: bool, (fail, failures): (i64, i64)) -> Option<TestDir> {
+    let dir = TestDir::new().map(|mut dir| {
+        dir.attach();
+        dir
+    })?;
+    if formed {
+        assert_eq!(dir.groups().form_groups(&[dir.handles(&[1])], NOT_BUSY), [Ok(1)]);
+    }
+    let steps = &dir.groups().underlying.steps;
+    steps.failures.store(failures, SeqCst);
+    steps.fails.store(fail, SeqCst);
+    let _ = action(&dir, dir.groups());
+    steps.fails.store(i64::MAX, SeqCst);
+    let fh = dir.open(1, OFlags::WRONLY);
+    for at in [1, 2_000] {
+        if dir.write(fh, at, b"by a client").is_ok() {
+            let _ = dir.sync(fh, true);
+        }
+    }
+    Some(dir)
+}
+
+/// A marker whose removal failed, or is not durable, would bring older bytes back.
+#[test]
+fn a_synced_write_outlives_a_move_of_its_file_in_which_steps_failed() {
+    let moves: [(Act, bool); 3] = [
+        (
+            |p, g| {
+                g.form_groups(&[p.handles(&[1])], NOT_BUSY);
+                Ok(())
+            },
+            false,
+        ),
+        (|p, g| g.move_back(&p.handle(1)), true),
+        (
+            |p, g| {
+                g.move_all_back(&p.handles(&[1]));
+                Ok(())
+            },
+            true,
+        ),
+    ];
+    for (n, (action, formed)) in moves.into_iter().enumerate() {
+        for fail in 0..8 {
+            for failures in 1..=4 {
+                let Some(mut dir) = moved_then_written(action, formed, (fail, failures)) else {
+                    return;
+                };
+                let when = format!("move {n}, {failures} failed from step {fail} on");
+                let handle = dir.handle(1);
+                let unmarked = |event: &Event| *event == Event::Inode(InodeStep::Unmarked, handle);
+                let synced = Event::Inode(InodeStep::Synced, handle);
+                let events = held(dir.groups().underlying.steps.events.lock()).clone();
+                let last = events.iter().rposition(unmarked);
+                let is_durable = last.is_none_or(|at| events[at..].contains(&synced));
+                let is_used = dir.groups().lookup_clean(&handle).is_ok();
+                assert!(is_durable || !is_used, "{when}: {events:?}");
+                dir.attach();
+                dir.check_twice(&when);
+            }
+        }
+    }
+}
+
+/// The host reports a failed write of file pages once, here to the shuffle.
+#[test]
+fn the_next_sync_of_a_client_fails_if_the_sync_of_a_shuffle_did() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let wanted = [dir.handles(&[1])];
+    let groups = dir.attach();
+    // The entry and the marker come before.
+    groups.underlying.steps.fails.store(2, SeqCst);
+    assert_eq!(groups.form_groups(&wanted, NOT_BUSY), [Ok(0)]);
+    let fh = dir.open(1, OFlags::WRONLY);
+    assert_eq!(dir.sync(fh, false), Err(Errno::IO));
+    dir.sync(fh, false).unwrap();
+    dir.check_twice("after the error");
+}
