@@ -369,7 +369,7 @@ fn next_groups(
         files.retain(|handle| {
             let exists = groups.inode_exists(handle);
             missing.extend((!exists).then_some(*handle));
-            exists
+            exists && groups.may_be_grouped(handle)
         });
         if !files.is_empty() && !current.has(groups, &files) {
             next.push(files);

@@ -128,6 +128,14 @@ impl GroupedFiles {
         !matches!(self.lookup(handle), Err(Errno::STALE))
     }
 
+    /// False if a file of the directory has several names: a move would empty all of them for
+    /// programs that use a name without the mount.
+    pub(crate) fn may_be_grouped(&self, handle: &InodeHandle) -> bool {
+        let links = |fd| rustix::fs::fstat(fd).map(|stat| stat.st_nlink);
+        self.peek(handle).is_some()
+            || self.underlying.open_handle(handle, OFlags::PATH).and_then(links) == Ok(1)
+    }
+
     /// The file of the store with this handle, for a read or a move.
     ///
     /// # Errors

@@ -136,7 +136,8 @@ impl GroupedFiles {
         let stat = rustix::fs::fstat(&file).ok()?;
         let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if !small || !regular || underlying::has_capabilities(&file) {
+        // Another name may be outside the directory: its readers would see an empty file.
+        if !small || !regular || stat.st_nlink != 1 || underlying::has_capabilities(&file) {
             return None;
         }
         let mut data = vec![0; stat.st_size as usize];
@@ -217,7 +218,7 @@ impl GroupedFiles {
         let touched = held(self.watched.lock()).get(&c.handle).is_none_or(|t| *t);
         let now = rustix::fs::fstat(&c.file)?;
         let written = |s: &Stat| (s.st_size, s.st_mtime, s.st_mtime_nsec);
-        if touched || busy(&c.handle) || written(&now) != written(&c.stat) || now.st_nlink == 0 {
+        if touched || busy(&c.handle) || written(&now) != written(&c.stat) || now.st_nlink != 1 {
             return Err(Errno::AGAIN);
         }
         lease(&c.file, Others::Any).map_err(|_| Errno::AGAIN)?;

@@ -23,6 +23,7 @@ fn a_file_that_is_used_meanwhile_does_not_move() {
             file.set_modified(modified).unwrap();
         }),
         ("removed", |p, _| fs::remove_file(p.path(1)).unwrap()),
+        ("linked", |p, _| fs::hard_link(p.path(1), p.temp.0.join("outside")).unwrap()),
         ("open elsewhere", |p, _| {
             std::mem::forget(File::options().write(true).open(p.path(1)).unwrap());
         }),
@@ -77,4 +78,21 @@ fn a_file_that_is_used_meanwhile_does_not_move() {
         assert_eq!(dir.attach().form_groups(&wanted, busy), [Ok(1)], "open since {open_since}");
         assert_eq!(fs::read(dir.path(1)).unwrap(), content(1));
     }
+}
+
+/// Another name may be outside the directory, where an emptied inode would look like an empty file.
+#[test]
+fn a_file_with_two_names_does_not_move() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let outside = dir.temp.0.join("outside");
+    fs::hard_link(dir.path(1), &outside).unwrap();
+    dir.attach();
+    assert_eq!(dir.groups().form_groups(&[dir.handles(&[0, 1])], NOT_BUSY), [Ok(1)]);
+    assert_eq!(fs::read(&outside).unwrap(), content(1));
+    assert!(!dir.groups().may_be_grouped(&dir.handle(1)));
+    assert!(dir.groups().may_be_grouped(&dir.handle(0)), "in the store already");
+    fs::remove_file(&outside).unwrap();
+    assert!(dir.groups().may_be_grouped(&dir.handle(1)));
+    assert_eq!(dir.groups().form_groups(&[dir.handles(&[0, 1])], NOT_BUSY), [Ok(1)]);
+    dir.check("with one name");
 }
