@@ -8,7 +8,9 @@ use std::time::Instant;
 use rustix::fs::{OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use seekless_host::{FileDevice, HostError};
-use seekless_store::{Ask, Attributes, Config, Fault, FileNumber, GroupStore, Name, StoreOnDevice};
+use seekless_store::{
+    Ask, Attributes, Config, Fault, FileNumber, FileState, GroupStore, Name, StoreOnDevice,
+};
 
 use super::{
     Counts, GroupedFile, GroupedFiles, LOCKS, MarkerCheck, Renames, SyncUnderlying, errno,
@@ -153,6 +155,13 @@ impl GroupedFiles {
         let stat = rustix::fs::fstat(&fd)?;
         if underlying::marker(&fd)? != MarkerFound::Marker(self.marker(number, &stat)) {
             return Ok(Some(false));
+        }
+        // On its way into the store, an inode with bytes has them from before, with their old time:
+        // newer bytes were written by another program since. The first use reports them.
+        let modified = underlying::nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64);
+        let is_newer = stat.st_size > 0 && modified > entry.attributes.modified;
+        if entry.state == FileState::Arriving && is_newer {
+            return Ok(Some(true));
         }
         // An inode that is empty already may not have its old times back yet.
         self.underlying.truncate(&fd, &times_of(entry.attributes))?;

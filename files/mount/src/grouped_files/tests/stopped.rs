@@ -81,3 +81,24 @@ fn where_steps_fail(actions: &[Action], failures: i64) {
         }
     }
 }
+
+/// Bytes that another program wrote without the mount after a kill of the server, before the next
+/// mount: the store has not committed yet that the inode was empty.
+#[test]
+fn bytes_written_after_a_kill_without_the_mount_are_kept() {
+    let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+    dir.mounted = None;
+    fs::write(dir.path(0), b"by somebody").unwrap();
+    for _ in 0..2 {
+        let handle = dir.handle(0);
+        let groups = dir.attach();
+        assert_eq!(groups.lookup_clean(&handle).map(|_| ()), Err(Errno::IO));
+        groups.ask(Ask::Sync { file: None }).unwrap();
+        assert_eq!(fs::read(dir.path(0)).unwrap(), b"by somebody");
+    }
+    // The owner decides for the bytes in the store.
+    dir.mounted = None;
+    fs::write(dir.path(0), b"").unwrap();
+    dir.attach();
+    dir.check_twice("after the decision");
+}
