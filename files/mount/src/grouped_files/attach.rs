@@ -1,15 +1,17 @@
 //! Attaching a store to its directory: files that a crash left between the two are settled first.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
-use rustix::fs::{OFlags, Timespec, Timestamps};
+use rustix::fs::{OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use seekless_host::{FileDevice, HostError};
 use seekless_store::{
-    Ask, Attributes, Config, Fault, FileNumber, FileState, GroupStore, Name, StoreOnDevice,
+    Ask, Attributes, Config, Fault, FileEntry, FileNumber, FileState, GroupStore, Name, Reply,
+    StoreOnDevice,
 };
 
 use super::{
@@ -156,17 +158,39 @@ impl GroupedFiles {
         if underlying::marker(&fd)? != MarkerFound::Marker(self.marker(number, &stat)) {
             return Ok(Some(false));
         }
-        // On its way into the store, an inode with bytes has them from before, with their old time:
-        // newer bytes were written by another program since. The first use reports them.
-        let modified = underlying::nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64);
-        let is_newer = stat.st_size > 0 && modified > entry.attributes.modified;
-        if entry.state == FileState::Arriving && is_newer {
+        if stat.st_size > 0 && self.has_foreign_bytes(&fd, &stat, number, &entry)? {
+            // The first use of the file reports them.
             return Ok(Some(true));
         }
         // An inode that is empty already may not have its old times back yet.
         self.underlying.truncate(&fd, &times_of(entry.attributes))?;
         self.underlying.sync_file(&fd)?;
         Ok(Some(true))
+    }
+
+    /// True if another program has written to the inode of an unsettled file, without the mount. On
+    /// its way into the store, an inode has the bytes and the time from before. On its way back, it
+    /// has a part of the bytes in the store; a power cut may leave zeroes in it.
+    fn has_foreign_bytes(
+        &self,
+        inode: &OwnedFd,
+        stat: &Stat,
+        number: FileNumber,
+        entry: &FileEntry,
+    ) -> Result<bool, Errno> {
+        let modified = underlying::nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64);
+        if modified <= entry.attributes.modified {
+            return Ok(false);
+        }
+        let longer = stat.st_size > i64::from(entry.size);
+        if entry.state == FileState::Arriving || longer {
+            return Ok(true);
+        }
+        let read = self.ask(Ask::Read { file: number, offset: 0, len: entry.size });
+        let Ok(Reply::Data(stored)) = read else { return Ok(true) };
+        let mut bytes = vec![0; stat.st_size as usize];
+        rustix::io::pread(inode, &mut bytes, 0)?;
+        Ok(bytes.iter().zip(&stored).any(|(byte, stored)| *byte != 0 && byte != stored))
     }
 
     /// Lists a file of the store. Of two entries with the same handle the one without a marker is

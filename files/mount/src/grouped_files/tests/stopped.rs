@@ -86,19 +86,34 @@ fn where_steps_fail(actions: &[Action], failures: i64) {
 /// mount: the store has not committed yet that the inode was empty.
 #[test]
 fn bytes_written_after_a_kill_without_the_mount_are_kept() {
-    let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
-    dir.mounted = None;
-    fs::write(dir.path(0), b"by somebody").unwrap();
-    for _ in 0..2 {
-        let handle = dir.handle(0);
-        let groups = dir.attach();
-        assert_eq!(groups.lookup_clean(&handle).map(|_| ()), Err(Errno::IO));
-        groups.ask(Ask::Sync { file: None }).unwrap();
-        assert_eq!(fs::read(dir.path(0)).unwrap(), b"by somebody");
+    for (bytes, leaving, kept) in [
+        (b"by somebody".to_vec(), false, true),
+        (b"by somebody".to_vec(), true, true),
+        (vec![7; 70_000], true, true),
+        // What a move home had written.
+        (content(0)[..1_000].to_vec(), true, false),
+        ([&[0; 512], &content(0)[512..]].concat(), true, false),
+    ] {
+        let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+        if leaving {
+            let number = dir.groups().peek(&dir.handle(0)).unwrap().number;
+            dir.groups().ask(Ask::Leave { files: vec![number] }).unwrap();
+        }
+        dir.mounted = None;
+        fs::write(dir.path(0), &bytes).unwrap();
+        for _ in 0..if kept { 2 } else { 0 } {
+            let handle = dir.handle(0);
+            let groups = dir.attach();
+            assert_eq!(groups.lookup_clean(&handle).map(|_| ()), Err(Errno::IO));
+            groups.ask(Ask::Sync { file: None }).unwrap();
+            assert_eq!(fs::read(dir.path(0)).unwrap(), bytes);
+        }
+        dir.mounted = None;
+        if kept {
+            // The owner decides for the bytes in the store.
+            fs::write(dir.path(0), b"").unwrap();
+        }
+        dir.attach();
+        dir.check_twice("after the decision");
     }
-    // The owner decides for the bytes in the store.
-    dir.mounted = None;
-    fs::write(dir.path(0), b"").unwrap();
-    dir.attach();
-    dir.check_twice("after the decision");
 }
