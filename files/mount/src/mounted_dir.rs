@@ -275,8 +275,8 @@ impl MountedDir {
             return Err(Errno::XDEV);
         }
         let (mut size, mut blocks) = (s.st_size.unsigned_abs(), s.st_blocks.unsigned_abs());
-        if size == 0
-            && FileType::from_raw_mode(s.st_mode) == FileType::RegularFile
+        // A failed move can leave bytes in the inode of a file of the store.
+        if FileType::from_raw_mode(s.st_mode) == FileType::RegularFile
             && let Some(kept) = self.groups.lookup_open(handle, &fd)?
         {
             size = kept.size.into();

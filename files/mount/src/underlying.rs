@@ -241,7 +241,8 @@ impl UnderlyingDir {
         self.did(InodeStep::Truncated, file)
     }
 
-    /// Writes the contents of an empty file durably; its times stay.
+    /// Writes the contents of a file durably; its times stay. An earlier move that failed may have
+    /// left bytes in it.
     pub(crate) fn fill(
         &self,
         file: impl AsFd,
@@ -250,6 +251,7 @@ impl UnderlyingDir {
     ) -> Result<(), Errno> {
         let file = file.as_fd();
         self.may()?;
+        rustix::fs::ftruncate(file, 0)?;
         let mut done = 0;
         while done < data.len() {
             done += write_at(file, &data[done..], done as u64)?;

@@ -83,3 +83,20 @@ fn the_next_sync_of_a_client_fails_if_the_sync_of_a_shuffle_did() {
     dir.sync(fh, false).unwrap();
     dir.check_twice("after the error");
 }
+
+/// The move home and its undo fail: bytes stay in the inode of a file of the store.
+#[test]
+fn bytes_of_a_failed_move_do_not_come_back_at_the_end_of_a_file() {
+    let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+    let (groups, handle) = (dir.groups(), dir.handle(1));
+    groups.underlying.steps.failures.store(2, SeqCst);
+    groups.underlying.steps.fails.store(4, SeqCst);
+    assert_eq!(groups.move_back(&handle), Err(Errno::IO));
+    let file = OwnedFd::from(File::open(dir.path(1)).unwrap());
+    assert!(rustix::fs::fstat(&file).unwrap().st_size > 100);
+    dir.resize(100).unwrap();
+    assert_eq!(dir.mounted().attributes(&file, &handle).unwrap().size, 100);
+    groups.move_back(&handle).unwrap();
+    assert_eq!(dir.mounted().attributes(&file, &handle).unwrap().size, 100);
+    dir.check_twice("home");
+}
