@@ -15,7 +15,8 @@ use crate::underlying::{self, MarkerFound};
 const NOT_FOUND: &str = "the inode of a file of the group store is not found: it was removed, or the disk cannot read it; the group store keeps its bytes";
 
 impl GroupedFiles {
-    /// The file of the store with this handle, its marker checked.
+    /// The file of the store with this handle, its marker checked. The caller holds the lock of the
+    /// file: during a move, a missing marker means nothing.
     ///
     /// # Errors
     /// `STALE` if the inode is not found, or another error of the host.
@@ -125,6 +126,7 @@ impl GroupedFiles {
 
     /// False if the inode of a file of the store is not found. The file stays in the store.
     pub(crate) fn inode_exists(&self, handle: &InodeHandle) -> bool {
+        let _lock = self.reading(handle);
         !matches!(self.lookup(handle), Err(Errno::STALE))
     }
 

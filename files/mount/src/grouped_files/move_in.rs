@@ -90,7 +90,11 @@ impl GroupedFiles {
     ) -> Wanted {
         let (mut here, first) = (Vec::new(), coming.len());
         for handle in files {
-            match self.lookup_clean(handle) {
+            let found = {
+                let _lock = self.reading(handle);
+                self.lookup_clean(handle)
+            };
+            match found {
                 Ok(Some(file)) => here.push(file.number),
                 Ok(None) => coming.extend(self.fetch(handle, busy)),
                 Err(_) => {}

@@ -69,6 +69,32 @@ fn a_moving_file_is_locked() {
     assert_eq!(free, []);
 }
 
+/// Between the removal of a marker and its sync, a missing marker means nothing.
+#[test]
+fn no_marker_is_looked_for_during_a_move() {
+    let looks: [fn(&GroupedFiles, InodeHandle); 2] = [
+        |g, handle| assert!(g.inode_exists(&handle)),
+        |g, handle| assert_eq!(g.form_groups(&[vec![handle]], NOT_BUSY), [Ok(0)]),
+    ];
+    for look in looks {
+        let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+        let handle = dir.handle(1);
+        let groups = dir.attach();
+        let (end, ended) = channel();
+        std::thread::scope(|scope| {
+            let lock = groups.changing(&handle);
+            scope.spawn(move || {
+                look(groups, handle);
+                end.send(()).unwrap();
+            });
+            let early = ended.recv_timeout(Duration::from_millis(100));
+            drop(lock);
+            assert!(early.is_err(), "looked for while the file moved");
+            ended.recv().unwrap();
+        });
+    }
+}
+
 /// Two files that share a lock move together: the lock is taken once.
 #[test]
 fn files_that_share_a_lock_do_not_wait_for_each_other() {
