@@ -62,8 +62,12 @@ impl MountedDir {
         let truncate = if truncates && kept.is_none() { OFlags::TRUNC } else { OFlags::empty() };
         let fd = self.open_node(ino, own_flags(flags) | truncate)?;
         let stat = rustix::fs::fstat(&fd)?;
-        if kept.is_none() && !truncates {
-            self.groups.check_ungrouped(&fd, &stat)?;
+        if kept.is_none() {
+            if truncates {
+                self.groups.drop_lost_marker(&fd)?;
+            } else {
+                self.groups.check_ungrouped(&fd, &stat)?;
+            }
         }
         if truncates && request.uid() != 0 && stat.st_mode & SET_IDS != 0 {
             // A truncation clears the set-ID bits; the kernel leaves that to us here.

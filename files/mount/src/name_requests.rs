@@ -121,7 +121,10 @@ impl MountedDir {
             self.groups.note_write(&handle);
             let file = self.open_node(ino, OFlags::WRONLY)?;
             if !self.groups.resize(&handle, &file, size)? {
-                rustix::fs::ftruncate(file, size)?;
+                rustix::fs::ftruncate(&file, size)?;
+                if size == 0 {
+                    self.groups.drop_lost_marker(&file)?;
+                }
             }
         }
         if changes.accessed.is_some() || changes.modified.is_some() {

@@ -949,4 +949,14 @@ fn what_does_not_belong_together_is_refused() {
     let mounted = place.mount();
     assert_eq!(fs::read(mounted.path("a")).unwrap(), b"by somebody");
     mounted.unmount(&["--return"]);
+    // The marker of a lost file: new contents need no old ones.
+    let lost = place.dir.join("b");
+    fs::write(&lost, b"").unwrap();
+    rustix::fs::setxattr(&lost, MARKER, &[9; 32], XattrFlags::empty()).unwrap();
+    let mounted = place.mount();
+    assert!(fs::read(mounted.path("b")).is_err());
+    for bytes in ["", "new"] {
+        fs::write(mounted.path("b"), bytes).unwrap();
+        assert_eq!(fs::read(mounted.path("b")).unwrap(), bytes.as_bytes());
+    }
 }

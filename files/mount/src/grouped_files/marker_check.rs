@@ -148,6 +148,15 @@ impl GroupedFiles {
         if file.is_some_and(|k| refused.contains(&k.check)) { Err(Errno::IO) } else { Ok(file) }
     }
 
+    /// Removes the marker of a file that a client has emptied and the store does not have: nobody
+    /// needs the lost bytes.
+    pub(crate) fn drop_lost_marker(&self, emptied: &OwnedFd) -> Result<(), Errno> {
+        match underlying::marker(emptied)? {
+            MarkerFound::Nothing => Ok(()),
+            _ => self.underlying.clear_marker(emptied),
+        }
+    }
+
     /// Checks that an inode without an entry in the store is a whole file. The caller holds the
     /// lock of the file.
     ///

@@ -228,3 +228,18 @@ fn times_are_those_of_the_latest_change() {
     assert_eq!(times(&dir).0, at);
     assert_eq!(dir.path(1).metadata().unwrap().modified().unwrap(), at);
 }
+
+/// The marker of a lost file names no entry of this store. The emptied file needs no bytes.
+#[test]
+fn a_lost_file_can_be_emptied() {
+    let Some(mut dir) = TestDir::new() else { return };
+    dir.attach();
+    fs::write(dir.path(1), b"").unwrap();
+    let file = OwnedFd::from(File::open(dir.path(1)).unwrap());
+    let stat = rustix::fs::fstat(&file).unwrap();
+    let groups = dir.groups();
+    groups.underlying.set_marker(&file, &groups.marker(FileNumber(99), &stat)).unwrap();
+    assert_eq!(groups.check_ungrouped(&file, &stat), Err(Errno::IO));
+    dir.resize(0).unwrap();
+    assert_eq!(groups.check_ungrouped(&file, &stat), Ok(()));
+}
