@@ -81,9 +81,9 @@ fn entries_of_removed_files_are_dropped_where_all_files_move_back_and_no_others(
         assert_eq!(groups.files_where(|_, file| file.is_missing()).len(), 2);
         let end = || assert_eq!(dir.mounted().shuffler.move_all_back(groups), left);
         if rename {
-            groups.renames.during(end)
+            groups.renames.during(end);
         } else {
-            end()
+            end();
         }
         assert_eq!(groups.peek(&removed).is_some(), rename);
         dir.attach_readable();
