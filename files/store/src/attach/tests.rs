@@ -7,6 +7,8 @@ use super::*;
 use crate::format::{FileRecord, GroupRecord, RecordPage, Role, SlotRecord, crc32c, pack};
 use crate::{Ask, FileNumber, Reply, StoreOnDevice};
 
+type Attached = StoreOnDevice<MemDevice, fn() -> bool>;
+
 /// Bytes of each file.
 const BYTES: u32 = 100;
 
@@ -46,9 +48,7 @@ fn group(group: u32, cluster: u32, clusters: u16, files: &[u32]) -> Change {
 }
 
 /// Attaches an empty store with these batches in its log.
-fn attached(
-    batches: &[Vec<Change>],
-) -> Result<StoreOnDevice<MemDevice, fn() -> bool>, AttachError> {
+fn attached(batches: &[Vec<Change>]) -> Result<Attached, AttachError> {
     let mut device = MemDevice::new(Sectors(1 << 13));
     format(&mut device, [7; 16], Bytes(65_536), "").unwrap();
     let (_, geometry) = superblock(&mut device).unwrap();
