@@ -175,6 +175,7 @@ impl UnderlyingDir {
         // The kernel also reports bytes of any file that it could not write, once. No rule of the
         // store needs this error: the bytes of a file that moved home were synced with that file.
         // A journal that cannot be written stops its file system, which every later call reports.
+        // Without a journal (ext2), a failed write of a name may be reported by this error alone.
         rustix::fs::syncfs(&self.root).or_else(|_| rustix::fs::syncfs(&self.root))?;
         // A file system that has stopped is often read-only, and `syncfs` of a read-only file system
         // does nothing and succeeds.
