@@ -46,8 +46,9 @@ enum MarkerCheck {
     Confirmed,
     /// Found on an inode with bytes: another program wrote to the file without the mount.
     Conflicting,
-    /// A sync of the marker, or of its removal, failed: a power cut decides where the file is. The
-    /// bytes are in both places, and nobody may change them before the next attach.
+    /// A sync of the marker, or of its removal, failed: a power cut decides where the file is. Or the
+    /// attach could not settle the file. The bytes are in both places, and nobody may change them
+    /// before the next attach.
     Unsure,
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
-use seekless_store::{Ask, FileNumber};
+use seekless_store::{Ask, FileNumber, FileState, GroupStore};
 
 use super::{GroupedFile, GroupedFiles, MarkerCheck, held};
 use crate::inode_handle::InodeHandle;
@@ -68,17 +68,26 @@ impl GroupedFiles {
 
     /// The marker was found.
     fn confirm(&self, handle: &InodeHandle, file: GroupedFile, stat: &Stat) -> Option<GroupedFile> {
-        let conflict = stat.st_size != 0;
+        let is_settled =
+            |g: &GroupStore| g.file(file.number).is_some_and(|f| f.state == FileState::Settled);
+        let check = match stat.st_size {
+            0 => MarkerCheck::Confirmed,
+            _ if self.group_store(is_settled) => MarkerCheck::Conflicting,
+            // The attach did not find the inode.
+            _ => MarkerCheck::Unsure,
+        };
         let now = {
             let mut all = held(self.files.write());
             let now = all.get_mut(*handle)?;
             if !now.has_number(file.number) {
                 return Some(*now);
             }
-            now.check = if conflict { MarkerCheck::Conflicting } else { MarkerCheck::Confirmed };
+            now.check = check;
             *now
         };
-        if conflict {
+        if check == MarkerCheck::Unsure {
+            self.note_unsure("its inode was not found at the mount");
+        } else if check == MarkerCheck::Conflicting {
             self.note_trouble(format!(
                 "inode {} in {} was written without the mount; unmount first; then `setfattr -x {MARKER} FILE` keeps the written bytes, and `truncate -s 0 FILE` keeps the bytes in the group store",
                 stat.st_ino,
@@ -117,11 +126,9 @@ impl GroupedFiles {
     }
 
     /// See [`MarkerCheck::Unsure`].
-    pub(super) fn note_unsure(&self, e: Errno) {
-        self.note_trouble(format!(
-            "a marker in {} could not be synced ({e}): its file gives errors until the next mount",
-            self.underlying.path().display()
-        ));
+    pub(super) fn note_unsure(&self, why: &str) {
+        let dir = self.underlying.path().display();
+        self.note_trouble(format!("a file in {dir} gives errors until the next mount: {why}"));
     }
 
     /// False if the inode of a file of the store is not found. The file stays in the store.

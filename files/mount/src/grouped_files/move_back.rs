@@ -70,7 +70,7 @@ impl GroupedFiles {
         let sync = || self.underlying.sync_file(inode);
         if let Err(e) = sync().or_else(|_| sync()) {
             self.set_check(handle, file.number, MarkerCheck::Unsure);
-            self.note_unsure(e);
+            self.note_unsure(&format!("the removal of its marker could not be synced: {e}"));
             return Err(e);
         }
         self.counts.returned.fetch_add(1, Relaxed);

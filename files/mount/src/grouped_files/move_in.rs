@@ -208,7 +208,7 @@ impl GroupedFiles {
         };
         let (size, check) = (c.stat.st_size as u32, MarkerCheck::Unsure);
         self.insert(c.handle, GroupedFile { number, size, check, cached: false });
-        self.note_unsure(e);
+        self.note_unsure(&format!("its marker could not be removed and synced: {e}"));
         false
     }
 

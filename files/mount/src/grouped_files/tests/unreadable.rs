@@ -91,3 +91,21 @@ fn entries_of_removed_files_are_dropped_where_all_files_move_back_and_no_others(
         assert_eq!(dir.mounted().shuffler.move_all_back(dir.groups()), 0);
     }
 }
+
+/// A kill interrupted the move home: the part of the file in its inode must not be taken for bytes
+/// of another program.
+#[test]
+fn a_file_that_the_attach_could_not_settle_waits_for_the_next_one() {
+    let Some(mut dir) = formed(true) else { return };
+    let handle = dir.handle(0);
+    let number = dir.groups().peek(&handle).unwrap().number;
+    dir.groups().ask(Ask::Leave { files: vec![number] }).unwrap();
+    dir.mounted = None;
+    fs::write(dir.path(0), &content(0)[..1_000]).unwrap();
+    let groups = dir.attach_unreadable();
+    held(groups.underlying.steps.unreadable.lock()).clear();
+    assert_eq!(groups.lookup_clean(&handle).map(|_| ()), Err(Errno::IO));
+    assert!(groups.trouble().is_some_and(|t| t.contains("next mount")), "{:?}", groups.trouble());
+    dir.attach_readable();
+    dir.check_twice("settled later");
+}
