@@ -8,7 +8,7 @@ use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 use crate::area::checkpoint_pages::CheckpointPages;
 use crate::background::{JobStep, RETRY};
 use crate::format::{ENTRIES_PER_PAGE, Page, page_sum};
-use crate::{Engine, Memory, Output, Target, Trouble};
+use crate::{Engine, Memory, Mode, Output, Target, Trouble};
 
 /// The log grows by this many times the checkpoint's size before the next checkpoint, which is then
 /// an eighth of all writes.
@@ -181,7 +181,9 @@ impl Engine {
         self.log.holds_pages &= !self.log.emptied;
         self.background.trouble = self.background.trouble.filter(|t| !t.is_of_area());
         self.state.announced(moment.mode);
-        self.background.ends_drain = false;
+        // A checkpoint from before the drain says nothing about it.
+        let (then, wanted) = (moment.mode, self.state.wanted_mode());
+        self.background.ends_drain &= then != wanted && wanted == Mode::WriteThrough;
         if moment.stamp.is_some() {
             self.state.detached();
         }

@@ -108,7 +108,7 @@ impl Engine {
             self.whole_pages_of(extent).filter(|page| unmapped(self, page)).collect();
         let count = whole.len() as u64;
         let absorbs = count > 0
-            && !whole.iter().any(|&page| self.sync.is_void(page..page + 1))
+            && !whole.iter().any(|&page| self.sync.is_void(&(page..page + 1)))
             && self.log_has_room(count)
             && self.records_hold(count);
         if absorbs && self.records_are_full(count) {
@@ -308,7 +308,7 @@ impl Engine {
         for &slot in some {
             let Some(HomePage(home)) = self.copies.home(slot) else { continue };
             let settled = self.copies.state(slot) == CopyState::Clean
-                && !self.sync.is_void(home..home + 1)
+                && !self.sync.is_void(&(home..home + 1))
                 && !self.writes.open_overlaps(self.home_of(home, 1));
             if settled {
                 self.copies.open(slot);

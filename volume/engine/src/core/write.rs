@@ -127,7 +127,7 @@ impl Engine {
         if self.state.mode() == Mode::WriteBack
             && request.op == Op::Write
             && aligned
-            && !self.sync.is_void(pages.clone())
+            && !self.sync.is_void(&pages)
             && !on_free
             && !self.free.is_uncertain(pages.clone())
             && self.log_has_room(pages.end - pages.start)
@@ -263,7 +263,7 @@ impl Engine {
             self.free_write_failed(extent);
         }
         let uncertain = ok && self.free_written(frees, extent, mark, since);
-        let void = voids || self.sync.is_void(self.pages_of(extent));
+        let void = voids || self.sync.is_void(&self.pages_of(extent));
         if ok && fua && (uncertain || void || self.log.failed && self.area_counts()) {
             // The FUA covers tombstones of earlier writes too, and the records that failed.
             self.sync.wait(Waiter::Write(id, extent));

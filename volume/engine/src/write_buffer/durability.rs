@@ -150,11 +150,16 @@ impl Sync {
 
     /// Whether one of these pages is void, and the log does not durably know. An entry absorbed now
     /// could count as void as well.
-    pub(crate) fn is_void(&self, mut pages: std::ops::Range<u64>) -> bool {
-        let round = self.round.as_ref().map(|r| &r.voids).filter(|v| !v.is_empty());
-        (!self.voids.is_empty() || round.is_some())
-            && pages
-                .any(|p| self.voids.contains_key(&p) || round.is_some_and(|v| v.contains_key(&p)))
+    pub(crate) fn is_void(&self, pages: &std::ops::Range<u64>) -> bool {
+        let round = self.round.as_ref().map(|round| &round.voids);
+        [Some(&self.voids), round].into_iter().flatten().any(|voids| {
+            // A discard may span the whole device: walk the shorter one.
+            if pages.end.saturating_sub(pages.start) > voids.len() as u64 {
+                voids.keys().any(|page| pages.contains(page))
+            } else {
+                pages.clone().any(|page| voids.contains_key(&page))
+            }
+        })
     }
 
     /// Flushes under way.
