@@ -404,10 +404,15 @@ impl<M: Machine> World<M> {
         }
         // A host may tell a write with FUA of the failure of any earlier write.
         let syncs = io.op == Op::Flush || io.flags.contains(Flags::FUA);
-        if self.setup.forgets && syncs && io.target == Target::Home {
-            self.forgot = true;
-            self.past.model.forgot();
-            self.medium.borrow_mut().forget(&mut rng);
+        if syncs && io.target == Target::Home {
+            // The engine takes it that the host forgets, and brings back what the log has.
+            if self.setup.forgets || self.past.buffered && self.setup.replicas == 0 {
+                self.forgot = true;
+                self.past.model.forgot();
+            }
+            if self.setup.forgets {
+                self.medium.borrow_mut().forget(&mut rng);
+            }
         }
         Ok(Input::Done { io: io.id, result: Err(IoFailed) })
     }
