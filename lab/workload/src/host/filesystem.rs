@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +31,8 @@ pub struct FsKind {
     #[serde(default)]
     pub mount_by: Vec<String>,
     /// Command of this project that mounts a directory of it over itself, and prints `mounted`.
-    /// `{seekless}` is this program, `{dir}` the directory, and `{beside}` a path outside it on the
-    /// same file system.
+    /// `{seekless}` is this program, `{dir}` the directory, `{beside}` a path outside it on the same
+    /// file system, and `{space}` a quarter of the free space there, at most 1 GiB.
     #[serde(default)]
     pub over: Vec<String>,
     /// Command that checks it without changes; it succeeds if there is no fault.
@@ -48,6 +48,9 @@ pub struct FsKind {
     #[serde(default)]
     pub mount: BTreeMap<String, String>,
 }
+
+/// Most bytes of a store beside a mounted directory.
+const SPACE_MOST: u64 = 1 << 30;
 
 /// All known file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -149,7 +152,11 @@ impl FsKind {
         dir: &Path,
         beside: &Path,
     ) -> Option<Vec<OsString>> {
-        let places = [("{seekless}", program), ("{dir}", dir), ("{beside}", beside)];
+        let free = rustix::fs::statvfs(beside.parent().unwrap_or(dir));
+        let free = free.map_or(0, |s| s.f_bavail * s.f_frsize);
+        let space = PathBuf::from(format!("{}KiB", (free / 4).min(SPACE_MOST) >> 10));
+        let places =
+            [("{seekless}", program), ("{dir}", dir), ("{beside}", beside), ("{space}", &space)];
         (!self.over.is_empty()).then(|| Self::fill(&self.over, &[], &places))
     }
 
