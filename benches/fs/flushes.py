@@ -3,8 +3,8 @@
 
   benches/fs/flushes.py [--program target/dist/seekless] [--json FILE]
 
-An image with ext4 has a directory and its store: eight files of 4,000 bytes in one group. The store's file is new, or has all of
-its blocks. For each action the script prints the disk's flushes, writes and KiB. "next": the same action again, with a new open.
+An image with ext4 has a directory and its store: eight files of 4,000 bytes in one group. The
+store's file is new, or has all of its blocks. For each action the script prints the disk's flushes, writes and KiB. "next": the same action again, with a new open.
 """
 import argparse, json, os, subprocess, tempfile, time
 

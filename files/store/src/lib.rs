@@ -46,8 +46,8 @@
 //! [`GroupStore::unsettled`], at the inode of the given name. With a marker: truncate the inode and
 //! [`Ask::Settle`], also a file that was leaving. Without a marker: [`Ask::Remove`]. An inode that is
 //! not found proves nothing, since the disk may not read it for a while: the file stays unsettled,
-//! and the driver asks for no change of it before the next attach. The name must lead to the inode, also after a rename of the file or of its directory: a mount's name is the
-//! inode's handle.
+//! and the driver asks for no change of it before the next attach. The name must lead to the inode,
+//! also after a rename of the file or of its directory: a mount's name is the inode's handle.
 //!
 //! **fsync** of a file of the store is [`Ask::Sync`]. A power loss before the sync of a removal may
 //! leave an entry without a marker: dead weight, which the driver removes later.

@@ -275,7 +275,8 @@ pub(crate) fn ensure_no_device_waits(backing: &Path) -> Result<(), ServeError> {
 
 fn waits(number: u32, backing: &Path) -> ServeError {
     let why = format!(
-        "waits for the next server of {0}, with requests of programs: start `seekless serve {0} --ublk {number}` again, then unmount it and stop that server; nothing was changed",
+        "waits for the next server of {0}, with requests of programs; nothing was changed. Start \
+         `seekless serve {0} --ublk {number}` again. Then unmount the device, and stop that server",
         backing.display()
     );
     HostError::Refused { path: node('b', number), why }.into()

@@ -172,7 +172,7 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
 
 pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {
     let backing = &args.volume.backing;
-    ensure_unserved(backing)?;
+    ensure_unserved(backing, true)?;
     let made = area::resize(backing, args.volume.area.as_deref(), args.optimized)?;
     let at: At = args.volume.area.clone().map_or(At::Start, |p: PathBuf| At::Beside(p));
     output::print(&told(backing, &at, &made))

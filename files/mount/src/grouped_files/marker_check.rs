@@ -12,7 +12,8 @@ use crate::inode_handle::InodeHandle;
 use crate::underlying::{self, MarkerFound};
 
 /// See [`GroupedFiles::open_inode`].
-const NOT_FOUND: &str = "the inode of a file of the group store is not found: it was removed, or the disk cannot read it; the group store keeps its bytes";
+const NOT_FOUND: &str = "the inode of a grouped file is not found: it was removed, or the disk \
+                         cannot read it. The group store keeps the bytes of the file";
 
 impl GroupedFiles {
     /// The file of the store with this handle, its marker checked. The caller holds the lock of the

@@ -83,7 +83,11 @@ pub(super) fn fit(all: &[Compared], scale: f64) -> Table {
             .map(Into::into),
         );
     }
-    table.note("Directories, hours and memory of a day were chosen so that FFS alone comes near the printed numbers. Busy is the share of the time in which the disk works. The paper's share is derived from Table 3: rotation and seek save the time by which idling grows.")
+    table.note(
+        "Directories, hours and memory of a day were chosen so that FFS alone comes near the printed \
+         numbers. Busy is the share of the time in which the disk works. The paper's share is derived \
+         from Table 3: rotation and seek save the time by which idling grows.",
+    )
 }
 
 pub(super) fn requests(all: &[Compared]) -> Table {

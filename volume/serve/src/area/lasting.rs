@@ -23,7 +23,6 @@ use crate::backend::region::Region;
 use crate::backend::remote::NbdUri;
 use crate::error::ServeError;
 use crate::learner::AreaHolds;
-use crate::ublk::ensure_no_device_waits;
 
 /// A backing, with its area if it has one.
 pub(crate) enum Store {
@@ -39,9 +38,6 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
         restore(backing, area)?;
     }
     let home = Home::named(backing, !write)?;
-    if write {
-        ensure_no_device_waits(backing)?;
-    }
     match Store::open(home, backing, area, !write)? {
         Store::Lasting(lasting) => Ok(*lasting),
         Store::Plain(_) => Err(refused(

@@ -13,6 +13,7 @@ use super::socket::server_of;
 use super::state::{ReplicaState, VOLUME_SCHEMA, VolumeState, mode_name};
 use super::{Placed, VolumeCommand};
 use crate::area::{self, Lasting};
+use crate::ublk::ensure_no_device_waits;
 use crate::{Address, Backing, Builder, ServeError, ServerHandle};
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -320,12 +321,15 @@ fn open_here(
     Ok(server)
 }
 
-/// Refuses a volume with a server.
-pub fn ensure_unserved(backing: &Path) -> Result<(), AdministerError> {
-    match server_of(backing)? {
-        Some(_) => Err(AdministerError::Served(backing.to_owned())),
-        None => Ok(()),
+/// Refuses a volume with a server, and a change of a volume whose block device waits for a server.
+pub fn ensure_unserved(backing: &Path, write: bool) -> Result<(), AdministerError> {
+    if server_of(backing)?.is_some() {
+        return Err(AdministerError::Served(backing.to_owned()));
     }
+    if write {
+        ensure_no_device_waits(backing)?;
+    }
+    Ok(())
 }
 
 /// Opens the area of a volume without a server; `write` for repairs.
@@ -334,7 +338,7 @@ pub fn open_unserved(
     area: Option<&Path>,
     write: bool,
 ) -> Result<Lasting, AdministerError> {
-    ensure_unserved(backing)?;
+    ensure_unserved(backing, write)?;
     Ok(area::open(backing, area, write)?)
 }
 
