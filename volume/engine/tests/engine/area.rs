@@ -1,6 +1,7 @@
 //! State that outlives the engine: the write buffer, crashes, damage, repair.
 
 use super::log::{execute_all, in_flight, log_of, record_of};
+use super::rules::{none, until, waited};
 use super::*;
 use seekless_engine::format::read_superblock;
 use seekless_engine::resize_area;
@@ -738,4 +739,26 @@ impl Device for Unreadable<'_> {
         self.pages.retain(|&page| !extent.contains(page_extent(page, 1)));
         self.area.write_zeroes(extent)
     }
+}
+
+/// A write over a part of a dirty page waits until the page is at home. A move that waits for its
+/// budget must not hold it up.
+#[test]
+fn a_write_over_a_dirty_page_waits_for_no_budget_of_a_move() {
+    // 100 bytes a second: each page of a move takes 41 s.
+    let slow = Config { background_rate: Bytes(100), mode: Mode::WriteBack, ..config(0) };
+    let mut world = World::new(slow);
+    world.issue(Op::Write, home(60, 1));
+    until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
+    while !world.waiting.is_empty() {
+        world.execute(0);
+    }
+    world.handle(Input::Install(plan_of(&[(0, 8, 0), (20, 8, 0), (40, 8, 0)])));
+    until(&mut world, none, |io| io.class == Class::Background && io.op == Op::Read);
+    world.issue(Op::Write, Extent::new(GRID + 60 * 8, 1));
+    let waited = waited(&mut world, |world| world.clients.is_empty());
+    assert!(waited.is_some_and(|w| w < 5_000_000_000), "{waited:?}");
+    assert!(world.engine.progress().is_some(), "the move is over: nothing was tested");
+    world.settle();
+    world.read_all();
 }

@@ -140,6 +140,42 @@ fn a_flush_of_home_that_fails_in_the_background_is_told_to_one_client() {
     }
 }
 
+/// Linux may forget a write that was in flight when a flush failed.
+#[test]
+fn a_write_in_flight_at_a_failed_flush_fails_the_next_flush() {
+    let mut world = World::new(writeback());
+    drains(&mut world);
+    let zeroes = |io: &Io| io.op == Op::WriteZeroes;
+    world.issue(Op::WriteZeroes, home(9, 1));
+    let flush = in_flight(&world, flushes_home);
+    fail(&mut world, flush);
+    world.execute(in_flight(&world, zeroes));
+    world.settle();
+    assert_eq!(world.failed, 0, "the log has nothing older of this page");
+    for failed in [1, 1] {
+        world.issue(Op::Flush, Extent::default());
+        world.settle();
+        assert_eq!(world.failed, failed);
+    }
+}
+
+/// The log has older bytes of the page that such a write was for: these come back, and the write
+/// fails.
+#[test]
+fn a_write_in_flight_at_a_failed_flush_fails_over_a_page_of_the_log() {
+    let mut world = World::new(writeback());
+    drains(&mut world);
+    let zeroes = |io: &Io| io.op == Op::WriteZeroes;
+    world.issue(Op::WriteZeroes, home(3, 1));
+    let flush = in_flight(&world, flushes_home);
+    fail(&mut world, flush);
+    world.execute(in_flight(&world, zeroes));
+    assert_eq!((world.clients.len(), world.failed), (0, 1), "home may have forgotten it");
+    world.settle();
+    world.read_all();
+    world.home_is_complete();
+}
+
 /// A stop in order proves nothing about home after a failed flush.
 #[test]
 fn after_a_failed_flush_copies_are_compared_with_home_again() {

@@ -512,7 +512,7 @@ fn replicas_that_somebody_waits_for_wait_for_no_others_and_for_no_such_debt() {
 }
 
 /// The time until a condition holds, without a request; `None` after half an hour.
-fn waited(world: &mut World, mut until: impl FnMut(&World) -> bool) -> Option<u64> {
+pub(super) fn waited(world: &mut World, mut until: impl FnMut(&World) -> bool) -> Option<u64> {
     let begun = world.now;
     while !until(world) {
         if world.now - begun > 1_800_000_000_000 || !pass(world, none) {

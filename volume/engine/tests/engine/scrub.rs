@@ -2,6 +2,7 @@
 
 use super::area::{answer_failing, spoil, writeback};
 use super::log::{execute_all, in_flight, record_of};
+use super::rules::fail;
 use super::*;
 use seekless_engine::format::read_superblock;
 use seekless_engine::{GuardStep, Guarding, Trouble};
@@ -128,6 +129,43 @@ fn a_damaged_copy_in_the_log_does_not_void_newer_bytes_of_its_page() {
         world.execute(0);
     }
     world.crash([1; 32]);
+    world.read_all();
+}
+
+/// The bytes of a void page come back after a failed flush of home: not if they are damaged.
+#[test]
+fn a_damaged_copy_does_not_come_back_after_a_failed_flush() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 1));
+    world.settle();
+    for _ in 0..64 {
+        world.issue(Op::Read, home(3, 1));
+        world.settle();
+    }
+    assert_eq!(world.engine.dirty(), Sectors(0));
+    let copy = record_of(&mut world, 3) + 1;
+    spoil(&mut world, copy);
+    world.handle(Input::Scrub);
+    while world.engine.scrubbed().damaged == 0 {
+        if world.waiting.is_empty() {
+            world.now = world.engine.wakeup().expect("the pass goes on").0;
+            world.handle(Input::Tick);
+        } else {
+            world.execute(0);
+        }
+    }
+    let flushes_home = |io: &Io| (io.target, io.op) == (Target::Home, Op::Flush);
+    world.issue(Op::Flush, Extent::default());
+    while !world.waiting.iter().any(flushes_home) {
+        world.execute(0);
+    }
+    let flush = in_flight(&world, flushes_home);
+    fail(&mut world, flush);
+    assert_eq!(world.engine.dirty(), Sectors(0), "damaged bytes are nobody's newest");
+    world.settle();
+    world.issue(Op::Read, home(3, 1));
+    world.settle();
+    assert_eq!((world.failed, world.engine.trouble()), (1, None), "the flush alone fails");
     world.read_all();
 }
 
