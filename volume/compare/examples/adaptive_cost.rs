@@ -119,7 +119,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let each = |spent: &Spent| spent.time.as_nanos() as f64 / spent.requests.max(1) as f64;
-    let weighed = world.engine.prefetched().map_or(0, |(counts, _)| counts.weighed);
+    let weighed = world.engine.prefetched().map_or(0, |counts| counts.weighed);
     println!(
         "{policy}: {} hits, {:.0} ns each; {} misses, {:.0} ns each, {:.1} candidates each",
         hits.requests,

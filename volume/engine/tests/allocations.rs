@@ -130,11 +130,11 @@ fn serving_takes_no_memory_after_the_first_rounds() {
         let mut world = World::new();
         world.live(12, think);
         let (stats, asked) = (world.engine.stats(), world.asked);
-        let weighed = world.engine.prefetched().unwrap().0.weighed;
+        let weighed = world.engine.prefetched().unwrap().weighed;
         world.taken = [0; 2];
         world.live(6, think);
         let (done, [taken, in_rounds]) = (world.engine.stats() - stats, world.taken);
-        let weighed = world.engine.prefetched().unwrap().0.weighed - weighed;
+        let weighed = world.engine.prefetched().unwrap().weighed - weighed;
         let misses = done.home_reads + done.copy_reads;
         let requests = world.asked - asked;
         eprintln!(

@@ -415,10 +415,10 @@ impl<O> Volume<O> {
                 buffers: Bytes(self.memories.bytes() as u64),
                 waiting: self.memories.payload.waiting(),
             },
-            adaptive: self.engine.prefetched().map(|(counts, _)| AdaptiveCounts {
-                unused: counts.unused,
-                trail: self.engine.trail(),
-            }),
+            adaptive: self
+                .engine
+                .prefetched()
+                .map(|counts| AdaptiveCounts { unused: counts.unused, trail: self.engine.trail() }),
             area: AreaStats {
                 lasting: self.lasting,
                 mode: self.engine.mode(),

@@ -15,6 +15,10 @@ const PAGES: u64 = 5_000_000;
 /// A random read of one page on this disk.
 const RANDOM_READ: Duration = Duration::from_millis(13);
 
+/// Pages of a set that fits into RAM, and reads after which it still stands there under vanilla.
+const HELD: u64 = 700;
+const BAITS: usize = 20;
+
 /// A misleading habit of a client.
 #[derive(Clone, Copy, Debug)]
 enum Habit {
@@ -30,17 +34,21 @@ enum Habit {
     Shuffle,
     /// Pages are read, written, and read again.
     Rewrite,
+    /// A set that fits into RAM is written, some reads tempt the policy to read along, and then the
+    /// set is read in a circle.
+    Held,
     Writes,
     Random,
 }
 
-const HABITS: [Habit; 8] = [
+const HABITS: [Habit; 9] = [
     Habit::Circle,
     Habit::Scan,
     Habit::Bait,
     Habit::Shift,
     Habit::Shuffle,
     Habit::Rewrite,
+    Habit::Held,
     Habit::Writes,
     Habit::Random,
 ];
@@ -69,6 +77,7 @@ impl Client {
             Habit::Circle => (0..=RAM).map(|_| self.page()).collect(),
             Habit::Scan => (first..=first + RAM).collect(),
             Habit::Rewrite => (0..300).map(|_| self.page()).collect(),
+            Habit::Held => (0..HELD).map(|_| self.page()).collect(),
             _ => (0..RAM * 3 / 2).map(|_| self.page()).collect(),
         };
     }
@@ -103,6 +112,9 @@ impl Client {
             }
             Habit::Rewrite if at / len % 2 == 1 => (Op::Write, here, 1),
             Habit::Rewrite => (Op::Read, here, 1),
+            Habit::Held if at < len => (Op::Write, here, 1),
+            Habit::Held if at < len + BAITS => (Op::Read, self.page(), 1),
+            Habit::Held => (Op::Read, here, 1),
             Habit::Writes => (Op::Write, self.page(), self.rng.random_range(1..9)),
             Habit::Random => (Op::Read, self.page(), self.rng.random_range(1..5)),
         }

@@ -101,6 +101,7 @@ pub struct Daemon {
     without: u32,
     pages_ahead: u64,
     looked: Instant,
+    alive: Instant,
     saved: Instant,
     manager: Option<Manager>,
     /// Messages for the user, taken by [`Self::messages`].
@@ -146,6 +147,7 @@ impl Daemon {
             without: 0,
             pages_ahead: pressure::pages_ahead(),
             looked: now,
+            alive: now,
             saved: now,
             manager: Manager::from_env().ok().flatten(),
             messages: Vec::new(),
@@ -272,6 +274,10 @@ impl Daemon {
             self.pages_ahead = pressure::pages_ahead();
             self.without = self.without.saturating_sub(1);
             self.touches = 0;
+            if self.alive.elapsed() >= IDLE {
+                self.alive = Instant::now();
+                self.tell(ALIVE);
+            }
         }
         if self.touches > FLOOD {
             (self.without, self.touches) = (FLOOD_ROUNDS, 0);
@@ -335,9 +341,6 @@ impl Daemon {
         let ready = |i: usize| fds.get(i).is_some_and(|f: &PollFd<'_>| !f.revents().is_empty());
         let (ends, asked, mounts) = (ready(0), ready(1), ready(2));
         drop(fds);
-        if idle {
-            self.tell(ALIVE);
-        }
         if mounts {
             self.look_at_mounts()?;
         }

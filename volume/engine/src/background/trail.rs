@@ -263,6 +263,7 @@ impl Engine {
                 self.stats.overtaken += PAGE_SECTORS;
                 continue;
             }
+            self.make_way_for_copy(page);
             self.copies.add(slot, page, CopyState::Clean, self.background.sums[at]);
             self.stats.moved_bytes += PAGE_BYTES;
             if let Some(ahead) = &mut self.ahead {

@@ -5,23 +5,24 @@
 use std::ops::Range;
 
 use seekless_block::{
-    Bytes, Duration, Extent, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime, Toll,
+    Bytes, Duration, Extent, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime,
 };
 use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
 
 use super::copies::Copies;
 use super::pace::Pace;
 use super::page_map::{CopyState, HomePage, Slot};
-use super::ram_cache::{Inserted, RamCache};
+use super::ram_cache::{Inserted, PageGrid, RamCache};
 use super::read::{Found, Read};
+use super::vanilla_ram::VanillaRam;
 use crate::area::attach::Moment;
 use crate::background::Job;
 use crate::format::Geometry;
-use crate::{Class, Engine, Pending, Target};
+use crate::{Class, Config, Engine, Pending, Target};
 
 /// Most pages of the disk whose uses are remembered: about 18 MiB of memory.
 const REMEMBERED: u64 = 1 << 20;
-/// Copies of a page that are compared.
+/// Most copies of a page in the trail: each search for one of them walks past the others.
 const COPIES: usize = 8;
 /// A read of the trail must save this much more than a read at home, ms.
 const MARGIN: f32 = 1.0;
@@ -48,6 +49,7 @@ pub(super) struct Chosen {
 #[derive(Debug)]
 pub(crate) struct Ahead {
     pub(crate) policy: Adaptive,
+    vanilla: VanillaRam,
     /// The pages that were weighed last, for a read at home.
     weighed: Range<u64>,
     /// The copy that was chosen for the read that is about to be sent.
@@ -70,13 +72,8 @@ fn along(read: &Read) -> Sectors {
 }
 
 impl Ahead {
-    pub(super) fn new(
-        geo: &Geometry,
-        pages: u32,
-        keeps_trail: bool,
-        capacity: Sectors,
-        toll: &Toll,
-    ) -> Self {
+    pub(super) fn new(geo: &Geometry, pages: u32, keeps_trail: bool, config: &Config) -> Self {
+        let Config { capacity, toll, .. } = config;
         let trail = if keeps_trail { geo.read_slots() } else { 0 };
         let remembered = REMEMBERED.min(4 * capacity.0.div_ceil(PAGE_SECTORS));
         let mut policy = Adaptive::new(pages, remembered, trail);
@@ -86,8 +83,10 @@ impl Ahead {
             let pages = toll.operation.0 as f64 / PAGE_SECTORS as f64;
             policy.count_pages(!toll.merges, if pages > 0.0 { (one / pages) as f32 } else { 0.0 });
         }
+        let grid = PageGrid::new(config.grid);
         Self {
             policy,
+            vanilla: VanillaRam::new(pages, grid, config.buffer_bytes),
             weighed: 0..0,
             chosen: None,
             along: Sectors(0),
@@ -165,10 +164,10 @@ impl View for Seen<'_> {
 }
 
 impl Engine {
-    /// Counts of prefetched pages, and the bytes of memory that the adaptive policy holds.
+    /// Counts of prefetched pages.
     #[must_use]
-    pub fn prefetched(&self) -> Option<(Prefetched, u64)> {
-        self.ahead.as_ref().map(|ahead| (ahead.policy.counts(), ahead.policy.bytes()))
+    pub fn prefetched(&self) -> Option<Prefetched> {
+        self.ahead.as_ref().map(|ahead| ahead.policy.counts())
     }
 
     /// Where the trail is written next, and its size; `None` without a trail.
@@ -217,6 +216,7 @@ impl Engine {
     pub fn empty_ram(&mut self) {
         if let Some(ahead) = &mut self.ahead {
             (0..self.cache.pages()).for_each(|slot| ahead.policy.dropped(slot));
+            ahead.vanilla.forgets(Extent::new(0, self.config.capacity.0));
         }
         self.cache.invalidate(Extent::new(0, self.config.capacity.0), |_| {});
     }
@@ -273,6 +273,18 @@ impl Engine {
         });
         slots.iter_mut().zip(reads).for_each(|(to, slot)| *to = slot.0);
         slots
+    }
+
+    /// The trail gets a copy of this page: of [`COPIES`] copies, the oldest one goes.
+    pub(crate) fn make_way_for_copy(&mut self, page: HomePage) {
+        let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
+        loop {
+            let seen = Seen { cache: &self.cache, copies: &self.copies, head, slots };
+            let copies = || self.copies.find_all(page).filter(|&slot| seen.is_copy(slot));
+            let oldest = copies().max_by_key(|slot| seen.behind_head(slot.0));
+            let Some(oldest) = oldest.filter(|_| copies().count() >= COPIES) else { return };
+            self.copies.clear(oldest);
+        }
     }
 
     /// Compares a read at home with a read of the trail.
@@ -339,9 +351,19 @@ impl Engine {
             return self.learned_window(wanted);
         }
         let aside = self.bypass || self.reads_much_along();
+        let mut window = self.fixed_window(wanted);
         if let Some(ahead) = self.ahead.as_mut().filter(|_| aside) {
             ahead.policy.stood_aside(&self.cache.grid.pages(wanted));
+            if self.bypass {
+                let rest = Extent::span(wanted.end().0, window.end().0);
+                window.len = wanted.len + ahead.vanilla.prefix(rest);
+            }
         }
+        (window, WindowId::default())
+    }
+
+    /// The sectors that the vanilla system reads for a miss.
+    fn fixed_window(&self, wanted: Extent) -> Extent {
         let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
         let mut end = (wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
         if end > wanted.end().0 {
@@ -351,7 +373,24 @@ impl Engine {
                 end = end.min(self.home_of(page, 1).start.0);
             }
         }
-        (Extent::span(wanted.start.0, end.max(wanted.end().0)), WindowId::default())
+        Extent::span(wanted.start.0, end.max(wanted.end().0))
+    }
+
+    /// A client reads: the vanilla system would serve the read too.
+    pub(super) fn note_read_request(&mut self, extent: Extent) {
+        let Some(ahead) = &self.ahead else { return };
+        let miss = ahead.vanilla.miss(extent);
+        let window = self.fixed_window(miss);
+        if let Some(ahead) = &mut self.ahead {
+            ahead.vanilla.reads(extent, miss, window);
+        }
+    }
+
+    /// RAM keeps a write: the vanilla system's RAM would keep it too.
+    pub(super) fn note_kept(&mut self, extent: Extent) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.vanilla.keeps(extent);
+        }
     }
 
     fn learned_window(&mut self, wanted: Extent) -> (Extent, WindowId) {
@@ -406,6 +445,7 @@ impl Engine {
         // A discard may span the whole device.
         ahead.policy.wrote(start..end.min(start.saturating_add(u64::from(cache.pages()))));
         cache.invalidate(extent, |slot| ahead.policy.dropped(slot));
+        ahead.vanilla.forgets(extent);
     }
 
     /// Whether I/Os in flight are clients': not only pages that are read along.

@@ -21,6 +21,7 @@ pub(crate) mod read;
 mod read_end;
 pub(crate) mod shape;
 mod status;
+mod vanilla_ram;
 pub(crate) mod write;
 pub(crate) mod write_order;
 
@@ -208,7 +209,7 @@ impl Engine {
         let free = FreeSpace::new(&geo, &config);
         let keeps_trail = config.keeps_trail() && free.takes_plans();
         let ahead = (config.adaptive && pages > 0)
-            .then(|| Box::new(Ahead::new(&geo, pages, keeps_trail, config.capacity, &config.toll)));
+            .then(|| Box::new(Ahead::new(&geo, pages, keeps_trail, &config)));
         Self {
             cache: RamCache::new(pages, PageGrid::new(config.grid)),
             copies: Copies::new(&geo, map),
@@ -363,6 +364,7 @@ impl Engine {
         } else if request.op != Op::Read && self.is_area_gone() {
             self.complete(id, extent, false);
         } else if request.op == Op::Read {
+            self.note_read_request(extent);
             self.read(id, extent, asked, read::WAITS);
         } else {
             self.write(id, request);

@@ -4,17 +4,23 @@
 use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
 use super::page_map::HomePage;
-use super::ram_index::RamIndex;
+use super::ram_index::{Keyed, RamIndex};
 
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    pub(super) page: u64,
+    page: u64,
     /// One bit a sector: set where the slot's bytes equal the device's.
     valid: u8,
     older: u32,
     newer: u32,
+}
+
+impl Keyed for Slot {
+    fn key(&self) -> u64 {
+        self.page
+    }
 }
 
 /// A page-granular LRU with sector-granular validity. All memory is taken at construction.

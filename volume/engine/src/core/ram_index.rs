@@ -2,7 +2,11 @@
 //! other have places beside each other, so that one look serves eight. It never allocates after its
 //! construction.
 
-use super::ram_cache::Slot;
+/// An entry of a slot.
+pub(super) trait Keyed {
+    /// The page that it is found by.
+    fn key(&self) -> u64;
+}
 
 const EMPTY: u32 = u32::MAX;
 /// Entries for each slot: searches stay short.
@@ -37,25 +41,25 @@ impl RamIndex {
     }
 
     /// Searches from an entry on.
-    fn look(&self, mut at: usize, page: u64, slots: &[Slot]) -> Option<u32> {
+    fn look(&self, mut at: usize, page: u64, slots: &[impl Keyed]) -> Option<u32> {
         loop {
             let slot = self.table[at];
             if slot == EMPTY {
                 return None;
             }
-            if slots[slot as usize].page == page {
+            if slots[slot as usize].key() == page {
                 return Some(slot);
             }
             at = self.next(at);
         }
     }
 
-    pub(super) fn find(&self, page: u64, slots: &[Slot]) -> Option<u32> {
+    pub(super) fn find(&self, page: u64, slots: &[impl Keyed]) -> Option<u32> {
         self.look(self.start(page), page, slots)
     }
 
     /// The slots of a page that eight divides and of the seven behind it.
-    pub(super) fn find_eight(&self, first: u64, slots: &[Slot]) -> [Option<u32>; 8] {
+    pub(super) fn find_eight(&self, first: u64, slots: &[impl Keyed]) -> [Option<u32>; 8] {
         let start = self.group(first);
         let mut found = [None; 8];
         for (i, found) in found.iter_mut().enumerate() {
@@ -77,15 +81,15 @@ impl RamIndex {
     }
 
     /// The slot is in the table. Moves back the entries behind it that stand away from their place.
-    pub(super) fn remove(&mut self, slot: u32, slots: &[Slot]) {
+    pub(super) fn remove(&mut self, slot: u32, slots: &[impl Keyed]) {
         let mask = self.table.len() - 1;
-        let mut hole = self.start(slots[slot as usize].page);
+        let mut hole = self.start(slots[slot as usize].key());
         while self.table[hole] != slot {
             hole = self.next(hole);
         }
         let mut at = self.next(hole);
         while self.table[at] != EMPTY {
-            let wants = self.start(slots[self.table[at] as usize].page);
+            let wants = self.start(slots[self.table[at] as usize].key());
             if at.wrapping_sub(wants) & mask >= at.wrapping_sub(hole) & mask {
                 self.table[hole] = self.table[at];
                 hole = at;

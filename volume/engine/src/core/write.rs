@@ -389,6 +389,7 @@ impl Engine {
         if extent.bytes() > self.config.buffer_bytes {
             return;
         }
+        self.note_kept(extent);
         let mut offset = Sectors(0);
         let alone = !self.writes.touched(since, extent, Some(mark));
         for piece in self.cache.grid.pieces(extent) {

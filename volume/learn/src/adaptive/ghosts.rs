@@ -45,11 +45,6 @@ impl Ghosts {
         &mut self.near[(hash >> (u64::BITS - PARTS.ilog2())) as usize]
     }
 
-    pub(super) const fn bytes() -> u64 {
-        let watched = MOST * (size_of::<(u64, u32, Features)>() + 4 * size_of::<u64>());
-        (watched + PARTS as usize * size_of::<u16>()) as u64
-    }
-
     /// A page of this age was evicted.
     pub(super) fn evicted(&mut self, age: u32) {
         self.lifetime += 0.01 * (age as f32 - self.lifetime);

@@ -116,9 +116,4 @@ impl History {
             [&mut page.last, &mut page.before, &mut page.written].into_iter().for_each(back);
         }
     }
-
-    /// Bytes that it holds.
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.tags.len() as u64 * (8 + 4 + size_of::<Region>() as u64)
-    }
 }

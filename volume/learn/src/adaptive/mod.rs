@@ -247,14 +247,6 @@ impl Adaptive {
         self.counts
     }
 
-    /// Bytes that it holds.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        let ram = self.ram.len() * (size_of::<RamPage>() + 1) + self.rates.len();
-        let trail = self.trail.as_ref().map_or(0, Trail::bytes);
-        self.history.bytes() + self.predictor.bytes() + ram as u64 + trail + Ghosts::bytes()
-    }
-
     /// Time that a page takes to be transferred, ms.
     #[must_use]
     pub const fn transfer_ms(&self) -> f32 {

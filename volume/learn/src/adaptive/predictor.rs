@@ -110,11 +110,4 @@ impl<const N: usize> Predictor<N> {
         self.counts.coarse[usize::from(coarse)].add(y, HALVED.1);
         self.counts.fine[usize::from(fine)].add(y, HALVED.0);
     }
-
-    /// Bytes that it holds.
-    pub(crate) const fn bytes(&self) -> u64 {
-        let cells = (self.counts.coarse.len() + self.counts.fine.len()) * size_of::<Cell>();
-        let weights = size_of::<[(f32, u16); WEIGHTS_MOST]>() + size_of::<[f32; STEPS_MOST]>();
-        (cells + weights) as u64
-    }
 }

@@ -78,12 +78,6 @@ impl Trail {
         }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.predictor.bytes()
-            + self.outcomes.len() as u64
-            + (PENDING * size_of::<(u64, u32)>()) as u64
-    }
-
     /// What became of the copy in a slot when it was last prefetched: 0 not known, 1 used, 2 unused.
     pub(super) fn outcome(&self, slot: u32) -> u8 {
         self.outcomes.get(slot as usize).map_or(0, |at| at & !COVERED)
