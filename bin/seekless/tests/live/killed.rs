@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use crate::host::{self, Loop, Mount, Numbers, Server, attempt, run, seekless, status, with};
 use crate::need;
-use crate::workloads::{Blocks, Files, Fio, Git, Workload};
+use crate::workloads::{Blocks, Disk, Files, Fio, Git, Workload};
 
 struct Kind {
     name: &'static str,
@@ -230,10 +230,11 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
     let mut device = Loop::attach(&volume, &["--direct-io=on"]);
     make(kind, device.device());
     let mount = Mount::new(device.device(), &root, options);
+    let disk = Disk::new(&volume);
     let mut workloads: Vec<Box<dyn Workload>> = vec![
-        Box::new(Files::new(&root)),
-        Box::new(Blocks::new(&root, seed)),
-        Box::new(Git::new(&root)),
+        Box::new(Files::new(&root, &disk)),
+        Box::new(Blocks::new(&root, &disk, seed)),
+        Box::new(Git::new(&root, &disk)),
     ];
     if host::programs(&["fio"]).is_none() {
         workloads.push(Box::new(Fio::new(&root)));

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use rustix::fs::StatVfsMountFlags;
-
 use crate::host::{Numbers, attempt, run};
 
 /// Something that goes on until its disk is gone.
@@ -24,18 +22,37 @@ pub(crate) trait Workload: Send {
     fn count(&self) -> String;
 }
 
+/// The disk beneath a file system. btrfs and XFS have called data durable after their disk had failed:
+/// a sync counts only if the disk answers afterwards.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk(PathBuf);
+
+impl Disk {
+    /// The file of the volume.
+    pub(crate) fn new(volume: &Path) -> Self {
+        Self(volume.to_owned())
+    }
+
+    /// Fails if the disk is gone.
+    fn answers(&self) -> io::Result<()> {
+        let answer = File::open(&self.0).and_then(|disk| disk.read_exact_at(&mut [0; 512], 0));
+        answer.inspect_err(|e| eprintln!("data was synced, and then the disk does not answer: {e}"))
+    }
+}
+
 /// Files that are kept: the disk is small.
 const KEPT: u64 = 300;
 
 /// Files, each written, synced and renamed to its name.
 pub(crate) struct Files {
     root: PathBuf,
+    disk: Disk,
     durable: u64,
 }
 
 impl Files {
-    pub(crate) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), durable: 0 }
+    pub(crate) fn new(root: &Path, disk: &Disk) -> Self {
+        Self { root: root.to_owned(), disk: disk.clone(), durable: 0 }
     }
 }
 
@@ -52,9 +69,7 @@ impl Workload for Files {
         file.sync_all()?;
         fs::rename(self.root.join("new"), self.root.join(self.durable.to_string()))?;
         File::open(&self.root)?.sync_all()?;
-        // XFS calls a directory durable whose changes it has just thrown away because its disk is
-        // gone; of a file it says so.
-        file.sync_all()?;
+        self.disk.answers()?;
         self.durable += 1;
         if let Some(old) = self.durable.checked_sub(KEPT + 1) {
             fs::remove_file(self.root.join(old.to_string())).or_else(|e| match e.kind() {
@@ -83,6 +98,7 @@ impl Workload for Files {
 /// which block, which writing and which sector it is, with bytes that follow from that.
 pub(crate) struct Blocks {
     path: PathBuf,
+    disk: Disk,
     numbers: Numbers,
     /// Of each block: the writing that is durable, and the last that was begun.
     blocks: Vec<(u64, u64)>,
@@ -104,8 +120,8 @@ fn block(number: u64, writing: u64) -> Vec<u8> {
 
 impl Blocks {
     /// Writes all of them once.
-    pub(crate) fn new(root: &Path, seed: u64) -> Self {
-        let path = root.join("blocks");
+    pub(crate) fn new(root: &Path, disk: &Disk, seed: u64) -> Self {
+        let (path, disk) = (root.join("blocks"), disk.clone());
         let file = File::create(&path).unwrap();
         for number in 0..BLOCKS {
             file.write_all_at(&block(number, 0), number * BLOCK as u64).unwrap();
@@ -113,7 +129,7 @@ impl Blocks {
         file.sync_all().unwrap();
         File::open(root).unwrap().sync_all().unwrap();
         let blocks = vec![(0, 0); BLOCKS as usize];
-        Self { path, numbers: Numbers::new(seed), blocks, durable: 0 }
+        Self { path, disk, numbers: Numbers::new(seed), blocks, durable: 0 }
     }
 }
 
@@ -131,6 +147,7 @@ impl Workload for Blocks {
             file.write_all_at(&block(number, *last), number * BLOCK as u64)?;
         }
         file.sync_data()?;
+        self.disk.answers()?;
         for (number, writing) in written {
             self.blocks[number as usize].0 = writing;
             self.durable += 1;
@@ -166,6 +183,7 @@ impl Workload for Blocks {
 /// A repository: commits, each durable with all that it needs, now and then packed, and cloned.
 pub(crate) struct Git {
     root: PathBuf,
+    disk: Disk,
     commits: Vec<String>,
     /// Which of the places for a clone hold a whole one.
     clones: [bool; 2],
@@ -202,27 +220,15 @@ fn git(dir: &Path, args: &[&str]) -> io::Result<Output> {
 }
 
 impl Git {
-    pub(crate) fn new(root: &Path) -> Self {
-        let root = root.join("repository");
+    pub(crate) fn new(root: &Path, disk: &Disk) -> Self {
+        let (root, disk) = (root.join("repository"), disk.clone());
         fs::create_dir(&root).unwrap();
         git(&root, &["init", "-q", "-b", "main"]).unwrap();
-        Self { root, commits: Vec::new(), clones: [false; 2], cloned: 0, steps: 0 }
+        Self { root, disk, commits: Vec::new(), clones: [false; 2], cloned: 0, steps: 0 }
     }
 
     fn clone_path(&self, number: usize) -> PathBuf {
         self.root.with_file_name(format!("clone{number}"))
-    }
-
-    /// Syncs the file system. One that was read-only by then says success without a sync, once it
-    /// has reported its error to somebody: the kernel's `syncfs` skips it. It never gets writable
-    /// again by itself.
-    fn sync(&self) -> io::Result<()> {
-        let root = File::open(&self.root)?;
-        rustix::fs::syncfs(&root)?;
-        if rustix::fs::fstatvfs(&root)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
-            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
-        }
-        Ok(())
     }
 }
 
@@ -255,7 +261,8 @@ impl Workload for Git {
             git(&self.root, &["clone", "-q", "--no-hardlinks", ".", name])?;
         }
         // git renames its references into place, and leaves their directories to chance.
-        self.sync()?;
+        rustix::fs::syncfs(File::open(&self.root)?)?;
+        self.disk.answers()?;
         self.commits.push(String::from_utf8_lossy(&id).trim().to_owned());
         if let Some(number) = clone {
             self.clones[number] = true;

@@ -300,8 +300,12 @@ impl Engine {
             Found::Home => on_grid && self.copies.len() > 0,
             Found::Zeroes | Found::Pieces => false,
         };
-        if !is_weighed || !self.is_chosen(wanted) {
+        if !is_weighed {
             return found;
+        }
+        if !self.is_chosen(wanted) {
+            // Home has the bytes of the trail too.
+            return if self.has_trail() { Found::Home } else { found };
         }
         let demanded = self.cache.grid.pages(wanted);
         let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
@@ -352,14 +356,27 @@ impl Engine {
         }
         let aside = self.bypass || self.reads_much_along();
         let mut window = self.fixed_window(wanted);
-        if let Some(ahead) = self.ahead.as_mut().filter(|_| aside) {
-            ahead.policy.stood_aside(&self.cache.grid.pages(wanted));
-            if self.bypass {
-                let rest = Extent::span(wanted.end().0, window.end().0);
-                window.len = wanted.len + ahead.vanilla.prefix(rest);
-            }
+        if aside {
+            self.note_aside(wanted);
+        }
+        if let Some(ahead) = self.ahead.as_ref().filter(|_| self.bypass) {
+            let rest = Extent::span(wanted.end().0, window.end().0);
+            window.len = wanted.len + ahead.vanilla.prefix(rest);
         }
         (window, WindowId::default())
+    }
+
+    /// A miss for which the policy chooses nothing.
+    fn note_aside(&mut self, wanted: Extent) {
+        let demanded = self.cache.grid.pages(wanted);
+        let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
+        let bypass = self.bypass;
+        if let Some((ahead, seen)) = self.seen() {
+            ahead.policy.stood_aside(&demanded, limits, most, &seen);
+            if bypass {
+                ahead.policy.append_nothing();
+            }
+        }
     }
 
     /// The sectors that the vanilla system reads for a miss.
@@ -434,6 +451,13 @@ impl Engine {
         }
         if inserted.is_new {
             ahead.policy.fill(inserted.slot, page, from, inserted.evicted.is_some());
+        }
+    }
+
+    /// A page that a client waited for came to RAM, from the trail or from home.
+    pub(super) fn note_came(&mut self, page: u64, from_trail: bool) {
+        if let Some(ahead) = self.ahead.as_mut().filter(|_| !self.bypass) {
+            ahead.policy.came(page, from_trail);
         }
     }
 

@@ -575,7 +575,10 @@ fn after_a_stop_in_order_the_policy_knows_what_it_learned() {
     let knows = |world: &mut World| world.engine.adaptive().unwrap().learned(most);
     let before = knows(&mut world);
     world.crash([1; 32]);
-    assert!(knows(&mut world) == before);
+    let again = knows(&mut world);
+    let differ = again.iter().zip(&before).filter(|(a, b)| a != b).count();
+    // The last I/Os of the stop count in the ledger: six sums of four bytes.
+    assert!(again.len() == before.len() && differ <= 6 * 4, "{differ} bytes");
     // An unclean stop, or damage: it begins anew.
     world.crash([1; 32]);
     let anew = knows(&mut world);

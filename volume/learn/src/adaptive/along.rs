@@ -177,7 +177,7 @@ impl Adaptive {
             }
             trail.reads_to(end, continues);
         }
-        self.missed(demanded, true);
+        self.missed(demanded);
         self.begin(true)
     }
 

@@ -70,12 +70,8 @@ impl Adaptive {
         if let Some(trail) = &mut self.trail {
             trail.end_run();
         }
-        self.missed(demanded, false);
-        for i in 0..self.looked_at.len() {
-            let (page, features) = self.looked_at[i];
-            self.ghosts.watch(page, self.touches, features);
-        }
-        self.misses = self.misses.wrapping_add(1);
+        self.missed(demanded);
+        self.watch_looked_at();
         let pages = self.home_pages.clone();
         (pages, self.begin(false))
     }

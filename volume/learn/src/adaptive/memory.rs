@@ -9,6 +9,9 @@ const MAGIC: [u8; 8] = *b"SKLTRAIL";
 const VERSION: u32 = 2;
 /// Bytes of one cell that is kept: its number, uses, outcomes.
 const CELL_BYTES: usize = 12;
+/// Largest weight, and longest time of an I/O, ms.
+const WEIGHT_MOST: f32 = 100.0;
+const TIME_MOST: f32 = 1e6;
 
 struct Out(Vec<u8>);
 
@@ -72,17 +75,22 @@ impl Bytes<'_> {
         self.take().map(f32::from_le_bytes).filter(|x| x.is_finite())
     }
 
+    /// A weight, or a time of one I/O, ms: sums of these stay finite.
+    fn small(&mut self, most: f32) -> Option<f32> {
+        self.f32().filter(|x| x.abs() <= most)
+    }
+
     /// A count or a time.
     fn amount(&mut self) -> Option<f32> {
         self.f32().filter(|x| *x >= 0.0)
     }
 
     fn dense<const N: usize>(&mut self, predictor: &mut Predictor<N>) -> Option<()> {
-        predictor.bias = self.f32()?;
+        predictor.bias = self.small(WEIGHT_MOST)?;
         let learned = self.u32()? as usize;
         let weights = predictor.weights.get_mut(..learned)?;
         for (weight, seen) in weights.iter_mut().zip(predictor.seen.iter_mut()) {
-            *weight = self.f32()?;
+            *weight = self.small(WEIGHT_MOST)?;
             *seen = self.take().map(u16::from_le_bytes).filter(|seen| *seen <= STEPS)?;
         }
         for cell in &mut predictor.counts.coarse {
@@ -93,7 +101,8 @@ impl Bytes<'_> {
     }
 
     fn cell(&mut self) -> Option<Cell> {
-        Some(Cell { used: self.amount()?, all: self.amount()? })
+        let cell = Cell { used: self.amount()?, all: self.amount()? };
+        Some(cell).filter(|cell| cell.used <= cell.all)
     }
 
     fn cells(&mut self, cells: &mut [Cell]) -> Option<()> {
@@ -160,13 +169,13 @@ impl Adaptive {
             return None;
         }
         let costs = &mut self.costs;
-        costs.access = from.amount()?;
-        costs.transfer = from.amount()?;
-        costs.per_use = from.amount()?;
+        for ms in [&mut costs.access, &mut costs.transfer, &mut costs.per_use] {
+            *ms = from.small(TIME_MOST).filter(|ms| *ms >= 0.0)?;
+        }
         costs.close_saved = from.amount()?;
         costs.insertions = from.amount()?;
         for ms in costs.access_by.as_flattened_mut() {
-            *ms = from.amount()?;
+            *ms = from.small(TIME_MOST).filter(|ms| *ms >= 0.0)?;
         }
         from.dense(&mut self.predictor)?;
         let has_trail = from.u32()? == 1;
@@ -199,7 +208,8 @@ impl Adaptive {
                 return None;
             }
         }
-        from.cells(&mut self.predictor.counts.fine)
+        from.cells(&mut self.predictor.counts.fine)?;
+        from.0.is_empty().then_some(())
     }
 }
 
@@ -305,10 +315,17 @@ mod tests {
         for end in (0..bytes.len()).step_by(997).chain([bytes.len() - 1]) {
             assert!(!policy.learn_again(&bytes[..end]), "{end} bytes");
         }
-        // Not a number, an impossible count, another version, another shape.
-        for (at, with) in
-            [(8, VERSION + 1), (12, f32::NAN.to_bits()), (12, (-1.0f32).to_bits()), (52, 1 << 30)]
-        {
+        let longer = [&bytes[..], &[0]].concat();
+        assert!(!policy.learn_again(&longer), "a byte too many");
+        // Not a number, an impossible count, time or weight, another version, another shape.
+        for (at, with) in [
+            (8, VERSION + 1),
+            (12, f32::NAN.to_bits()),
+            (12, (-1.0f32).to_bits()),
+            (12, 3e38f32.to_bits()),
+            (48, 3e38f32.to_bits()),
+            (52, 1 << 30),
+        ] {
             let mut wrong = bytes.clone();
             wrong[at..at + 4].copy_from_slice(&with.to_le_bytes());
             assert!(!policy.learn_again(&wrong), "at {at}");

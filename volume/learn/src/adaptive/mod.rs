@@ -296,16 +296,49 @@ impl Adaptive {
         WindowId(id)
     }
 
-    /// A client misses these pages while the policy stands aside: it is remembered.
-    pub fn stood_aside(&mut self, demanded: &Range<u64>) {
+    /// A client misses these pages while the policy does not choose what is read. It goes on learning:
+    /// now and then it watches the pages that it could have read along.
+    pub fn stood_aside(
+        &mut self,
+        demanded: &Range<u64>,
+        limits: Range<u64>,
+        most: u64,
+        view: &impl View,
+    ) {
         if let Some(trail) = &mut self.trail {
             trail.end_run();
-            trail.stand_aside();
         }
-        self.missed(demanded, false);
+        let watches = self.misses.is_multiple_of(4);
+        if watches {
+            self.weigh_home(demanded, limits, most, view);
+        }
+        self.missed(demanded);
+        if watches {
+            for (page, at) in self.home_pages.clone().zip(0..) {
+                if !demanded.contains(&page) {
+                    self.ghosts.watch(page, self.touches, self.home.features[at]);
+                }
+            }
+        }
+        self.watch_looked_at();
     }
 
-    fn missed(&mut self, demanded: &Range<u64>, on_trail: bool) {
+    /// Nothing is appended to the trail.
+    pub fn append_nothing(&mut self) {
+        if let Some(trail) = &mut self.trail {
+            trail.append_nothing();
+        }
+    }
+
+    /// Watches the pages that the last miss looked at in vain.
+    fn watch_looked_at(&mut self) {
+        for (page, features) in self.looked_at.drain(..) {
+            self.ghosts.watch(page, self.touches, features);
+        }
+        self.misses = self.misses.wrapping_add(1);
+    }
+
+    fn missed(&mut self, demanded: &Range<u64>) {
         self.run = match demanded.start == self.last_miss.end && self.now > 1 {
             true => (self.run + 1).min(2),
             false => 0,
@@ -320,7 +353,15 @@ impl Adaptive {
         while let Some(features) = self.ghosts.expired(self.touches) {
             self.predictor.learn(&features, 0.0);
         }
-        demanded.clone().for_each(|page| self.used(page, on_trail));
+        demanded.clone().for_each(|page| self.used(page));
+    }
+
+    /// A page that a client waited for came to RAM. In the order in which such pages come, they are
+    /// appended to the trail.
+    pub fn came(&mut self, page: u64, from_trail: bool) {
+        if let Some(trail) = &mut self.trail {
+            trail.used(page, from_trail, self.touches);
+        }
     }
 
     fn around(&self, region: u64) -> Around<'_> {
@@ -336,7 +377,7 @@ impl Adaptive {
     }
 
     /// A first use.
-    fn used(&mut self, page: u64, from_trail: bool) {
+    fn used(&mut self, page: u64) {
         let now = self.now;
         let entry = self.history.entry(page, now);
         (entry.before, entry.last) = (entry.last, now);
@@ -348,9 +389,6 @@ impl Adaptive {
         self.recent[self.recent_at] = page;
         self.recent_at = (self.recent_at + 1) % self.recent.len();
         self.costs.used();
-        if let Some(trail) = &mut self.trail {
-            trail.used(page, from_trail, self.touches);
-        }
     }
 
     /// A page was put into a slot of RAM where it had not been: the page of this number of a window, or a page that a client asked
@@ -415,7 +453,8 @@ impl Adaptive {
             return;
         }
         self.resolve(slot, page, true);
-        self.used(page, from != NONE);
+        self.used(page);
+        self.came(page, from != NONE);
         self.cover(brought_with(page), view);
         if let Some(trail) = &mut self.trail {
             trail.cover(from);

@@ -20,6 +20,8 @@ const ALLOWANCE: f64 = 0.03;
 const SHARE: f64 = 0.5;
 /// Mark of a slot: another page of the trail that was used would have brought it.
 const COVERED: u8 = 1 << 7;
+/// Disk time of clients after which the ledger counts the past half, ms: an hour.
+const HALVED: f64 = 3_600_000.0;
 /// A read that starts at most this number of slots behind the end of one of the last reads continues that read.
 const CONTINUES: u32 = 32;
 
@@ -160,8 +162,8 @@ impl Trail {
         self.pending.push_back((page, self.touches));
     }
 
-    /// Nothing is written.
-    pub(super) fn stand_aside(&mut self) {
+    /// Nothing that waits is written.
+    pub(super) fn append_nothing(&mut self) {
         self.pending.clear();
     }
 
@@ -214,6 +216,12 @@ impl Trail {
             }
             super::Work::Other => l.clients += ms,
         }
+        if l.clients > HALVED {
+            let Ledger { writes, reads, clients, home_reads, uses, home_uses } = l;
+            for sum in [writes, reads, clients, home_reads, uses, home_uses] {
+                *sum /= 2.0;
+            }
+        }
     }
 }
 
@@ -229,5 +237,24 @@ mod tests {
         assert!(!spent(81.0, 0.0).allows(1.0), "a disk without an arm");
         assert!(spent(780.0, 10_000.0).allows(6.0), "and 3% of the clients' time");
         assert!(!spent(781.0, 10_000.0).allows(6.0));
+    }
+
+    /// A trail that paid for long and pays no more.
+    #[test]
+    fn the_ledger_forgets() {
+        use super::super::Work;
+        let mut trail = Trail::new(64);
+        for page in 0..1_000_000 {
+            trail.used(page, page % 2 == 0, 0);
+            trail.worked(Work::HomeRead { pages: 1 }, 60.0);
+            trail.worked(Work::TrailRead { pages: 1 }, 1.0);
+        }
+        let mut hours = 0;
+        while trail.ledger.allows(6.0) {
+            trail.worked(Work::TrailWrite, 360_000.0);
+            trail.worked(Work::Other, 3_600_000.0);
+            hours += 1;
+            assert!(hours < 50, "{:?}", trail.ledger);
+        }
     }
 }
