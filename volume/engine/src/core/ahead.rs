@@ -23,7 +23,7 @@ use crate::{Class, Config, Engine, Pending, Target};
 /// Most pages of the disk whose uses are remembered: about 18 MiB of memory.
 const REMEMBERED: u64 = 1 << 20;
 /// Most copies of a page in the trail: each search for one of them walks past the others.
-const COPIES: usize = 8;
+const COPIES: usize = 16;
 /// A read of the trail must save this much more than a read at home, ms.
 const MARGIN: f32 = 1.0;
 /// Longest read along of a window where clients leave time between their requests: 64 KiB.
