@@ -454,10 +454,12 @@ impl Engine {
         }
     }
 
-    /// A page that a client waited for came to RAM, from the trail or from home.
-    pub(super) fn note_came(&mut self, page: u64, from_trail: bool) {
-        if let Some(ahead) = self.ahead.as_mut().filter(|_| !self.bypass) {
-            ahead.policy.came(page, from_trail);
+    /// The pages that a client waited for came to RAM.
+    pub(super) fn note_came(&mut self, read: &Read) {
+        let pages = self.cache.grid.pages(read.wanted);
+        if let Some(ahead) = self.ahead.as_mut().filter(|_| !self.bypass && !read.wanted.is_empty())
+        {
+            ahead.policy.came(pages, read.from.is_some());
         }
     }
 

@@ -128,6 +128,7 @@ impl Engine {
                 && !read.spoiled
             {
                 self.fill_from(read, index);
+                self.note_came(read);
                 self.read_on(read);
             }
         } else {
@@ -265,9 +266,6 @@ impl Engine {
             let inserted = self.cache.insert(piece);
             let demanded = part.overlaps(read.wanted);
             self.note_insert(inserted, piece.page, (!demanded).then_some((read.window, at)));
-            if demanded {
-                self.note_came(piece.page, read.from.is_some());
-            }
             self.out.push_back(Output::Move(MemoryMove {
                 from: Memory::Buffer { index: buffer, offset },
                 to: Memory::Slot { index: inserted.slot, offset: Sectors(piece.offset) },

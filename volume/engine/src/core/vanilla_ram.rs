@@ -177,13 +177,16 @@ impl VanillaRam {
             self.take(group, pages);
         }
         let most = self.entries.len() as u32;
-        while self.held + pages.count_ones() > most {
+        while let Some(excess) = (self.held + pages.count_ones()).checked_sub(most + 1) {
             if self.oldest == NONE {
                 pages &= pages - 1;
                 continue;
             }
-            let Entry { group, pages, .. } = self.entries[self.oldest as usize];
-            self.take(group, 1 << pages.trailing_zeros());
+            // Of an entry, the first pages are the oldest ones.
+            let Entry { group, pages: old, .. } = self.entries[self.oldest as usize];
+            let mut stay = old;
+            (0..=excess).for_each(|_| stay &= stay.saturating_sub(1));
+            self.take(group, old & !stay);
         }
         let Some(at) = self.free.pop().filter(|_| pages > 0) else { return };
         let next = self.index.find(group, &self.entries).unwrap_or(NONE);

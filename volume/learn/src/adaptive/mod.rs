@@ -356,11 +356,11 @@ impl Adaptive {
         demanded.clone().for_each(|page| self.used(page));
     }
 
-    /// A page that a client waited for came to RAM. In the order in which such pages come, they are
+    /// Pages that a client waited for came to RAM. In the order in which such pages come, they are
     /// appended to the trail.
-    pub fn came(&mut self, page: u64, from_trail: bool) {
+    pub fn came(&mut self, pages: Range<u64>, from_trail: bool) {
         if let Some(trail) = &mut self.trail {
-            trail.used(page, from_trail, self.touches);
+            pages.for_each(|page| trail.used(page, from_trail, self.touches));
         }
     }
 
@@ -454,7 +454,7 @@ impl Adaptive {
         }
         self.resolve(slot, page, true);
         self.used(page);
-        self.came(page, from != NONE);
+        self.came(page..page + 1, from != NONE);
         self.cover(brought_with(page), view);
         if let Some(trail) = &mut self.trail {
             trail.cover(from);
