@@ -253,6 +253,13 @@ impl Replication {
             *n /= 2;
             *n > 0
         });
+        if self.seen.len() >= COUNTED {
+            // Space for reads that are new: what was seen once goes.
+            self.seen.retain(|_, (count, _)| {
+                *count /= 2;
+                *count > 0
+            });
+        }
         replicas
     }
 

@@ -126,6 +126,21 @@ fn only_what_comes_again_as_often_as_its_price_is_replicated() {
     assert_eq!(planned(&mut planner), 10, "no more than can be paid for");
 }
 
+/// A backup reads a million places once. Afterwards new places are counted again.
+#[test]
+fn places_that_were_read_once_give_way_to_new_ones() {
+    let price = ReplicationConfig::PAYS;
+    let capacity = Sectors(1 << 34);
+    let mut planner = Replication::new(ReplicationConfig { price, capacity, ..config() });
+    (0..COUNTED as u64 + 10).for_each(|i| read(&mut planner, i * 16, 1));
+    let new = (1 << 33) + 8;
+    read(&mut planner, new, 1);
+    assert!(!planner.seen.contains_key(&new), "there is no space");
+    planner.plan([], |_| false, NONE);
+    read(&mut planner, new, 1);
+    assert!(planner.seen.contains_key(&new) && planner.seen.len() < 10);
+}
+
 #[test]
 fn a_read_by_chance_does_not_tear_a_sequence() {
     let price = ReplicationConfig::PAYS;
