@@ -103,6 +103,8 @@ step_goes_on_in_use() {
     journalctl -b -u $unit --no-pager | grep 'mounted at /srv/data' | tail -n 1
     ! journalctl -b -u $unit --no-pager | grep 'SIGKILL' | grep -v 'Skipping' || return 1
     kill -9 $program
+    # It holds the mount until it is gone.
+    wait $program
     umount /srv/data && ended "$served" && systemctl start srv-data.mount && files | diff sums -
 }
 

@@ -106,9 +106,10 @@ impl Front {
     }
 
     /// A client, and its own end of the connection. A greeting has ten seconds. More than a hundred
-    /// greetings with TLS at once on a busy machine may take longer: then one more try.
+    /// greetings with TLS at once on a busy machine may take longer: then up to three more tries.
     fn client(&self, number: u64) -> (Client, OwnedFd) {
-        self.connect(number).or_else(|_| self.connect(number)).unwrap()
+        let again = |_| self.connect(number);
+        self.connect(number).or_else(again).or_else(again).or_else(again).unwrap()
     }
 
     /// A server takes 32 clients of one machine: so clients over TCP come from several addresses of
