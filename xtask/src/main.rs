@@ -11,7 +11,6 @@ mod markdown;
 mod names;
 mod repo;
 mod rules;
-mod spdx;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
