@@ -59,15 +59,7 @@ fn the_most_common_wrong_inputs_are_named_with_what_to_do() {
     let place = Place::new();
     place.file("good", "0.0 0 0 8 1\n1.0 0 100 8 1\n2.0 0 200 8 0\n");
     std::fs::create_dir(place.path("dir")).unwrap();
-    let before = place.names();
     for (line, words) in WRONG {
-        let args: Vec<&str> = line.split_whitespace().collect();
-        let ran = place.run(&args);
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "`{line}`: {}", ran.err);
-        assert!(!ran.err.contains("panicked"), "`{line}`: {}", ran.err);
-        for word in *words {
-            assert!(ran.err.contains(word), "`{line}`: {word:?} is not in\n{}", ran.err);
-        }
-        assert_eq!(place.names(), before, "`{line}` left something behind");
+        place.refuses(line, words);
     }
 }

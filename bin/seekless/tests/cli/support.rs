@@ -33,6 +33,19 @@ impl From<Output> for Ran {
     }
 }
 
+impl Ran {
+    /// Bad input: exit code 2, nothing on standard output, and a message with these words. In a
+    /// word, `|` stands between alternatives.
+    pub(crate) fn refused(&self, line: &str, words: &[&str]) {
+        assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "`{line}`: {}", self.err);
+        assert!(!self.err.contains("panicked"), "`{line}`: {}", self.err);
+        for word in words {
+            let holds = word.split('|').any(|w| self.err.contains(w));
+            assert!(holds, "`{line}`: {word:?} is not in\n{}", self.err);
+        }
+    }
+}
+
 impl Place {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
@@ -63,6 +76,13 @@ impl Place {
 
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         self.command(args).output().unwrap().into()
+    }
+
+    /// Runs this line of words, which must be refused and leave nothing behind.
+    pub(crate) fn refuses(&self, line: &str, words: &[&str]) {
+        let (before, args) = (self.names(), line.split_whitespace().collect::<Vec<_>>());
+        self.run(&args).refused(line, words);
+        assert_eq!(self.names(), before, "`{line}` left something behind");
     }
 
     /// Runs with `input` on standard input.
