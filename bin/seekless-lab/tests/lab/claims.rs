@@ -73,10 +73,6 @@ fn told(args: &[&str]) -> Value {
 fn the_study_of_file_systems_holds_what_is_marked() {
     let study = format!("{ROOT}/studies/runs/fast10-shared-vm");
     held("fast10", &told(&["reproduce", "fast10", "--study", &study]));
-    let place = Place::new();
-    let ran = place.run(&["reproduce", "fast10", "--study", "absent"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
-    assert!(ran.err.contains("absent") && ran.err.contains("--study"), "{}", ran.err);
 }
 
 /// Minutes: the size of the papers.

@@ -27,7 +27,7 @@ fn the_clustering_paper_is_reproduced() {
 }
 
 #[test]
-fn the_model_compares_layouts_and_refuses_unknown_ones() {
+fn the_model_compares_layouts() {
     let place = Place::new();
     let args =
         ["model", "--layout", "perfect,buckets:6+drift:20%", "--queue", "1,50", "--runs", "1"];
@@ -40,13 +40,4 @@ fn the_model_compares_layouts_and_refuses_unknown_ones() {
     assert!(seeks[1] < seeks[2] && seeks[2] < seeks[0], "{seeks:?}");
     let ran = place.run(&["model", "--disk", "wd800jb", "--queue", "10", "--runs", "1"]);
     assert!(ran.code == Some(0) && ran.out.contains("lazy:8%"), "{}", ran.err);
-    for (bad, words) in [
-        (&["model", "--layout", "best"][..], "+drift:SHARE"),
-        (&["model", "--disk", "nowhere"], "nowhere"),
-        (&["model", "--queue", "301"], "300"),
-        (&["model", "--block", "0"], "block"),
-    ] {
-        let ran = place.run(bad);
-        assert!(ran.code == Some(2) && ran.err.contains(words), "{bad:?}: {}", ran.err);
-    }
 }

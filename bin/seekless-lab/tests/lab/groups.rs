@@ -30,15 +30,6 @@ fn a_made_up_day_of_files_is_strace_text_and_equal_seeds_give_equal_days() {
     let again = place.run(&["synth", "eefs-light", "--scale", "0.02", "-o", "a.strace"]);
     assert_eq!(again.code, Some(2));
     assert!(again.err.contains("--force"), "{}", again.err);
-    for bad in [
-        &["synth", "eefs-light", "--scale", "2", "-o", "d.strace"][..],
-        &["synth", "eefs-light", "--json", "d.json"],
-        &["synth", "eefs-moon"],
-    ] {
-        let ran = place.run(bad);
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{bad:?}: {}", ran.err);
-        assert!(!ran.err.contains("panicked"), "{bad:?}: {}", ran.err);
-    }
 }
 
 #[test]
@@ -127,14 +118,10 @@ fn the_sensitivity_table_has_every_setting() {
     let eefs = &json(&ran.out)["traces"][0]["outcomes"][0];
     let requests = number(&eefs["disk_reads"]) + number(&eefs["disk_writes"]);
     assert!((requests - number(&all[12]["ffs_requests"])).abs() < 0.5);
-    for bad in [&["--directories", "0"][..], &["--directories", "9", "--sensitivity"]] {
-        let ran = place.run(&[&["reproduce", "eefs"], bad].concat());
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{bad:?}: {}", ran.err);
-    }
 }
 
 #[test]
-fn a_users_trace_runs_under_the_same_systems_and_a_bad_trace_is_refused() {
+fn a_users_trace_runs_under_the_same_systems() {
     let place = Place::new();
     let made = place.run(&["synth", "eefs-light", "--scale", "0.05", "-o", "day.strace"]);
     assert_eq!(made.code, Some(0), "{}", made.err);
@@ -151,14 +138,4 @@ fn a_users_trace_runs_under_the_same_systems_and_a_bad_trace_is_refused() {
             .all(|o| number(&o["spin_downs"]) > 0.0 && number(&o["energy"]["standby"]) > 0.0)
     );
     assert!(number(&outcomes[2]["grouping"]["shuffles"]) > 1.0, "{}", outcomes[2]);
-    place.file("bad.strace", "this is no trace\n");
-    for file in ["bad.strace", "absent.strace"] {
-        let ran = place.run(&["reproduce", "eefs", "--trace", file]);
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{file}");
-        assert!(ran.err.contains(file) && !ran.err.contains("panicked"), "{}", ran.err);
-    }
-    for bad in [&["--scale", "7"][..], &["--disk", "none-such"], &["--shuffle", "x"]] {
-        let ran = place.run(&[&["reproduce", "eefs"], bad].concat());
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{bad:?}: {}", ran.err);
-    }
 }
