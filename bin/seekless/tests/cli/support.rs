@@ -102,11 +102,33 @@ impl Place {
         ran
     }
 
-    /// The text of `simulate ... --json -`, which must succeed.
-    pub(crate) fn text(&self, args: &[&str]) -> String {
-        let ran = self.run(&[&["simulate"], args, &["--json", "-"]].concat());
+    /// Standard output of a run that must succeed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
         assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.err);
         ran.out
+    }
+
+    /// Standard error of a run that must be refused.
+    pub(crate) fn fails(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        ran.refused(&args.join(" "), &[]);
+        ran.err
+    }
+
+    /// The document of `... --json -`, which must succeed.
+    pub(crate) fn told(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(&[args, &["--json", "-"]].concat())).unwrap()
+    }
+
+    /// A document that a run wrote.
+    pub(crate) fn read(&self, name: &str) -> Value {
+        serde_json::from_slice(&std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// The text of `simulate ... --json -`, which must succeed.
+    pub(crate) fn text(&self, args: &[&str]) -> String {
+        self.ok(&[&["simulate"], args, &["--json", "-"]].concat())
     }
 
     pub(crate) fn json(&self, args: &[&str]) -> Value {
