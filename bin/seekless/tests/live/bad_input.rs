@@ -4,19 +4,14 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 
-use crate::host::seekless;
+use crate::host::{self, seekless};
 
 /// Runs `seekless serve` in a directory of its own; it must fail, and say `words`.
 fn refused(prepare: impl FnOnce(&std::path::Path), args: &[&str], words: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     prepare(dir.path());
     let before = fs::read_dir(dir.path()).unwrap().count();
-    let output = seekless().arg("serve").args(args).current_dir(dir.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-    for word in words {
-        assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
-    }
+    host::refused(seekless().arg("serve").args(args).current_dir(dir.path()), words);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before, "{args:?} left something");
 }
 
@@ -43,7 +38,7 @@ fn busy_addresses() {
 
 #[test]
 fn bad_mount_points() {
-    if let Some(missing) = crate::host::fuse() {
+    if let Some(missing) = host::fuse() {
         eprintln!("SKIPPED mount points: {missing}");
         return;
     }
@@ -59,11 +54,10 @@ fn a_backing_that_is_served_is_not_served_twice() {
     let image = dir.path().join("disk.img");
     let address = format!("unix:{}", dir.path().join("one.sock").display());
     let args = ["--size", "1MiB", "--nbd", &address];
-    let server = crate::host::Server::start(dir.path(), &image, None, &args);
-    let output = seekless().args(["serve", "disk.img", NBD]).current_dir(dir.path()).output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("another process serves it"));
+    let server = host::Server::start(dir.path(), &image, None, &args);
+    let mut second = seekless();
+    second.args(["serve", "disk.img", NBD]).current_dir(dir.path());
+    host::refused(&mut second, &["another process serves it"]);
     server.stop();
     assert!(!dir.path().join("one.sock").exists(), "its socket is left");
 }

@@ -22,19 +22,11 @@ fn disk(dir: &Path, name: &str, mib: u64, options: &[&str]) -> (PathBuf, Loop) {
 }
 
 fn does(args: &[&str]) -> String {
-    let output = seekless().args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
+    host::succeeds(seekless().args(args))
 }
 
 fn refused(args: &[&str], words: &[&str]) {
-    let output = seekless().args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-    for word in words {
-        assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
-    }
+    host::refused(seekless().args(args), words);
 }
 
 fn status(args: &[&str]) -> Value {
@@ -362,6 +354,5 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     run(["losetup", "-c", area]);
     // What stood at its end is gone with it: the guard region's last pages, which the disk's bytes
     // do not make up for.
-    let said = seekless().args(serve(home, area)).output().unwrap();
-    assert_eq!(said.status.code(), Some(2), "{}", String::from_utf8_lossy(&said.stderr));
+    refused(&serve(home, area), &[]);
 }

@@ -568,11 +568,7 @@ fn groups_to_which_opened_files_lead_are_read_ahead_and_no_others() {
 
 /// Waits until this is so.
 fn wait(what: &str, so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}: not after 10 s");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    host::until(what, 10, so);
 }
 
 /// What a file should hold: told by its name and a version, and checked whole.

@@ -40,6 +40,15 @@ pub(crate) fn long() -> Option<String> {
     (!is_long()).then(|| "long; SEEKLESS_LONG=1 runs it".to_owned())
 }
 
+/// The seed of a test, from SEEKLESS_SEED, which repeats a run.
+#[allow(dead_code, reason = "not every program's tests have one")]
+pub(crate) fn seed() -> u64 {
+    let asked = std::env::var("SEEKLESS_SEED").ok().map(|n| n.parse().unwrap());
+    let seed = asked.unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("SEEKLESS_SEED={seed}");
+    seed
+}
+
 /// Number of repetitions: from the variable, or from the form of the tests.
 #[allow(dead_code, reason = "not every program's tests have one")]
 pub(crate) fn rounds(variable: &str, short: u64, long: u64) -> u64 {
@@ -111,6 +120,37 @@ pub(crate) fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String 
 /// The program under test.
 pub(crate) fn seekless() -> Command {
     Command::new(crate::PROGRAM)
+}
+
+/// Runs a command that must succeed; returns its output.
+#[allow(dead_code, reason = "not every program's tests use it")]
+pub(crate) fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{command:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must be refused, with all of these words; returns all it said.
+#[allow(dead_code, reason = "not every program's tests use it")]
+pub(crate) fn refused(command: &mut Command, words: &[&str]) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+    for word in words {
+        assert!(said.contains(word), "{command:?} does not say '{word}': {said}");
+    }
+    said
+}
+
+/// Waits until this is so, for at most so many seconds.
+#[allow(dead_code, reason = "not every program's tests use it")]
+pub(crate) fn until(what: &str, seconds: u64, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(seconds), "{what}: not after {seconds} s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A command and its last argument.

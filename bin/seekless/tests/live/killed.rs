@@ -221,9 +221,7 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
         let more = ["--background-rate", "30MiB/s", "--cache", "1MiB"];
         Server::start(dir.path(), &image, Some(&volume), &[&args[..], &more, disk].concat())
     };
-    let seed = std::env::var("SEEKLESS_SEED").ok().map(|n| n.parse().unwrap());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    eprintln!("SEEKLESS_SEED={seed}");
+    let seed = host::seed();
     let mut numbers = Numbers::new(seed);
     let options = if replicas { "noatime,discard" } else { "noatime" };
     let mut server = start();

@@ -3,13 +3,12 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::process::Output;
 
 use seekless_serve::Address;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{Numbers, Server, seekless};
+use crate::host::{self, Numbers, Server, seekless};
 
 /// The area of [`Place`], on command lines.
 pub(crate) const BESIDE: [&str; 2] = ["--area", "disk.area"];
@@ -40,26 +39,14 @@ impl Place {
         path
     }
 
-    fn ran(&self, args: &[&str]) -> Output {
-        seekless().args(args).current_dir(self.dir.path()).output().unwrap()
-    }
-
     /// Runs it; it must succeed.
     pub(crate) fn run(&self, args: &[&str]) -> String {
-        let output = self.ran(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
+        host::succeeds(seekless().args(args).current_dir(self.dir.path()))
     }
 
     /// Runs it; it must refuse, and say all of this.
     pub(crate) fn refused(&self, args: &[&str], words: &[&str]) {
-        let output = self.ran(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        for word in words {
-            assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
-        }
+        host::refused(seekless().args(args).current_dir(self.dir.path()), words);
     }
 
     pub(crate) fn status(&self, rest: &[&str]) -> Value {

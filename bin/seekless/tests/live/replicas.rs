@@ -76,12 +76,8 @@ fn xfs_ages_as_on_a_bare_disk() {
     ages(&XFS);
 }
 
-/// Runs `seekless`; it must succeed.
 fn ours(args: &[&str]) -> String {
-    let output = seekless().args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{args:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
+    host::succeeds(seekless().args(args))
 }
 
 /// A volume of seekless, two bare disks, and the same files on all of them.
@@ -439,11 +435,7 @@ fn replicate_files(image: &Path, twins: &Twins) {
 
 /// Waits until requested replicas are written.
 fn settle(image: &Path) {
-    let begun = Instant::now();
-    while !status(image, &[])["moving_bytes"].is_null() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:#}", status(image, &[]));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    host::until("nothing moves", 20, || status(image, &[])["moving_bytes"].is_null());
 }
 
 /// A disk of 64 MiB with 8 MiB in use.
