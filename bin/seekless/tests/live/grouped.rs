@@ -371,38 +371,6 @@ fn where_the_server_can_open_no_more_files_a_listing_is_complete_or_fails() {
 }
 
 #[test]
-fn a_file_that_is_open_is_not_moved_and_one_that_is_mapped_stays_what_it_is() {
-    need!("open files", missing().or_else(|| host::programs(&["python3"])));
-    let place = place();
-    let (mounted, contents) = grouped(&place);
-    let script = "import mmap,sys
-f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0); r=open(sys.argv[2],'rb')
-n=mmap.mmap(r.fileno(),0,prot=mmap.PROT_READ); f.close(); r.close()
-print('mapped',flush=True); sys.stdin.readline()
-m[10:14]=b'MMAP'; m.flush(); print(n[:].hex(),flush=True)";
-    let mut child = Command::new("python3")
-        .args(["-c", script])
-        .args([mounted.path("a"), mounted.path("b")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = host::lines_of(child.stdout.take().unwrap());
-    host::next_line(&lines, "mapped").unwrap();
-    mounted.group(&NAMES);
-    assert_eq!(mounted.number("grouped_files"), 4);
-    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let hex: String = contents[1].iter().map(|b| format!("{b:02x}")).collect();
-    assert_eq!(host::next_line(&lines, "").unwrap(), hex);
-    assert!(child.wait().unwrap().success());
-    let mut expected = contents[0].clone();
-    expected[10..14].copy_from_slice(b"MMAP");
-    assert_eq!(fs::read(mounted.path("a")).unwrap(), expected);
-    mounted.unmount(&["--return"]);
-    assert_eq!(fs::read(place.dir.join("a")).unwrap(), expected);
-}
-
-#[test]
 fn a_signal_unmounts_once_nobody_uses_it_and_a_second_one_cuts_users_off() {
     need!("signals", missing());
     let place = place();
