@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 
 use seekless_serve::Address;
 use seekless_serve::client::Client;
@@ -39,21 +40,26 @@ impl Place {
         path
     }
 
+    /// `seekless` with this line of arguments.
+    fn command(&self, line: &str) -> Command {
+        let mut command = seekless();
+        command.args(line.split_whitespace()).current_dir(self.dir.path());
+        command
+    }
+
     /// Runs it; it must succeed.
-    pub(crate) fn run(&self, args: &[&str]) -> String {
-        host::succeeds(seekless().args(args).current_dir(self.dir.path()))
+    pub(crate) fn run(&self, line: &str) -> String {
+        host::succeeds(&mut self.command(line))
     }
 
     /// Runs it; it must refuse, and say all of this.
-    pub(crate) fn refused(&self, args: &[&str], words: &[&str]) {
-        host::refused(seekless().args(args).current_dir(self.dir.path()), words);
+    pub(crate) fn refused(&self, line: &str, words: &[&str]) {
+        host::refused(&mut self.command(line), words);
     }
 
     pub(crate) fn status(&self, rest: &[&str]) -> Value {
-        serde_json::from_str(
-            &self.run(&[&["volume", "status", "disk.img", "--json"], rest].concat()),
-        )
-        .unwrap()
+        let line = format!("volume status disk.img --json {}", rest.join(" "));
+        serde_json::from_str(&self.run(&line)).unwrap()
     }
 
     pub(crate) fn serve(&self, args: &[&str]) -> (Server, Client) {
