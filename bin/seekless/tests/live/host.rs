@@ -41,7 +41,6 @@ pub(crate) fn long() -> Option<String> {
 }
 
 /// The seed of a test, from SEEKLESS_SEED, which repeats a run.
-#[allow(dead_code, reason = "not every program's tests have one")]
 pub(crate) fn seed() -> u64 {
     let asked = std::env::var("SEEKLESS_SEED").ok().map(|n| n.parse().unwrap());
     let seed = asked.unwrap_or_else(|| u64::from(std::process::id()));
@@ -99,6 +98,48 @@ pub(crate) fn loop_mounts(filesystem: &str) -> Option<String> {
     control.err().map(|e| format!("/dev/loop-control: {e}"))
 }
 
+/// A file system: commands to make and check it.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// Bytes of a disk for tests.
+    pub(crate) size: u64,
+    pub(crate) make: &'static [&'static str],
+    pub(crate) check: &'static [&'static str],
+    pub(crate) check_file: &'static [&'static str],
+}
+
+pub(crate) const EXT4: Kind = Kind {
+    name: "ext4",
+    size: 160 << 20,
+    make: &["mkfs.ext4", "-q"],
+    check: &["e2fsck", "-fn"],
+    check_file: &["e2fsck", "-fn"],
+};
+pub(crate) const XFS: Kind = Kind {
+    name: "xfs",
+    size: 320 << 20,
+    make: &["mkfs.xfs", "-q", "-f"],
+    check: &["xfs_repair", "-n"],
+    check_file: &["xfs_repair", "-n", "-f"],
+};
+pub(crate) const BTRFS: Kind = Kind {
+    name: "btrfs",
+    size: 512 << 20,
+    make: &["mkfs.btrfs", "-q"],
+    // By force: otherwise it looks at all mounts of the host, and stops at a dead one of another test.
+    check: &["btrfs", "check", "--force", "--readonly"],
+    check_file: &["btrfs", "check", "--force", "--readonly"],
+};
+
+impl Kind {
+    /// What volumes under this file system lack on this host; `more` programs are needed too.
+    pub(crate) fn missing(&self, more: &[&str]) -> Option<String> {
+        let own = ["losetup", "timeout", self.make[0], self.check[0]];
+        let missing = programs(&own).or_else(|| programs(more)).or_else(fuse).or_else(root);
+        missing.or_else(|| loop_mounts(self.name))
+    }
+}
+
 /// Runs a program to its end.
 pub(crate) fn attempt<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     let mut command = Command::new("timeout");
@@ -123,7 +164,6 @@ pub(crate) fn seekless() -> Command {
 }
 
 /// Runs a command that must succeed; returns its output.
-#[allow(dead_code, reason = "not every program's tests use it")]
 pub(crate) fn succeeds(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -132,7 +172,6 @@ pub(crate) fn succeeds(command: &mut Command) -> String {
 }
 
 /// Runs a command that must be refused, with all of these words; returns all it said.
-#[allow(dead_code, reason = "not every program's tests use it")]
 pub(crate) fn refused(command: &mut Command, words: &[&str]) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -144,7 +183,6 @@ pub(crate) fn refused(command: &mut Command, words: &[&str]) -> String {
 }
 
 /// Waits until this is so, for at most so many seconds.
-#[allow(dead_code, reason = "not every program's tests use it")]
 pub(crate) fn until(what: &str, seconds: u64, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

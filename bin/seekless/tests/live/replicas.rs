@@ -64,15 +64,13 @@ const XFS: Kind = Kind {
 
 #[test]
 fn ext4_ages_as_on_a_bare_disk() {
-    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "fstrim", "timeout"]));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
+    need!("ext4", host::EXT4.missing(&["fstrim"]));
     ages(&EXT4);
 }
 
 #[test]
 fn xfs_ages_as_on_a_bare_disk() {
-    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "fstrim", "timeout"]));
-    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
+    need!("xfs", host::XFS.missing(&["fstrim"]));
     ages(&XFS);
 }
 
