@@ -116,6 +116,9 @@ fn missing() -> Option<String> {
     host::fuse().or_else(host::root).or_else(|| host::programs(&["umount", "timeout"]))
 }
 
+/// An ext4 that leaves nothing for later to do by itself.
+const EXT4_AT_ONCE: &[&str] = &["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+
 struct Place {
     _temp: TempDir,
     dir: PathBuf,
@@ -130,6 +133,19 @@ fn place() -> Place {
     fs::create_dir(&dir).unwrap();
     fs::create_dir(&point).unwrap();
     Place { _temp: temp, dir, point, store }
+}
+
+/// A place on a file system of its own, on a device of so many MiB that this command formats.
+fn on_disk(make: &[&str], mib: u64, options: &str) -> (Place, Loop, Mount) {
+    let mut place = place();
+    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
+    File::create(&image).unwrap().set_len(mib << 20).unwrap();
+    host::run(host::with(make, image.to_str().unwrap()));
+    let device = Loop::attach(&image, &[]);
+    let mounted_disk = Mount::new(device.device(), &disk, options);
+    place.dir = disk.join("files");
+    fs::create_dir(&place.dir).unwrap();
+    (place, device, mounted_disk)
 }
 
 impl Place {
@@ -421,16 +437,8 @@ fn a_shuffle_does_not_wake_a_disk_that_sleeps() {
         "a sleeping disk",
         missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
     );
-    let mut place = place();
-    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-    File::create(&image).unwrap().set_len(100 << 20).unwrap();
-    // Nothing that the file system would do later by itself.
-    let later = "lazy_itable_init=0,lazy_journal_init=0";
-    host::run(["mkfs.ext4", "-q", "-E", later, image.to_str().unwrap()]);
-    let device = Loop::attach(&image, &[]);
-    let mounted_disk = Mount::new(device.device(), &disk, "noatime");
-    place.dir = disk.join("files");
-    fs::create_dir(&place.dir).unwrap();
+    let (place, _device, mounted_disk) = on_disk(EXT4_AT_ONCE, 100, "noatime");
+    let disk = mounted_disk.path().to_owned();
     for name in NAMES {
         fs::write(place.dir.join(name), name.repeat(1000)).unwrap();
     }
@@ -478,14 +486,7 @@ fn groups_to_which_opened_files_lead_are_read_ahead_and_no_others() {
         "reading ahead",
         missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
     );
-    let mut place = place();
-    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-    File::create(&image).unwrap().set_len(100 << 20).unwrap();
-    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    let mounted_disk = Mount::new(device.device(), &disk, "noatime");
-    place.dir = disk.join("files");
-    fs::create_dir(&place.dir).unwrap();
+    let (place, device, mounted_disk) = on_disk(&["mkfs.ext4", "-q"], 100, "noatime");
     let sets: Vec<[String; 3]> =
         (0..6).map(|set| ["x", "y", "z"].map(|n| format!("{n}{set}"))).collect();
     for name in sets.iter().flatten() {
@@ -691,14 +692,9 @@ fn looking_up_files_reads_no_more_of_the_disk_than_beneath() {
         "reads of lookups",
         missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
     );
-    let (mut place, mut numbers) = (place(), Numbers::new(11));
-    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-    File::create(&image).unwrap().set_len(400 << 20).unwrap();
-    let made = "lazy_itable_init=0,lazy_journal_init=0".as_ref();
-    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), "-E".as_ref(), made, image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    let mounted_disk = Mount::new(device.device(), &disk, "rw");
-    (place.dir, place.store) = (disk.join("files"), disk.join("store"));
+    let (mut place, device, mounted_disk) = on_disk(EXT4_AT_ONCE, 400, "rw");
+    let (disk, mut numbers) = (mounted_disk.path().to_owned(), Numbers::new(11));
+    place.store = disk.join("store");
     // Directories of several blocks each, all inodes in few groups of ext4's: one in four will be grouped.
     let names: Vec<String> = (0..4_000).map(|i| format!("d{}/f{i}", i % 8)).collect();
     for name in &names {
@@ -747,14 +743,7 @@ fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
 #[test]
 fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     need!("no room at home", missing().or_else(|| host::loop_mounts("ext4")));
-    let mut place = place();
-    let image = place.dir.with_extension("img");
-    File::create(&image).unwrap().set_len(16 << 20).unwrap();
-    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), "-m0".as_ref(), image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    let small = Mount::new(device.device(), &place.dir, "rw");
-    place.dir = place.dir.join("files");
-    fs::create_dir(&place.dir).unwrap();
+    let (place, device, small) = on_disk(&["mkfs.ext4", "-q", "-m0"], 16, "rw");
     let (mounted, mut contents) = grouped(&place);
     let mut filler = File::create(mounted.path("filler")).unwrap();
     let block = vec![1; 1 << 16];
