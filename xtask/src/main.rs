@@ -11,7 +11,6 @@ mod markdown;
 mod names;
 mod repo;
 mod rules;
-mod spdx;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -88,7 +87,8 @@ fn format_doc() -> Result<bool> {
     let list = [(rules::unsafe_code::DOCUMENT, list)];
     for (name, text) in rules::format::documents().into_iter().chain(list) {
         let path = root.join(name);
-        std::fs::write(&path, text)
+        let old = std::fs::read_to_string(&path).unwrap_or_default();
+        std::fs::write(&path, [rules::format::by_hand(&old), &text].concat())
             .with_context(|| format!("could not write {}", path.display()))?;
     }
     Ok(true)

@@ -12,7 +12,7 @@ use seekless_papers::hot_files::{
 };
 use seekless_report::{Cell, Column, Table, Unit};
 
-use crate::progress;
+use crate::progress::with_bar;
 
 /// Files of the table on the terminal.
 const SHOWN: usize = 20;
@@ -100,12 +100,8 @@ fn make_list(args: &Args, mounted: &Mounted, travel: &Travel, trace: &str) -> an
         start_sector: args.start_sector,
         open: args.read.options(),
     };
-    let bar = output::bar();
-    let list = hottest(&choice, trace, mounted, &mut |at| {
-        progress::show(&bar, "reading", at.read, at.total);
-    });
-    bar.finish_and_clear();
-    let list = list?;
+    let list =
+        with_bar(|p| hottest(&choice, trace, mounted, &mut |at| p("reading", at.read, at.total)))?;
     let found = survey(mounted, &list);
     let [before, after] = found.trips(mounted, travel);
     if let Some(path) = &args.list {
@@ -173,12 +169,8 @@ fn print_list(list: &List, found: &Survey) -> anyhow::Result<()> {
 }
 
 fn apply_list(args: &Args, mounted: &Mounted, travel: &Travel, list: &List) -> anyhow::Result<()> {
-    let bar = output::bar();
-    let outcome = apply(mounted, travel, list, &mut |done, all| {
-        progress::show(&bar, "moving", done, all);
-    });
-    bar.finish_and_clear();
-    let outcome = outcome?;
+    let outcome =
+        with_bar(|p| apply(mounted, travel, list, &mut |done, all| p("moving", done, all)))?;
     if let Some(path) = &args.json {
         output::json(path, &outcome)?;
     }

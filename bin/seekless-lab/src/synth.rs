@@ -13,7 +13,7 @@ use seekless_report::{Column, Table, Unit};
 use seekless_trace::{OpenOptions, Target, convert};
 use serde_json::json;
 
-use crate::progress::{show, with_bar};
+use crate::progress::with_bar;
 
 /// Make up a week of requests: its statistics are those that a paper prints of a trace that nobody
 /// can obtain
@@ -155,12 +155,10 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
         );
     }
     let source = synthetic.source();
-    let bar = output::bar();
-    let done = convert(&source, &OpenOptions::default(), target.clone(), &mut |at| {
-        show(&bar, "writing", at.read, at.total);
-    });
-    bar.finish_and_clear();
-    let done = done?;
+    let done = with_bar(|p| {
+        let options = OpenOptions::default();
+        convert(&source, &options, target.clone(), &mut |at| p("writing", at.read, at.total))
+    })?;
     let rows = matched(&synthetic, &with_bar(|p| counted(&synthetic, &source, p))?);
     if let Some(path) = &args.json {
         let document = json!({

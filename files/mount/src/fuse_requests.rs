@@ -618,11 +618,11 @@ mod tests {
 
     #[test]
     fn a_listing_is_complete_or_its_end_fails() {
-        let path = std::env::temp_dir().join(format!("seekless-{}-listing", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path();
         let names = ["a", "b", "c", "d"];
         names.iter().for_each(|name| std::fs::write(path.join(name), "").unwrap());
-        let fd = OwnedFd::from(std::fs::File::open(&path).unwrap());
+        let fd = OwnedFd::from(std::fs::File::open(path).unwrap());
         let dir = OpenDir { fd, reading: Mutex::default(), left_out: Mutex::default() };
         // As the kernel does: two entries in each reply, and a last reply without entries.
         let listed = |unlisted: &[&str], error: Errno| {
@@ -653,6 +653,5 @@ mod tests {
             assert_eq!(listed(&[], error), Ok("abcd".to_owned()));
         }
         assert_eq!(listed(&["b"], Errno::NOENT), Ok("acd".to_owned()));
-        std::fs::remove_dir_all(&path).unwrap();
     }
 }

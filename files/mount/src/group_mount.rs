@@ -20,7 +20,7 @@ use seekless_store::{Config, DiskPhase, GroupConfig, format_store};
 
 use crate::control::{self, MountStatus};
 use crate::disk_watch::{DiskSleep, WatchedDisk};
-use crate::error::MountError;
+use crate::error::{MountError, path_error};
 use crate::fuse_requests::FuseRequests;
 use crate::grouped_files::GroupedFiles;
 use crate::mounted_dir::MountedDir;
@@ -176,11 +176,6 @@ fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
         ),
         _ => Ok(()),
     }
-}
-
-fn path_error(path: &Path, what: &'static str) -> impl FnOnce(std::io::Error) -> HostError {
-    let path = path.to_owned();
-    move |source| HostError::Path { path, what, source }
 }
 
 impl GroupMount {

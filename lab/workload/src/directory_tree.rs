@@ -20,9 +20,6 @@ pub(crate) struct Tree {
     pub(crate) sizes: Vec<u64>,
     /// Whether the file exists at the beginning.
     pub(crate) there: Vec<bool>,
-    /// Number of directories above each file, including the set's own.
-    #[cfg(test)]
-    depths: Vec<usize>,
 }
 
 struct Grower<'a> {
@@ -41,8 +38,6 @@ impl Tree {
             starts: Vec::with_capacity(files),
             sizes: Vec::with_capacity(files),
             there: Vec::with_capacity(files),
-            #[cfg(test)]
-            depths: Vec::new(),
         };
         let mut grower = Grower { spec, chance: SeededRandom::new(seed, 2 * purpose), tree };
         // Adds folders to the first level until all files have a place.
@@ -80,15 +75,14 @@ impl Grower<'_> {
         while entries < width && (self.tree.sizes.len() as u64) < self.spec.files {
             entries += 1.0;
             if leaf {
-                self.file(&path, depth);
+                self.file(&path);
             } else {
                 self.folder(&path, depth + 1);
             }
         }
     }
 
-    fn file(&mut self, path: &str, depth: usize) {
-        let _ = depth;
+    fn file(&mut self, path: &str) {
         let tree = &mut self.tree;
         tree.starts.push(tree.names.len());
         tree.names.extend_from_slice(path.as_bytes());
@@ -97,8 +91,6 @@ impl Grower<'_> {
             SizeSpec::Fixed(size) => size,
             SizeSpec::Gamma { mean, shape } => self.chance.gamma(mean as f64, shape).round() as u64,
         });
-        #[cfg(test)]
-        tree.depths.push(depth);
     }
 }
 
@@ -167,7 +159,9 @@ mod tests {
                     "{name}: {} folders",
                     tree.folders.len()
                 );
-                depths += tree.depths.iter().sum::<usize>() as f64;
+                // Directories above each file, including the set's own.
+                let slashes = |i| tree.name(i).iter().filter(|b| **b == b'/').count();
+                depths += (0..tree.len()).map(|i| slashes(i) + 1).sum::<usize>() as f64;
                 n += tree.len() as f64;
             }
             // Deeper branches contain more of the files, so the mean over files is above the mean

@@ -1,9 +1,17 @@
 //! The documents of the on-disk formats say what the code does: they are what the code writes of
-//! itself.
+//! itself, behind text written by hand if there is any.
 
 use crate::repo::{Finding, Repo};
 
-/// Where they stand, and what they must say.
+/// Between text written by hand and what the code writes.
+const MARK: &str = "<!-- From here on written by `cargo xtask format-doc`. -->\n";
+
+/// The part of a document that is written by hand.
+pub(crate) fn by_hand(text: &str) -> &str {
+    text.find(MARK).map_or("", |at| &text[..at + MARK.len()])
+}
+
+/// Where they stand, and what they must say behind the part by hand.
 pub(crate) fn documents() -> [(&'static str, String); 2] {
     [
         ("docs/changing/on-disk-format.md", seekless_engine::format::document()),
@@ -20,6 +28,7 @@ fn against(repo: &Repo, name: &str, expected: &str) -> Vec<Finding> {
     let Some(text) = repo.text(name) else {
         return vec![Finding::new(name, format!("is missing; {advice}"))];
     };
+    let expected = [by_hand(text), expected].concat();
     if text == expected {
         return Vec::new();
     }
@@ -40,6 +49,9 @@ mod tests {
         assert_eq!(of("# One\n\ntwo\n3\n")[0].line, Some(4));
         assert_eq!(of("# One\n\ntwo\n")[0].line, Some(4));
         assert_eq!(of("# One\n\ntwo\nthree\nfour\n")[0].line, Some(5));
+        assert_eq!(of(&format!("# By hand\n\n{MARK}{expected}")), []);
+        assert_eq!(of(&format!("# By hand\n\n{MARK}# One\n"))[0].line, Some(5));
+        assert_eq!(of(&format!("# By hand\n\n{expected}"))[0].line, Some(1));
         assert_eq!(against(&Repo::of(&[]), DOCUMENT, expected).len(), 1);
     }
 }

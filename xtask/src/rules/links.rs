@@ -1,18 +1,13 @@
 //! Links in Markdown to files of the repository lead somewhere.
 
+use crate::markdown::text_lines;
 use crate::repo::{Finding, Repo};
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, text) in repo.ending(".md") {
-        let mut fenced = false;
-        for (n, line) in text.lines().enumerate() {
-            if line.trim_start().starts_with("```") {
-                fenced = !fenced;
-            }
-            if fenced {
-                continue;
-            }
+        let lines = text.lines().zip(text_lines(text)).enumerate();
+        for (n, (line, _)) in lines.filter(|(_, (_, is_text))| *is_text) {
             for target in targets(line) {
                 if !resolve(path, target).is_some_and(|to| repo.holds(&to)) {
                     let text = format!("the link to `{target}` leads nowhere");

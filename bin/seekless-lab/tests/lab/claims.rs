@@ -61,22 +61,10 @@ fn a_run_that_differs_from_its_marks_is_noticed_in_both_directions() {
     assert_eq!(differences(&base, &serde_json::json!({ "results": [] })).len(), 1);
 }
 
-/// The JSON of a run in the folder of the repository.
-fn told(args: &[&str]) -> Value {
-    let place = Place::new();
-    let ran = place.run(&[args, &["--json", "-"]].concat());
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    serde_json::from_str(&ran.out).unwrap()
-}
-
 #[test]
 fn the_study_of_file_systems_holds_what_is_marked() {
     let study = format!("{ROOT}/studies/runs/fast10-shared-vm");
-    held("fast10", &told(&["reproduce", "fast10", "--study", &study]));
-    let place = Place::new();
-    let ran = place.run(&["reproduce", "fast10", "--study", "absent"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
-    assert!(ran.err.contains("absent") && ran.err.contains("--study"), "{}", ran.err);
+    held("fast10", &Place::new().told(&["reproduce", "fast10", "--study", &study]));
 }
 
 /// Minutes: the size of the papers.
@@ -86,6 +74,6 @@ fn full_runs_hold_what_is_marked() {
         return eprintln!("SKIPPED full_runs_hold_what_is_marked: SEEKLESS_LONG is not set");
     }
     for paper in ["fs2", "borg", "eefs", "clustering"] {
-        held(&format!("{paper}-full"), &told(&["reproduce", paper]));
+        held(&format!("{paper}-full"), &Place::new().told(&["reproduce", paper]));
     }
 }

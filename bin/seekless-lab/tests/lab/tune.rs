@@ -1,7 +1,5 @@
 //! `tune` finds the settings that pay.
 
-use serde_json::Value;
-
 use crate::support::{Dice, Place, disksim, number, scattered};
 
 #[test]
@@ -17,9 +15,7 @@ fn tune_finds_the_area_that_holds_what_comes_again() {
     }
     place.file("a.trace", disksim(&all));
     let args = ["tune", "a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--folds", "8"];
-    let ran = place.run(&[&args[..], &["--json", "-", "--report", "t.html"]].concat());
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let json: Value = serde_json::from_str(&ran.out).unwrap();
+    let json = place.told(&[&args[..], &["--report", "t.html"]].concat());
     assert_eq!(json["schema"], "seekless.tune/1");
     let panels = json["panels"].as_array().unwrap();
     let names: Vec<&str> = panels.iter().map(|p| p["parameter"].as_str().unwrap()).collect();

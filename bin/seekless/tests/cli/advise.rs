@@ -7,9 +7,7 @@ use crate::beside::shared;
 use crate::support::{Dice, Place, busy, disksim, mixed, number, scattered};
 
 fn advice(place: &Place, args: &[&str]) -> Value {
-    let ran = place.run(&[&["advise"], args, &["--json", "-"]].concat());
-    assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.err);
-    serde_json::from_str(&ran.out).unwrap()
+    place.told(&[&["advise"], args].concat())
 }
 
 fn chosen(advice: &Value) -> &Value {
@@ -174,18 +172,10 @@ fn what_cannot_be_cut_or_does_not_fit_is_refused_with_reason() {
     let place = Place::new();
     place.file("one.trace", disksim(&[(0, 8, true)]));
     place.file("far.trace", disksim(&[(1 << 40, 8, true); 100]));
-    let bad: [(&[&str], &str); 4] = [
-        (&["one.trace", "--disk", "wd800jb"], "too few requests"),
-        (&["far.trace", "--disk", "wd800jb"], "Choose a larger disk"),
-        (&["one.trace", "--folds", "1"], "from 2 to 64"),
-        (&["none.trace"], "none.trace"),
-    ];
-    for (args, why) in bad {
-        let ran = place.run(&[&["advise"], args].concat());
-        assert_eq!(ran.code, Some(2), "{args:?}");
-        assert!(ran.err.contains(why), "{args:?}: {}", ran.err);
-        assert!(ran.out.is_empty(), "{}", ran.out);
-    }
+    place.refuses("advise one.trace --disk wd800jb", &["too few requests"]);
+    place.refuses("advise far.trace --disk wd800jb", &["Choose a larger disk"]);
+    place.refuses("advise one.trace --folds 1", &["from 2 to 64"]);
+    place.refuses("advise none.trace", &["none.trace"]);
 }
 
 #[test]

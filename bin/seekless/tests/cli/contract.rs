@@ -8,139 +8,63 @@ use serde_json::Value;
 use crate::beside::shared;
 use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of, timeless};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Is {
-    Text,
-    Count,
-    Float,
-    MaybeCount,
-    MaybeFloat,
-    Bool,
-    Texts,
-    Within,
-}
-use Is::{Bool, Count, Float, MaybeCount, MaybeFloat, Text, Texts, Within};
-
-const TOP: &[(&str, Is)] = &[
-    ("schema", Text),
-    ("trace", Within),
-    ("disk", Text),
-    ("scheduler", Text),
-    ("spin_down", Text),
-    ("replay", Text),
-    ("queue_depth", MaybeCount),
-    ("cache_bytes", Count),
-    ("read_ahead_bytes", Count),
-    ("cluster_bytes", Count),
-    ("optimized_bytes", Count),
-    ("train", Float),
-    ("split", Within),
-    ("notes", Texts),
-    ("runs", Within),
-];
-const TRACE: &[(&str, Is)] = &[
-    ("path", Text),
-    ("format", Text),
-    ("requests", Count),
-    ("reads", Count),
-    ("writes", Count),
-    ("bytes", Count),
-    ("footprint_bytes", Count),
-    ("span_s", MaybeFloat),
-    ("has_times", Bool),
-    ("has_processes", Bool),
-    ("devices", Count),
-    ("days", Count),
-    ("skipped", Count),
-];
-const SPLIT: &[(&str, Is)] = &[
-    ("by", Text),
-    ("days", Count),
-    ("train_days", Count),
-    ("train_requests", Count),
-    ("measured_requests", Count),
-];
-const RUN: &[(&str, Is)] = &[
-    ("policy", Text),
-    ("optimized_start_sector", MaybeCount),
-    ("optimized_bytes", Count),
-    ("requests", Count),
-    ("device_ios", Count),
-    ("busy_s", Float),
-    ("seek_s", Float),
-    ("rotation_s", Float),
-    ("transfer_s", Float),
-    ("overhead_s", Float),
-    ("background_busy_s", Float),
-    ("moved_bytes", Count),
-    ("response_ms", Within),
-    ("energy_j", Within),
-    ("j_per_op", Float),
-    ("state_s", Within),
-    ("spin_downs", Count),
-    ("nonsequential_share", Float),
-    ("seek_distance_mean_sectors", Float),
-    ("cache_hits", Count),
-    ("copy_hits", Count),
-    ("span_s", Float),
-    ("wall_s", Float),
-    ("requests_per_wall_s", Float),
-];
+// Keys and types. With `?` a value may be null; `within` is an object or a list.
+const TOP: &str = "\
+    schema:text trace:within disk:text scheduler:text spin_down:text replay:text \
+    queue_depth:count? cache_bytes:count read_ahead_bytes:count cluster_bytes:count \
+    optimized_bytes:count train:float split:within notes:texts runs:within";
+const TRACE: &str = "\
+    path:text format:text requests:count reads:count writes:count bytes:count \
+    footprint_bytes:count span_s:float? has_times:bool has_processes:bool devices:count \
+    days:count skipped:count";
+const SPLIT: &str = "\
+    by:text days:count train_days:count train_requests:count measured_requests:count";
+const RUN: &str = "\
+    policy:text optimized_start_sector:count? optimized_bytes:count requests:count \
+    device_ios:count busy_s:float seek_s:float rotation_s:float transfer_s:float \
+    overhead_s:float background_busy_s:float moved_bytes:count response_ms:within \
+    energy_j:within j_per_op:float state_s:within spin_downs:count nonsequential_share:float \
+    seek_distance_mean_sectors:float cache_hits:count copy_hits:count span_s:float wall_s:float \
+    requests_per_wall_s:float";
 /// Beside those of [`RUN`], for adaptive and clairvoyant.
-const ADAPTIVE: &[(&str, Is)] = &[
-    ("days", Within),
-    ("prefetched_bytes", Count),
-    ("prefetch_used_share", Float),
-    ("trail_reads", Count),
-    ("trail_written_bytes", Count),
-    ("guard_bypassed_s", Float),
-    ("worst_excess_s", Float),
-];
-const DAY: &[(&str, Is)] =
-    &[("day", Count), ("vanilla_s", Float), ("busy_s", Float), ("background_busy_s", Float)];
-const RESPONSE: &[(&str, Is)] =
-    &[("mean", Float), ("p50", Float), ("p95", Float), ("p99", Float), ("max", Float)];
-const ENERGY: &[(&str, Is)] = &[
-    ("total", Float),
-    ("seek", Float),
-    ("rotation_transfer", Float),
-    ("idle", Float),
-    ("low_idle", Float),
-    ("spin_down", Float),
-    ("standby", Float),
-    ("spin_up", Float),
-    ("background", Float),
-];
-const STATES: &[(&str, Is)] = &[
-    ("seek", Float),
-    ("rotation_transfer", Float),
-    ("idle", Float),
-    ("low_idle", Float),
-    ("spin_down", Float),
-    ("standby", Float),
-    ("spin_up", Float),
-];
+const ADAPTIVE: &str = "\
+    days:within prefetched_bytes:count prefetch_used_share:float trail_reads:count \
+    trail_written_bytes:count guard_bypassed_s:float worst_excess_s:float";
+const DAY: &str = "day:count vanilla_s:float busy_s:float background_busy_s:float";
+const RESPONSE: &str = "mean:float p50:float p95:float p99:float max:float";
+const ENERGY: &str = "\
+    total:float seek:float rotation_transfer:float idle:float low_idle:float spin_down:float \
+    standby:float spin_up:float background:float";
+const STATES: &str = "\
+    seek:float rotation_transfer:float idle:float low_idle:float spin_down:float standby:float \
+    spin_up:float";
 
-fn exactly(object: &Value, keys: &[(&str, Is)]) {
-    let object = object.as_object().unwrap();
+fn keys(tables: &[&'static str]) -> Vec<(&'static str, &'static str)> {
+    let words = tables.iter().flat_map(|table| table.split_whitespace());
+    words.map(|word| word.split_once(':').unwrap()).collect()
+}
+
+fn exactly(object: &Value, tables: &[&'static str]) {
+    let (object, keys) = (object.as_object().unwrap(), keys(tables));
     let mut found: Vec<&str> = object.keys().map(String::as_str).collect();
     let mut wanted: Vec<&str> = keys.iter().map(|k| k.0).collect();
     found.sort_unstable();
     wanted.sort_unstable();
     assert_eq!(found, wanted);
     for (key, is) in keys {
-        let v = &object[*key];
+        let v = &object[key];
         let right = match is {
-            Text => v.is_string(),
-            Count => v.is_u64(),
-            Float => v.is_f64(),
-            MaybeCount => v.is_u64() || v.is_null(),
-            MaybeFloat => v.is_f64() || v.is_null(),
-            Bool => v.is_boolean(),
-            Texts => v.as_array().is_some_and(|a| a.iter().all(Value::is_string)),
-            Within => v.is_object() || v.is_array(),
+            "text" => v.is_string(),
+            "count" => v.is_u64(),
+            "float" => v.is_f64(),
+            "count?" => v.is_u64() || v.is_null(),
+            "float?" => v.is_f64() || v.is_null(),
+            "bool" => v.is_boolean(),
+            "texts" => v.as_array().is_some_and(|a| a.iter().all(Value::is_string)),
+            "within" => v.is_object() || v.is_array(),
+            _ => panic!("no type {is}"),
         };
-        assert!(right, "{key} is {v}, not {is:?}");
+        assert!(right, "{key} is {v}, not {is}");
     }
 }
 
@@ -150,21 +74,21 @@ fn the_keys_of_the_json_are_those_promised() {
     place.file("a.trace", mixed()).file("b.lis", "0 8 0 0\n100 8 0 1\n0 8 1 2\n");
     for args in [&["a.trace", "--disk", "wd800jb"], &["b.lis", "--disk", "wd800jb"]] {
         let json = place.json(args);
-        exactly(&json, TOP);
-        exactly(&json["trace"], TRACE);
-        exactly(&json["split"], SPLIT);
+        exactly(&json, &[TOP]);
+        exactly(&json["trace"], &[TRACE]);
+        exactly(&json["split"], &[SPLIT]);
         let runs = json["runs"].as_array().unwrap();
         let names: Vec<&str> = runs.iter().map(|r| r["policy"].as_str().unwrap()).collect();
         assert_eq!(names, ["vanilla", "adaptive", "clairvoyant"]);
         for run in runs {
             let adapts = run["policy"] != "vanilla";
-            exactly(run, &[RUN, if adapts { ADAPTIVE } else { &[] }].concat());
+            exactly(run, &[RUN, if adapts { ADAPTIVE } else { "" }]);
             for day in run["days"].as_array().into_iter().flatten() {
-                exactly(day, DAY);
+                exactly(day, &[DAY]);
             }
-            exactly(&run["response_ms"], RESPONSE);
-            exactly(&run["energy_j"], ENERGY);
-            exactly(&run["state_s"], STATES);
+            exactly(&run["response_ms"], &[RESPONSE]);
+            exactly(&run["energy_j"], &[ENERGY]);
+            exactly(&run["state_s"], &[STATES]);
         }
         assert_eq!(json["schema"], "seekless.simulate/1");
         assert_eq!(run_of(&json, "vanilla")["optimized_start_sector"], Value::Null);
@@ -181,7 +105,7 @@ fn the_document_names_every_key() {
     let document = std::fs::read_to_string(path).unwrap();
     let table = document.split("## The JSON").nth(1).unwrap();
     let table = table.split("\n## ").next().unwrap();
-    for (key, _) in [TOP, TRACE, SPLIT, RUN, ADAPTIVE, DAY, RESPONSE, ENERGY].concat() {
+    for (key, _) in keys(&[TOP, TRACE, SPLIT, RUN, ADAPTIVE, DAY, RESPONSE, ENERGY]) {
         let named = [
             format!("`{key}`"),
             format!(".{key}`"),

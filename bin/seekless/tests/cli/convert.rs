@@ -50,26 +50,22 @@ fn a_trace_that_ends_badly_leaves_nothing_and_harms_nothing() {
     let place = Place::new();
     place.file("bad", BAD).file("old.parquet", "precious").file("empty", "");
     let nothing = ["bad", "empty", "old.parquet"];
-    for (args, words) in [
-        (&["bad", "new.parquet"][..], &["bad: line 3", "expected", "lenient"][..]),
-        (&["--force", "bad", "old.parquet"], &["bad: line 3"]),
-        (&["empty", "new.parquet"], &["empty"]),
-        (&["none", "new.parquet"], &["none", "No such file"]),
+    for (line, words) in [
+        ("convert bad new.parquet", &["bad: line 3", "expected", "lenient"][..]),
+        ("convert --force bad old.parquet", &["bad: line 3"]),
+        ("convert empty new.parquet", &["empty"]),
+        ("convert none new.parquet", &["none", "No such file"]),
         (
-            &["--lenient", "bad", "no/such/new.parquet"],
+            "convert --lenient bad no/such/new.parquet",
             &["no/such/new.parquet", "cannot be written"],
         ),
-        (&["--lenient", "bad", "."], &["cannot be written", "directory"]),
-        (&["--lenient", "bad", "-"], &["OUT", "'-'"]),
-        (&["bad"], &["OUT"]),
+        ("convert --lenient bad .", &["cannot be written", "directory"]),
+        ("convert --lenient bad -", &["OUT", "'-'"]),
+        ("convert bad", &["OUT"]),
     ] {
-        let ran = place.run(&[&["convert"], args].concat());
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}: {}", ran.err);
-        for word in words {
-            assert!(ran.err.contains(word), "{args:?}: {word:?} is not in\n{}", ran.err);
-        }
-        assert_eq!(place.names(), nothing, "{args:?}");
+        place.refuses(line, words);
     }
+    assert_eq!(place.names(), nothing);
     assert_eq!(std::fs::read(place.path("old.parquet")).unwrap(), b"precious");
 }
 
@@ -104,20 +100,10 @@ fn other_formats_are_written_to_files_and_standard_output() {
         log,
         "fio version 3 iolog\n1500 7 add\n1500 7 open\n1500 7 write 8192 4096\n1500 7 close\n"
     );
-    for (args, words) in [
-        (
-            &["a.trace", "c.csv", "--device", "8"][..],
-            &["no requests of device '8'", "'0', '7'"][..],
-        ),
-        (&["a.trace", "msr:c"], &["msr can be read but not written"]),
-        (&["a.trace", "c.parquet.gz"], &["its own compression"]),
-    ] {
-        let ran = place.run(&[&["convert"], args].concat());
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}: {}", ran.err);
-        for word in words {
-            assert!(ran.err.contains(word), "{args:?}: {word:?} is not in\n{}", ran.err);
-        }
-    }
+    let words = ["no requests of device '8'", "'0', '7'"];
+    place.refuses("convert a.trace c.csv --device 8", &words);
+    place.refuses("convert a.trace msr:c", &["msr can be read but not written"]);
+    place.refuses("convert a.trace c.parquet.gz", &["its own compression"]);
     assert_eq!(place.names(), ["a.trace", "b.fio"]);
 }
 
@@ -125,9 +111,7 @@ fn other_formats_are_written_to_files_and_standard_output() {
 fn the_json_tells_what_the_lines_tell() {
     let place = Place::new();
     place.file("bad", BAD);
-    let ran = place.run(&["convert", "--lenient", "bad", "b.parquet", "--json", "-"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let v: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let v = place.told(&["convert", "--lenient", "bad", "b.parquet"]);
     assert_eq!(v["schema"], "seekless.convert/1");
     assert_eq!((&v["requests"], &v["from"]["path"]), (&3.into(), &"bad".into()));
     assert_eq!((&v["to"]["path"], &v["to"]["format"]), (&"b.parquet".into(), &"parquet".into()));
@@ -135,9 +119,8 @@ fn the_json_tells_what_the_lines_tell() {
     assert_eq!(v["to"]["bytes"], size);
     let out = &v["left_out"];
     assert_eq!((&out["malformed"], &out["of_no_sectors"]), (&1.into(), &1.into()), "{v:#}");
-    let ran = place.run(&["convert", "--lenient", "bad", "csv:-", "--json", "-"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
-    assert!(ran.err.contains("cannot both go to standard output"), "{}", ran.err);
+    let words = ["cannot both go to standard output"];
+    place.refuses("convert --lenient bad csv:- --json -", &words);
 }
 
 /// `seekless convert ... csv:- | head` is no fault.
@@ -177,30 +160,9 @@ fn help_has_examples() {
         assert!(ran.out.contains("Examples:") && ran.out.contains(&format!("seekless {verb}")));
     }
     let help = place.run(&["convert", "--help"]).out;
-    for format in [
-        "blktrace",
-        "blkparse",
-        "tracefs",
-        "fio",
-        "msr",
-        "spc",
-        "disksim",
-        "mqsim",
-        "lis",
-        "vscsi",
-        "srt",
-        "alibaba",
-        "tencent",
-        "systor17",
-        "fiu",
-        "oraclegeneral",
-        "etw",
-        "biosnoop",
-        "biotracer",
-        "strace",
-        "procmon",
-        "csv",
-    ] {
+    let formats = "blktrace blkparse tracefs fio msr spc disksim mqsim lis vscsi srt alibaba tencent systor17 \
+        fiu oraclegeneral etw biosnoop biotracer strace procmon csv";
+    for format in formats.split(' ') {
         assert!(help.contains(format), "{format}");
     }
 }
@@ -209,9 +171,7 @@ fn help_has_examples() {
 fn several_traces_become_one_in_order_of_time() {
     let place = Place::new();
     place.file("a.trace", "1.0 0 8 8 1\n5.0 0 16 8 1\n").file("b.trace", "3.0 0 800 8 0\n");
-    let ran = place.run(&["convert", "a.trace", "b.trace", "-o", "both.csv", "--json", "-"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let json = place.told(&["convert", "a.trace", "b.trace", "-o", "both.csv"]);
     assert_eq!((&json["requests"], &json["from"]["path"]), (&3.into(), &"a.trace, b.trace".into()));
     let text = std::fs::read_to_string(place.path("both.csv")).unwrap();
     let sectors: Vec<bool> = text.lines().skip(1).map(|l| l.contains("800,")).collect();
@@ -219,14 +179,8 @@ fn several_traces_become_one_in_order_of_time() {
     assert!(text.contains("b:0"), "{text}");
 
     place.file("late.trace", "9.0 0 8 8 1\n5.0 0 16 8 1\n");
-    for (args, words) in [
-        (&["a.trace", "late.trace", "-o", "x.csv"][..], "late.trace: line 2: not in order of time"),
-        (&["a.trace", "b.trace", "x.csv"], "-o OUT"),
-        (&["a.trace"], "no OUT"),
-    ] {
-        let ran = place.run(&[&["convert"], args].concat());
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}");
-        assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
-        assert!(!place.path("x.csv").exists());
-    }
+    let words = ["late.trace: line 2: not in order of time"];
+    place.refuses("convert a.trace late.trace -o x.csv", &words);
+    place.refuses("convert a.trace b.trace x.csv", &["-o OUT"]);
+    place.refuses("convert a.trace", &["no OUT"]);
 }

@@ -14,14 +14,11 @@ fn a_fleet_has_the_answers_of_each_trace_alone() {
     // Its last line is older than the others.
     place.file("fleet/d.trace", disksim(&[(0, 8, true); 400]) + "9000.0 0 0 8 1\n5.0 0 0 8 1\n");
     let options = ["--disk", "wd800jb", "--policy", "borg", "--folds", "4"];
-    let ran = place.run(&[&["advise", "--fleet", "fleet", "--json", "-"], &options[..]].concat());
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let fleet: Value = serde_json::from_str(&ran.out).unwrap();
+    let fleet = place.told(&[&["advise", "--fleet", "fleet"], &options[..]].concat());
     assert_eq!(fleet["schema"], "seekless.fleet/1");
     let disks = fleet["disks"].as_array().unwrap();
     assert_eq!(disks.len(), 4);
-    let alone = place.run(&[&["advise", "fleet/b.blkparse", "--json", "-"], &options[..]].concat());
-    let alone: Value = serde_json::from_str(&alone.out).unwrap();
+    let alone = place.told(&[&["advise", "fleet/b.blkparse"], &options[..]].concat());
     for disk in &disks[..2] {
         assert_eq!(disk["verdict"], alone["verdict"]);
         assert_eq!(disk["busy_s"], alone["tried"][0]["total"]["busy_s"]);

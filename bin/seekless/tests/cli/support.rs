@@ -33,6 +33,19 @@ impl From<Output> for Ran {
     }
 }
 
+impl Ran {
+    /// Bad input: exit code 2, nothing on standard output, and a message with these words. In a
+    /// word, `|` stands between alternatives.
+    pub(crate) fn refused(&self, line: &str, words: &[&str]) {
+        assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "`{line}`: {}", self.err);
+        assert!(!self.err.contains("panicked"), "`{line}`: {}", self.err);
+        for word in words {
+            let holds = word.split('|').any(|w| self.err.contains(w));
+            assert!(holds, "`{line}`: {word:?} is not in\n{}", self.err);
+        }
+    }
+}
+
 impl Place {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
@@ -65,6 +78,13 @@ impl Place {
         self.command(args).output().unwrap().into()
     }
 
+    /// Runs this line of words, which must be refused and leave nothing behind.
+    pub(crate) fn refuses(&self, line: &str, words: &[&str]) {
+        let (before, args) = (self.names(), line.split_whitespace().collect::<Vec<_>>());
+        self.run(&args).refused(line, words);
+        assert_eq!(self.names(), before, "`{line}` left something behind");
+    }
+
     /// Runs with `input` on standard input.
     pub(crate) fn feed(&self, args: &[&str], input: &[u8]) -> Ran {
         let mut child = self
@@ -82,11 +102,33 @@ impl Place {
         ran
     }
 
-    /// The text of `simulate ... --json -`, which must succeed.
-    pub(crate) fn text(&self, args: &[&str]) -> String {
-        let ran = self.run(&[&["simulate"], args, &["--json", "-"]].concat());
+    /// Standard output of a run that must succeed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
         assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.err);
         ran.out
+    }
+
+    /// Standard error of a run that must be refused.
+    pub(crate) fn fails(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        ran.refused(&args.join(" "), &[]);
+        ran.err
+    }
+
+    /// The document of `... --json -`, which must succeed.
+    pub(crate) fn told(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(&[args, &["--json", "-"]].concat())).unwrap()
+    }
+
+    /// A document that a run wrote.
+    pub(crate) fn read(&self, name: &str) -> Value {
+        serde_json::from_slice(&std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// The text of `simulate ... --json -`, which must succeed.
+    pub(crate) fn text(&self, args: &[&str]) -> String {
+        self.ok(&[&["simulate"], args, &["--json", "-"]].concat())
     }
 
     pub(crate) fn json(&self, args: &[&str]) -> Value {

@@ -1,12 +1,6 @@
 //! Placement by temperature in `simulate`, and its mixture in `stat`, through the binary.
 
-use serde_json::Value;
-
 use crate::support::{Dice, Place, TOY, number};
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
-}
 
 #[test]
 fn placement_by_temperature_is_compared_on_a_trace() {
@@ -23,14 +17,9 @@ fn placement_by_temperature_is_compared_on_a_trace() {
     }
     place.file("t.csv", text);
     let policies = "vanilla,organ-pipe,buckets,lazy,cylinder-shuffle,block-shuffle,outer-zone,cylinders-in-place,blocks-in-place";
-    let args =
-        ["simulate", "t.csv", "--disk", "toy.toml", "--policy", policies, "--optimized", "4MiB"];
-    let ran = place.run(
-        &[&args[..], &["--cache", "0", "--read-ahead", "0", "--cluster", "0", "--json", "-"]]
-            .concat(),
-    );
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let told = json(&ran.out);
+    let args = ["t.csv", "--disk", "toy.toml", "--policy", policies, "--optimized", "4MiB"];
+    let bare = ["--cache", "0", "--read-ahead", "0", "--cluster", "0"];
+    let told = place.json(&[&args[..], &bare].concat());
     let runs = told["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 9);
     let seek = |name: &str| {
@@ -55,8 +44,7 @@ fn placement_by_temperature_is_compared_on_a_trace() {
     }
     assert!(seek("lazy") < vanilla && seek("lazy") > seek("organ-pipe"));
     // The trace's temperature, as a mixture.
-    let ran = place.run(&["stat", "t.csv", "--json", "-"]);
-    let told = json(&ran.out);
+    let told = place.told(&["stat", "t.csv"]);
     let mixture = &told["mixture"];
     assert!(
         number(&mixture["off_most"]) < 0.15 && number(&mixture["seek_shorter"]) > 0.05,

@@ -114,10 +114,8 @@ fn a_trail_is_written_read_and_kept_over_a_restart() {
     assert!(count(adaptive, "trail_position_bytes") > 2 << 20, "{said:#}");
     assert!(count(adaptive, "trail_written_bytes") > 2 << 20, "{said:#}");
     // The guard looks once a second.
-    while status(&image, &[])["adaptive"]["guard"]["vanilla_today_s"].as_f64() <= Some(0.0) {
-        assert!(begun.elapsed() < Duration::from_secs(120), "the guard never looks: {said:#}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let guard = || status(&image, &[])["adaptive"]["guard"].clone();
+    host::until("the guard looks", 120, || guard()["vanilla_today_s"].as_f64() > Some(0.0));
     for _ in 0..3 {
         volume.use_it(&mut client, false);
     }
@@ -202,9 +200,7 @@ fn there_is_nothing_to_plan_and_nothing_to_remember() {
     let volume = Volume::new();
     let image = volume.image();
     let (server, _, client) = volume.serve(&[]);
-    let output = seekless().args(["volume", "replan"]).arg(&image).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(2) && said.contains("nothing to plan"), "{said}");
+    host::refused(seekless().args(["volume", "replan"]).arg(&image), &["nothing to plan"]);
     server.signal(rustix::process::Signal::USR1);
     server.expect_error("nothing to plan: the policy adaptive");
     drop(client);
@@ -222,9 +218,7 @@ fn there_is_nothing_to_plan_and_nothing_to_remember() {
     ] {
         let mut command = seekless();
         command.arg("serve").arg(&image).args(args).args(["--nbd", "unix:x"]);
-        let output = command.current_dir(volume.dir.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
+        host::refused(command.current_dir(volume.dir.path()), &[words]);
     }
 }
 

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -20,16 +20,8 @@ const MIB: u64 = 1 << 20;
 const DISK: u64 = 160 * MIB;
 const SYSTEM: u64 = 112 * MIB;
 
-fn ran(args: &[&str]) -> (bool, String) {
-    let output = seekless().args(args).output().unwrap();
-    let said = if output.status.success() { &output.stdout } else { &output.stderr };
-    (output.status.success(), String::from_utf8_lossy(said).into_owned())
-}
-
 fn ours(args: &[&str]) -> String {
-    let (ok, said) = ran(args);
-    assert!(ok, "{args:?}: {said}");
-    said
+    host::succeeds(seekless().args(args))
 }
 
 /// Files that a file system should have, by number: length and seed.
@@ -116,8 +108,8 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     // Too little is free for any replica, and it says so.
     let file = |number: u64| root.join(format!("f{number}")).to_str().unwrap().to_owned();
     let near = file(0);
-    let (done, said) = ran(&["volume", "replicate", name, "--file", &file(3), "--near", &near]);
-    assert!(!done && said.contains("less than 10%"), "{said}");
+    let replicate = ["volume", "replicate", name, "--file", &file(3), "--near", &near];
+    host::refused(seekless().args(replicate), &["less than 10%"]);
 
     // Every second file goes; trimmed while replicas of the others are written, which change
     // meanwhile.
@@ -184,11 +176,7 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
             files.check(&root, "killed twice");
         }
     }
-    let begun = Instant::now();
-    while state(&[])["in_doubt_bytes"] != 0 {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:#}", state(&[]));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    host::until("no byte is in doubt", 20, || state(&[])["in_doubt_bytes"] == 0);
     mount.unmount();
     mount = Mount::new(device.device(), &root, "noatime");
     files.check(&root, "killed and proven");

@@ -98,22 +98,6 @@ impl System {
         found.insert("area".into(), vec![u8::from(self.path("area").exists())]);
         found
     }
-
-    /// What a command prints; it must succeed.
-    fn ours(mut command: Command) -> String {
-        let output = command.output().unwrap();
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?}: {err}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// What a command says; it must fail, without a panic.
-    fn refused(mut command: Command) -> String {
-        let output = command.output().unwrap();
-        let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{command:?}: {err}");
-        err
-    }
 }
 
 impl Drop for System {
@@ -134,30 +118,30 @@ fn same(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>,
 fn without_systemd_it_says_what_to_type_and_release_undoes_it() {
     let system = System::new("plain");
     let before = system.all();
-    let said = System::ours(system.adopt(&["--area", "area", "--dry-run"]));
+    let said = host::succeeds(&mut system.adopt(&["--area", "area", "--dry-run"]));
     let unit = format!("seekless-file@{}.service", system.name);
     for word in ["disk.img", "64 MiB", "8 MiB", "mnt.mount", unit.as_str(), "nothing was written"] {
         assert!(said.contains(word), "{word}: {said}");
     }
     same(&before, &system.all(), "a dry run");
 
-    let said = System::ours(system.adopt(&["--area", "new/area"]));
+    let said = host::succeeds(&mut system.adopt(&["--area", "new/area"]));
     assert!(said.lines().take_while(|l| !l.starts_with("done")).count() == 5, "{said}");
     assert!(said.contains("systemd does not run") && said.contains("seekless serve"), "{said}");
     let fstab = fs::read_to_string(system.path("root/etc/fstab")).unwrap();
     assert!(fstab.contains("# /") && fstab.ends_with("# the end"), "{fstab}");
-    let said = System::refused(system.adopt(&["--area", "other"]));
+    let said = host::refused(&mut system.adopt(&["--area", "other"]), &[]);
     assert!(said.contains("adopted already") && said.contains("seekless release"), "{said}");
 
     let stays = system.all();
     assert!(system.path("new/area").exists());
-    let said = System::ours(system.command(&["release", "disk.img", "--dry-run"]));
+    let said = host::succeeds(&mut system.command(&["release", "disk.img", "--dry-run"]));
     assert!(said.contains(&unit) && said.contains("noatime,loop 0 2"), "{said}");
     same(&stays, &system.all(), "a dry run of release");
-    System::ours(system.command(&["release", "disk.img"]));
+    host::succeeds(&mut system.command(&["release", "disk.img"]));
     same(&before, &system.all(), "released");
     assert!(!system.path("new").exists(), "the folder of the area");
-    let said = System::refused(system.command(&["release", "disk.img"]));
+    let said = host::refused(&mut system.command(&["release", "disk.img"]), &[]);
     assert!(said.contains("not adopted"), "{said}");
 }
 
@@ -186,7 +170,7 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
         if !args.contains(&"--name") {
             command.args(["--name", &name]);
         }
-        let said = System::refused(command);
+        let said = host::refused(&mut command, &[]);
         for word in words {
             assert!(said.contains(word), "{args:?}: {word}: {said}");
         }
@@ -197,7 +181,7 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
     fs::rename(system.path("root/etc/systemd"), system.path("kept")).unwrap();
     fs::write(system.path("root/etc/systemd"), "").unwrap();
     let before = system.all();
-    System::refused(system.adopt(&["--area", "area"]));
+    host::refused(&mut system.adopt(&["--area", "area"]), &[]);
     same(&before, &system.all(), "units cannot be written");
 }
 
@@ -214,24 +198,20 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
 
     // The mount fails, when the server runs: everything is undone.
     let mut failing = system.adopt(&["--area", "area"]);
-    let said = System::refused({
-        failing.env("FAIL", "1");
-        failing
-    });
-    assert!(said.contains("on purpose"), "{said}");
+    host::refused(failing.env("FAIL", "1"), &["on purpose"]);
     same(&before, &system.all(), "a failed start");
 
     // Served, and nothing written: to the byte.
     fs::write(system.path("root/etc/fstab"), "# none").unwrap();
     let before = system.all();
-    let said = System::ours(system.adopt(&["--area", "area"]));
+    let said = host::succeeds(&mut system.adopt(&["--area", "area"]));
     assert!(said.ends_with("done    it is served\n"), "{said}");
     assert_eq!(host::status(&system.path("disk.img"), &[])["served"], true);
-    System::ours(system.command(&["release", &system.name]));
+    host::succeeds(&mut system.command(&["release", &system.name]));
     same(&before, &system.all(), "released");
 
     // Mounted, in use, written.
-    System::ours(system.adopt(&["--area", "area", "--mount", mnt.to_str().unwrap()]));
+    host::succeeds(&mut system.adopt(&["--area", "area", "--mount", mnt.to_str().unwrap()]));
     assert!(host::is_mounted(&mnt));
     // The ends of the disk are in the area alone when release begins.
     let image = system.path("disk.img");
@@ -240,11 +220,11 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     run(["sync".as_ref(), "-f".as_ref(), mnt.as_os_str()]);
     assert_eq!(host::status(&image, &[])["guarded"], true);
     let open = File::open(mnt.join("file")).unwrap();
-    let said = System::refused(system.command(&["release", "disk.img"]));
+    let said = host::refused(&mut system.command(&["release", "disk.img"]), &[]);
     assert!(said.contains("systemctl stop") && said.contains("busy"), "{said}");
     assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless", "it is still served");
     drop(open);
-    System::ours(system.command(&["release", "disk.img"]));
+    host::succeeds(&mut system.command(&["release", "disk.img"]));
     let mut after = system.all();
     let image = after.insert("image".into(), before[Path::new("image")].clone());
     assert_ne!(image.as_ref(), before.get(Path::new("image")));
@@ -267,15 +247,11 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
 fn systemd_finds_no_fault_with_the_units_of_an_adoption() {
     need!("units of an adoption", host::programs(&["systemd-analyze"]));
     let system = System::new("verified");
-    System::ours(system.adopt(&["--area", "area"]));
+    host::succeeds(&mut system.adopt(&["--area", "area"]));
     let units = system.path("root/etc/systemd/system");
     let made = units.read_dir().unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_file());
     let made: Vec<PathBuf> = made.filter(|p| !p.ends_with("other.service")).collect();
     assert_eq!(made.len(), 3, "{made:?}");
-    let verify = ["systemd-analyze".as_ref(), "verify".as_ref(), "--man=no".as_ref()];
-    let output = host::attempt(verify.into_iter().chain(made.iter().map(|u| u.as_os_str())));
-    let said = String::from_utf8_lossy(&output.stderr);
-    let faults: Vec<&str> = said.lines().filter(|l| l.contains(&system.name)).collect();
-    assert!(output.status.success() && faults.is_empty(), "{said}");
-    System::ours(system.command(&["release", &system.name]));
+    crate::units::verified(&made, &system.name);
+    host::succeeds(&mut system.command(&["release", &system.name]));
 }

@@ -18,8 +18,7 @@ use crate::place::{BESIDE, Place};
 fn killed(place: &Place) -> (Vec<u8>, Vec<u8>) {
     let disk = place.disk(64, true);
     let before = fs::read(&disk).unwrap();
-    let mode = ["--optimized", "16MiB", "--mode", "writeback"];
-    place.run(&[&["volume", "format", "disk.img", "--at", "disk.area"][..], &mode].concat());
+    place.run("volume format disk.img --at disk.area --optimized 16MiB --mode writeback");
     let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
     let new = Numbers::new(9).bytes(2 << 20);
     // What is no whole page goes past the write buffer, to home's ends.
@@ -37,22 +36,22 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
     let place = Place::new();
     let (before, new) = killed(&place);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
-    let serve = ["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:x.sock"];
+    let serve = "serve disk.img --area disk.area --nbd unix:x.sock";
     // As a repair of the file system would.
     disk.write_all_at(&before[1024..2048], 1024).unwrap();
     let held =
         || (fs::read(place.path("disk.img")).unwrap(), fs::read(place.path("disk.area")).unwrap());
     let was = held();
     for verb in [
-        &serve[..],
-        &["volume", "drain", "disk.img", "--area", "disk.area"],
-        &["volume", "check", "disk.img", "--area", "disk.area"],
-        &["volume", "repair", "disk.img", "--area", "disk.area"],
-        &["volume", "resize", "disk.img", "--area", "disk.area"],
+        serve,
+        "volume drain disk.img --area disk.area",
+        "volume check disk.img --area disk.area",
+        "volume repair disk.img --area disk.area",
+        "volume resize disk.img --area disk.area",
     ] {
-        let words = if verb.contains(&"resize") { "not drained" } else { "over the guard" };
+        let words = if verb.contains("resize") { "not drained" } else { "over the guard" };
         place.refused(verb, &[words]);
-        assert!(held() == was, "{verb:?} wrote something");
+        assert!(held() == was, "{verb} wrote something");
     }
     let socket = place.path("rescue.sock");
     let mut command = seekless();
@@ -65,8 +64,8 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
     assert!(client.read(63 << 20, (1 << 20) - 512).unwrap() == new[1 << 20..][..(1 << 20) - 512]);
     drop((client, rescue));
     assert!(held() == was, "rescuing wrote something");
-    place.run(&["volume", "repair", "disk.img", "--area", "disk.area", "--lose-data"]);
-    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
+    place.run("volume repair disk.img --area disk.area --lose-data");
+    place.run("volume detach disk.img --area disk.area");
     let home = fs::read(place.path("disk.img")).unwrap();
     assert!(home[..512] == before[..512] && home[512..1 << 20] == new[512..1 << 20]);
     assert!(home[63 << 20..(64 << 20) - 512] == new[1 << 20..][..(1 << 20) - 512]);
@@ -78,56 +77,50 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
 fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     let place = Place::new();
     let (before, _) = killed(&place);
-    let serve = ["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:x.sock"];
-    let drain = ["volume", "drain", "disk.img", "--area", "disk.area"];
+    let serve = "serve disk.img --area disk.area --nbd unix:x.sock";
+    let drain = "volume drain disk.img --area disk.area";
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     for mib in [63, 65] {
         let end = fs::read(place.path("disk.img")).unwrap()[63 << 20..].to_vec();
         disk.set_len(mib << 20).unwrap();
-        place.refused(&serve, &["made for a device of"]);
-        place.refused(&drain, &["made for a device of"]);
-        place.refused(
-            &["volume", "resize", "disk.img", "--area", "disk.area"],
-            &["nothing was changed"],
-        );
+        place.refused(serve, &["made for a device of"]);
+        place.refused(drain, &["made for a device of"]);
+        place.refused("volume resize disk.img --area disk.area", &["nothing was changed"]);
         disk.set_len(64 << 20).unwrap();
         disk.write_all_at(&end, 63 << 20).unwrap();
     }
     // Another disk under its name.
     fs::rename(place.path("disk.img"), place.path("right.img")).unwrap();
     fs::write(place.path("disk.img"), &before).unwrap();
-    place.refused(&serve, &["does not carry its guard", "another disk"]);
+    place.refused(serve, &["does not carry its guard", "another disk"]);
     fs::rename(place.path("right.img"), place.path("disk.img")).unwrap();
     // An older copy of the area, which has an older end of the log.
     let area = fs::read(place.path("disk.area")).unwrap();
     fs::write(place.path("other.img"), &before).unwrap();
-    place.run(&["volume", "format", "other.img", "--at", "other.area", "--optimized", "16MiB"]);
+    place.run("volume format other.img --at other.area --optimized 16MiB");
     place.refused(
-        &["serve", "disk.img", "--area", "other.area", "--moved", "--nbd", "unix:x.sock"],
+        "serve disk.img --area other.area --moved --nbd unix:x.sock",
         &["the guard of another area", "disk.area"],
     );
     // An area cut short, and one without room, as older ones are.
     let file = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     file.set_len((16 << 20) + 8192).unwrap();
-    place.refused(&serve, &["grow it back"]);
+    place.refused(serve, &["grow it back"]);
     file.set_len(area.len() as u64).unwrap();
     file.write_all_at(&area[16 << 20..], 16 << 20).unwrap();
-    place.run(&drain);
+    place.run(drain);
     file.set_len(16 << 20).unwrap();
-    place.refused(
-        &["volume", "mode", "writeback", "disk.img", "--area", "disk.area"],
-        &["has no space for a guard"],
-    );
-    place.run(&["volume", "resize", "disk.img", "--area", "disk.area", "--optimized", "16MiB"]);
-    place.run(&["volume", "mode", "writeback", "disk.img", "--area", "disk.area"]);
+    place.refused("volume mode writeback disk.img --area disk.area", &["has no space for a guard"]);
+    place.run("volume resize disk.img --area disk.area --optimized 16MiB");
+    place.run("volume mode writeback disk.img --area disk.area");
     assert_eq!(place.status(&BESIDE)["guarded"], true);
     file.set_len(16 << 20).unwrap();
-    place.refused(&serve, &["grow it back"]);
-    place.refused(&["volume", "format", "small.img", "--at", "small.area"], &["small.img"]);
+    place.refused(serve, &["grow it back"]);
+    place.refused("volume format small.img --at small.area", &["small.img"]);
     File::create(place.path("small.img")).unwrap().set_len(255 << 10).unwrap();
-    let small = ["volume", "format", "small.img", "--at", "small.area", "--optimized", "8MiB"];
-    place.refused(&[&small[..], &["--mode", "writeback"]].concat(), &["255 KiB", "256 KiB"]);
-    place.run(&small);
+    let small = "volume format small.img --at small.area --optimized 8MiB";
+    place.refused(&format!("{small} --mode writeback"), &["255 KiB", "256 KiB"]);
+    place.run(small);
 }
 
 /// Over a server that runs, under a client that writes to the disk's ends without end.
@@ -136,7 +129,7 @@ fn a_guard_goes_up_and_down_under_a_client_that_writes_home() {
     let place = Place::new();
     let disk = place.disk(32, true);
     let mut model = fs::read(&disk).unwrap();
-    place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"]);
+    place.run("volume format disk.img --at disk.area --optimized 8MiB");
     let (server, client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let writer = {
@@ -163,9 +156,9 @@ fn a_guard_goes_up_and_down_under_a_client_that_writes_home() {
         })
     };
     for _ in 0..6 {
-        place.run(&["volume", "mode", "writeback", "disk.img"]);
+        place.run("volume mode writeback disk.img");
         assert!(fs::read(&disk).unwrap().starts_with(b"SEEKLESS"));
-        place.run(&["volume", "drain", "disk.img"]);
+        place.run("volume drain disk.img");
         assert!(!fs::read(&disk).unwrap().starts_with(b"SEEKLESS"));
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -180,14 +173,12 @@ fn a_disk_in_use_is_adopted_and_not_a_byte_of_it_changes() {
     let place = Place::new();
     let disk = place.disk(32, true);
     let before = fs::read(&disk).unwrap();
-    place.refused(
-        &["volume", "format", "disk.img"],
-        &["ext2/3/4", "nothing was changed", "--at", "--force"],
-    );
-    place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"]);
+    place
+        .refused("volume format disk.img", &["ext2/3/4", "nothing was changed", "--at", "--force"]);
+    place.run("volume format disk.img --at disk.area --optimized 8MiB");
     assert!(fs::read(&disk).unwrap() == before, "adopting it changed it");
     place.refused(
-        &["volume", "format", "disk.img", "--at", "disk.area"],
+        "volume format disk.img --at disk.area",
         &["an area or a locator", "nothing was changed"],
     );
     let (server, mut client) = place.serve(&BESIDE);
@@ -202,7 +193,7 @@ fn a_blank_disk_gives_a_part_to_its_area_wherever_that_lies() {
     for at in ["start", "middle", "end"] {
         let place = Place::new();
         let disk = place.disk(64, false);
-        place.run(&["volume", "format", "disk.img", "--at", at, "--optimized", "8MiB"]);
+        place.run(&format!("volume format disk.img --at {at} --optimized 8MiB"));
         assert!(fs::read(&disk).unwrap().starts_with(b"SEEKLESS"), "{at}");
         let size = place.status(&[])["size_bytes"].as_u64().unwrap();
         assert_eq!(size, (if at == "start" { 56 } else { 55 }) << 20, "{at}");
@@ -220,7 +211,7 @@ fn a_blank_disk_gives_a_part_to_its_area_wherever_that_lies() {
         drop(client);
         server.stop();
         assert!(fs::read(&disk).unwrap().starts_with(b"SEEKLESS"), "{at}: data over the locator");
-        place.refused(&["volume", "format", "disk.img"], &["seekless", "--force"]);
+        place.refused("volume format disk.img", &["seekless", "--force"]);
     }
 }
 
@@ -229,8 +220,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let place = Place::new();
     let disk = place.disk(64, true);
     let before = fs::read(&disk).unwrap();
-    let format = ["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "32MiB"];
-    place.run(&[&format[..], &["--mode", "writeback"]].concat());
+    place.run("volume format disk.img --at disk.area --optimized 32MiB --mode writeback");
     let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
     let new = Numbers::new(9).bytes(2 << 20);
     client.write(8 << 20, &new).unwrap();
@@ -249,12 +239,9 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let bare = fs::read(&disk).unwrap();
     assert!(bare.starts_with(b"SEEKLESS") && bare[1080..1082] != [0x53, 0xef], "it is not guarded");
     assert!(bare[128 << 10..8 << 20] == before[128 << 10..8 << 20]);
-    place.refused(&["serve", "disk.img", "--nbd", "unix:x.sock"], &["another area", "disk.area"]);
-    place.refused(
-        &["volume", "format", "disk.img", "--at", "new.area"],
-        &["another area", "disk.area"],
-    );
-    place.refused(&["volume", "format", "disk.img"], &["seekless", "nothing was changed"]);
+    place.refused("serve disk.img --nbd unix:x.sock", &["another area", "disk.area"]);
+    place.refused("volume format disk.img --at new.area", &["another area", "disk.area"]);
+    place.refused("volume format disk.img", &["seekless", "nothing was changed"]);
     assert_eq!(place.status(&BESIDE)["guarded"], true);
     assert!(!whole(&fs::read(&disk).unwrap()), "the write was not absorbed: this tests nothing");
     assert_eq!(place.status(&BESIDE)["dirty_bytes"], 2 << 20);
@@ -275,18 +262,11 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     drop((client, rescue));
     assert!(held() == was, "rescuing wrote something");
 
-    place.run(&["volume", "check", "disk.img", "--area", "disk.area", "--data"]);
-    let dump: Value = serde_json::from_str(&place.run(&[
-        "volume",
-        "dump",
-        "disk.img",
-        "--area",
-        "disk.area",
-        "--json",
-    ]))
-    .unwrap();
+    place.run("volume check disk.img --area disk.area --data");
+    let dump: Value =
+        serde_json::from_str(&place.run("volume dump disk.img --area disk.area --json")).unwrap();
     assert_eq!(dump["map"].as_array().unwrap().len(), 512);
-    place.run(&["volume", "drain", "disk.img", "--area", "disk.area"]);
+    place.run("volume drain disk.img --area disk.area");
     assert!(whole(&fs::read(&disk).unwrap()), "drained, and home is not complete");
     let status = place.status(&BESIDE);
     assert_eq!((&status["drained"], &status["guarded"]), (&true.into(), &false.into()));
@@ -296,29 +276,29 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
 fn a_running_server_is_steered() {
     let place = Place::new();
     place.disk(64, false);
-    place.run(&["volume", "format", "disk.img", "--optimized", "16MiB"]);
+    place.run("volume format disk.img --optimized 16MiB");
     let (mut server, mut client) = place.serve(&["--policy", "borg"]);
-    place.run(&["volume", "mode", "writeback", "disk.img"]);
+    place.run("volume mode writeback disk.img");
     client.write(0, &[7; 4096]).unwrap();
     let status = place.status(&[]);
     assert_eq!((&status["mode"], &status["dirty_bytes"]), (&"writeback".into(), &4096.into()));
-    place.run(&["volume", "drain", "disk.img"]);
+    place.run("volume drain disk.img");
     assert_eq!(place.status(&[])["dirty_bytes"], 0);
     client.write(0, &[8; 4096]).unwrap();
     assert_eq!(place.status(&[])["dirty_bytes"], 0, "it absorbs though it was drained");
-    place.run(&["volume", "mode", "writeback", "disk.img"]);
-    place.run(&["volume", "mode", "writethrough", "disk.img"]);
-    place.run(&["volume", "replan", "disk.img"]);
+    place.run("volume mode writeback disk.img");
+    place.run("volume mode writethrough disk.img");
+    place.run("volume replan disk.img");
     server.expect("learned: ");
-    place.refused(&["volume", "check", "disk.img"], &["is served", "detach"]);
+    place.refused("volume check disk.img", &["is served", "detach"]);
     drop(client);
-    place.run(&["volume", "detach", "disk.img"]);
+    place.run("volume detach disk.img");
     server.ended();
     let status = place.status(&[]);
     assert_eq!((&status["served"], &status["drained"]), (&false.into(), &true.into()));
-    place.refused(&["volume", "replan", "disk.img"], &["nobody serves it"]);
+    place.refused("volume replan disk.img", &["nobody serves it"]);
     // Not served, it can be steered as well.
-    place.run(&["volume", "mode", "writeback", "disk.img"]);
+    place.run("volume mode writeback disk.img");
     assert_eq!(place.status(&[])["mode"], "writeback");
 }
 
@@ -326,13 +306,12 @@ fn a_running_server_is_steered() {
 fn what_does_not_belong_together_is_not_attached() {
     let place = Place::new();
     let disk = place.disk(32, true);
-    place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"]);
-    let with = |backing: &'static str, area: &'static str| {
-        ["serve", backing, "--area", area, "--nbd", "unix:x.sock"]
-    };
+    place.run("volume format disk.img --at disk.area --optimized 8MiB");
+    let with =
+        |backing: &str, area: &str| format!("serve {backing} --area {area} --nbd unix:x.sock");
     // Two servers, two areas for one backing, one area for two backings.
     fs::copy(&disk, place.path("other.img")).unwrap();
-    place.run(&["volume", "format", "other.img", "--at", "other.area", "--optimized", "8MiB"]);
+    place.run("volume format other.img --at other.area --optimized 8MiB");
     let (server, client) = place.serve(&BESIDE);
     place.refused(&with("disk.img", "disk.area"), &["disk.img", "another process"]);
     place.refused(&with("disk.img", "other.area"), &["disk.img", "another process"]);
@@ -355,7 +334,7 @@ fn what_does_not_belong_together_is_not_attached() {
     place.refused(&with("disk.img", "disk.area"), &["the device shrank"]);
     area.set_len((8 << 20) + (260 << 10)).unwrap();
     place.refused(&with("disk.area", "disk.img"), &["is an area itself"]);
-    place.refused(&["serve", "disk.area", "--nbd", "unix:x.sock"], &["is an area", "disk.img"]);
+    place.refused("serve disk.area --nbd unix:x.sock", &["is an area", "disk.img"]);
     place.refused(&with("disk.img", "disk.img"), &["disk.img"]);
     let bytes = fs::read(place.path("disk.area")).unwrap();
     let pages = bytes.chunks(4096).enumerate();
@@ -384,21 +363,8 @@ fn what_does_not_belong_together_is_not_attached() {
 fn an_area_follows_its_home_to_another_size() {
     let place = Place::new();
     let disk = place.disk(32, true);
-    place.run(&[
-        "volume",
-        "format",
-        "disk.img",
-        "--at",
-        "disk.area",
-        "--optimized",
-        "8MiB",
-        "--mode",
-        "writeback",
-    ]);
-    place.refused(
-        &["volume", "resize", "disk.img", "--area", "disk.area", "--optimized", "1MiB"],
-        &["needs at least"],
-    );
+    place.run("volume format disk.img --at disk.area --optimized 8MiB --mode writeback");
+    place.refused("volume resize disk.img --area disk.area --optimized 1MiB", &["needs at least"]);
     let (mut server, mut client) = place.serve(&BESIDE);
     client.write(9 << 20, &[7; 4096]).unwrap();
     server.signal(Signal::KILL);
@@ -406,13 +372,13 @@ fn an_area_follows_its_home_to_another_size() {
     drop((server, client));
     let bytes = fs::read(place.path("disk.area")).unwrap();
     place.refused(
-        &["volume", "resize", "disk.img", "--area", "disk.area"],
+        "volume resize disk.img --area disk.area",
         &["not drained", "nothing was changed"],
     );
     assert!(fs::read(place.path("disk.area")).unwrap() == bytes);
-    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
+    place.run("volume detach disk.img --area disk.area");
     File::options().write(true).open(&disk).unwrap().set_len(48 << 20).unwrap();
-    place.run(&["volume", "resize", "disk.img", "--area", "disk.area", "--optimized", "12MiB"]);
+    place.run("volume resize disk.img --area disk.area --optimized 12MiB");
     let status = place.status(&BESIDE);
     assert_eq!(
         (&status["size_bytes"], &status["area_bytes"]),
@@ -428,17 +394,7 @@ fn an_area_follows_its_home_to_another_size() {
 fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     let place = Place::new();
     place.disk(32, true);
-    place.run(&[
-        "volume",
-        "format",
-        "disk.img",
-        "--at",
-        "disk.area",
-        "--optimized",
-        "16MiB",
-        "--mode",
-        "writeback",
-    ]);
+    place.run("volume format disk.img --at disk.area --optimized 16MiB --mode writeback");
     let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();
@@ -451,29 +407,26 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     // The last copy of the superblock, before the 65 pages of the guard region: no loss.
     let last = area.metadata().unwrap().len() - 66 * 4096;
     area.write_all_at(&[0xAA; 100], last + 200).unwrap();
-    let check = place.run(&["volume", "check", "disk.img", "--area", "disk.area"]);
+    let check = place.run("volume check disk.img --area disk.area");
     assert!(check.contains("harmless"), "{check}");
-    let repair = ["volume", "repair", "disk.img", "--area", "disk.area"];
+    let repair = "volume repair disk.img --area disk.area";
     for said in ["repaired", "nothing was wrong"] {
-        assert!(place.run(&repair).contains(said), "{said}");
+        assert!(place.run(repair).contains(said), "{said}");
     }
     // A page of data that stands in the area alone.
     let bytes = fs::read(&path).unwrap();
     let at =
         (0..bytes.len() / 4096).find(|p| bytes[p * 4096..][..4096] == new[8192..][..4096]).unwrap();
     area.write_all_at(&[0x55], at as u64 * 4096 + 7).unwrap();
-    place.refused(
-        &["volume", "check", "disk.img", "--area", "disk.area", "--data"],
-        &["1 pages", "damaged"],
-    );
+    place.refused("volume check disk.img --area disk.area --data", &["1 pages", "damaged"]);
     let before = fs::read(&path).unwrap();
     place.refused(
-        &["volume", "repair", "disk.img", "--area", "disk.area"],
+        "volume repair disk.img --area disk.area",
         &["nothing was written", "--lose-data"],
     );
     assert!(fs::read(&path).unwrap() == before);
-    place.run(&["volume", "repair", "disk.img", "--area", "disk.area", "--lose-data"]);
-    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
+    place.run("volume repair disk.img --area disk.area --lose-data");
+    place.run("volume detach disk.img --area disk.area");
     let home = fs::read(place.path("disk.img")).unwrap();
     let page = |i: usize| &home[(1 << 20) + i * 4096..][..4096];
     let good = (0..16).filter(|&i| page(i) == &new[i * 4096..][..4096]).count();

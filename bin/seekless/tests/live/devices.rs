@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Server, attempt, run, seekless};
+use crate::host::{self, Kind, Loop, Mount, Server, XFS, attempt, run, seekless, with};
 use crate::need;
 
 /// A file with a loop device on it.
@@ -22,19 +22,11 @@ fn disk(dir: &Path, name: &str, mib: u64, options: &[&str]) -> (PathBuf, Loop) {
 }
 
 fn does(args: &[&str]) -> String {
-    let output = seekless().args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
+    host::succeeds(seekless().args(args))
 }
 
 fn refused(args: &[&str], words: &[&str]) {
-    let output = seekless().args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-    for word in words {
-        assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
-    }
+    host::refused(seekless().args(args), words);
 }
 
 fn status(args: &[&str]) -> Value {
@@ -60,46 +52,26 @@ fn cannot_be_mounted(device: &str, dir: &Path, kinds: &[&str]) {
     }
 }
 
-struct Kind {
-    name: &'static str,
-    mib: u64,
-    make: &'static [&'static str],
-    check: &'static [&'static str],
-}
-
-const EXT4: Kind = Kind {
-    name: "ext4",
-    mib: 64,
-    make: &["mkfs.ext4", "-q", "-b", "4096"],
-    check: &["e2fsck", "-fn"],
-};
-const XFS: Kind =
-    Kind { name: "xfs", mib: 320, make: &["mkfs.xfs", "-q"], check: &["xfs_repair", "-n"] };
-
-fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
-    command.iter().copied().chain([target]).collect()
-}
+/// A small disk with the pages of a large one.
+const EXT4: Kind = Kind { size: 64 << 20, make: &["mkfs.ext4", "-q", "-b", "4096"], ..host::EXT4 };
 
 #[test]
 fn an_ext4_disk_cannot_be_mounted_while_its_area_has_its_newest_data() {
-    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "blkid", "timeout"]));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
     cannot_be_mounted_by_accident(&EXT4);
 }
 
 #[test]
 fn an_xfs_disk_cannot_be_mounted_while_its_area_has_its_newest_data() {
-    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "blkid", "timeout"]));
-    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
     cannot_be_mounted_by_accident(&XFS);
 }
 
 fn cannot_be_mounted_by_accident(kind: &Kind) {
+    need!("a guarded file system", kind.missing(&["blkid"]));
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let root = path("root");
     fs::create_dir(&root).unwrap();
-    let (_, bare) = disk(dir.path(), "disk.img", kind.mib, &[]);
+    let (_, bare) = disk(dir.path(), "disk.img", kind.size >> 20, &[]);
     let device = bare.device().to_owned();
     run(with(kind.make, &device));
     let mount = Mount::new(&device, &root, "noatime");
@@ -362,6 +334,5 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     run(["losetup", "-c", area]);
     // What stood at its end is gone with it: the guard region's last pages, which the disk's bytes
     // do not make up for.
-    let said = seekless().args(serve(home, area)).output().unwrap();
-    assert_eq!(said.status.code(), Some(2), "{}", String::from_utf8_lossy(&said.stderr));
+    refused(&serve(home, area), &[]);
 }

@@ -32,22 +32,17 @@ impl Nbdkit {
         command.args(["-f", "--exit-with-parent"]).args(filters).arg("-U").arg(socket);
         command.arg("file").arg(disk).args(settings);
         let kit = Self(command.stdin(Stdio::null()).spawn().unwrap());
-        let begun = Instant::now();
-        while std::os::unix::net::UnixStream::connect(socket).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "nbdkit does not answer");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let connect = || std::os::unix::net::UnixStream::connect(socket);
+        host::until("nbdkit answers", 20, || connect().is_ok());
         kit
     }
 
     /// Waits until it serves no connection: it has a thread of its own then, and no other. It still
     /// carries out requests of a client that died, and the next client could read before that.
     fn settle(&self) {
-        let (threads, begun) = (format!("/proc/{}/task", self.0.id()), Instant::now());
-        while std::fs::read_dir(&threads).unwrap().count() > 1 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nbdkit keeps a dead client");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let threads = format!("/proc/{}/task", self.0.id());
+        let is_alone = || std::fs::read_dir(&threads).unwrap().count() <= 1;
+        host::until("nbdkit lets a dead client go", 60, is_alone);
     }
 }
 
@@ -250,9 +245,7 @@ fn survives(mode: &str) {
         let address = Address::Unix(front.clone());
         Client::connect_to(&address, Options::default(), Duration::from_secs(60)).unwrap()
     };
-    let seed = std::env::var("SEEKLESS_SEED").ok().map(|n| n.parse().unwrap());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    eprintln!("SEEKLESS_SEED={seed}");
+    let seed = host::seed();
     let (mut numbers, mut blocks) = (Numbers::new(seed), Blocks::new());
     let mut server = Some(start());
     for kill in 0..host::rounds("SEEKLESS_KILLS", 6, 60) {

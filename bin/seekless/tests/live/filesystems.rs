@@ -3,58 +3,31 @@
 use std::path::Path;
 
 use crate::files::Files;
-use crate::host::{self, Loop, Mount, Numbers, Server, run, with};
+use crate::host::{EXT4, Kind, Loop, Mount, Numbers, Server, XFS, run, with};
 use crate::need;
-
-/// A file system: commands to make and check it.
-struct Kind {
-    size: &'static str,
-    make: &'static [&'static str],
-    check: &'static [&'static str],
-    check_file: &'static [&'static str],
-}
 
 #[test]
 fn ext4_lives_on_a_volume_that_is_re_laid_under_it() {
-    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "timeout"]));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
-    lives(&Kind {
-        size: "160MiB",
-        make: &["mkfs.ext4", "-q"],
-        check: &["e2fsck", "-fn"],
-        check_file: &["e2fsck", "-fn"],
-    });
+    lives(&EXT4);
 }
 
 #[test]
 fn xfs_lives_on_a_volume_that_is_re_laid_under_it() {
-    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "timeout"]));
-    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
-    lives(&Kind {
-        size: "320MiB",
-        make: &["mkfs.xfs", "-q", "-f"],
-        check: &["xfs_repair", "-n"],
-        check_file: &["xfs_repair", "-n", "-f"],
-    });
+    lives(&XFS);
 }
 
 fn lives(kind: &Kind) {
+    need!("a volume under a file system", kind.missing(&[]));
     let dir = tempfile::tempdir().unwrap();
     let (image, file, root) =
         (dir.path().join("disk.img"), dir.path().join("volume"), dir.path().join("root"));
     std::fs::create_dir(&root).unwrap();
-    let args = [
-        "--size",
-        kind.size,
-        "--optimized",
-        "48MiB",
-        "--learn-every",
-        "300ms",
-        "--policy",
-        "borg:planning=anew",
-    ];
+    let size = kind.size.to_string();
+    let args = ["--size", &size, "--optimized", "48MiB", "--learn-every", "300ms"];
+    let policy = ["--policy", "borg:planning=anew"];
     let more = ["--background-rate", "30MiB/s", "--cache", "2MiB"];
-    let server = Server::start(dir.path(), &image, Some(&file), &[&args[..], &more].concat());
+    let args = [&args[..], &policy, &more].concat();
+    let server = Server::start(dir.path(), &image, Some(&file), &args);
 
     let mut numbers = Numbers::new(7);
     let device = Loop::attach(&file, &["--direct-io=on"]);

@@ -116,6 +116,9 @@ fn missing() -> Option<String> {
     host::fuse().or_else(host::root).or_else(|| host::programs(&["umount", "timeout"]))
 }
 
+/// An ext4 that leaves nothing for later to do by itself.
+const EXT4_AT_ONCE: &[&str] = &["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+
 struct Place {
     _temp: TempDir,
     dir: PathBuf,
@@ -130,6 +133,19 @@ fn place() -> Place {
     fs::create_dir(&dir).unwrap();
     fs::create_dir(&point).unwrap();
     Place { _temp: temp, dir, point, store }
+}
+
+/// A place on a file system of its own, on a device of so many MiB that this command formats.
+fn on_disk(make: &[&str], mib: u64, options: &str) -> (Place, Loop, Mount) {
+    let mut place = place();
+    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
+    File::create(&image).unwrap().set_len(mib << 20).unwrap();
+    host::run(host::with(make, image.to_str().unwrap()));
+    let device = Loop::attach(&image, &[]);
+    let mounted_disk = Mount::new(device.device(), &disk, options);
+    place.dir = disk.join("files");
+    fs::create_dir(&place.dir).unwrap();
+    (place, device, mounted_disk)
 }
 
 impl Place {
@@ -371,38 +387,6 @@ fn where_the_server_can_open_no_more_files_a_listing_is_complete_or_fails() {
 }
 
 #[test]
-fn a_file_that_is_open_is_not_moved_and_one_that_is_mapped_stays_what_it_is() {
-    need!("open files", missing().or_else(|| host::programs(&["python3"])));
-    let place = place();
-    let (mounted, contents) = grouped(&place);
-    let script = "import mmap,sys
-f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0); r=open(sys.argv[2],'rb')
-n=mmap.mmap(r.fileno(),0,prot=mmap.PROT_READ); f.close(); r.close()
-print('mapped',flush=True); sys.stdin.readline()
-m[10:14]=b'MMAP'; m.flush(); print(n[:].hex(),flush=True)";
-    let mut child = Command::new("python3")
-        .args(["-c", script])
-        .args([mounted.path("a"), mounted.path("b")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = host::lines_of(child.stdout.take().unwrap());
-    host::next_line(&lines, "mapped").unwrap();
-    mounted.group(&NAMES);
-    assert_eq!(mounted.number("grouped_files"), 4);
-    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let hex: String = contents[1].iter().map(|b| format!("{b:02x}")).collect();
-    assert_eq!(host::next_line(&lines, "").unwrap(), hex);
-    assert!(child.wait().unwrap().success());
-    let mut expected = contents[0].clone();
-    expected[10..14].copy_from_slice(b"MMAP");
-    assert_eq!(fs::read(mounted.path("a")).unwrap(), expected);
-    mounted.unmount(&["--return"]);
-    assert_eq!(fs::read(place.dir.join("a")).unwrap(), expected);
-}
-
-#[test]
 fn a_signal_unmounts_once_nobody_uses_it_and_a_second_one_cuts_users_off() {
     need!("signals", missing());
     let place = place();
@@ -453,16 +437,8 @@ fn a_shuffle_does_not_wake_a_disk_that_sleeps() {
         "a sleeping disk",
         missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
     );
-    let mut place = place();
-    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-    File::create(&image).unwrap().set_len(100 << 20).unwrap();
-    // Nothing that the file system would do later by itself.
-    let later = "lazy_itable_init=0,lazy_journal_init=0";
-    host::run(["mkfs.ext4", "-q", "-E", later, image.to_str().unwrap()]);
-    let device = Loop::attach(&image, &[]);
-    let mounted_disk = Mount::new(device.device(), &disk, "noatime");
-    place.dir = disk.join("files");
-    fs::create_dir(&place.dir).unwrap();
+    let (place, _device, mounted_disk) = on_disk(EXT4_AT_ONCE, 100, "noatime");
+    let disk = mounted_disk.path().to_owned();
     for name in NAMES {
         fs::write(place.dir.join(name), name.repeat(1000)).unwrap();
     }
@@ -510,14 +486,7 @@ fn groups_to_which_opened_files_lead_are_read_ahead_and_no_others() {
         "reading ahead",
         missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
     );
-    let mut place = place();
-    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-    File::create(&image).unwrap().set_len(100 << 20).unwrap();
-    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    let mounted_disk = Mount::new(device.device(), &disk, "noatime");
-    place.dir = disk.join("files");
-    fs::create_dir(&place.dir).unwrap();
+    let (place, device, mounted_disk) = on_disk(&["mkfs.ext4", "-q"], 100, "noatime");
     let sets: Vec<[String; 3]> =
         (0..6).map(|set| ["x", "y", "z"].map(|n| format!("{n}{set}"))).collect();
     for name in sets.iter().flatten() {
@@ -568,11 +537,7 @@ fn groups_to_which_opened_files_lead_are_read_ahead_and_no_others() {
 
 /// Waits until this is so.
 fn wait(what: &str, so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}: not after 10 s");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    host::until(what, 10, so);
 }
 
 /// What a file should hold: told by its name and a version, and checked whole.
@@ -727,14 +692,9 @@ fn looking_up_files_reads_no_more_of_the_disk_than_beneath() {
         "reads of lookups",
         missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
     );
-    let (mut place, mut numbers) = (place(), Numbers::new(11));
-    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-    File::create(&image).unwrap().set_len(400 << 20).unwrap();
-    let made = "lazy_itable_init=0,lazy_journal_init=0".as_ref();
-    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), "-E".as_ref(), made, image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    let mounted_disk = Mount::new(device.device(), &disk, "rw");
-    (place.dir, place.store) = (disk.join("files"), disk.join("store"));
+    let (mut place, device, mounted_disk) = on_disk(EXT4_AT_ONCE, 400, "rw");
+    let (disk, mut numbers) = (mounted_disk.path().to_owned(), Numbers::new(11));
+    place.store = disk.join("store");
     // Directories of several blocks each, all inodes in few groups of ext4's: one in four will be grouped.
     let names: Vec<String> = (0..4_000).map(|i| format!("d{}/f{i}", i % 8)).collect();
     for name in &names {
@@ -783,14 +743,7 @@ fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
 #[test]
 fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     need!("no room at home", missing().or_else(|| host::loop_mounts("ext4")));
-    let mut place = place();
-    let image = place.dir.with_extension("img");
-    File::create(&image).unwrap().set_len(16 << 20).unwrap();
-    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), "-m0".as_ref(), image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    let small = Mount::new(device.device(), &place.dir, "rw");
-    place.dir = place.dir.join("files");
-    fs::create_dir(&place.dir).unwrap();
+    let (place, device, small) = on_disk(&["mkfs.ext4", "-q", "-m0"], 16, "rw");
     let (mounted, mut contents) = grouped(&place);
     let mut filler = File::create(mounted.path("filler")).unwrap();
     let block = vec![1; 1 << 16];

@@ -40,6 +40,14 @@ pub(crate) fn long() -> Option<String> {
     (!is_long()).then(|| "long; SEEKLESS_LONG=1 runs it".to_owned())
 }
 
+/// The seed of a test, from SEEKLESS_SEED, which repeats a run.
+pub(crate) fn seed() -> u64 {
+    let asked = std::env::var("SEEKLESS_SEED").ok().map(|n| n.parse().unwrap());
+    let seed = asked.unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("SEEKLESS_SEED={seed}");
+    seed
+}
+
 /// Number of repetitions: from the variable, or from the form of the tests.
 #[allow(dead_code, reason = "not every program's tests have one")]
 pub(crate) fn rounds(variable: &str, short: u64, long: u64) -> u64 {
@@ -90,6 +98,48 @@ pub(crate) fn loop_mounts(filesystem: &str) -> Option<String> {
     control.err().map(|e| format!("/dev/loop-control: {e}"))
 }
 
+/// A file system: commands to make and check it.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// Bytes of a disk for tests.
+    pub(crate) size: u64,
+    pub(crate) make: &'static [&'static str],
+    pub(crate) check: &'static [&'static str],
+    pub(crate) check_file: &'static [&'static str],
+}
+
+pub(crate) const EXT4: Kind = Kind {
+    name: "ext4",
+    size: 160 << 20,
+    make: &["mkfs.ext4", "-q"],
+    check: &["e2fsck", "-fn"],
+    check_file: &["e2fsck", "-fn"],
+};
+pub(crate) const XFS: Kind = Kind {
+    name: "xfs",
+    size: 320 << 20,
+    make: &["mkfs.xfs", "-q", "-f"],
+    check: &["xfs_repair", "-n"],
+    check_file: &["xfs_repair", "-n", "-f"],
+};
+pub(crate) const BTRFS: Kind = Kind {
+    name: "btrfs",
+    size: 512 << 20,
+    make: &["mkfs.btrfs", "-q"],
+    // By force: otherwise it looks at all mounts of the host, and stops at a dead one of another test.
+    check: &["btrfs", "check", "--force", "--readonly"],
+    check_file: &["btrfs", "check", "--force", "--readonly"],
+};
+
+impl Kind {
+    /// What volumes under this file system lack on this host; `more` programs are needed too.
+    pub(crate) fn missing(&self, more: &[&str]) -> Option<String> {
+        let own = ["losetup", "timeout", self.make[0], self.check[0]];
+        let missing = programs(&own).or_else(|| programs(more)).or_else(fuse).or_else(root);
+        missing.or_else(|| loop_mounts(self.name))
+    }
+}
+
 /// Runs a program to its end.
 pub(crate) fn attempt<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     let mut command = Command::new("timeout");
@@ -111,6 +161,34 @@ pub(crate) fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String 
 /// The program under test.
 pub(crate) fn seekless() -> Command {
     Command::new(crate::PROGRAM)
+}
+
+/// Runs a command that must succeed; returns its output.
+pub(crate) fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{command:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must be refused, with all of these words; returns all it said.
+pub(crate) fn refused(command: &mut Command, words: &[&str]) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+    for word in words {
+        assert!(said.contains(word), "{command:?} does not say '{word}': {said}");
+    }
+    said
+}
+
+/// Waits until this is so, for at most so many seconds.
+pub(crate) fn until(what: &str, seconds: u64, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(seconds), "{what}: not after {seconds} s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A command and its last argument.

@@ -389,9 +389,7 @@ fn too_little_memory_is_refused_with_what_to_do() {
     let try_with = |args: &[&str]| {
         let mut command = seekless();
         command.arg("serve").arg(&image).args(["--size", "1GiB", "--nbd", &address]).args(args);
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        host::refused(&mut command, &[])
     };
     let said = try_with(&["--memory", "64MiB"]);
     assert!(said.contains("64 MiB of memory is too little"), "{said}");

@@ -14,98 +14,60 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, attempt, run, seekless, status, with};
+use crate::host::{
+    self, BTRFS, EXT4, Kind, Loop, Mount, Numbers, Server, XFS, attempt, run, seekless, status,
+    with,
+};
 use crate::need;
 use crate::workloads::{Blocks, Disk, Files, Fio, Git, Workload};
 
-struct Kind {
-    name: &'static str,
-    size: u64,
-    make: &'static [&'static str],
-    check: &'static [&'static str],
-}
-
-const EXT4: Kind =
-    Kind { name: "ext4", size: 160 << 20, make: &["mkfs.ext4", "-q"], check: &["e2fsck", "-fn"] };
-const XFS: Kind =
-    Kind { name: "xfs", size: 320 << 20, make: &["mkfs.xfs", "-q"], check: &["xfs_repair", "-n"] };
-const BTRFS: Kind = Kind {
-    name: "btrfs",
-    size: 512 << 20,
-    make: &["mkfs.btrfs", "-q"],
-    // By force: otherwise it looks at all mounts of the host, and stops at a dead one of another test.
-    check: &["btrfs", "check", "--force", "--readonly"],
-};
-
 #[test]
 fn ext4_survives_kills_with_writes_absorbed() {
-    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "git", "timeout"]));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
     survives(&EXT4, "writeback", World::Plan);
 }
 
 #[test]
 fn ext4_survives_kills_with_writes_passed_on() {
-    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "git", "timeout"]));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
     survives(&EXT4, "writethrough", World::Plan);
 }
 
 #[test]
 fn xfs_survives_kills_with_writes_absorbed() {
-    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
-    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
     survives(&XFS, "writeback", World::Plan);
 }
 
 #[test]
 fn xfs_survives_kills_with_writes_passed_on() {
-    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
-    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
     survives(&XFS, "writethrough", World::Plan);
 }
 
 #[test]
 fn btrfs_survives_kills_with_writes_absorbed() {
-    need!("btrfs", host::long());
-    need!("btrfs", host::programs(&["losetup", "mkfs.btrfs", "btrfs", "git", "timeout"]));
-    need!("btrfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("btrfs")));
     survives(&BTRFS, "writeback", World::Plan);
 }
 
 #[test]
 fn btrfs_survives_kills_with_a_trail_and_writes_passed_on() {
-    need!("btrfs", host::long());
-    need!("btrfs", host::programs(&["losetup", "mkfs.btrfs", "btrfs", "git", "timeout"]));
-    need!("btrfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("btrfs")));
     survives(&BTRFS, "writethrough", World::Trail);
 }
 
 #[test]
 fn ext4_survives_kills_with_replicas_in_what_it_discards() {
-    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "git", "timeout"]));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
     survives(&EXT4, "writethrough", World::Replicas);
 }
 
 #[test]
 fn xfs_survives_kills_with_replicas_and_writes_absorbed() {
-    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
-    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
     survives(&XFS, "writeback", World::Replicas);
 }
 
 #[test]
 fn ext4_survives_kills_with_a_trail_and_writes_passed_on() {
-    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "git", "timeout"]));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
     survives(&EXT4, "writethrough", World::Trail);
 }
 
 #[test]
 fn xfs_survives_kills_with_a_trail_and_writes_absorbed() {
-    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "git", "timeout"]));
-    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
     survives(&XFS, "writeback", World::Trail);
 }
 
@@ -190,6 +152,8 @@ fn has_moved(image: &Path, replicas: bool) -> bool {
 }
 
 fn survives(kind: &'static Kind, mode: &str, world: World) {
+    let long = (kind.name == "btrfs").then(host::long).flatten();
+    need!("kills under a file system", long.or_else(|| kind.missing(&["git"])));
     let _told = KernelLog;
     let replicas = world == World::Replicas;
     let dir = tempfile::tempdir().unwrap();
@@ -198,16 +162,11 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
     fs::create_dir(&root).unwrap();
     File::create(&image).unwrap().set_len(kind.size).unwrap();
     let area = path("disk.area");
-    let format = seekless()
-        .args(["volume", "format"])
-        .arg(&image)
-        .arg("--at")
-        .arg(&area)
-        .args(["--optimized", if replicas { "8MiB" } else { "24MiB" }, "--mode", mode])
-        .args(if replicas { &["--replicas", "24MiB"][..] } else { &[] })
-        .output()
-        .unwrap();
-    assert!(format.status.success(), "{}", String::from_utf8_lossy(&format.stderr));
+    let mut format = seekless();
+    format.args(["volume", "format"]).arg(&image).arg("--at").arg(&area);
+    format.args(["--optimized", if replicas { "8MiB" } else { "24MiB" }, "--mode", mode]);
+    format.args(if replicas { &["--replicas", "24MiB"][..] } else { &[] });
+    host::succeeds(&mut format);
     let start = || {
         // The policy that spends most, or the plan that moves most.
         let policy = match world {
@@ -221,9 +180,7 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
         let more = ["--background-rate", "30MiB/s", "--cache", "1MiB"];
         Server::start(dir.path(), &image, Some(&volume), &[&args[..], &more, disk].concat())
     };
-    let seed = std::env::var("SEEKLESS_SEED").ok().map(|n| n.parse().unwrap());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    eprintln!("SEEKLESS_SEED={seed}");
+    let seed = host::seed();
     let mut numbers = Numbers::new(seed);
     let options = if replicas { "noatime,discard" } else { "noatime" };
     let mut server = start();
@@ -374,14 +331,8 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
     moved += counts["moved_bytes"].as_u64().unwrap();
     // Everything is at home: the bare disk is a complete file system.
     assert!(!replicas || stained > 0, "no replica stood at any kill");
-    let detach = seekless()
-        .args(["volume", "detach"])
-        .arg(&image)
-        .arg("--area")
-        .arg(&area)
-        .output()
-        .unwrap();
-    assert!(detach.status.success(), "{}", String::from_utf8_lossy(&detach.stderr));
+    let mut detach = seekless();
+    host::succeeds(detach.args(["volume", "detach"]).arg(&image).arg("--area").arg(&area));
     let device = Loop::attach(&image, &[]);
     run(with(kind.check, device.device()));
     let mount = Mount::new(device.device(), &root, options);

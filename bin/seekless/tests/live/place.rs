@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::Command;
 
 use seekless_serve::Address;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{Numbers, Server, seekless};
+use crate::host::{self, Numbers, Server, seekless};
 
 /// The area of [`Place`], on command lines.
 pub(crate) const BESIDE: [&str; 2] = ["--area", "disk.area"];
@@ -40,33 +40,26 @@ impl Place {
         path
     }
 
-    fn ran(&self, args: &[&str]) -> Output {
-        seekless().args(args).current_dir(self.dir.path()).output().unwrap()
+    /// `seekless` with this line of arguments.
+    fn command(&self, line: &str) -> Command {
+        let mut command = seekless();
+        command.args(line.split_whitespace()).current_dir(self.dir.path());
+        command
     }
 
     /// Runs it; it must succeed.
-    pub(crate) fn run(&self, args: &[&str]) -> String {
-        let output = self.ran(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
+    pub(crate) fn run(&self, line: &str) -> String {
+        host::succeeds(&mut self.command(line))
     }
 
     /// Runs it; it must refuse, and say all of this.
-    pub(crate) fn refused(&self, args: &[&str], words: &[&str]) {
-        let output = self.ran(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        for word in words {
-            assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
-        }
+    pub(crate) fn refused(&self, line: &str, words: &[&str]) {
+        host::refused(&mut self.command(line), words);
     }
 
     pub(crate) fn status(&self, rest: &[&str]) -> Value {
-        serde_json::from_str(
-            &self.run(&[&["volume", "status", "disk.img", "--json"], rest].concat()),
-        )
-        .unwrap()
+        let line = format!("volume status disk.img --json {}", rest.join(" "));
+        serde_json::from_str(&self.run(&line)).unwrap()
     }
 
     pub(crate) fn serve(&self, args: &[&str]) -> (Server, Client) {

@@ -21,12 +21,8 @@ fn open_to_all(path: &Path) {
 }
 
 fn format(dir: &Path) {
-    let output = seekless()
-        .args(["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"])
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let args = ["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"];
+    host::succeeds(seekless().args(args).current_dir(dir));
 }
 
 #[test]

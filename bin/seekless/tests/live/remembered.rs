@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use seekless_serve::Address;
 use seekless_serve::client::Client;
 
-use crate::host::{Numbers, Server, seekless};
+use crate::host::{self, Numbers, Server, seekless};
 
 /// A server with a memory, started anew.
 fn start(dir: &Path) -> Server {
@@ -98,18 +98,8 @@ fn a_damaged_memory_is_said_and_left_behind() {
     for (file, word) in
         [("state", "no memory of seekless"), (".", "no memory"), ("no/such", "cannot be written")]
     {
-        let mut command = seekless();
-        command.current_dir(dir.path()).args([
-            "serve",
-            "disk.img",
-            "--nbd=unix:s",
-            "--policy=borg",
-            "--state",
-            file,
-        ]);
-        let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(word), "{file}: {said}");
+        let args = ["serve", "disk.img", "--nbd=unix:s", "--policy=borg", "--state", file];
+        host::refused(seekless().args(args).current_dir(dir.path()), &[word]);
     }
     assert_eq!(fs::read(&state).unwrap(), b"precious");
 }
@@ -140,7 +130,5 @@ fn the_service_manager_hears_of_the_start_and_of_the_end() {
     // One that cannot be told is an error: somebody waits for it.
     let mut command = seekless();
     command.arg("serve").arg(&image).arg("--nbd=unix:s").current_dir(dir.path());
-    let output = command.env("NOTIFY_SOCKET", dir.path().join("none")).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("NOTIFY_SOCKET"), "{said}");
+    host::refused(command.env("NOTIFY_SOCKET", dir.path().join("none")), &["NOTIFY_SOCKET"]);
 }

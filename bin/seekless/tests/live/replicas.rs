@@ -64,24 +64,18 @@ const XFS: Kind = Kind {
 
 #[test]
 fn ext4_ages_as_on_a_bare_disk() {
-    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "fstrim", "timeout"]));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
+    need!("ext4", host::EXT4.missing(&["fstrim"]));
     ages(&EXT4);
 }
 
 #[test]
 fn xfs_ages_as_on_a_bare_disk() {
-    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "fstrim", "timeout"]));
-    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
+    need!("xfs", host::XFS.missing(&["fstrim"]));
     ages(&XFS);
 }
 
-/// Runs `seekless`; it must succeed.
 fn ours(args: &[&str]) -> String {
-    let output = seekless().args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{args:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
+    host::succeeds(seekless().args(args))
 }
 
 /// A volume of seekless, two bare disks, and the same files on all of them.
@@ -441,11 +435,7 @@ fn replicate_files(image: &Path, twins: &Twins) {
 
 /// Waits until requested replicas are written.
 fn settle(image: &Path) {
-    let begun = Instant::now();
-    while !status(image, &[])["moving_bytes"].is_null() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:#}", status(image, &[]));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    host::until("nothing moves", 20, || status(image, &[])["moving_bytes"].is_null());
 }
 
 /// A disk of 64 MiB with 8 MiB in use.
@@ -464,19 +454,10 @@ fn served(place: &Place, args: &[&str]) -> (Server, Client) {
 /// Served without a learner: 40 MiB are discarded from 16 MiB on, and replicas of the first 8
 /// MiB are there.
 fn replicated(place: &Place) -> (Server, Client) {
-    place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
+    place.run("volume format disk.img --at disk.area --replicas 16MiB");
     let (server, mut client) = served(place, &["--policy", "vanilla", "--cache", "0"]);
     client.trim(16 << 20, 40 << 20).unwrap();
-    let said = place.run(&[
-        "volume",
-        "replicate",
-        "disk.img",
-        "--range",
-        "0+8MiB",
-        "--near",
-        "32MiB",
-        "--json",
-    ]);
+    let said = place.run("volume replicate disk.img --range 0+8MiB --near 32MiB --json");
     let said: Value = serde_json::from_str(&said).unwrap();
     for count in ["asked_bytes", "placed_bytes", "standing_bytes"] {
         assert_eq!(said[count], 8 << 20, "{said:#}");
@@ -512,14 +493,11 @@ fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes
     client.write_zeroes(6 << 20, 1 << 20, CommandFlags::NO_HOLE).unwrap();
     assert_eq!(free(&place), then + (1 << 20));
     drop(client);
-    place.refused(
-        &["volume", "replicate", "disk.img", "--range", "63MiB+2MiB", "--near", "0"],
-        &["past the end"],
-    );
+    place.refused("volume replicate disk.img --range 63MiB+2MiB --near 0", &["past the end"]);
     let counts = server.stop();
     assert!(counts["copy_reads"].as_u64().unwrap() > 0, "{counts:#}");
     // The contents of discarded pages are not known before the detach.
-    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
+    place.run("volume detach disk.img --area disk.area");
     let home = fs::read(place.path("disk.img")).unwrap();
     let mut expected = before;
     expected[2 << 20..][..4096].fill(9);
@@ -536,7 +514,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     let before = fs::read(place.path("disk.img")).unwrap();
     let (mut server, client) = replicated(&place);
     for verb in ["check", "repair", "dump", "resize"] {
-        place.refused(&["volume", verb, "disk.img", "--area", "disk.area"], &["is served"]);
+        place.refused(&format!("volume {verb} disk.img --area disk.area"), &["is served"]);
     }
     drop(client);
     server.signal(Signal::KILL);
@@ -548,22 +526,11 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     let left = place.status(&BESIDE);
     assert_eq!(left["replicas"]["stained_bytes"], 8 << 20, "{left:#}");
     assert_eq!((&left["in_doubt_bytes"], &left["drained"]), (&(8 << 20).into(), &false.into()));
-    assert!(
-        place
-            .run(&["volume", "check", "disk.img", "--area", "disk.area", "--data"])
-            .contains("sound")
-    );
-    let dump: Value = serde_json::from_str(&place.run(&[
-        "volume",
-        "dump",
-        "disk.img",
-        "--area",
-        "disk.area",
-        "--json",
-    ]))
-    .unwrap();
+    assert!(place.run("volume check disk.img --area disk.area --data").contains("sound"));
+    let dump: Value =
+        serde_json::from_str(&place.run("volume dump disk.img --area disk.area --json")).unwrap();
     assert_eq!((&dump["free"], &dump["stained"]), (&(40 << 11).into(), &(8 << 11).into()));
-    place.refused(&["volume", "resize", "disk.img", "--area", "disk.area"], &["not drained"]);
+    place.refused("volume resize disk.img --area disk.area", &["not drained"]);
     // Read as with its area; writes nothing.
     let socket = place.path("rescue.sock");
     let mut command = seekless();
@@ -577,40 +544,39 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     }
     drop((client, rescue));
     assert!(held().0 == was.0 && held().1.unwrap() == was.1.unwrap(), "rescuing wrote something");
-    place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
+    place.run("volume repair disk.img --area disk.area");
 
     // Proven and used, drained, and in use again by a client.
-    let said = place.run(&["volume", "prove", "disk.img", "--area", "disk.area"]);
+    let said = place.run("volume prove disk.img --area disk.area");
     assert!(said.starts_with("proven: 8 MiB of 8 MiB in") && said.contains("; 0 B were"), "{said}");
     let (server, mut client) = served(&place, &["--policy", "vanilla", "--cache", "0"]);
     assert_eq!(place.status(&[])["in_doubt_bytes"], 0, "the server compares them once more");
     assert_eq!(place.status(&[])["copied_bytes"], 8 << 20);
-    assert_eq!(place.run(&["volume", "prove", "disk.img"]).trim(), "no copy was in doubt");
-    place.run(&["volume", "drain", "disk.img"]);
+    assert_eq!(place.run("volume prove disk.img").trim(), "no copy was in doubt");
+    place.run("volume drain disk.img");
     assert!(fs::read(place.path("disk.img")).unwrap() == before, "drained, home is another");
     let now = place.status(&[]);
     assert_eq!((&now["drained"], &now["copied_bytes"]), (&true.into(), &0.into()), "{now:#}");
-    let again =
-        ["volume", "replicate", "disk.img", "--range", "0+1MiB", "--near", "20MiB", "--json"];
-    let said: Value = serde_json::from_str(&place.run(&again)).unwrap();
+    let again = "volume replicate disk.img --range 0+1MiB --near 20MiB --json";
+    let said: Value = serde_json::from_str(&place.run(again)).unwrap();
     assert_eq!(said["placed_bytes"], 0, "nothing is replicated after a drain: {said:#}");
-    place.run(&["volume", "mode", "writeback", "disk.img"]);
-    let said: Value = serde_json::from_str(&place.run(&again)).unwrap();
+    place.run("volume mode writeback disk.img");
+    let said: Value = serde_json::from_str(&place.run(again)).unwrap();
     assert_eq!(said["standing_bytes"], 1 << 20, "{said:#}");
     client.write(10 << 20, &[4; 1 << 20]).unwrap();
     client.flush().unwrap();
     assert_eq!(place.status(&[])["dirty_bytes"], 1 << 20, "the write buffer is not used");
-    place.run(&["volume", "mode", "writethrough", "disk.img"]);
+    place.run("volume mode writethrough disk.img");
     let now = place.status(&[]);
     assert_eq!((&now["guarded"], &now["dirty_bytes"]), (&true.into(), &0.into()), "{now:#}");
     drop(client);
     server.stop();
     place.refused(
-        &["volume", "resize", "disk.img", "--area", "disk.area"],
+        "volume resize disk.img --area disk.area",
         &["seekless volume drain", "nothing was changed"],
     );
-    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
-    place.run(&["volume", "resize", "disk.img", "--area", "disk.area", "--optimized", "40MiB"]);
+    place.run("volume detach disk.img --area disk.area");
+    place.run("volume resize disk.img --area disk.area --optimized 40MiB");
     let left = place.status(&BESIDE);
     assert_eq!(
         (&left["area_bytes"], &left["replicas"]["free_bytes"]),
@@ -622,28 +588,18 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     client.trim(16 << 20, 1 << 20).unwrap();
     drop(client);
     server.stop();
-    let dump: Value = serde_json::from_str(&place.run(&[
-        "volume",
-        "dump",
-        "disk.img",
-        "--area",
-        "disk.area",
-        "--json",
-    ]))
-    .unwrap();
+    let dump: Value =
+        serde_json::from_str(&place.run("volume dump disk.img --area disk.area --json")).unwrap();
     let s = |name: &str| dump["superblock"][name].as_u64().unwrap();
     let slots = (s("read_segments") + s("log_segments")) * s("segment_pages");
     let page = 2 + 2 * (1 + slots.div_ceil(337)) + s("checkpoint_slot") * s("free_map_pages");
     let file = File::options().write(true).open(place.path("disk.area")).unwrap();
     file.write_all_at(&[0x55; 64], page * 4096 + 100).unwrap();
-    for args in [
-        &["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:x.sock"][..],
-        &["volume", "check", "disk.img", "--area", "disk.area"],
-    ] {
-        place.refused(args, &["free map", "damaged"]);
+    for verb in ["serve disk.img --nbd unix:x.sock", "volume check disk.img"] {
+        place.refused(&format!("{verb} --area disk.area"), &["free map", "damaged"]);
     }
     place.refused(
-        &["volume", "repair", "disk.img", "--area", "disk.area", "--lose-data"],
+        "volume repair disk.img --area disk.area --lose-data",
         &["the places of replicas", "Nothing was changed"],
     );
 }
@@ -654,7 +610,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     let (mut server, client) = replicated(&place);
     drop(client);
     // After a drain the guard is down; then the server is killed.
-    place.run(&["volume", "drain", "disk.img"]);
+    place.run("volume drain disk.img");
     assert!(place.status(&[])["replicas"]["free_bytes"].as_u64().unwrap() >= 40 << 20);
     server.signal(Signal::KILL);
     server.wait(Duration::from_secs(5)).unwrap();
@@ -668,9 +624,9 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     drop(client);
     server.stop();
     // The same after an orderly end; a repair does not prove home.
-    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
+    place.run("volume detach disk.img --area disk.area");
     disk.write_all_at(&[7; 8192], 41 << 20).unwrap();
-    place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
+    place.run("volume repair disk.img --area disk.area");
     let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     assert!(client.read(41 << 20, 8192).unwrap() == [7; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
@@ -761,17 +717,17 @@ fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
     let file = File::options().write(true).open(place.path("disk.img")).unwrap();
     file.set_len(4 << 40).unwrap();
     let begun = Instant::now();
-    place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "8GiB"]);
+    place.run("volume format disk.img --at disk.area --replicas 8GiB");
     let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     // As fstrim does, in the pieces of the kernel.
     for gib in 1..4096 {
         client.trim(gib << 30, 1 << 30).unwrap();
     }
-    place.run(&["volume", "replicate", "disk.img", "--range", "0+8MiB", "--near", "3000GiB"]);
+    place.run("volume replicate disk.img --range 0+8MiB --near 3000GiB");
     drop(client);
     server.stop();
     let begun = Instant::now();
-    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
+    place.run("volume detach disk.img --area disk.area");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -12,13 +12,9 @@ use crate::host::{self, Loop, attempt};
 use crate::need;
 use crate::watched::{READ_ALL, Slow, Watch, cold, missing, shell};
 
-/// What must happen in time, and how long it may take on a busy host.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// What must happen in time, also on a busy host.
+fn until(what: &str, done: impl FnMut() -> bool) {
+    host::until(what, 30, done);
 }
 
 /// Files that a process has open, below this path or on this device.

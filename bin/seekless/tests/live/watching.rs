@@ -264,10 +264,7 @@ fn top_says_what_to_do_where_nobody_answers() {
         ),
         ("no-port".to_owned(), "no-port"),
     ] {
-        let output = host::seekless().args(["top", &address, "--once"]).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{said}");
+        host::refused(host::seekless().args(["top", &address, "--once"]), &[words]);
     }
 }
 
@@ -289,11 +286,8 @@ fn a_page_for_the_network_needs_a_token_and_a_model_needs_room() {
         if !args.contains(&"--size") {
             command.args(["--size", "1MiB"]);
         }
-        let output =
-            command.current_dir(dir.path()).env_remove("SEEKLESS_HTTP_TOKEN").output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(words), "{args:?}: {said}");
+        command.current_dir(dir.path()).env_remove("SEEKLESS_HTTP_TOKEN");
+        host::refused(&mut command, &[words]);
         assert!(!image.exists(), "{args:?}: nothing is left behind");
     }
 }

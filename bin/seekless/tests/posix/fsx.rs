@@ -25,11 +25,6 @@ fn operations() -> u64 {
     host::rounds("SEEKLESS_FSX", 400, 6_000)
 }
 
-pub(crate) fn seed() -> u64 {
-    let told = std::env::var("SEEKLESS_SEED").ok().map(|n| n.parse().unwrap());
-    told.unwrap_or_else(|| u64::from(std::process::id()))
-}
-
 /// One file and what it must hold.
 struct Tester {
     path: PathBuf,
@@ -205,12 +200,11 @@ fn work(dir: &Path, seed: u64, operations: u64, moves: bool) {
 fn a_process_at_work() {
     let Some(told) = std::env::var_os(TOLD) else { return };
     let told = Path::new(&told);
-    work(told, seed(), operations(), host::is_mounted(told));
+    work(told, host::seed(), operations(), host::is_mounted(told));
 }
 
 fn all(ground: &Ground) {
-    let (root, seed) = (ground.root(), seed());
-    eprintln!("SEEKLESS_SEED={seed}");
+    let (root, seed) = (ground.root(), host::seed());
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         if ground.is_mounted() {

@@ -13,7 +13,6 @@ use std::time::Duration;
 use rustix::fs::{Mode, Timespec, Timestamps, XattrFlags};
 
 use crate::case::Facts;
-use crate::fsx::seed;
 use crate::ground::{Ground, RESTLESS, shuffle};
 use crate::host::{self, Numbers, seekless};
 use crate::need;
@@ -198,9 +197,7 @@ fn synced_files_survive_kills_in_one_place() {
     need!("kills", Ground::missing());
     let mut ground = Ground::mounted(RESTLESS);
     let root = ground.root();
-    let seed = seed();
-    eprintln!("SEEKLESS_SEED={seed}");
-    let mut numbers = Numbers::new(seed);
+    let mut numbers = Numbers::new(host::seed());
     let known: Vec<Mutex<Known>> = (0..FILES).map(|_| Mutex::default()).collect();
     let logged: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
     let (mut came, mut written, mut renewed, mut marked) = (0, 0, 0, 0);

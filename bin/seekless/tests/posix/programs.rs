@@ -265,8 +265,7 @@ fn fsx_reads_what_it_wrote() {
     );
     let program = program.unwrap();
     let count = host::rounds("SEEKLESS_FSX", 2_000, 30_000).to_string();
-    let seed = crate::fsx::seed();
-    eprintln!("SEEKLESS_SEED={seed}");
+    let seed = host::seed();
     let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));
     // One that always fits a group, and two that grow beyond and shrink again.
     let configs =

@@ -21,7 +21,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::case::{ALICE, BOB, BOB_IN_GROUP, Facts, User, chmod, fill, open};
-use crate::fsx::seed;
 use crate::ground::{Ground, RESTLESS, shuffle, shuffling};
 use crate::host::{self, Numbers};
 use crate::need;
@@ -610,7 +609,6 @@ fn settled(sides: &[Side; 2], mut seen: [Vec<String>; 2]) -> [Vec<String>; 2] {
 
 /// Both do the same.
 fn strict(ground: &Ground, operations: u64, seed: u64) {
-    eprintln!("SEEKLESS_SEED={seed}");
     let other = Ground::plain();
     // So deep that nobody climbs out of it.
     let mut sides = [&other, ground].map(|g| Side::new(g.root().join("strict/1/2/3/4/5/6/7/8")));
@@ -661,14 +659,14 @@ fn strict(ground: &Ground, operations: u64, seed: u64) {
 #[test]
 fn two_plain_directories_answer_whatever_is_asked_alike() {
     need!("strict", host::root());
-    strict(&Ground::plain(), operations(), seed());
+    strict(&Ground::plain(), operations(), host::seed());
 }
 
 #[test]
 fn the_mount_answers_whatever_is_asked_as_a_plain_directory_does() {
     need!("strict", Ground::missing());
     let ground = Ground::mounted(RESTLESS);
-    let ((), shuffles) = shuffling(&ground.root(), || strict(&ground, operations(), seed()));
+    let ((), shuffles) = shuffling(&ground.root(), || strict(&ground, operations(), host::seed()));
     let state = ground.state();
     let counts = ["came", "grouped_writes"].map(|n| state[n].as_u64().unwrap());
     eprintln!("{shuffles} shuffles, {} files moved, {} writes in the store", counts[0], counts[1]);

@@ -17,7 +17,7 @@ use seekless_store::{
 use super::{
     Counts, GroupedFile, GroupedFiles, LOCKS, MarkerCheck, Renames, SyncUnderlying, errno,
 };
-use crate::error::MountError;
+use crate::error::{MountError, path_error};
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::InodeTable;
 use crate::underlying::{self, MarkerFound, UnderlyingDir};
@@ -34,11 +34,6 @@ fn times_of(attributes: Attributes) -> Timestamps {
         last_access: timespec(attributes.accessed),
         last_modification: timespec(attributes.modified),
     }
-}
-
-fn path_error(path: &Path, what: &'static str) -> impl FnOnce(Errno) -> HostError {
-    let path = path.to_owned();
-    move |e| HostError::Path { path, what, source: e.into() }
 }
 
 /// Checks that the directory belongs to this store, and binds a new directory to the store.

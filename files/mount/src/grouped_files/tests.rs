@@ -15,7 +15,7 @@ mod written;
 use std::fs::{self, File};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender};
 
 use fuser::BackingId;
@@ -24,6 +24,7 @@ use rustix::fs::OFlags;
 use seekless_block::MemDevice;
 use seekless_host::{FileDevice, Opened};
 use seekless_store::{Config, FILE_BYTES_MAX, GroupConfig, Member};
+use tempfile::TempDir;
 
 use super::*;
 use crate::format;
@@ -133,25 +134,6 @@ impl StepLog {
     }
 }
 
-/// A directory that is removed with this value.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new() -> Self {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("seekless-{}-{}", std::process::id(), COUNT.fetch_add(1, SeqCst));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 struct TestDir {
     temp: TempDir,
     mounted: Option<MountedDir>,
@@ -176,7 +158,7 @@ impl TestDir {
 
     /// Files 0 to 3 and an empty store. `None`, with a message, if the host cannot do this.
     fn new() -> Option<Self> {
-        let temp = TempDir::new();
+        let temp = tempfile::tempdir().unwrap();
         let may = Mutex::new(vec![content(1)]);
         let (cuts_store, unreadable) = (false, FxHashSet::default());
         let dir = Self { temp, mounted: None, may, cuts_store, unreadable };
@@ -203,11 +185,11 @@ impl TestDir {
     }
 
     fn dir(&self) -> PathBuf {
-        self.temp.0.join("dir")
+        self.temp.path().join("dir")
     }
 
     fn store(&self) -> PathBuf {
-        self.temp.0.join("store")
+        self.temp.path().join("store")
     }
 
     fn path(&self, name: usize) -> PathBuf {
@@ -240,6 +222,11 @@ impl TestDir {
 
     fn handles(&self, names: &[usize]) -> Vec<InodeHandle> {
         names.iter().map(|n| self.handle(*n)).collect()
+    }
+
+    /// Forms two groups: files 0 and 1, and file 2.
+    fn form(&self) -> Vec<Result<usize, Fault>> {
+        self.groups().form_groups(&[self.handles(&[0, 1]), self.handles(&[2])], NOT_BUSY)
     }
 
     /// Opens a file as a client that writes to it.
@@ -342,124 +329,78 @@ struct Action {
     act: Act,
 }
 
+const fn action(name: &'static str, formed: bool, emptied: Option<usize>, act: Act) -> Action {
+    Action { name, formed, emptied, act }
+}
+
 const ACTIONS: &[Action] = &[
-    Action {
-        name: "form",
-        formed: false,
-        emptied: None,
-        act: |p, g| {
-            g.form_groups(&[p.handles(&[0, 1]), p.handles(&[2])], NOT_BUSY);
-            Ok(())
-        },
-    },
-    Action {
-        name: "form anew, with a newcomer",
-        formed: true,
-        emptied: None,
-        act: |p, g| {
-            g.form_groups(&[p.handles(&[0, 3])], NOT_BUSY);
-            Ok(())
-        },
-    },
-    Action {
-        name: "move all back",
-        formed: true,
-        emptied: None,
-        act: |p, g| {
-            g.move_all_back(&p.handles(&[0, 1, 2]));
-            Ok(())
-        },
-    },
-    Action {
-        name: "move one back",
-        formed: true,
-        emptied: None,
-        act: |p, g| g.move_back(&p.handle(1)),
-    },
-    Action {
-        name: "empty one",
-        formed: true,
-        emptied: Some(1),
-        act: |p, g| p.change(Vec::clear, || g.drop_contents(&p.handle(1))),
-    },
-    Action {
-        name: "there and back, and there",
-        formed: false,
-        emptied: None,
-        act: |p, g| {
-            let all = p.handles(&[0, 1]);
-            g.form_groups(std::slice::from_ref(&all), NOT_BUSY);
-            g.move_all_back(&all);
-            let _ = g.ask(Ask::Sync { file: None });
-            g.form_groups(&[all], NOT_BUSY);
-            Ok(())
-        },
-    },
-    Action {
-        name: "write and sync",
-        formed: true,
-        emptied: None,
-        act: |p, _| {
-            let fh = p.open(1, OFlags::WRONLY);
-            for data in [&b"newer"[..], b"newest"] {
-                p.write(fh, 70, data)?;
-                p.write(fh, 3_900, &data.repeat(100))?;
-                p.sync(fh, true)?;
-            }
-            p.write(fh, 7, b"without a sync")
-        },
-    },
-    Action {
-        name: "truncate, sync, and write",
-        formed: true,
-        // At home, if the store fails.
-        emptied: Some(1),
-        act: |p, _| {
-            let fh = p.open(1, OFlags::RDWR);
-            p.resize(0)?;
-            p.write(fh, 0, b"short")?;
-            p.sync(fh, false)?;
-            p.resize(30_000)?;
-            p.sync(fh, true)
-        },
-    },
-    Action {
-        name: "write, and grow too large",
-        formed: true,
-        emptied: None,
-        act: |p, _| {
-            let (fh, other) = (p.open(1, OFlags::WRONLY), p.open(1, OFlags::RDWR));
-            p.write(fh, 3_000, b"of which no sync knows")?;
-            p.write(fh, 65_000, &[5; 1_000])?;
-            p.write(other, 9, b"by the other")?;
-            p.sync(other, true)
-        },
-    },
-    Action {
-        name: "write, and form anew while it is open",
-        formed: true,
-        emptied: None,
-        act: |p, g| {
-            let fh = p.open(1, OFlags::WRONLY);
-            p.write(fh, 100, b"first")?;
-            g.form_groups(&[p.handles(&[1, 3]), p.handles(&[0, 2])], |h| *h == p.handle(1));
-            p.write(fh, 200, b"second")?;
+    action("form", false, None, |p, _| {
+        p.form();
+        Ok(())
+    }),
+    action("form anew, with a newcomer", true, None, |p, g| {
+        g.form_groups(&[p.handles(&[0, 3])], NOT_BUSY);
+        Ok(())
+    }),
+    action("move all back", true, None, |p, g| {
+        g.move_all_back(&p.handles(&[0, 1, 2]));
+        Ok(())
+    }),
+    action("move one back", true, None, |p, g| g.move_back(&p.handle(1))),
+    action("empty one", true, Some(1), |p, g| {
+        p.change(Vec::clear, || g.drop_contents(&p.handle(1)))
+    }),
+    action("there and back, and there", false, None, |p, g| {
+        let all = p.handles(&[0, 1]);
+        g.form_groups(std::slice::from_ref(&all), NOT_BUSY);
+        g.move_all_back(&all);
+        let _ = g.ask(Ask::Sync { file: None });
+        g.form_groups(&[all], NOT_BUSY);
+        Ok(())
+    }),
+    action("write and sync", true, None, |p, _| {
+        let fh = p.open(1, OFlags::WRONLY);
+        for data in [&b"newer"[..], b"newest"] {
+            p.write(fh, 70, data)?;
+            p.write(fh, 3_900, &data.repeat(100))?;
             p.sync(fh, true)?;
-            p.write(fh, 300, b"third")?;
-            g.move_all_back(&p.handles(&[0, 1]));
-            p.write(fh, 400, b"fourth")?;
-            p.sync(fh, false)
-        },
-    },
+        }
+        p.write(fh, 7, b"without a sync")
+    }),
+    // File 1 is at home, if the store fails.
+    action("truncate, sync, and write", true, Some(1), |p, _| {
+        let fh = p.open(1, OFlags::RDWR);
+        p.resize(0)?;
+        p.write(fh, 0, b"short")?;
+        p.sync(fh, false)?;
+        p.resize(30_000)?;
+        p.sync(fh, true)
+    }),
+    action("write, and grow too large", true, None, |p, _| {
+        let (fh, other) = (p.open(1, OFlags::WRONLY), p.open(1, OFlags::RDWR));
+        p.write(fh, 3_000, b"of which no sync knows")?;
+        p.write(fh, 65_000, &[5; 1_000])?;
+        p.write(other, 9, b"by the other")?;
+        p.sync(other, true)
+    }),
+    action("write, and form anew while it is open", true, None, |p, g| {
+        let fh = p.open(1, OFlags::WRONLY);
+        p.write(fh, 100, b"first")?;
+        g.form_groups(&[p.handles(&[1, 3]), p.handles(&[0, 2])], |h| *h == p.handle(1));
+        p.write(fh, 200, b"second")?;
+        p.sync(fh, true)?;
+        p.write(fh, 300, b"third")?;
+        g.move_all_back(&p.handles(&[0, 1]));
+        p.write(fh, 400, b"fourth")?;
+        p.sync(fh, false)
+    }),
 ];
 
 fn prepared(action: &Action) -> Option<TestDir> {
     let mut dir = TestDir::new()?;
     dir.attach();
     if action.formed {
-        let groups = dir.groups();
-        let came = groups.form_groups(&[dir.handles(&[0, 1]), dir.handles(&[2])], NOT_BUSY);
-        assert_eq!(came, [Ok(2), Ok(1)]);
+        assert_eq!(dir.form(), [Ok(2), Ok(1)]);
     }
     Some(dir)
 }

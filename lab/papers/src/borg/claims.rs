@@ -5,7 +5,7 @@ use super::printed::STARTS;
 use super::replay::{BorgPhase, BorgRun, Reconfiguration};
 use super::start_up::Started;
 use crate::PaperError;
-use crate::claims::{Answerer, Answers, BOTH, Judged, Paper};
+use crate::claims::{Answerer, Answers, BOTH, Judged, Paper, least, most};
 
 /// Busy time of all normal phases for requests alone, in seconds, as in the paper's bars: its write
 /// buffer is emptied in reconfigurations.
@@ -28,14 +28,6 @@ fn less(before: f64, after: f64) -> f64 {
 /// The reduction of busy time for requests in each normal phase.
 fn reductions(vanilla: &BorgRun, borg: &BorgRun) -> Vec<f64> {
     vanilla.phases.iter().zip(&borg.phases).map(|(v, b)| less(v.busy_s, b.busy_s)).collect()
-}
-
-fn least(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-fn most(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
 pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {

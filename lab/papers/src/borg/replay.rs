@@ -436,32 +436,40 @@ mod tests {
         Source::from_bytes("rounds", text.as_bytes()).unwrap()
     }
 
-    fn both(source: &Source, training: Training) -> Vec<BorgRun> {
-        let disk = catalogue::device("wd360gd").unwrap();
-        let system = |area| BorgSystem {
-            disk: disk.clone(),
+    fn system(area: Bytes) -> BorgSystem {
+        BorgSystem {
+            disk: catalogue::device("wd360gd").unwrap(),
             policy: PolicyName::Borg,
             area,
             write_buffer_percent: 0,
             gather: Duration::ZERO,
+            training: Training::Cumulative,
+            replay: Replay::Open,
+            scheduler: Scheduler::Fcfs,
+            reconfigure: Vec::new(),
+        }
+    }
+
+    fn replayed<const N: usize>(source: &Source, systems: [BorgSystem; N]) -> [BorgRun; N] {
+        let capacity = Sectors(4_000_000);
+        let jobs = systems.map(|system| BorgJob { source, capacity, system });
+        borg(&jobs, &|_| {}).unwrap().try_into().unwrap()
+    }
+
+    fn both(source: &Source, training: Training) -> [BorgRun; 2] {
+        let of = |area| BorgSystem {
             training,
             replay: Replay::Closed { depth: 1 },
-            scheduler: Scheduler::Fcfs,
             reconfigure: [300, 600, 900].map(|s| SimTime(s * 1_000_000_000)).to_vec(),
+            ..system(area)
         };
-        let capacity = Sectors(4_000_000);
-        let jobs = [Bytes(0), Bytes(8 << 20)].map(|area| BorgJob {
-            source,
-            capacity,
-            system: system(area),
-        });
-        borg(&jobs, &|_| {}).unwrap()
+        replayed(source, [Bytes(0), Bytes(8 << 20)].map(of))
     }
 
     #[test]
     fn repeated_requests_cost_less_and_each_phase_has_its_requests() {
         let runs = both(&rounds(u64::MAX), Training::Cumulative);
-        let [vanilla, borg] = &runs[..] else { panic!("two jobs") };
+        let [vanilla, borg] = &runs;
         assert!(vanilla.reconfigurations.is_empty());
         assert_eq!(borg.reconfigurations.len(), 3);
         for run in &runs {
@@ -483,7 +491,10 @@ mod tests {
     #[test]
     fn partial_training_forgets_what_cumulative_training_keeps() {
         // Others from 300 on: seen in the second phase, planned for in the third.
-        let of = |training| both(&rounds(300), training).swap_remove(1);
+        let of = |training| {
+            let [_, borg] = both(&rounds(300), training);
+            borg
+        };
         let (long, short) = (of(Training::Cumulative), of(Training::Partial));
         let plan = |r: &BorgRun, i: usize| {
             let c = r.reconfigurations[i].change;
@@ -501,20 +512,8 @@ mod tests {
         };
         let text: String = (0..4000).map(line).collect();
         let source = Source::from_bytes("writes", text.as_bytes()).unwrap();
-        let system = |area| BorgSystem {
-            disk: catalogue::device("wd360gd").unwrap(),
-            policy: PolicyName::Borg,
-            area,
-            write_buffer_percent: 50,
-            gather: Duration::ZERO,
-            training: Training::Cumulative,
-            replay: Replay::Open,
-            scheduler: Scheduler::Fcfs,
-            reconfigure: Vec::new(),
-        };
-        let capacity = Sectors(4_000_000);
-        let job = |area| BorgJob { source: &source, capacity, system: system(area) };
-        let runs = borg(&[Bytes(0), Bytes(32 << 20)].map(job), &|_| {}).unwrap();
+        let of = |area| BorgSystem { write_buffer_percent: 50, ..system(area) };
+        let runs = replayed(&source, [Bytes(0), Bytes(32 << 20)].map(of));
         let [vanilla, borg] = [&runs[0].phases[0], &runs[1].phases[0]];
         assert_eq!((vanilla.absorbed, vanilla.background_s), (0, 0.0));
         assert!(borg.absorbed > 3900, "{borg:?}");
@@ -533,24 +532,14 @@ mod tests {
         };
         let text: String = (0..900).map(line).collect();
         let source = Source::from_bytes("both", text.as_bytes()).unwrap();
-        let system = |policy| BorgSystem {
-            disk: catalogue::device("wd360gd").unwrap(),
+        let of = |policy| BorgSystem {
             policy,
-            area: Bytes(32 << 20),
             write_buffer_percent: 50,
-            gather: Duration::ZERO,
-            training: Training::Cumulative,
-            replay: Replay::Open,
             scheduler: Scheduler::CLook,
             reconfigure: vec![SimTime(300_000_000_000)],
+            ..system(Bytes(32 << 20))
         };
-        let capacity = Sectors(4_000_000);
-        let jobs = [PolicyName::BorgPaper, PolicyName::Borg].map(|policy| BorgJob {
-            source: &source,
-            capacity,
-            system: system(policy),
-        });
-        borg(&jobs, &|_| {}).unwrap().try_into().unwrap()
+        replayed(&source, [PolicyName::BorgPaper, PolicyName::Borg].map(of))
     }
 
     #[test]
@@ -581,18 +570,7 @@ mod tests {
 
     #[test]
     fn a_file_system_that_does_not_fit_its_disk_is_refused() {
-        let source = rounds(0);
-        let system = BorgSystem {
-            disk: catalogue::device("wd360gd").unwrap(),
-            policy: PolicyName::Borg,
-            area: Bytes(1 << 30),
-            write_buffer_percent: 0,
-            gather: Duration::ZERO,
-            training: Training::Partial,
-            replay: Replay::Open,
-            scheduler: Scheduler::Fcfs,
-            reconfigure: Vec::new(),
-        };
+        let (source, system) = (rounds(0), system(Bytes(1 << 30)));
         let job = BorgJob { source: &source, capacity: Sectors(1 << 40), system };
         assert!(matches!(borg(&[job], &|_| {}), Err(StudyError::DiskTooSmall { .. })));
     }

@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::PaperError;
@@ -34,7 +34,7 @@ pub(crate) use Answerer::{Beyond, Paper};
 /// Both, in the order of the columns.
 pub(crate) const BOTH: [Answerer; 2] = [Paper, Beyond];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
     Share,
@@ -86,6 +86,14 @@ struct Unanswered {
     place: String,
     printed: String,
     why: String,
+}
+
+pub(crate) fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+pub(crate) fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// A paper's file of claims.
@@ -267,7 +275,7 @@ impl Judged {
         let result = |j: &Judgement| {
             let c = &j.claim;
             json!({
-                "id": c.id, "what": c.what, "where": c.place, "kind": show::kind(c.kind),
+                "id": c.id, "what": c.what, "where": c.place, "kind": c.kind,
                 "paper": c.printed.map_or_else(|| json!(c.order), |p| json!(p)),
                 "ours": number(Paper, j), "beyond": number(Beyond, j),
                 "tolerance": c.tolerance(), "fitted": c.fitted,

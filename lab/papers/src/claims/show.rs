@@ -4,17 +4,6 @@ use seekless_report::{Column, Table, Tile};
 
 use super::{Answer, Answerer, BOTH, Better, Beyond, Claim, Judged, Kind, Paper};
 
-pub(super) const fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Share => "share",
-        Kind::Value => "value",
-        Kind::AtLeast => "at-least",
-        Kind::AtMost => "at-most",
-        Kind::MoreThan => "more-than",
-        Kind::Ranking => "ranking",
-    }
-}
-
 /// A number in the form of its claim.
 fn number(kind: Kind, value: f64) -> String {
     let size = value.abs();

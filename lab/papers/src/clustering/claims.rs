@@ -6,7 +6,7 @@ use seekless_disk::clustering::{Access, Mixture, PERFECT};
 use super::figures::{BLOCK, BLOCKS, Effort, Loaded, QUEUES, imaginary, rz55};
 use super::{Order, Point, Start};
 use crate::PaperError;
-use crate::claims::{Answerer, Answers, BOTH, Beyond, Judged, Paper};
+use crate::claims::{Answerer, Answers, BOTH, Beyond, Judged, Paper, least, most};
 
 /// The longest queue of the figures.
 const LONG: u32 = 300;
@@ -63,9 +63,8 @@ fn loaded(answers: &mut Answers, who: Answerer, effort: Effort) {
     answers.add(who, "ordered.300.bound", double);
     let short = QUEUES.into_iter().filter(|q| *q < SHORT);
     let short: Vec<f64> = short.map(|q| times(q, Order::Position)).collect();
-    let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     answers.add(who, "short.least", least(&short));
-    answers.add(who, "short.most", short.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+    answers.add(who, "short.most", most(&short));
 
     let long = |a: &Access| at(a, LONG, Order::Position);
     let concentrated = [
@@ -101,7 +100,7 @@ fn speedups(answers: &mut Answers, who: Answerer, effort: Effort) {
             / disk.point(&Access::random(n), q, Order::Arrival).utilization
     };
     let disk = Loaded::new(&rz55(), BLOCK, LONG, effort);
-    let least = QUEUES.map(|q| speedup(&disk, q)).into_iter().fold(f64::INFINITY, f64::min);
+    let least = least(&QUEUES.map(|q| speedup(&disk, q)));
     answers.add(who, "speedup.bound", least);
     answers.add(who, "speedup.about", least);
     let by_block = BLOCKS.map(|sectors| {

@@ -6,15 +6,15 @@
 
 mod allocation;
 mod cache;
-mod inode_table;
 mod operations;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 
-use inode_table::InodeTable;
-use rustc_hash::FxHashMap;
+use lru::LruCache;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use seekless_block::{Bytes, Duration, Extent, Op, SECTOR_BYTES, Sectors, SimTime};
 
 /// A block is 8 KiB, at a multiple of 8 KiB; the end of a file takes fragments of 1 KiB.
@@ -161,7 +161,8 @@ pub(crate) struct Ffs {
     files: FxHashMap<u64, Node>,
     cache: FxHashMap<u32, Buffer>,
     by_use: BTreeMap<u64, u32>,
-    inodes: InodeTable,
+    /// Files whose inodes are in memory.
+    inodes: LruCache<u64, (), FxBuildHasher>,
     /// Sectors in memory; for a block with fragments alone, its fragments.
     cached: u64,
     dirty: BTreeSet<(SimTime, u32)>,
@@ -184,6 +185,7 @@ impl Ffs {
             inodes: 0,
             spare: Vec::new(),
         };
+        let inodes = NonZeroUsize::new(config.inodes).unwrap_or(NonZeroUsize::MIN);
         (0..meta).for_each(|b| group.used[b as usize / 64] |= 1 << (b % 64));
         Self {
             config,
@@ -192,7 +194,7 @@ impl Ffs {
             files: FxHashMap::default(),
             cache: FxHashMap::default(),
             by_use: BTreeMap::new(),
-            inodes: InodeTable::new(config.inodes),
+            inodes: LruCache::with_hasher(inodes, FxBuildHasher),
             cached: 0,
             dirty: BTreeSet::new(),
             clock: 0,

@@ -15,7 +15,7 @@ impl Ffs {
     pub(crate) fn lookup(&mut self, file: u64) -> Work {
         let mut work = Work::default();
         self.stats.names += 1;
-        let in_memory = self.inodes.enter(file);
+        let in_memory = self.inodes.put(file, ()).is_some();
         if in_memory && self.stats.names % 10 >= NAME_MISSES {
             self.stats.name_hits += 1;
             return work;
@@ -175,7 +175,7 @@ impl Ffs {
     pub(crate) fn unlink(&mut self, now: SimTime, file: u64) -> Work {
         let mut work = Work::default();
         self.sync_names(now, file, &mut work);
-        self.inodes.remove(file);
+        self.inodes.pop(&file);
         if let Some(node) = self.files.remove(&file) {
             self.release(&node);
         }
@@ -186,7 +186,7 @@ impl Ffs {
     pub(crate) fn leave(&mut self, now: SimTime, file: u64) -> Work {
         let mut work = Work::default();
         self.sync_names(now, file, &mut work);
-        self.inodes.remove(file);
+        self.inodes.pop(&file);
         if let Some(node) = self.files.get_mut(&file) {
             let old = node.clone();
             (node.here, node.size) = (false, 0);

@@ -19,8 +19,8 @@ pub enum HotFilesError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Host(#[from] io::Error),
-    #[error("{} is no list of hot files", path.display())]
-    List { path: PathBuf, source: ListError },
+    #[error("{} is no list of hot files: {why}", path.display())]
+    List { path: PathBuf, why: String },
     #[error("{0}")]
     Refused(String),
 }
@@ -29,17 +29,4 @@ impl From<rustix::io::Errno> for HotFilesError {
     fn from(error: rustix::io::Errno) -> Self {
         Self::Host(error.into())
     }
-}
-
-/// Why a text is no list of hot files.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum ListError {
-    #[error(transparent)]
-    Json(#[from] serde_json::Error),
-    #[error("its schema is '{found}', not {expected}: make a new list with --trace and --list")]
-    Schema { found: String, expected: &'static str },
-    #[error("'{0}' is no path below a mount point")]
-    Path(String),
 }

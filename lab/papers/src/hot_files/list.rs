@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{HotFilesError, ListError};
+use super::error::HotFilesError;
 
 /// Name and version of a list.
 const SCHEMA: &str = "seekless.cluster-list/1";
@@ -63,19 +63,22 @@ impl List {
             path: path.to_owned(),
             source,
         })?;
-        Self::parse(&text).map_err(|source| HotFilesError::List { path: path.to_owned(), source })
+        Self::parse(&text).map_err(|why| HotFilesError::List { path: path.to_owned(), why })
     }
 
-    fn parse(text: &str) -> Result<Self, ListError> {
-        let list: Self = serde_json::from_str(text)?;
+    fn parse(text: &str) -> Result<Self, String> {
+        let list: Self = serde_json::from_str(text).map_err(|e| e.to_string())?;
         if list.schema != SCHEMA {
-            return Err(ListError::Schema { found: list.schema, expected: SCHEMA });
+            return Err(format!(
+                "its schema is '{}', not {SCHEMA}: make a new list with --trace and --list",
+                list.schema
+            ));
         }
         for file in &list.files {
             let plain =
                 Path::new(&file.path).components().all(|c| matches!(c, Component::Normal(_)));
             if !plain || file.path.is_empty() || file.path.contains('\0') {
-                return Err(ListError::Path(file.path.clone()));
+                return Err(format!("'{}' is no path below a mount point", file.path));
             }
         }
         Ok(list)

@@ -13,7 +13,7 @@ mod survey;
 mod travel;
 
 pub use apply::{Outcome, apply};
-pub use error::{HotFilesError, ListError};
+pub use error::HotFilesError;
 pub use heat::{Choice, hottest};
 pub use list::{HotFile, List};
 pub use mounted::Mounted;

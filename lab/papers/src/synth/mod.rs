@@ -1,14 +1,9 @@
 //! Made-up traces: a week of requests with the statistics that a paper prints of its own trace,
-//! which nobody can obtain. Each personality is one file of data; their common types are here.
+//! which nobody can obtain. The numbers are in `weeks`, the types here.
 //! Everything is drawn from a seed: the same personality, scale and seed give the same trace.
 //! docs/lab/synth.md lists the matched and the invented parts. Requests come from a [`Source`] like
 //! any others.
 
-mod borg_developer;
-mod borg_office;
-mod borg_svn;
-mod borg_vmm;
-mod borg_web;
 mod clock;
 mod dice;
 mod eefs;
@@ -18,6 +13,7 @@ mod play;
 mod population;
 mod start_up;
 mod strace;
+mod weeks;
 
 use std::sync::Arc;
 
@@ -30,18 +26,10 @@ pub(crate) use fs2::{Fs2Load, Fs2World, Paced};
 pub use matched::{Matched, counted, matched};
 pub(crate) use start_up::{StartUp, start_up};
 pub use strace::{WrittenDay, write_strace};
+pub use weeks::PERSONALITIES;
 
 /// A gigabyte of the paper's tables, taken for 2^30 bytes.
 const GB: f64 = (1u64 << 30) as f64;
-
-/// All personalities.
-pub const PERSONALITIES: [&Personality; 5] = [
-    &borg_office::PERSONALITY,
-    &borg_developer::PERSONALITY,
-    &borg_svn::PERSONALITY,
-    &borg_web::PERSONALITY,
-    &borg_vmm::PERSONALITY,
-];
 
 /// The printed numbers of a trace: BORG's Table 1 (FAST'09). Sizes in GB, shares from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -102,15 +102,6 @@ impl Word {
     }
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum RawPace {
-    Turns,
-    Operations,
-    Transfers,
-    Mebibytes,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawStep {
@@ -130,7 +121,7 @@ struct RawStep {
     gate: Option<Spanned<String>>,
     posts: Option<Spanned<u64>>,
     high: Option<u64>,
-    by: Option<RawPace>,
+    by: Option<PaceUnit>,
     steps: Option<Vec<Spanned<RawStep>>>,
 }
 
@@ -429,14 +420,7 @@ impl Reader<'_> {
                 self.posts.push((gate, offset));
                 StepAction::Post { gate, posts }
             }
-            Word::Pace => StepAction::Pace {
-                by: match s.by {
-                    Some(RawPace::Operations) => PaceUnit::Operations,
-                    Some(RawPace::Transfers) => PaceUnit::Transfers,
-                    Some(RawPace::Mebibytes) => PaceUnit::Mebibytes,
-                    Some(RawPace::Turns) | None => PaceUnit::Turns,
-                },
-            },
+            Word::Pace => StepAction::Pace { by: s.by.unwrap_or(PaceUnit::Turns) },
             _ => return Err(self.text.error(offset, "this operation needs 'steps'")),
         })
     }

@@ -9,6 +9,8 @@ pub(crate) mod read_limits {
     pub(crate) use super::from_toml::{FILES_MAX, IO_MAX, SECONDS_MAX, STEPS_MAX, THREADS_MAX};
 }
 
+use serde::Deserialize;
+
 pub(crate) use presets::preset;
 pub use presets::{Preset, presets};
 
@@ -209,7 +211,8 @@ pub(crate) enum StepAction {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum PaceUnit {
     /// Number of times the step is reached.
     Turns,

@@ -1,8 +1,8 @@
 //! Repeated measurements of one quantity: mean, Student's t interval, deviation, outliers; and the
 //! difference of two samples (Welch, 1947). A mean includes all values, outliers too.
 
-use crate::seeded_random::ln_gamma;
 use serde::Serialize;
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// Several measurements of one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,55 +95,14 @@ pub(super) fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     Some(Welch { p: 2.0 * t_above(t, freedom), freedom, reach })
 }
 
-/// The quantile `q`, above one half, of Student's t.
+/// The quantile `q` of Student's t.
 pub(super) fn student_t(freedom: f64, q: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1e4);
-    for _ in 0..200 {
-        let middle = f64::midpoint(low, high);
-        if 1.0 - t_above(middle, freedom) < q { low = middle } else { high = middle }
-    }
-    low
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(q))
 }
 
-/// The probability that Student's t exceeds `t`, at least 0: half the regularized incomplete beta
-/// function.
+/// The probability that Student's t exceeds `t`.
 fn t_above(t: f64, freedom: f64) -> f64 {
-    0.5 * incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
-}
-
-/// The regularized incomplete beta function by its continued fraction (Abramowitz and Stegun
-/// 26.5.8; Lentz, 1976).
-fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
-    if x <= 0.0 {
-        return 0.0;
-    }
-    if x >= 1.0 {
-        return 1.0;
-    }
-    if x > (a + 1.0) / (a + b + 2.0) {
-        return 1.0 - incomplete_beta(1.0 - x, b, a);
-    }
-    let front =
-        (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp() / a;
-    let tiny = 1e-300;
-    let sound = |v: f64| if v.abs() < tiny { tiny } else { v };
-    let (mut c, mut d) = (1.0, 1.0 / sound(1.0 - (a + b) * x / (a + 1.0)));
-    let mut f = d;
-    for m in 1..500 {
-        let m = f64::from(m);
-        for n in [
-            m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0)),
-        ] {
-            d = 1.0 / sound(1.0 + n * d);
-            c = sound(1.0 + n / c);
-            f *= c * d;
-        }
-        if (c * d - 1.0).abs() < 1e-14 {
-            break;
-        }
-    }
-    (front * f).clamp(0.0, 1.0)
+    StudentsT::new(0.0, 1.0, freedom).map_or(0.0, |distribution| distribution.sf(t))
 }
 
 #[cfg(test)]

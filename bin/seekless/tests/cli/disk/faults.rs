@@ -1,9 +1,8 @@
 //! What is refused, and in which words: file, line, field, and what is allowed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use super::support::{fails, succeeds, word};
+use crate::support::Place;
 
 /// A small drive of our own in DiskSim's words.
 const SPECS: &str =
@@ -41,49 +40,38 @@ dm_disk SMALL_model {
 ";
 const SEEK: &str = "Seek distances measured: 2\n1, 1.0\n99, 9.0\n";
 
-struct Folder(tempfile::TempDir);
+const IMPORT: [&str; 3] = ["disk", "import", "small.diskspecs"];
 
-impl Folder {
-    fn new() -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
-        folder.put("small.diskspecs", SPECS);
-        folder.put("small.model", MODEL);
-        folder.put("small.seek", SEEK);
-        folder
-    }
-
-    fn put(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.path().join(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
+fn place() -> Place {
+    let place = Place::new();
+    place.file("small.diskspecs", SPECS).file("small.model", MODEL).file("small.seek", SEEK);
+    place
 }
 
-fn import_fails(folder: &Folder) -> String {
-    fails(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&folder.path("o"))])
+fn import_fails(place: &Place) -> String {
+    place.fails(&[&IMPORT[..], &["-o", "o"]].concat())
+}
+
+/// The entry of the small drive, as `small.toml`.
+fn imported(place: &Place) -> String {
+    place.ok(&[&IMPORT[..], &["-o", "small.toml"]].concat());
+    fs::read_to_string(place.path("small.toml")).unwrap()
 }
 
 #[test]
 fn a_small_drive_by_hand() {
-    let folder = Folder::new();
-    let toml = folder.path("small.toml");
-    succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&toml)]);
+    let place = place();
+    imported(&place);
     // Sector 0, then 0 again after 5 ms: 6000 rpm turn in 10 ms, a sector passes in 0.1. The arm
     // stands there already, but the description's drive settles anew: both wait for the platter to
     // come by.
-    let trace = folder.put("t", "R Miss 0 1 10000 4900\nR Miss 0 1 10000 0\n");
-    let out = succeeds(&["disk", "validate", "--disk", word(&toml), word(&trace), "--json", "-"]);
-    let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+    place.file("t", "R Miss 0 1 10000 4900\nR Miss 0 1 10000 0\n");
+    let v = place.told(&["disk", "validate", "--disk", "small.toml", "t"]);
     assert_eq!((&v["requests"], &v["disk"]), (&2.into(), &"small".into()));
-    let shown = succeeds(&["disk", "show", word(&toml)]);
+    let shown = place.ok(&["disk", "show", "small.toml"]);
     assert!(shown.contains("rpm = 6000"), "{shown}");
     // As JSON in place of the entry.
-    let json = succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "--json", "-"]);
-    let v: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let v = place.told(&IMPORT);
     assert_eq!(v["schema"], "seekless.disk-import/1");
     assert_eq!(
         (&v["disk"]["mechanics"]["rpm"], &v["disk"]["capacity_sectors"]),
@@ -93,7 +81,7 @@ fn a_small_drive_by_hand() {
 
 #[test]
 fn faulty_descriptions_name_file_line_and_field() {
-    let folder = Folder::new();
+    let place = place();
     for (file, good, bad, said) in [
         ("small.model", "Number of cylinders = 100", "Number of cylinders = many", "small.model:3"),
         ("small.model", "= 6000", "= 6", "mechanics.rpm is 6; allowed: 60 to 30000"),
@@ -115,31 +103,29 @@ fn faulty_descriptions_name_file_line_and_field() {
         ("small.diskspecs", "disksim_disk", "disksim_bus", "no 'disksim_disk'"),
         ("small.seek", "99, 9.0", "99, nine", "eek:3"),
     ] {
-        let text = fs::read_to_string(folder.path(file)).unwrap();
+        let text = fs::read_to_string(place.path(file)).unwrap();
         assert!(text.contains(good), "{good}");
-        folder.put(file, &text.replace(good, bad));
-        let error = import_fails(&folder);
+        place.file(file, text.replace(good, bad));
+        let error = import_fails(&place);
         assert!(error.contains(said), "{bad}: {error}");
-        assert!(!folder.path("o").exists());
-        folder.put(file, &text);
+        assert!(!place.path("o").exists());
+        place.file(file, &text);
     }
 }
 
 #[test]
 fn descriptions_cut_anywhere_are_refused_or_read() {
-    let folder = Folder::new();
+    let place = place();
     for end in (0..MODEL.len()).step_by(61) {
-        folder.put("small.model", &MODEL[..end]);
-        assert!(import_fails(&folder).contains("small.model"), "{end}");
+        place.file("small.model", &MODEL[..end]);
+        assert!(import_fails(&place).contains("small.model"), "{end}");
     }
 }
 
 #[test]
 fn faulty_entries_name_file_line_field_and_range() {
-    let folder = Folder::new();
-    let toml = folder.path("small.toml");
-    succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&toml)]);
-    let good = fs::read_to_string(&toml).unwrap();
+    let place = place();
+    let good = imported(&place);
     for (from, to, said) in [
         ("rpm = 6000.0", "rpm = 6.0", "mechanics.rpm: 6 is out of range; allowed: 60 to 30000"),
         ("heads = 2", "heads = 0", "geometry.heads: 0 is out of range; allowed: 1 to 256"),
@@ -150,8 +136,8 @@ fn faulty_entries_name_file_line_field_and_range() {
     ] {
         let bad = good.replace(from, to);
         assert_ne!(bad, good, "{from}");
-        let path = folder.put("bad.toml", &bad);
-        let error = fails(&["disk", "show", word(&path)]);
+        place.file("bad.toml", &bad);
+        let error = place.fails(&["disk", "show", "bad.toml"]);
         assert!(error.contains(said) && error.contains("bad.toml:"), "{to}: {error}");
         if let Some(line) = bad.lines().position(|l| !to.is_empty() && l == to) {
             assert!(error.contains(&format!("bad.toml:{}", line + 1)), "{to}: {error}");
@@ -161,12 +147,10 @@ fn faulty_entries_name_file_line_field_and_range() {
 
 #[test]
 fn faulty_measured_requests_are_refused() {
-    let folder = Folder::new();
-    let toml = folder.path("small.toml");
-    succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&toml)]);
+    let place = place();
+    imported(&place);
     let fails_with = |text: &str| {
-        let trace: &Path = &folder.put("t", text);
-        fails(&["disk", "validate", "--disk", word(&toml), word(trace)])
+        place.file("t", text).fails(&["disk", "validate", "--disk", "small.toml", "t"])
     };
     assert!(fails_with("R Hit 1 2 3\n").contains("t:1: column 6"));
     assert!(fails_with("R Hit 1 2 3 4\n\nX Hit 1 2 3 4\n").contains("t:3: column 1"));
@@ -175,6 +159,6 @@ fn faulty_measured_requests_are_refused() {
     let past = fails_with("R Hit 18446744073709551615 2 9 9\n");
     assert!(past.contains("passes the end"), "{past}");
     assert!(fails_with("").contains("holds no request"));
-    assert!(fails(&["disk", "validate", "nowhere"]).contains("--disk"));
-    assert!(fails(&["disk", "validate", "--disk", "nodisk", "t"]).contains("wd800jb"));
+    assert!(place.fails(&["disk", "validate", "nowhere"]).contains("--disk"));
+    assert!(place.fails(&["disk", "validate", "--disk", "nodisk", "t"]).contains("wd800jb"));
 }

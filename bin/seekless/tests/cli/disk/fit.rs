@@ -7,7 +7,7 @@ use seekless_block::{Extent, Op, SimTime};
 use seekless_disk::fit::workload;
 use seekless_disk::{Disk, DiskSpec, SeekSpec, catalogue};
 
-use super::support::{fails, succeeds, word};
+use crate::support::Place;
 
 /// The characterizing reads of a modelled disk as an MSR Cambridge trace, times in units of 100 ns.
 fn trace(spec: &DiskSpec, seconds: u64) -> String {
@@ -28,8 +28,7 @@ fn trace(spec: &DiskSpec, seconds: u64) -> String {
 
 #[test]
 fn measured_requests_are_fitted_as_any_trace() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let place = Place::new();
     let spec = catalogue::get("wd800jb").unwrap();
     let mut disk = Disk::new(&spec).unwrap();
     let mut now = SimTime(0);
@@ -43,45 +42,29 @@ fn measured_requests_are_fitted_as_any_trace() {
             break;
         }
     }
-    fs::write(path("t.trace"), text).unwrap();
-    let from = format!("measured:{}", path("t.trace").display());
-    succeeds(&["disk", "fit", &from, "-o", word(&path("m.toml"))]);
-    let fitted = DiskSpec::parse("m", &fs::read_to_string(path("m.toml")).unwrap()).unwrap();
+    place.file("t.trace", text);
+    place.ok(&["disk", "fit", "measured:t.trace", "-o", "m.toml"]);
+    let fitted = DiskSpec::parse("m", &fs::read_to_string(place.path("m.toml")).unwrap()).unwrap();
     assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
-    fs::write(path("bad.trace"), "R Miss 0 8 100.0 0\nR Miss 0 eight 1 1\n").unwrap();
-    let from = format!("measured:{}", path("bad.trace").display());
-    let said = fails(&["disk", "fit", &from, "-o", word(&path("m.toml"))]);
+    place.file("bad.trace", "R Miss 0 8 100.0 0\nR Miss 0 eight 1 1\n");
+    let said = place.fails(&["disk", "fit", "measured:bad.trace", "-o", "m.toml"]);
     assert!(said.contains("bad.trace:2") && said.contains("eight"), "{said}");
 }
 
 #[test]
 fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let place = Place::new();
     let spec = catalogue::get("wd800jb").unwrap();
-    fs::write(path("t.csv"), trace(&spec, 120)).unwrap();
+    place.file("t.csv", trace(&spec, 120));
     let size = format!("{}B", spec.capacity_sectors * 512);
-    let (from, toml, svg) = (path("t.csv"), path("mine.toml"), path("mine.svg"));
-    let trace = format!("msr:{}", word(&from));
-    let said = succeeds(&[
-        "disk",
-        "fit",
-        &trace,
-        "--size",
-        &size,
-        "-o",
-        word(&toml),
-        "--plot",
-        word(&svg),
-        "--json",
-        word(&path("mine.json")),
-    ]);
+    let to = ["-o", "mine.toml", "--plot", "mine.svg", "--json", "mine.json"];
+    let said = place.ok(&[&["disk", "fit", "msr:t.csv", "--size", &size], &to[..]].concat());
     assert!(said.contains("mine: ") && said.contains("rpm"), "{said}");
-    let fitted = DiskSpec::parse("mine", &fs::read_to_string(&toml).unwrap()).unwrap();
+    let fitted =
+        DiskSpec::parse("mine", &fs::read_to_string(place.path("mine.toml")).unwrap()).unwrap();
     assert_eq!(fitted.capacity_sectors, spec.capacity_sectors);
     assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
-    let v: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(path("mine.json")).unwrap()).unwrap();
+    let v = place.read("mine.json");
     assert_eq!((&v["schema"], &v["name"]), (&"seekless.disk-fit/1".into(), &"mine".into()));
     assert_eq!(v["rpm"], fitted.mechanics.rpm);
     assert_eq!(v["capacity_bytes"], spec.capacity_sectors * 512);
@@ -91,54 +74,41 @@ fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
     for (found, printed) in [(linear[0] * 1e8, 9.0), (linear[1], 4.16), (cubic[3], 1.35)] {
         assert!((found / printed - 1.0).abs() < 0.03, "{found} {printed}");
     }
-    let svg = fs::read_to_string(&svg).unwrap();
+    let svg = fs::read_to_string(place.path("mine.svg")).unwrap();
     assert!(svg.contains("lower envelope") && svg.ends_with("</svg>\n"));
     // What was fitted can be used like any other disk.
-    assert!(succeeds(&["disk", "show", word(&toml)]).contains("kind = \"measured\""));
+    assert!(place.ok(&["disk", "show", "mine.toml"]).contains("kind = \"measured\""));
 }
 
 #[test]
 fn traces_that_tell_too_little_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let place = Place::new();
     let spec = catalogue::get("wd360gd").unwrap();
     let text = trace(&spec, 8);
     let cut: String = text.lines().take(300).fold(String::new(), |t, l| t + l + "\n");
-    fs::write(path("short.csv"), cut).unwrap();
-    fs::write(path("none.trace"), "1.0 0 5 8 1\n2.0 0 9 8 1\n").unwrap();
-    let out = path("o.toml");
-    let short = format!("msr:{}", word(&path("short.csv")));
-    let said = fails(&["disk", "fit", &short, "-o", word(&out)]);
-    assert!(said.contains("200 or more are needed"), "{said}");
-    let whole = format!("msr:{}", word(&path("short.csv")));
-    let said = fails(&["disk", "fit", &whole, "-o", "-", "--json", "-"]);
-    assert!(said.contains("cannot both go to standard output"), "{said}");
-    let none = format!("disksim:{}", word(&path("none.trace")));
-    let said = fails(&["disk", "fit", &none, "-o", word(&out)]);
-    assert!(said.contains("service time"), "{said}");
+    place.file("short.csv", cut).file("none.trace", "1.0 0 5 8 1\n2.0 0 9 8 1\n");
+    let refuses = |line: &str, words| place.refuses(&format!("disk fit {line}"), &[words]);
+    refuses("msr:short.csv -o o.toml", "200 or more are needed");
+    refuses("msr:short.csv -o - --json -", "cannot both go to standard output");
+    refuses("disksim:none.trace -o o.toml", "service time");
     // As if a platter turned and no arm ever moved: 0.1 to 8.1 ms, wherever it goes.
     let lines = text.lines().enumerate();
     let still: String = lines
         .map(|(i, l)| format!("{},{}\n", l.rsplit_once(',').unwrap().0, 1000 + i * 7919 % 80_000))
         .collect();
-    fs::write(path("still.csv"), still).unwrap();
-    let still = format!("msr:{}", word(&path("still.csv")));
-    let said = fails(&["disk", "fit", &still, "-o", word(&out)]);
-    assert!(said.contains("no arm moved"), "{said}");
-    assert!(!out.exists());
+    place.file("still.csv", still);
+    refuses("msr:still.csv -o o.toml", "no arm moved");
 }
 
 #[test]
 fn a_probe_refuses_what_it_cannot_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("o.toml");
-    let small = folder.path().join("small");
-    fs::write(&small, [0; 4096]).unwrap();
-    let before = fs::metadata(&small).unwrap().modified().unwrap();
-    for path in [folder.path(), &folder.path().join("absent"), &small] {
-        let said = fails(&["disk", "probe", word(path), "--budget", "1s", "-o", word(&out)]);
-        assert!(said.contains(word(path)), "{said}");
+    let place = Place::new();
+    place.file("small", [0; 4096]);
+    fs::create_dir(place.path("folder")).unwrap();
+    let modified = || fs::metadata(place.path("small")).unwrap().modified().unwrap();
+    let before = modified();
+    for path in ["folder", "absent", "small"] {
+        place.refuses(&format!("disk probe {path} --budget 1s -o o.toml"), &[path]);
     }
-    assert_eq!(fs::metadata(&small).unwrap().modified().unwrap(), before);
-    assert!(!out.exists());
+    assert_eq!(modified(), before);
 }

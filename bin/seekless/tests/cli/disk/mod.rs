@@ -3,5 +3,4 @@
 
 mod faults;
 mod fit;
-pub(super) mod support;
 mod validate;

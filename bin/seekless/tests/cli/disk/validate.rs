@@ -1,10 +1,8 @@
 //! Import and validate against the references at hand. The bounds are what is reached, with a
 //! little room.
 
-use serde_json::Value;
-
-use super::support::{succeeds, word};
 use crate::beside::shared;
+use crate::support::Place;
 
 /// Names, and the demerit to stay below in milliseconds: the reference simulator's published
 /// figure.
@@ -22,17 +20,12 @@ fn an_imported_drive_meets_its_measured_requests() {
     else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
+    let (place, disks) = (Place::new(), reference.with_file_name("traces").join("disks"));
     for (specs, trace, most) in DRIVES {
-        let specs =
-            reference.with_file_name("traces").join("disks").join(format!("{specs}.diskspecs"));
-        let trace =
-            reference.with_file_name("traces").join("disks").join(format!("{trace}.trace.zst"));
-        let toml = folder.path().join("drive.toml");
-        succeeds(&["disk", "import", word(&specs), "-o", word(&toml)]);
-        let out =
-            succeeds(&["disk", "validate", "--disk", word(&toml), word(&trace), "--json", "-"]);
-        let v: Value = serde_json::from_str(&out).unwrap();
+        let of = |name: String| disks.join(name).to_str().unwrap().to_owned();
+        let (specs, trace) = (of(format!("{specs}.diskspecs")), of(format!("{trace}.trace.zst")));
+        place.ok(&["disk", "import", &specs, "-o", "drive.toml"]);
+        let v = place.told(&["disk", "validate", "--disk", "drive.toml", &trace]);
         let keys: Vec<&str> = v.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = [
             "demerit_ms",
@@ -47,11 +40,11 @@ fn an_imported_drive_meets_its_measured_requests() {
         assert_eq!(v["schema"], "seekless.disk-validate/1");
         assert!(v["requests"].as_u64().unwrap() > 9_000);
         let of = |key: &str| v[key].as_f64().unwrap();
-        assert!(of("demerit_ms") <= most, "{out}");
+        assert!(of("demerit_ms") <= most, "{v}");
         let share = of("demerit_ms") / of("measured_ms_mean");
-        assert!((share - of("demerit_share")).abs() < 1e-12, "{out}");
+        assert!((share - of("demerit_share")).abs() < 1e-12, "{v}");
         let means = of("model_ms_mean") / of("measured_ms_mean");
-        assert!((means - 1.0).abs() < 0.03, "{out}");
+        assert!((means - 1.0).abs() < 0.03, "{v}");
     }
 }
 
@@ -60,9 +53,8 @@ fn a_folder_of_references_is_validated_whole() {
     let Some(reference) = shared("a_folder_of_references_is_validated_whole", "reference") else {
         return;
     };
-    let folder = reference;
-    let out = succeeds(&["disk", "validate", word(&folder), "--json", "-"]);
-    let v: Value = serde_json::from_str(&out).unwrap();
+    let (place, folder) = (Place::new(), reference.to_str().unwrap());
+    let v = place.told(&["disk", "validate", folder]);
     let runs = v["mechanical"].as_array().unwrap();
     assert_eq!(runs.len(), 16);
     for run in runs {
@@ -81,7 +73,7 @@ fn a_folder_of_references_is_validated_whole() {
         let of = |key: &str| drive[key].as_f64().unwrap();
         assert!(of("demerit_ms") <= of("reference_demerit_ms"), "{drive}");
     }
-    let table = succeeds(&["disk", "validate", word(&folder)]);
+    let table = place.ok(&["disk", "validate", folder]);
     for said in ["atlas10k mix8k sptf", "seek ms", "cheetah9LP", "5.525 / 5.525"] {
         assert!(table.contains(said), "{said} in\n{table}");
     }

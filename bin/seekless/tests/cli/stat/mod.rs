@@ -7,44 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::beside::shared;
+use crate::support::Place;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-/// Runs the binary in `dir` with `input` on its standard input.
-fn run(dir: &TempDir, args: &[&str], input: &[u8]) -> Ran {
-    let mut child = Command::new(crate::PROGRAM)
-        .arg("stat")
-        .args(args)
-        .current_dir(dir)
-        .env_remove("COLUMNS")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
-    // A run that fails early does not read it.
-    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
-    let out = child.wait_with_output().unwrap();
-    writer.join().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ran { code: out.status.code(), out: text(out.stdout), err: text(out.stderr) }
-}
-
-fn json(dir: &TempDir, args: &[&str]) -> Value {
-    let ran = run(dir, &[args, &["--json", "-"]].concat(), b"");
-    assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.err);
-    serde_json::from_str(&ran.out).unwrap()
-}
 
 fn sample() -> String {
     format!("{ROOT}/sample/desktop.trace.zst")
@@ -63,12 +30,11 @@ fn agrees(test: &str, format: &str, trace: &Path, args: &[&str]) -> bool {
         Some("xz") => drop(liblzma::read::XzDecoder::new(file).read_to_end(&mut raw).unwrap()),
         _ => unreachable!("{}", trace.display()),
     }
-    let dir = tempfile::tempdir().unwrap();
-    let ran = run(&dir, &[&[trace.to_str().unwrap(), "--json", "a.json"], args].concat(), b"");
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let place = Place::new();
+    place.ok(&[&["stat", trace.to_str().unwrap(), "--json", "a.json"], args].concat());
     let mut check = Command::new("python3")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/stat/check.py"))
-        .args([format.as_ref(), dir.path().join("a.json").as_os_str()])
+        .args([format.as_ref(), place.path("a.json").as_os_str()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -128,13 +94,15 @@ fn keys(value: &Value, at: &str, out: &mut BTreeSet<String>) {
 
 #[test]
 fn every_key_of_the_json_is_in_the_document() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let mut all = BTreeSet::new();
-    keys(&json(&dir, &[&sample(), "--day", "45s", "--size", "8GiB"]), "", &mut all);
+    let args = ["stat", &sample(), "--day", "45s", "--size", "8GiB"];
+    keys(&place.told(&args), "", &mut all);
     if let Some(shared) =
         shared("every_key_of_the_json_is_in_the_document: service times", "traces")
     {
-        keys(&json(&dir, &[shared.join("ajw.1week.srt.xz").to_str().unwrap()]), "", &mut all);
+        let trace = shared.join("ajw.1week.srt.xz");
+        keys(&place.told(&["stat", trace.to_str().unwrap()]), "", &mut all);
     }
     let document = std::fs::read_to_string(format!("{ROOT}/docs/using/stat.md")).unwrap();
     let shape = ["count", "mean", "min", "p50", "p90", "p99", "max", "plus_minus_share", "curve"];
@@ -153,26 +121,20 @@ fn every_key_of_the_json_is_in_the_document() {
 
 #[test]
 fn the_store_the_pipe_and_the_file_say_the_same() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let text = "0.0 0 0 8 1\n1.0 0 100 8 1\n1.5 0 108 16 0\n900.0 1 0 8 1\n";
-    std::fs::write(dir.path().join("a.trace"), text).unwrap();
-    let convert = Command::new(crate::PROGRAM)
-        .args(["convert", "a.trace", "a.parquet"])
-        .current_dir(&dir)
-        .status()
-        .unwrap();
-    assert!(convert.success());
+    place.file("a.trace", text).ok(&["convert", "a.trace", "a.parquet"]);
     let alike = |mut v: Value| {
         v["trace"]["path"] = Value::Null;
         v["trace"]["format"] = Value::Null;
         v
     };
-    let file = alike(json(&dir, &["a.trace"]));
-    assert_eq!(file, alike(json(&dir, &["a.parquet"])));
-    let piped = run(&dir, &["-", "--json", "-"], text.as_bytes());
+    let file = alike(place.told(&["stat", "a.trace"]));
+    assert_eq!(file, alike(place.told(&["stat", "a.parquet"])));
+    let piped = place.feed(&["stat", "-", "--json", "-"], text.as_bytes());
     assert_eq!(file, alike(serde_json::from_str(&piped.out).unwrap()));
     assert_eq!(file["table1"]["reads"], 3);
-    let one = json(&dir, &["a.trace", "--device", "1"]);
+    let one = place.told(&["stat", "a.trace", "--device", "1"]);
     assert_eq!((&one["trace"]["requests"], &one["device"]), (&1.into(), &"1".into()));
     // A single request has no span, no pair and no second window.
     assert_eq!(one["table1"]["determinism"]["non_sequential"], 0);
@@ -181,9 +143,9 @@ fn the_store_the_pipe_and_the_file_say_the_same() {
 
 #[test]
 fn the_tables_and_the_report_say_what_is_exact() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let args = ["--day", "45s", "--report", "a.html", "--top", "3", "--figures", "figures"];
-    let ran = run(&dir, &[&[sample().as_str()][..], &args].concat(), b"");
+    let ran = place.run(&[&["stat", &sample()][..], &args].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     // PNG needs a font on this machine: that may be said, nothing else.
     assert!(ran.err.is_empty() || ran.err.contains("no PNG files"), "{}", ran.err);
@@ -193,7 +155,7 @@ fn the_tables_and_the_report_say_what_is_exact() {
         assert!(ran.out.contains(words), "{words}: {}", ran.out);
     }
     assert!(!ran.out.contains("±  ") && !ran.out.contains("NaN"), "{}", ran.out);
-    let html = std::fs::read_to_string(dir.path().join("a.html")).unwrap();
+    let html = std::fs::read_to_string(place.path("a.html")).unwrap();
     for words in [
         "by rank",
         "hottest pages take",
@@ -204,69 +166,65 @@ fn the_tables_and_the_report_say_what_is_exact() {
         assert!(html.contains(words), "{words}");
     }
     assert!(!html.contains("No data"), "a figure is empty");
-    let files = std::fs::read_dir(dir.path().join("figures")).unwrap();
+    let files = std::fs::read_dir(place.path("figures")).unwrap();
     let names: Vec<_> = files.map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
     for ending in [".svg", ".csv"] {
         let found = names.iter().filter(|n| n.ends_with(ending)).count();
         assert_eq!(found, html.matches("<figure ").count(), "{names:?}");
     }
     // Little memory: the numbers say that they are estimates.
-    let ran = run(&dir, &[&sample(), "--memory", "16MiB"], b"");
+    let ran = place.run(&["stat", &sample(), "--memory", "16MiB"]);
     assert!(ran.out.contains("± "), "{}", ran.out);
 }
 
 #[test]
 fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let calls = "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n";
-    std::fs::write(dir.path().join("t"), calls).unwrap();
-    let ran = run(&dir, &["t", "--json", "t.json", "--figures", "f"], b"");
+    place.file("t", calls);
+    let ran = place.run(&["stat", "t", "--json", "t.json", "--figures", "f"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains("note: this is a trace of files"), "{}", ran.err);
-    let v: Value =
-        serde_json::from_str(&std::fs::read_to_string(dir.path().join("t.json")).unwrap()).unwrap();
+    let v = place.read("t.json");
     assert!(v["notes"][0].as_str().unwrap().contains("this is a trace of files"), "{v:#}");
-    let names: Vec<String> = std::fs::read_dir(dir.path().join("f"))
+    let names: Vec<String> = std::fs::read_dir(place.path("f"))
         .unwrap()
         .map(|f| f.unwrap().file_name().into_string().unwrap())
         .collect();
     let count = |end: &str| names.iter().filter(|n| n.ends_with(end)).count();
     assert!(count(".svg") >= 6 && count(".svg") == count(".csv"), "{names:?}");
     // Skipped records are reported too.
-    let ran = run(&dir, &["-", "--lenient"], b"0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
+    let ran =
+        place.feed(&["stat", "-", "--lenient"], b"0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
     assert!(ran.err.contains("note: 1 malformed records were skipped"), "{}", ran.err);
 }
 
 #[test]
 fn bad_input_is_refused_with_reasons() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-    file("good", "0.0 0 0 8 1\n1.0 0 100 8 1\n");
-    file("line", "0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
-    file("empty", "");
-    for (args, words) in [
-        (&["none"][..], &["none", "No such file"][..]),
-        (&["empty"], &["empty", "the file is empty"]),
-        (&["line"], &["line: line 2", "expected", "lenient"]),
-        (&["good", "--device", "7"], &["no requests of device '7'", "its devices: 0"]),
-        (&["good", "--memory", "1MiB"], &["1MiB", "16 MiB"]),
-        (&["good", "--memory", "much"], &["'much'", "not a size"]),
-        (&["good", "--day", "soon"], &["'soon'", "24h"]),
-        (&["good", "--size", "0"], &["size of nothing"]),
-        (&["good", "--report", "no/such/a.html"], &["no/such/a.html"]),
-        (&[], &["TRACE"]),
+    let place = Place::new();
+    place
+        .file("good", "0.0 0 0 8 1\n1.0 0 100 8 1\n")
+        .file("line", "0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n")
+        .file("empty", "");
+    for (line, words) in [
+        ("stat none", &["none", "No such file"][..]),
+        ("stat empty", &["empty", "the file is empty"]),
+        ("stat line", &["line: line 2", "expected", "lenient"]),
+        ("stat good --device 7", &["no requests of device '7'", "its devices: 0"]),
+        ("stat good --memory 1MiB", &["1MiB", "16 MiB"]),
+        ("stat good --memory much", &["'much'", "not a size"]),
+        ("stat good --day soon", &["'soon'", "24h"]),
+        ("stat good --size 0", &["size of nothing"]),
+        ("stat good --report no/such/a.html", &["no/such/a.html"]),
+        ("stat", &["TRACE"]),
     ] {
-        let ran = run(&dir, args, b"");
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}: {}", ran.err);
-        for word in words {
-            assert!(ran.err.contains(word), "{args:?}: {word:?} is not in\n{}", ran.err);
-        }
+        place.refuses(line, words);
     }
-    let lenient = json(&dir, &["--lenient", "line"]);
+    let lenient = place.told(&["stat", "--lenient", "line"]);
     assert_eq!(
         (&lenient["trace"]["requests"], &lenient["trace"]["malformed"]),
         (&2.into(), &1.into())
     );
-    let help = run(&dir, &["--help"], b"").out;
+    let help = place.ok(&["stat", "--help"]);
     assert!(help.contains("Examples:") && help.contains("seekless stat"), "{help}");
 }

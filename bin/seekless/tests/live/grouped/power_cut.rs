@@ -177,14 +177,9 @@ f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0); m[10:14]=b'MMAP'; m.flush(
         ]))
     );
     for (what, act) in acts {
-        let mut place = place();
-        let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-        File::create(&image).unwrap().set_len(200 << 20).unwrap();
-        host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), image.as_os_str()]);
-        let device = Loop::attach(&image, &[]);
-        let mounted_disk = Mount::new(device.device(), &disk, "rw");
-        (place.dir, place.store) = (disk.join("files"), disk.join("store"));
-        fs::create_dir(&place.dir).unwrap();
+        let (mut place, device, mounted_disk) = on_disk(&["mkfs.ext4", "-q"], 200, "rw");
+        let disk = mounted_disk.path().to_owned();
+        place.store = disk.join("store");
         let (mounted, mut contents) = grouped(&place);
         rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
         act(&mounted.path(NAMES[1]), &mut contents[1]);

@@ -91,7 +91,7 @@ fn with_the_power_cut_at_any_step_no_file_is_lost() {
         let Some(dir) = prepared(&Action { formed: false, ..*action }) else { return };
         let groups = dir.groups();
         if action.formed {
-            groups.form_groups(&[dir.handles(&[0, 1]), dir.handles(&[2])], NOT_BUSY);
+            dir.form();
         }
         let _ = (action.act)(&dir, groups);
         let _ = groups.ask(Ask::Sync { file: None });
@@ -116,8 +116,7 @@ fn with_the_power_of_the_store_cut_at_any_step_synced_contents_are_there() {
                 dir.cuts_store = true;
                 dir.attach();
                 if action.formed {
-                    let wanted = [dir.handles(&[0, 1]), dir.handles(&[2])];
-                    dir.groups().form_groups(&wanted, NOT_BUSY);
+                    dir.form();
                 }
                 let steps = &dir.groups().underlying.steps;
                 steps.left.store(stop, SeqCst);

@@ -23,7 +23,7 @@ fn a_file_that_is_used_meanwhile_does_not_move() {
             file.set_modified(modified).unwrap();
         }),
         ("removed", |p, _| fs::remove_file(p.path(1)).unwrap()),
-        ("linked", |p, _| fs::hard_link(p.path(1), p.temp.0.join("outside")).unwrap()),
+        ("linked", |p, _| fs::hard_link(p.path(1), p.temp.path().join("outside")).unwrap()),
         ("open elsewhere", |p, _| {
             std::mem::forget(File::options().write(true).open(p.path(1)).unwrap());
         }),
@@ -84,7 +84,7 @@ fn a_file_that_is_used_meanwhile_does_not_move() {
 #[test]
 fn a_file_with_two_names_does_not_move() {
     let Some(mut dir) = TestDir::new() else { return };
-    let outside = dir.temp.0.join("outside");
+    let outside = dir.temp.path().join("outside");
     fs::hard_link(dir.path(1), &outside).unwrap();
     dir.attach();
     assert_eq!(dir.groups().form_groups(&[dir.handles(&[0, 1])], NOT_BUSY), [Ok(1)]);

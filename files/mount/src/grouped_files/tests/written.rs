@@ -8,10 +8,7 @@ use crate::grouped_files::write_in_store::REWRITES_MAX;
 impl TestDir {
     /// Files 0 to 2 in two groups.
     fn formed() -> Option<Self> {
-        let mut dir = Self::new()?;
-        let wanted = [dir.handles(&[0, 1]), dir.handles(&[2])];
-        assert_eq!(dir.attach().form_groups(&wanted, NOT_BUSY), [Ok(2), Ok(1)]);
-        Some(dir)
+        prepared(&ACTIONS[1])
     }
 
     fn is_grouped(&self, name: usize) -> bool {

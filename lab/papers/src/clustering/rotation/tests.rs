@@ -91,8 +91,7 @@ fn two_blocks_are_the_papers_example() {
 
 #[test]
 fn a_monte_carlo_agrees_within_its_error() {
-    // RZ55 with blocks of 2 KiB and of 512 B, and two other geometries. Ten million draws: the
-    // example `draws`.
+    // RZ55 with blocks of 2 KiB and of 512 B, and two other geometries.
     for (s, t, k) in [(9, 15, 4), (9, 15, 40), (36, 15, 20), (64, 4, 12), (13, 8, 60)] {
         for start in [Start::Paper, Start::Arrival] {
             let seed = 1990 + u64::from(k);

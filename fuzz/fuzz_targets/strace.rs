@@ -1,6 +1,0 @@
-//! Any bytes, read as strace.
-#![no_main]
-
-use seekless_trace::{Format, fuzzing};
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::read(Some(Format::Strace), data));
