@@ -18,7 +18,7 @@ pub struct Toll {
     pub merges: bool,
     /// A write of a part of an object reads the object first.
     pub rewrites: bool,
-    /// Operations in the area are counted too: it lies at the same provider.
+    /// Operations in the area are counted too: it lies on the same device.
     pub area: bool,
 }
 

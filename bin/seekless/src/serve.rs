@@ -25,7 +25,7 @@ use seekless_serve::control::{self, MainThread};
 use seekless_serve::status::OperationStatus;
 use seekless_serve::{
     Address, Backing, Builder, Emulation, Ending, HostEnd, Learning, MemoryFile, MountPoint, Say,
-    ServeError, ServerHandle, ServerStats, StopReply, Streams, UblkPoint,
+    ServeError, ServerHandle, ServerStats, StopReply, Streams, UblkPoint, on_one_disk,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
@@ -528,14 +528,17 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     Ok((args.nbd.iter().cloned().fold(builder, Builder::listen), knows))
 }
 
-/// What operations cost at the provider that `--disk` or `--model` names. An area that was placed, and
-/// every area of a home on another server, lies elsewhere.
+/// What operations cost at the provider that `--disk` or `--model` names. Every area of a home on
+/// another server lies elsewhere, and so does an area that was placed on another disk, or beside a
+/// provider's volume.
 fn toll(args: &Args) -> anyhow::Result<Toll> {
-    let Some(name) = args.disk_name() else { return Ok(Toll::default()) };
-    let toll = seekless_cli::disk::named(name)?.toll();
+    let toll = match args.disk_name() {
+        Some(name) => seekless_cli::disk::named(name)?.toll(),
+        None => Toll::default(),
+    };
+    let placed = args.area.as_ref().or(args.area_dir.as_ref());
     let elsewhere = matches!(Backing::named(&args.backing)?, Backing::Nbd(_))
-        || args.area.is_some()
-        || args.area_dir.is_some();
+        || placed.is_some_and(|at| !toll.is_none() || !on_one_disk(&args.backing, at));
     Ok(Toll { area: args.disk.is_some() || !elsewhere, ..toll })
 }
 

@@ -190,7 +190,7 @@ impl CostUsd {
 pub struct Day {
     /// Day number of the trace, or period of 24 hours; 0 if the trace counts neither.
     pub day: u64,
-    /// Busy time that vanilla would have taken.
+    /// Busy time that vanilla would have taken, with the same write buffer.
     pub vanilla_s: f64,
     /// Busy time for clients.
     pub busy_s: f64,

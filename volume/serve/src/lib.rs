@@ -55,6 +55,7 @@ mod volume;
 mod watch;
 
 pub use backend::emulated::{DiskStats, HeadSample};
+pub use backend::identity::on_one_disk;
 pub use backend::lateness::Lateness;
 pub use backend::remote::{NbdUri, RemoteCounts};
 pub use builder::{Backing, Builder, Emulation, HostQueue, MakeShadow};

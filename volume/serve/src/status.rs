@@ -180,7 +180,7 @@ impl GuardStatus {
     /// The guard's decision in words, and on which times it rests.
     pub(crate) fn note(&self, disk: &str) -> String {
         let state = if self.bypassing {
-            "the policy stands aside: it took more disk time than the vanilla system"
+            "the policy stands aside: it took more disk time than the vanilla system, or requests come too fast to compare"
         } else {
             "the policy is in use"
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use seekless_block::{Duration, Extent, Op, Request, SimTime};
+use seekless_block::{Duration, Extent, Flags, Op, Request, SimTime};
 use seekless_engine::{Io, Target};
 
 /// Entries of each ring: a quarter of a second at 250,000 a second.
@@ -22,6 +22,8 @@ pub struct IoSample {
     pub op: Op,
     /// The sectors on the target.
     pub extent: Extent,
+    /// A drive that writes back serves a write with FUA as any other drive.
+    pub flags: Flags,
     /// True for moving data, false for clients.
     pub background: bool,
     /// Time from submission to end, of a read for which a real device was asked. `None` for writes,
@@ -34,6 +36,8 @@ pub(crate) struct Tap {
     requests: Producer<Request>,
     ios: Producer<IoSample>,
     missed: Arc<AtomicU64>,
+    /// Submission of the latest I/O.
+    latest: SimTime,
 }
 
 /// The watcher's end.
@@ -48,7 +52,7 @@ pub(crate) fn tap() -> (Tap, TapEnd) {
     let (ios, ios_end) = RingBuffer::new(RING);
     let missed = Arc::new(AtomicU64::new(0));
     let end = TapEnd { requests: requests_end, ios: ios_end, missed: Arc::clone(&missed) };
-    (Tap { requests, ios, missed }, end)
+    (Tap { requests, ios, missed, latest: SimTime::ZERO }, end)
 }
 
 impl Tap {
@@ -59,11 +63,19 @@ impl Tap {
         }
     }
 
+    /// The time of submission of an I/O, later than that of each before: so the samples, which come
+    /// in the order of their ends, tell the order of submission too.
+    #[inline]
+    pub(crate) fn submitted(&mut self, now: SimTime) -> SimTime {
+        self.latest = now.max(SimTime(self.latest.0.saturating_add(1)));
+        self.latest
+    }
+
     #[inline]
     pub(crate) fn io(&mut self, at: SimTime, io: &Io, took: Option<Duration>) {
-        let Io { target, op, extent, class, .. } = *io;
+        let Io { target, op, extent, flags, class, .. } = *io;
         let background = class.is_background();
-        let sample = IoSample { at, target, op, extent, background, took };
+        let sample = IoSample { at, target, op, extent, flags, background, took };
         if self.ios.push(sample).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
@@ -80,6 +92,13 @@ impl TapEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_ios_are_submitted_at_one_time() {
+        let mut tap = tap().0;
+        let times = [7, 7, 7, 9].map(|ns| tap.submitted(SimTime(ns)).0);
+        assert_eq!(times, [7, 8, 9, 10]);
+    }
 
     #[test]
     fn a_full_ring_counts_and_never_waits() {

@@ -182,6 +182,7 @@ struct Work {
     shadow: Option<Box<dyn Shadow>>,
     board: Board,
     began: Instant,
+    began_unix: u64,
     looked: Instant,
     before: Option<(ServerStats, Option<f64>, Option<f64>)>,
     plans: u64,
@@ -221,6 +222,7 @@ impl Work {
             shadow,
             board,
             began: now,
+            began_unix: unix_ms(),
             looked: now,
             before: None,
             plans: 0,
@@ -247,6 +249,9 @@ impl Work {
         let unix = unix_ms();
         let (points, ios) = self.drain(unix);
         let Ok(stats) = self.from.volume.stats() else { return false };
+        if let Some(shadow) = &mut self.shadow {
+            shadow.mode(stats.area.mode);
+        }
         let took = self.looked.elapsed();
         self.looked = Instant::now();
         let busy = self.busy(&stats);
@@ -283,16 +288,12 @@ impl Work {
         self.verdict = Some(self.judge.look(unix, compared, missed, moved));
         let Some(guard) = &mut self.guard else { return };
         let counted = self.shadow.as_ref().and_then(|s| s.operations());
-        let compared = counted.map_or(compared, |counted| counted.priced(compared));
-        let Some(bypass) = guard.look(unix, compared, missed) else { return };
+        // A clock that is set changes no account.
+        let now = self.began_unix + self.began.elapsed().as_millis() as u64;
+        let Some(bypass) = guard.look(now, compared, counted, missed) else { return };
         // A volume that has ended needs no command.
         let _ = self.from.volume.send(Control::Bypass(bypass));
-        let text = if bypass {
-            "Today's disk time is above that of the vanilla system: the policy stands aside."
-        } else {
-            "Today's disk time is close to that of the vanilla system: the policy returns."
-        };
-        self.board.tell(unix, text.to_owned());
+        self.board.tell(unix, guard.why().to_owned());
     }
 
     /// Empties the tap through the shadow. Returns evenly chosen I/Os for the graph, and their

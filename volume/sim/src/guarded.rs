@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Bytes, Duration, Lba, Op, Request, Sectors};
+use seekless_block::{Bytes, Duration, Lba, Op, PAGE_SECTORS, Request, Sectors};
 use seekless_disk::Device;
-use seekless_engine::ram_pages;
+use seekless_engine::{Config, ram_pages};
 use seekless_learn::{Adaptive, DayTimes, Foreseen, Guard};
 
 use crate::measure::Measured;
@@ -20,12 +20,30 @@ const KNOWS: usize = 1000;
 pub struct GuardedDay {
     /// As given to [`Guarded::offer`].
     pub day: u64,
-    /// That vanilla takes.
+    /// That vanilla takes, destaging of its write buffer counted.
     pub vanilla: Duration,
     /// That the policy takes for clients.
     pub clients: Duration,
     /// That the policy takes for background work.
     pub background: Duration,
+}
+
+/// The vanilla system with which the adaptive policy on this system is compared: without its reading
+/// ahead and its trail, and with the same write buffer at the same place.
+#[must_use]
+pub fn vanilla_of(config: &SimConfig) -> SimConfig {
+    let mut vanilla = *config;
+    let Config { area, write_buffer_percent, adaptive, .. } = config.engine;
+    let percent = if adaptive { u64::from(write_buffer_percent) } else { 0 };
+    let log = Sectors(area.0 / PAGE_SECTORS * percent / 100 * PAGE_SECTORS);
+    vanilla.engine.area = log;
+    vanilla.engine.write_buffer_percent = 100;
+    vanilla.engine.adaptive = false;
+    vanilla.engine.cluster = Bytes(0);
+    // The log is the end of the area. Without a log nothing lies between the client's addresses.
+    let end = vanilla.engine.capacity;
+    vanilla.area_at = if log.0 == 0 { Lba(end.0) } else { config.area_at + (area - log) };
+    vanilla
 }
 
 /// Two systems, and the guard between them.
@@ -52,11 +70,6 @@ impl Guarded {
         config: &SimConfig,
         reads: Option<Foreseen>,
     ) -> Result<Self, SimError> {
-        let mut bare = *config;
-        bare.engine.area = Sectors(0);
-        bare.engine.adaptive = false;
-        bare.engine.cluster = Bytes(0);
-        bare.area_at = Lba(bare.engine.capacity.0);
         let metered = |sim| Simulation::new(device.clone(), sim).map(Metered::new);
         let mut actual = metered(*config)?;
         let knows = if reads.is_some() { KNOWS } else { 0 };
@@ -65,7 +78,7 @@ impl Guarded {
         }
         Ok(Self {
             actual,
-            vanilla: metered(bare)?,
+            vanilla: metered(vanilla_of(config))?,
             guard: Guard::default(),
             bypasses: false,
             days: Vec::new(),
@@ -110,7 +123,8 @@ impl Guarded {
 
     fn look(&mut self, day: u64) {
         let (clients, background) = self.actual.take();
-        let vanilla = self.vanilla.take().0;
+        let vanilla = self.vanilla.take();
+        let vanilla = vanilla.0 + vanilla.1;
         if self.days.last().is_none_or(|last| last.day != day) {
             self.days.push(GuardedDay { day, ..GuardedDay::default() });
         }
@@ -163,6 +177,7 @@ impl Guarded {
     /// Where a request or an I/O could not be served.
     pub fn drain(&mut self) -> Result<(), SimError> {
         self.serve_all_known()?;
+        self.vanilla.sim.drain()?;
         self.actual.sim.drain()
     }
 

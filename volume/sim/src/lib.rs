@@ -12,7 +12,7 @@ mod metered;
 mod path;
 mod simulation;
 
-pub use guarded::{Guarded, GuardedDay};
+pub use guarded::{Guarded, GuardedDay, vanilla_of};
 pub use learned::{EngineSpace, shape_of};
 pub use measure::{IoCost, IoCosts, Measured, Phases, Response};
 pub use path::{HeadPath, Kind, Point};

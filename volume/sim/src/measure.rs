@@ -40,6 +40,19 @@ impl Phases {
     }
 }
 
+impl std::ops::Add for Phases {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            overhead: self.overhead + other.overhead,
+            seek: self.seek + other.seek,
+            rotation: self.rotation + other.rotation,
+            transfer: self.transfer + other.transfer,
+            spin_up: self.spin_up + other.spin_up,
+        }
+    }
+}
+
 /// The cost of I/Os of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCost {

@@ -101,6 +101,10 @@ pub struct Simulation {
     stats_before: Stats,
     refused: Option<SimError>,
     sums: Vec<PageSum>,
+    /// The area lies on another device, of which there is no model.
+    area_elsewhere: bool,
+    /// I/Os there that end now.
+    elsewhere: Vec<IoId>,
 }
 
 impl Simulation {
@@ -134,6 +138,8 @@ impl Simulation {
             stats_before: Stats::default(),
             refused: None,
             sums: Vec::new(),
+            area_elsewhere: false,
+            elsewhere: Vec::new(),
         })
     }
 
@@ -252,12 +258,31 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
+    /// The same, up to this time.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn pass_until(&mut self, at: SimTime) -> Result<(), SimError> {
+        self.pass_to(at.max(self.now));
+        self.refused.map_or(Ok(()), Err)
+    }
+
     /// Handles every event up to this time.
     fn pass_to(&mut self, at: SimTime) {
         while self.next_event().is_some_and(|t| t <= at) && self.refused.is_none() {
             self.step();
         }
         self.now = at;
+    }
+
+    /// From now on the area lies on another device: its I/Os take no time of this one.
+    pub const fn place_area_elsewhere(&mut self) {
+        self.area_elsewhere = true;
+    }
+
+    /// Where writes go from now on; as [`seekless_engine::Command::SetMode`].
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.feed(Input::Command(seekless_engine::Command::SetMode(mode)));
     }
 
     /// Whether reads go home although copies exist.
@@ -440,6 +465,13 @@ impl Simulation {
     }
 
     fn feed(&mut self, input: Input) {
+        self.handle(input);
+        while let Some(io) = self.elsewhere.pop() {
+            self.handle(Input::Done { io, result: Ok(()) });
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
         self.engine.handle(self.now, input);
         while let Some(output) = self.engine.poll() {
             match output {
@@ -456,6 +488,9 @@ impl Simulation {
     }
 
     fn submit(&mut self, io: &Io) {
+        if self.area_elsewhere && io.target == Target::Area {
+            return self.elsewhere.push(io.id);
+        }
         let (at, area) = (self.config.area_at, self.config.engine.area);
         let whole = io.extent;
         let (before, after) = match io.target {
@@ -485,7 +520,7 @@ impl Simulation {
                 background: io.class.is_background(),
                 in_turn: io.class == Class::InTurn,
             };
-            if let Err(error) = self.drive.submit(self.now, command) {
+            if let Err(error) = self.drive.submit_with(self.now, command, io.flags) {
                 self.refused = Some(SimError::Disk(error));
             }
         }

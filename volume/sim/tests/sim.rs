@@ -311,6 +311,36 @@ fn guarded(days: &[Vec<u64>], replay: Replay) -> (Duration, Duration) {
     (busy(Config { area: Sectors(0), adaptive: false, ..engine }), busy(engine))
 }
 
+/// A copy of 512 MiB into a write buffer of 64 MiB: most of it goes home by way of the log. That is no
+/// work of the policy.
+#[test]
+fn a_write_buffer_that_works_is_no_fault_of_the_policy() {
+    let disk = Device::new(&DeviceSpec::Disk(catalogue::get("wd800jb").unwrap())).unwrap();
+    let capacity = Sectors(40_000_008);
+    let engine = Config {
+        area: Sectors(256 << 11),
+        adaptive: true,
+        cache_bytes: Bytes(1 << 20),
+        read_ahead: Bytes(64 << 10),
+        ..Config::new(capacity)
+    };
+    let sim = SimConfig {
+        engine: engine.with_write_buffer(25, Duration::ZERO),
+        area_at: Lba(capacity.0),
+        ..config(OPEN, Scheduler::Fcfs)
+    };
+    let mut guarded = Guarded::new(&disk, &sim, None).unwrap();
+    for i in 0..4_096 {
+        let at = SimTime(i * 40_000_000);
+        let write = Request::new(at, Op::Write, Extent::new(i * 256, 256));
+        guarded.offer(0, &write).unwrap();
+    }
+    guarded.lap().unwrap();
+    let guard = guarded.guard();
+    assert!(guarded.actual().stats().destaged_bytes > 256 << 20, "{:?}", guarded.actual().stats());
+    assert!(guard.worst_excess() < Duration::from_millis(1_500), "{guard:?}");
+}
+
 const OPEN: Replay = Replay::Open;
 
 #[test]

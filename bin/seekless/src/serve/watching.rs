@@ -78,7 +78,10 @@ pub(super) fn about(args: &Args, disk: Option<Device>) -> (About, Option<MakeSha
         background_rate: args.background_rate,
     };
     let (scheduler, spin_down, emulated) = (args.scheduler, args.spin_down, args.disk.is_some());
-    let shadow = disk.map(|disk| disk_shadow(disk, scheduler, spin_down, emulated));
+    // The simulation of the vanilla system has no queue at a host.
+    let queues = args.disk.as_ref().is_some_and(|d| d.host.is_some());
+    let shadow = disk.filter(|_| !queues);
+    let shadow = shadow.map(|disk| disk_shadow(disk, scheduler, spin_down, emulated));
     (about, shadow.or_else(|| Some(stand_in?.shadow())))
 }
 
@@ -93,7 +96,29 @@ pub(super) fn start(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use seekless_block::Bytes;
+    use seekless_disk::{Scheduler, SpinDown};
+    use seekless_serve::HostQueue;
+
+    use super::super::AccessArgs;
     use super::*;
+
+    #[test]
+    fn a_queue_at_the_host_is_compared_with_nothing() {
+        let about = |host| {
+            let arm = (Scheduler::Fcfs, host, SpinDown::default());
+            let (image, front) = (Path::new("disk.img"), (&[][..], AccessArgs::default(), None));
+            let watching = HttpArgs::default();
+            let args =
+                Args::emulation(("wd800jb", 1.0), arm, image, Bytes(0), front, None, watching);
+            let disk = Device::new(&seekless_cli::disk::named("wd800jb").unwrap()).unwrap();
+            about(&args, Some(disk)).1.is_some()
+        };
+        let queue = HostQueue { depth: 1, scheduler: Scheduler::Fcfs };
+        assert_eq!((about(None), about(Some(queue))), (true, false));
+    }
 
     #[test]
     fn addresses_as_people_write_them() {

@@ -42,7 +42,8 @@ pub struct Guard {
 impl Guard {
     /// Disk time since the last look, which is of this day. Says whether the policy must stay aside.
     pub fn look(&mut self, day: u64, times: DayTimes) -> bool {
-        if day != self.day {
+        // A clock that is set back does not end a day, nor the debt of it.
+        if day > self.day {
             (self.day, self.today) = (day, DayTimes::default());
         }
         self.today.vanilla += times.vanilla;
@@ -97,6 +98,14 @@ mod tests {
         assert!(!guard.look(1, times(1_000_000, 1_000_000)), "3.1 s of 1101 are little");
         assert_eq!(guard.bypassed(), Duration::from_millis(1_100_000));
         assert_eq!(guard.worst_excess(), Duration::from_millis(3_100));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_forget_a_day() {
+        let mut guard = Guard::default();
+        assert!(!guard.look(2, times(0, 2_900)));
+        assert!(!guard.look(1, times(0, 0)), "still the same account");
+        assert!(guard.look(2, times(0, 200)), "behind by 3.1 s");
     }
 
     #[test]

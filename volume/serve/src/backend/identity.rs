@@ -76,6 +76,12 @@ fn disk_of(path: &Path) -> Option<PathBuf> {
     if dir.join("partition").exists() { dir.parent().map(Path::to_owned) } else { Some(dir) }
 }
 
+/// Whether two files or block devices lie on one disk, as far as the kernel says.
+#[must_use]
+pub fn on_one_disk(one: &Path, other: &Path) -> bool {
+    disk_of(one).is_some_and(|disk| disk_of(other) == Some(disk))
+}
+
 /// Whether the disk of a file or block device rotates; `None` if the kernel does not say.
 pub(crate) fn rotates(path: &Path) -> Option<bool> {
     Some(read(&disk_of(path)?.join("queue/rotational"))? != "0")
@@ -166,6 +172,13 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+
+    #[test]
+    fn files_of_one_file_system_lie_on_one_disk() {
+        let (dir, other) = (std::env::temp_dir(), Path::new("/proc/version"));
+        assert!(on_one_disk(&dir, &dir) && on_one_disk(other, Path::new("/proc/mounts")));
+        assert!(!on_one_disk(&dir, other) && !on_one_disk(&dir, Path::new("/absent")));
+    }
 
     #[test]
     fn a_stamp_holds_until_the_file_is_written() {

@@ -67,6 +67,7 @@ impl<O> Volume<O> {
         let of_current =
             matches!(io.memory, Some(Memory::Client { id, .. }) if id.0 as usize == current.id);
         let parked = self.guarding.park(&io, concerns);
+        let began = self.tap.as_mut().map_or(self.now, |tap| tap.submitted(self.now));
         if !parked
             && self.emulated.is_none()
             && self.has_room_now(&io)
@@ -74,7 +75,7 @@ impl<O> Volume<O> {
         {
             self.reads_now += self.holds(&io);
             if let Some(tap) = &mut self.tap {
-                tap.io(self.now, &io, None);
+                tap.io(began, &io, None);
             }
             return self.report(&io, result);
         }
@@ -88,7 +89,7 @@ impl<O> Volume<O> {
         if slot >= self.running.len() {
             self.running.resize(slot + 1, None);
         }
-        let running = Running { io, home: Home::Bounce, began: self.now, holds: 0, done: 0 };
+        let running = Running { io, home: Home::Bounce, began, holds: 0, done: 0 };
         if let Some(entry) = self.running.get_mut(slot) {
             *entry = Some(running);
         }
