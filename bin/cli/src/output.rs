@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use seekless_report::Report;
+use seekless_trace::TraceError;
 use tempfile::NamedTempFile;
 
 /// The meaning of the exit status, at the end of `--help` and of the man page.
@@ -26,8 +27,8 @@ Results go to standard output, everything else to standard error. NO_COLOR turns
 pub fn exit(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader closed the pipe (`| head`): no fault.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        // The reader of a trace closed the pipe (`| head`): no fault.
+        Err(error) if is_unread_trace(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let program = std::env::args_os().next().unwrap_or_default();
             let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
@@ -43,15 +44,15 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Text on standard output.
+/// Text on standard output. If its reader has closed the pipe (`| head`), the text is lost, and the
+/// command goes on: the exit status tells the result of its work.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        out.write_all(b"\n")?;
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(out, "{text}{end}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
     }
-    out.flush()?;
-    Ok(())
 }
 
 /// Writes text to a file, whole or not at all; `-` is standard output.
@@ -146,12 +147,13 @@ pub fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the reader of our output has closed its end.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|e| e.downcast_ref::<io::Error>())
-        .any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+/// Whether this is a trace for standard output whose reader has closed its end.
+fn is_unread_trace(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref::<TraceError>(),
+        Some(TraceError::WriteFailed { path, source })
+            if path.as_os_str() == "-" && source.kind() == io::ErrorKind::BrokenPipe
+    )
 }
 
 /// Columns of the terminal on standard output; 120 if there is no terminal.
@@ -185,4 +187,19 @@ pub fn status_line() -> ProgressBar {
         line.set_style(style);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_reader_of_standard_output_may_go_away() {
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let trace = |path: &str| TraceError::WriteFailed { path: path.into(), source: closed() };
+        assert_eq!(exit(Err(trace("-").into())), ExitCode::SUCCESS);
+        assert_eq!(exit(Err(trace("fifo").into())), ExitCode::from(2));
+        let server = anyhow::Error::new(closed()).context("the server did not answer");
+        assert_eq!(exit(Err(server)), ExitCode::from(2));
+    }
 }

@@ -10,7 +10,7 @@ use seekless_papers::synth::{
     FILE_DAYS, FileDay, Matched, PERSONALITIES, Synthetic, counted, matched, write_strace,
 };
 use seekless_report::{Column, Table, Unit};
-use seekless_trace::{OpenOptions, Target, convert};
+use seekless_trace::{OpenOptions, Target, TraceError, convert};
 use serde_json::json;
 
 use crate::progress::{show, with_bar};
@@ -93,7 +93,8 @@ fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
     output::ensure_new(&to, args.force)?;
     let write = |out: &mut dyn std::io::Write| write_strace(day, args.scale, args.seed, out);
     let written = if to.as_os_str() == "-" {
-        write(&mut std::io::BufWriter::new(std::io::stdout().lock()))?
+        let unwritten = |source| TraceError::WriteFailed { path: to.clone(), source };
+        write(&mut std::io::BufWriter::new(std::io::stdout().lock())).map_err(unwritten)?
     } else {
         let fail = || format!("cannot write {}", to.display());
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);

@@ -1,7 +1,6 @@
 //! What programs rely on: `seekless simulate`, its JSON, and the laws its numbers keep.
 
-use std::io::{Read as _, Write as _};
-use std::process::Stdio;
+use std::io::Write as _;
 
 use serde_json::Value;
 
@@ -625,13 +624,23 @@ fn a_reader_that_goes_away_is_no_fault() {
         &["simulate", "a.trace", "--disk", "wd800jb"],
         &["disk", "show", "wd800jb"],
     ] {
-        let mut child =
-            place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
-        let mut err = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""), "{args:?}");
+        let ran = place.unread(args);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{args:?}");
     }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_no_work_and_hides_no_failure() {
+    let place = Place::new();
+    place.file("disk.img", vec![0; 64 << 20]);
+    std::fs::create_dir_all(place.path("root/etc/systemd/system")).unwrap();
+    let adopt = ["adopt", "disk.img", "--area", "disk.area", "--name", "x", "--root", "root"];
+    let ran = place.unread(&adopt);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(place.path("disk.area").exists() && place.path("root/etc/seekless").exists());
+    let ran = place.unread(&adopt);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("adopted already"), "{}", ran.err);
 }
 
 #[test]
