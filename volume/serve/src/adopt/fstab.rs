@@ -9,8 +9,13 @@ use super::units::below;
 use super::{AdoptError, file, refused};
 
 const FSTAB: &str = "/etc/fstab";
+/// The folders of the links to disks.
+const LINKS: &str = "/dev/disk";
+/// The kernel's list of disks and partitions.
+const DISKS: &str = "/sys/class/block";
 /// Names of disks in the first column, and the folders of their links.
 const TAGS: &[(&str, &str)] = &[
+    ("ID=", "by-id"),
     ("UUID=", "by-uuid"),
     ("LABEL=", "by-label"),
     ("PARTUUID=", "by-partuuid"),
@@ -34,29 +39,72 @@ fn read(root: &Path) -> Result<String, AdoptError> {
     }
 }
 
-/// The lines that mount this disk, which is given by its canonical path.
+/// The lines that mount this disk, which is given by its canonical path. A line that uses a
+/// partition of the disk is refused: the partition would have to be adopted.
 pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptError> {
-    let text = read(root)?;
-    Ok(text.lines().filter_map(|line| entry(line, backing)).collect())
+    let mut found = Vec::new();
+    for line in read(root)?.lines() {
+        let Some(used) = disk_of(line, Path::new(LINKS)) else { continue };
+        if is_partition(&used, backing, Path::new(DISKS)) {
+            let why = format!(
+                "has the partition {}, which a line of /etc/fstab uses: adopt the partition, or remove the line '{line}'",
+                used.display()
+            );
+            return Err(refused(backing, why));
+        }
+        found.extend(entry(line).filter(|_| used == backing));
+    }
+    Ok(found)
 }
 
-fn entry(line: &str, backing: &Path) -> Option<Entry> {
-    let mut words = line.split_whitespace();
-    let source = words.next().filter(|s| !s.starts_with('#'))?;
+/// The canonical path of the disk that a line uses, if the disk exists.
+fn disk_of(line: &str, links: &Path) -> Option<PathBuf> {
+    let source = line.split_whitespace().next().filter(|s| !s.starts_with('#'))?;
     let tagged = TAGS.iter().find_map(|(tag, folder)| {
-        let value = source.strip_prefix(tag)?.trim_matches('"');
-        Some(Path::new("/dev/disk").join(folder).join(value))
+        let value = source.strip_prefix(tag)?.trim_matches(['"', '\'']);
+        Some(links.join(folder).join(link_name(&unescaped(value))))
     });
-    let source = tagged.unwrap_or_else(|| PathBuf::from(source));
-    if source.canonicalize().ok()? != backing {
-        return None;
-    }
+    tagged.unwrap_or_else(|| PathBuf::from(unescaped(source))).canonicalize().ok()
+}
+
+fn entry(line: &str) -> Option<Entry> {
+    let mut words = line.split_whitespace().skip(1);
     Some(Entry {
         line: line.to_owned(),
-        dir: PathBuf::from(words.next()?),
+        dir: PathBuf::from(unescaped(words.next()?)),
         kind: words.next()?.to_owned(),
         options: words.next().unwrap_or("defaults").to_owned(),
     })
+}
+
+/// A word of fstab(5) without octal escapes: `\040` is a blank.
+fn unescaped(word: &str) -> String {
+    let mut pieces = word.split('\\');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let code = piece.split_at_checked(3);
+        let code = code.and_then(|(code, rest)| Some((u8::from_str_radix(code, 8).ok()?, rest)));
+        let (byte, rest) = code.unwrap_or((b'\\', piece));
+        bytes.push(byte);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The name of udev's link for a label or another name of a disk.
+fn link_name(value: &str) -> String {
+    let fits = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c);
+    let one = |c: char| if fits(c) { c.to_string() } else { format!("\\x{:02x}", c as u32) };
+    value.chars().map(one).collect()
+}
+
+/// Whether a device is a partition of a disk. `disks` is the kernel's list.
+fn is_partition(one: &Path, disk: &Path, disks: &Path) -> bool {
+    let Some(found) = one.file_name().and_then(|name| disks.join(name).canonicalize().ok()) else {
+        return false;
+    };
+    let of = found.parent().and_then(Path::file_name);
+    found.join("partition").exists() && of == disk.file_name() && one.parent() == disk.parent()
 }
 
 fn prefix(name: &str) -> String {
@@ -118,9 +166,72 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
 mod tests {
     use super::*;
 
+    /// An empty folder.
+    fn folder(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("seekless-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_disk_is_found_by_each_of_its_names() {
+        let dir = folder("links");
+        let disk = dir.join("my disk");
+        fs::write(&disk, b"").unwrap();
+        let disk = disk.canonicalize().unwrap();
+        for (folder, link) in [
+            ("by-id", "ata-X_1"),
+            ("by-label", "\\x2fhome"),
+            ("by-label", "My\\x20Disk"),
+            ("by-partlabel", "Linux\\x20é"),
+        ] {
+            fs::create_dir_all(dir.join(folder)).unwrap();
+            std::os::unix::fs::symlink(&disk, dir.join(folder).join(link)).unwrap();
+        }
+        let path = disk.to_str().unwrap().replace(' ', "\\040");
+        for source in [
+            "ID=ata-X_1",
+            "LABEL=/home",
+            "LABEL='My\\040Disk'",
+            "PARTLABEL=\"Linux\\040\\303\\251\"",
+            &path,
+        ] {
+            let line = format!("{source} /srv/my\\040data ext4");
+            assert_eq!(disk_of(&line, &dir).as_ref(), Some(&disk), "{source}");
+            assert_eq!(entry(&line).unwrap().dir, Path::new("/srv/my data"));
+            assert_eq!(disk_of(&format!("#{line}"), &dir), None, "{source}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(unescaped(r"\a\0\134\"), r"\a\0\\");
+    }
+
+    #[test]
+    fn a_partition_belongs_to_its_disk_alone() {
+        let dir = folder("partitions");
+        let disks = dir.join("class");
+        fs::create_dir_all(&disks).unwrap();
+        for name in ["sdb", "sdb/sdb1", "sdc"] {
+            let device = dir.join("devices").join(name);
+            fs::create_dir_all(&device).unwrap();
+            let link = disks.join(device.file_name().unwrap());
+            std::os::unix::fs::symlink(&device, link).unwrap();
+        }
+        fs::write(dir.join("devices/sdb/sdb1/partition"), "1\n").unwrap();
+        for (one, disk, is) in [
+            ("/dev/sdb1", "/dev/sdb", true),
+            ("/dev/sdb1", "/dev/sdc", false),
+            ("/dev/sdb", "/dev/sdb", false),
+            ("/dev/sdb1", "/srv/sdb", false),
+            ("/dev/sdd1", "/dev/sdd", false),
+        ] {
+            assert_eq!(is_partition(Path::new(one), Path::new(disk), &disks), is, "{one} {disk}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
     #[test]
     fn a_line_is_found_switched_off_and_put_back_to_the_byte() {
-        let root = std::env::temp_dir().join(format!("seekless-fstab-{}", std::process::id()));
+        let root = folder("fstab");
         fs::create_dir_all(root.join("etc")).unwrap();
         let disk = root.join("disk.img");
         fs::write(&disk, b"x").unwrap();
