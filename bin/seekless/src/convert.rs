@@ -31,11 +31,14 @@ Examples:
   seekless convert msr:prxy_0.csv prxy_0.parquet
   seekless convert --event D sda.blktrace.0 sda.parquet
   seekless convert alibaba.csv.gz one-volume.parquet --device 81
-  seekless convert sda.parquet sda.fio             then: fio --name=replay --read_iolog=sda.fio
   seekless convert web.strace oraclegeneral:web.bin.zst
   seekless convert sda.parquet csv:- | less
   seekless convert msr:prxy_0.csv msr:prxy_1.csv -o prxy.parquet
   ssh server cat /var/log/sda.blkparse.zst | seekless convert - sda.parquet
+
+  # A replay with fio: it writes, so /dev/sdX loses its content
+  seekless convert sda.parquet sda.fio
+  fio --name=replay --read_iolog=sda.fio --replay_redirect=/dev/sdX
 
 Formats read, found by content or named before a colon:
   blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu,

@@ -88,6 +88,25 @@ fn fio_iolog_keeps_order_address_and_microseconds() {
     );
 }
 
+/// A replay must not write to the recorded disk.
+#[test]
+fn a_fio_iolog_names_no_path_and_each_device_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out.fio");
+    let names = ["/dev/sda", "/dev/mapper/sda", "/", "x_y_5", "x_y", "x y"];
+    let lines = names.map(|name| format!("0.0,{name},W,8,8,,,,\n")).concat();
+    let text = format!("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n{lines}");
+    let source = Source::from_bytes("x", text.as_bytes()).unwrap();
+    assert_eq!(written(&source, &out, "fio").records, 6);
+    let log = std::fs::read_to_string(&out).unwrap();
+    let opened = log.lines().filter_map(|l| l.strip_prefix("0 ")?.strip_suffix(" open"));
+    assert_eq!(
+        opened.collect::<Vec<_>>(),
+        ["sda", "sda_1", "disk", "x_y_5", "x_y", "x_y_6"],
+        "{log}"
+    );
+}
+
 /// fio replays a written log: it moves the bytes of the trace, and takes the same time.
 #[test]
 fn fio_replays_the_log() {
