@@ -31,12 +31,45 @@ pub(super) struct Entry {
     pub(super) options: String,
 }
 
-fn read(root: &Path) -> Result<String, AdoptError> {
-    let path = below(root, Path::new(FSTAB));
-    match fs::read_to_string(&path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        other => other.map_err(file(&path, "read it")),
+impl Entry {
+    /// Refuses a line with a meaning that the unit of a mount cannot have.
+    pub(super) fn check(&self) -> Result<(), AdoptError> {
+        let unknown = |o: &&str| *o == "noauto" || o.starts_with("x-systemd.");
+        let why = if self.kind == "swap" || !self.dir.is_absolute() {
+            "mounts no file system; remove the line".to_owned()
+        } else if let Some(option) = self.options.split(',').find(unknown) {
+            format!(
+                "has the option {option}, which means nothing in the unit of a mount; remove the option, or the line"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(refused(Path::new(FSTAB), format!("the line '{}' {why}", self.line)))
     }
+
+    /// Whether the machine does not start without this mount.
+    pub(super) fn is_required(&self) -> bool {
+        !self.options.split(',').any(|o| ["nofail", "_netdev"].contains(&o))
+    }
+}
+
+/// The file itself, if it exists; a link is followed. Below another root, it must stay there.
+fn located(root: &Path) -> Result<Option<PathBuf>, AdoptError> {
+    let path = below(root, Path::new(FSTAB));
+    let found = match path.canonicalize() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(file(&path, "find it"))?,
+    };
+    if !found.starts_with(root.canonicalize().map_err(file(root, "find it"))?) {
+        let why = format!("leads to {}, which is not below the root", found.display());
+        return Err(refused(&path, why));
+    }
+    Ok(Some(found))
+}
+
+fn read(root: &Path) -> Result<String, AdoptError> {
+    let Some(path) = located(root)? else { return Ok(String::new()) };
+    fs::read_to_string(&path).map_err(file(&path, "read it"))
 }
 
 /// The lines that mount this disk, which is given by its canonical path. A line that uses a
@@ -129,12 +162,13 @@ pub(super) fn restore(root: &Path, name: &str) -> Result<(), AdoptError> {
 
 /// Replaces lines; whole or not at all. False if no line was replaced.
 fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, AdoptError> {
-    let path = below(root, Path::new(FSTAB));
+    // A link stays a link.
+    let Some(target) = located(root)? else { return Ok(false) };
     let text = read(root)?;
     let mut changed = false;
     let mut new = String::new();
     for piece in text.split_inclusive('\n') {
-        let line = piece.strip_suffix('\n').unwrap_or(piece);
+        let line = piece.lines().next().unwrap_or_default();
         let other = with(line);
         changed |= other.is_some();
         new.push_str(other.as_deref().unwrap_or(line));
@@ -143,8 +177,6 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
     if !changed {
         return Ok(false);
     }
-    // A link stays a link.
-    let target = path.canonicalize().map_err(file(&path, "find it"))?;
     let part = target.with_extension("seekless-part");
     let write = || -> io::Result<()> {
         let mode = target.metadata()?.mode();
@@ -153,9 +185,10 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
         out.set_permissions(target.metadata()?.permissions())?;
         out.write_all(new.as_bytes())?;
         out.sync_all()?;
-        fs::rename(&part, &target)
+        fs::rename(&part, &target)?;
+        fs::File::open(target.parent().unwrap_or(Path::new("/")))?.sync_all()
     };
-    let written = write().map_err(file(&path, "write it"));
+    let written = write().map_err(file(&target, "write it"));
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
@@ -206,6 +239,28 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_no_unit_can_replace_is_refused() {
+        for (rest, refuses, required) in [
+            ("/srv ext4 defaults 0 2", "", true),
+            ("/srv ext4", "", true),
+            ("/srv ext4 noatime,nofail", "", false),
+            ("/srv ext4 _netdev", "", false),
+            ("/srv ext4 noatime,noauto", "noauto", true),
+            ("/srv ext4 nofail,x-systemd.automount", "x-systemd.automount", false),
+            ("none swap sw", "no file system", true),
+        ] {
+            let entry = entry(&format!("/dev/sdb1 {rest}")).unwrap();
+            assert_eq!(entry.is_required(), required, "{rest}");
+            match entry.check() {
+                Ok(()) => assert_eq!(refuses, "", "{rest}"),
+                Err(e) => {
+                    assert!(!refuses.is_empty() && e.to_string().contains(refuses), "{e}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_partition_belongs_to_its_disk_alone() {
         let dir = folder("partitions");
         let disks = dir.join("class");
@@ -237,8 +292,8 @@ mod tests {
         fs::write(&disk, b"x").unwrap();
         let disk = disk.canonicalize().unwrap();
         let line = format!("{} \t/srv/data ext4 noatime,loop 0 2", disk.display());
-        // No newline at the end, and one line that only looks like it.
-        let text = format!("# {line}\nproc /proc proc\n\n  \n{line}\nUUID=x-none / ext4");
+        // No newline at the end, an end as Windows writes it, and one line that only looks like it.
+        let text = format!("# {line}\nproc /proc proc\n\n  \n{line}\r\nUUID=x-none / ext4");
         let fstab = root.join("etc/fstab");
         fs::write(&fstab, &text).unwrap();
         let found = lines_of(&root, &disk).unwrap();
@@ -254,6 +309,14 @@ mod tests {
         assert_eq!(lines_of(&root, &disk).unwrap(), []);
         restore(&root, "disk").unwrap();
         assert_eq!(fs::read_to_string(&fstab).unwrap(), text);
+        // The fstab of another system is never that of this one.
+        fs::rename(&fstab, root.join("fstab")).unwrap();
+        std::os::unix::fs::symlink(root.join("fstab"), &fstab).unwrap();
+        assert_eq!(lines_of(&root, &disk).unwrap().len(), 1);
+        fs::create_dir(root.join("other")).unwrap();
+        fs::rename(root.join("etc"), root.join("other/etc")).unwrap();
+        let error = lines_of(&root.join("other"), &disk).unwrap_err().to_string();
+        assert!(error.contains("not below the root"), "{error}");
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(lines_of(&root, &disk).unwrap(), []);
     }

@@ -143,7 +143,11 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     }
     let mount = match (&options.mount, &entry) {
         (Some(dir), _) => Some(units::Mounted::at(&absolute_new(dir)?, entry.as_ref())?),
-        (None, Some(entry)) => Some(units::Mounted::at(&entry.dir, Some(entry))?),
+        (None, Some(entry)) => {
+            // The directories of another root are not known here.
+            let dir = entry.dir.canonicalize().ok().filter(|_| options.root == Path::new("/"));
+            Some(units::Mounted::at(dir.as_ref().unwrap_or(&entry.dir), Some(entry))?)
+        }
         (None, None) => None,
     };
     let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
@@ -173,8 +177,11 @@ impl Adoption {
         let mounts = mount.as_ref().map_or_else(
             || format!("nothing; `mount /run/seekless/{name}/device DIR` does"),
             |m| {
-                let instead =
-                    if fstab.is_some() { ", in place of the line in /etc/fstab" } else { "" };
+                let instead = if fstab.is_some() {
+                    ", in place of the line in /etc/fstab, without fsck"
+                } else {
+                    ""
+                };
                 format!("it at {} ({}){instead}", m.dir.display(), m.unit)
             },
         );
