@@ -145,7 +145,9 @@ pub fn convert(
     if out.metadata().is_ok_and(|m| !m.is_file()) {
         return run(Box::new(File::options().write(true).open(out).map_err(fail)?));
     }
-    let directory = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A link stays a link.
+    let file = out.canonicalize().unwrap_or_else(|_| out.to_owned());
+    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let to = tempfile::Builder::new()
         .prefix(".seekless-")
         // The mode of a new file; the user's umask reduces it.
@@ -154,7 +156,7 @@ pub fn convert(
         .map_err(fail)?;
     let done = run(Box::new(to.as_file().try_clone().map_err(fail)?))?;
     to.as_file().sync_all().map_err(fail)?;
-    to.persist(out).map_err(|e| fail(e.error))?;
+    to.persist(&file).map_err(|e| fail(e.error))?;
     Ok(done)
 }
 

@@ -104,7 +104,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Report(args) => {
             let stored = Stored::read(&args.dir)?;
             let results = StudyReport::new(&stored);
-            print_results(&results)?;
+            if !output::is_stdout(args.json.as_deref()) {
+                print_results(&results)?;
+            }
             output::report(
                 &results.document(&args.dir),
                 args.report.as_deref(),

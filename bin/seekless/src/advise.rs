@@ -85,6 +85,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    args.study.out.ensure_apart(&args.trace, &[args.csv.as_deref()])?;
     let others: Vec<DeviceSpec> =
         args.or.iter().map(|name| seekless_cli::disk::named(name)).collect::<Result<_, _>>()?;
     if let Some(folder) = &args.fleet {

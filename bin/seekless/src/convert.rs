@@ -105,6 +105,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         [one] => Source::new(one),
         several => Source::joined(several.iter().map(Source::new).collect()),
     };
+    let inputs: Vec<Source> = from.iter().map(Source::new).collect();
+    output::ensure_apart([json], inputs.iter().map(Source::path).chain([to]))?;
     let bar = output::bar();
     bar.set_message("converting");
     let done = seekless_trace::convert(&source, &args.read.options(), target.clone(), &mut |at| {

@@ -151,6 +151,7 @@ pub(crate) struct Played {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    output::ensure_apart([Some(args.report.as_path()), args.json.as_deref()], [])?;
     let started = Instant::now();
     let to_stdout = output::is_stdout(args.json.as_deref());
     let mut played = Vec::new();

@@ -704,6 +704,44 @@ fn a_picture_stands_alone() {
 }
 
 #[test]
+fn no_output_replaces_a_trace() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    for args in [
+        &["stat", "a.trace", "--json", "./a.trace"][..],
+        &["stat", "disksim:a.trace", "--report", "a.trace"],
+        &["stat", "a.trace", "--report", "o", "--json", "o"],
+        &["stat", "a.trace", "--report", "-", "--json", "-"],
+        &["simulate", "a.trace", "--disk", "wd800jb", "--picture", "a.trace"],
+        &["advise", "a.trace", "--disk", "wd800jb", "--json", "a.trace"],
+        &["convert", "a.trace", "b.csv", "--json", "a.trace"],
+        &["convert", "a.trace", "b.csv", "--json", "b.csv"],
+    ] {
+        let ran = place.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}");
+        assert!(ran.err.contains("is named twice"), "{args:?}: {}", ran.err);
+    }
+    assert_eq!(place.names(), ["a.trace"]);
+    // A page on standard output is alone there.
+    let ran = place.run(&["stat", "a.trace", "--report", "-"]);
+    assert!(ran.code == Some(0) && ran.out.trim_end().ends_with("</html>"), "{}", ran.err);
+}
+
+#[test]
+fn a_path_is_any_bytes() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.html");
+    let mut command = place.command(&["stat", "a.trace", "--report"]);
+    assert_eq!(command.arg(name).status().unwrap().code(), Some(0));
+    assert!(place.path("").join(name).exists());
+    let mut command = place.command(&[]);
+    let status = command.arg(std::ffi::OsStr::from_bytes(b"\xff")).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}
+
+#[test]
 fn a_device_is_written_to_and_not_replaced() {
     let place = Place::new();
     place.file("a.trace", mixed());
