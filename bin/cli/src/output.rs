@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use seekless_report::Report;
+use seekless_report::{Report, visible};
 use seekless_trace::TraceError;
 use tempfile::NamedTempFile;
 
@@ -40,9 +40,9 @@ pub fn exit(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// A line on standard error.
+/// A line on standard error. Names from outside control no terminal.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible(text));
 }
 
 /// Text on standard output. If its reader has closed the pipe (`| head`), the text is lost, and the

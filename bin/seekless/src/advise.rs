@@ -150,6 +150,12 @@ fn fleet(args: &Args, folder: &Path, others: Vec<DeviceSpec>) -> anyhow::Result<
     if args.study.out.write(&fleet, report)? && !listed {
         output::print(&tables::fleet(&fleet).terminal(output::width(), output::colour()))?;
     }
+    let error = fleet.disks.first().and_then(|disk| disk.error.as_deref());
+    ensure!(
+        fleet.failed < fleet.disks.len(),
+        "no trace has an answer; the first: {}",
+        error.unwrap_or_default()
+    );
     Ok(())
 }
 

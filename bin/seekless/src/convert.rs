@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use seekless_report::Unit;
-use seekless_trace::{Converted, Example, Skipped, Source, Target};
+use seekless_trace::{Converted, Source, Target};
 use serde_json::json;
 
 use seekless_cli::args::ReadArgs;
@@ -168,35 +168,12 @@ fn told(from: &str, target: &Target, done: &Converted) -> Vec<String> {
             "left out: {n} requests that {format} cannot represent (discards and flushes)"
         ));
     }
-    lines.extend(skipped(&done.skipped));
-    lines
-}
-
-/// The records that the reader skipped, lost or could not sort, a line each.
-fn skipped(s: &Skipped) -> Vec<String> {
-    let first = |example: &Option<Example>| {
-        let first = example.as_ref().map(|e| format!("; the first at {}: {}", e.place, e.what));
-        first.unwrap_or_default()
-    };
-    let mut lines = Vec::new();
-    let mut line = |n: u64, before: &str, after: &str| {
+    for (letter, &n) in ["Q", "D", "C"].iter().zip(&done.skipped.other_events) {
         if n > 0 {
-            lines.push(format!("{before}{}{after}", Unit::count(n)));
+            let n = Unit::count(n);
+            lines.push(format!("left out: {n} {letter} events; --event {letter} selects these"));
         }
-    };
-    let malformed = format!(" malformed records{}", first(&s.malformed_first));
-    line(s.malformed, "skipped: ", &malformed);
-    let empty = format!(" requests of no sectors{}", first(&s.zero_length_first));
-    line(s.zero_length, "skipped: ", &empty);
-    for (letter, &n) in ["Q", "D", "C"].iter().zip(&s.other_events) {
-        line(n, "left out: ", &format!(" {letter} events; --event {letter} selects these"));
     }
-    line(s.lost_events, "the recorder lost ", " events");
-    line(s.streams_lost, "the processes of ", " requests are not recorded: too many processes");
-    line(s.without_op, "left out: ", " requests whose kind the trace does not name");
-    let unknown = " calls on descriptors whose opening the trace does not show, such as pipes and sockets; \
-                   strace -y names them";
-    line(s.unknown_files, "left out: ", unknown);
-    line(s.late, "", " requests are too far out of order to be sorted");
+    lines.extend(done.skipped.notes());
     lines
 }

@@ -728,17 +728,30 @@ fn no_output_replaces_a_trace() {
 }
 
 #[test]
+fn a_name_in_a_trace_controls_no_terminal() {
+    let place = Place::new();
+    let line = "0.0,a\u{1b}[2Jb,R,8,8,,,,";
+    place.file(
+        "a.csv",
+        format!("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n{line}\n"),
+    );
+    let ran = place.run(&["stat", "a.csv", "--device", "x"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("a\u{fffd}[2Jb") && !ran.err.contains('\u{1b}'), "{}", ran.err);
+}
+
+#[test]
 fn a_path_is_any_bytes() {
     use std::os::unix::ffi::OsStrExt as _;
     let place = Place::new();
     place.file("a.trace", mixed());
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.html");
     let mut command = place.command(&["stat", "a.trace", "--report"]);
-    assert_eq!(command.arg(name).status().unwrap().code(), Some(0));
+    assert_eq!(command.arg(name).output().unwrap().status.code(), Some(0));
     assert!(place.path("").join(name).exists());
     let mut command = place.command(&[]);
-    let status = command.arg(std::ffi::OsStr::from_bytes(b"\xff")).status().unwrap();
-    assert_eq!(status.code(), Some(2));
+    let output = command.arg(std::ffi::OsStr::from_bytes(b"\xff")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
