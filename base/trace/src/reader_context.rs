@@ -284,7 +284,7 @@ impl ReaderContext {
         Record {
             request: Request { arrival, op: raw.op, extent, flags: raw.flags, stream },
             device,
-            day: raw.day,
+            day: raw.day.filter(|_| self.days),
             service: raw.service.map(Duration),
         }
     }

@@ -211,6 +211,20 @@ fn a_name_chooses_the_compression() {
 }
 
 #[test]
+fn a_trace_without_valid_days_has_none_in_other_formats() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = Source::from_bytes("x.lis", b"0 8 1 0\n8 8 2 1\n16 8 1 2\n24 8 3 3\n").unwrap();
+    for format in ["csv", "parquet"] {
+        let out = directory.path().join(format);
+        assert_eq!(written(&source, &out, format).records, 4);
+        let mut reader = Source::new(&out).open(&OpenOptions::default()).unwrap();
+        let days: Vec<_> = reader.by_ref().map(|r| r.unwrap().day).collect();
+        assert!(!reader.info().has_days && days[2..] == [None, None], "{format}: {days:?}");
+        assert!(format == "csv" || days == [None; 4], "{days:?}");
+    }
+}
+
+#[test]
 fn one_device_of_several() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("one.csv");
