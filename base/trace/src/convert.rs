@@ -127,7 +127,7 @@ pub struct Converted {
 
 /// Reads `source` and writes it to `target`. The output file is complete or absent: at the end it
 /// replaces a file with the same name. A pipe, a device or standard output is written directly.
-/// `progress` is called from time to time.
+/// `progress` is called once the trace is open, and from time to time.
 pub fn convert(
     source: &Source,
     options: &OpenOptions,
@@ -137,6 +137,7 @@ pub fn convert(
     let target = target.into();
     let out = target.path.as_path();
     let mut reader = source.open(options)?;
+    progress(reader.progress());
     let fail = |e: io::Error| writers::error(out, e);
     let mut run = |to: Box<dyn Write + Send>| copy(&mut reader, source, to, &target, progress);
     if out.as_os_str() == "-" {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_cli::args::number;
-use seekless_cli::output;
+use seekless_cli::{output, signals};
 use seekless_papers::synth::{
     FILE_DAYS, FileDay, Matched, PERSONALITIES, Synthetic, counted, matched, write_strace,
 };
@@ -122,6 +122,7 @@ fn of_a_fleet(args: &Args) -> anyhow::Result<()> {
     let folder = args.output.clone().map_or_else(|| PathBuf::from(FLEET), |t| t.path);
     let fail = || format!("cannot make {}", folder.display());
     std::fs::create_dir_all(&folder).with_context(fail)?;
+    let stop = signals::stop_flag()?;
     let bar = output::bar();
     bar.set_length(args.disks.into());
     let mut requests = 0;
@@ -131,8 +132,8 @@ fn of_a_fleet(args: &Args) -> anyhow::Result<()> {
             Synthetic::new(personality.name, args.scale, seed).map_err(anyhow::Error::msg)?;
         let path = folder.join(format!("disk-{disk:05}.parquet"));
         output::ensure_new(&path, args.force)?;
-        let written =
-            convert(&week.source(), &OpenOptions::default(), Target::from(&path), &mut |_| {})?;
+        let source = week.source().stopped_by(stop.clone());
+        let written = convert(&source, &OpenOptions::default(), Target::from(&path), &mut |_| {})?;
         requests += written.records;
         bar.inc(1);
     }
@@ -155,7 +156,9 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
             "the trace and --json cannot both go to standard output: name a file for one of them"
         );
     }
-    let source = synthetic.source();
+    output::ensure_apart([Some(to.as_path()), args.json.as_deref()], [])?;
+    // A stop removes the unfinished output.
+    let source = synthetic.source().stopped_by(signals::stop_flag()?);
     let bar = output::bar();
     let done = convert(&source, &OpenOptions::default(), target.clone(), &mut |at| {
         show(&bar, "writing", at.read, at.total);

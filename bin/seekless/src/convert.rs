@@ -1,6 +1,8 @@
 //! `seekless convert`: converts a trace of any known format to a format that can be written.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{anyhow, bail};
 use seekless_report::Unit;
@@ -9,7 +11,7 @@ use serde_json::json;
 
 use seekless_cli::args::ReadArgs;
 use seekless_cli::near::did_you_mean;
-use seekless_cli::output;
+use seekless_cli::{output, signals};
 
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or
 /// libCacheSim; join several traces by time
@@ -107,9 +109,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let inputs: Vec<Source> = from.iter().map(Source::new).collect();
     output::ensure_apart([json], inputs.iter().map(Source::path).chain([to]))?;
+    // Opening may wait for input, and a pipe for its reader. A stop removes an unfinished file.
+    let is_file = to.metadata().map_or(to.as_os_str() != "-", |m| m.is_file());
+    let waits = Arc::new(AtomicBool::new(true));
+    let source = source.stopped_by(signals::stop_flag_unless(&waits)?);
     let bar = output::bar();
     bar.set_message("converting");
     let done = seekless_trace::convert(&source, &args.read.options(), target.clone(), &mut |at| {
+        waits.store(!is_file, Ordering::Relaxed);
         bar.set_length(at.total.max(1));
         bar.set_position(at.read);
     });
