@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use seekless_host::unescaped;
+
 use super::units::below;
 use super::{AdoptError, file, refused};
 
@@ -108,20 +110,6 @@ fn entry(line: &str) -> Option<Entry> {
         kind: words.next()?.to_owned(),
         options: words.next().unwrap_or("defaults").to_owned(),
     })
-}
-
-/// A word of fstab(5) without octal escapes: `\040` is a blank.
-fn unescaped(word: &str) -> String {
-    let mut pieces = word.split('\\');
-    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
-    for piece in pieces {
-        let code = piece.split_at_checked(3);
-        let code = code.and_then(|(code, rest)| Some((u8::from_str_radix(code, 8).ok()?, rest)));
-        let (byte, rest) = code.unwrap_or((b'\\', piece));
-        bytes.push(byte);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The name of udev's link for a label or another name of a disk.
@@ -235,7 +223,6 @@ mod tests {
             assert_eq!(disk_of(&format!("#{line}"), &dir), None, "{source}");
         }
         fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(unescaped(r"\a\0\134\"), r"\a\0\\");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
 use seekless_engine::Mode;
-use seekless_host::{HostError, Opened, signature};
+use seekless_host::{HostError, Opened, quoted, signature};
 
 use crate::area::{self, At, MakeOptions, Share};
 use crate::backend::{guard, identity};
@@ -417,7 +417,7 @@ fn unmount_first(error: HostError, path: &Path) -> AdoptError {
             let dir = by.strip_prefix("it is mounted at ");
             let what = dir.map_or_else(
                 || "end that use, then adopt it".to_owned(),
-                |dir| format!("`umount {dir}`, then adopt it with --mount {dir}"),
+                |dir| format!("`umount {0}`, then adopt it with --mount {0}", quoted(dir)),
             );
             refused(path, format!("in use: {by}; {what}"))
         }

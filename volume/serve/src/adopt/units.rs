@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
+use seekless_host::quoted;
 use serde::{Deserialize, Serialize};
 
 use super::fstab::Entry;
@@ -238,11 +239,6 @@ fn stops(record: &Record) -> Vec<String> {
     let mount = record.mount.as_ref().map(|m| m.unit.clone());
     let below = record.ublk.is_none().then(|| file_unit(record));
     mount.into_iter().chain([device_unit(record)]).chain(below).collect()
-}
-
-/// A unit's name for a shell: backslashes are part of it.
-fn quoted(unit: &str) -> String {
-    if unit.contains('\\') { format!("'{unit}'") } else { unit.to_owned() }
 }
 
 /// The commands that the user types where systemd does not run.
