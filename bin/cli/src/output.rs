@@ -67,7 +67,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         // A pipe or a device is written, never replaced by a file.
         Some(before) if !before.is_file() => fs::write(path, text),
         _ => part(path, Permissions::from_mode(0o666)).and_then(|mut file| {
-            before.map_or(Ok(()), |m| file.as_file().set_permissions(m.permissions()))?;
+            before.as_ref().map_or(Ok(()), |m| file.as_file().set_permissions(m.permissions()))?;
             file.write_all(text.as_bytes())?;
             file.persist(behind(path)).map(|_| ()).map_err(|e| e.error)
         }),
@@ -260,7 +260,8 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         fs::write(at("a"), "").unwrap();
         std::os::unix::fs::symlink("a", at("link")).unwrap();
-        let (a, link, new) = (&*at("a"), &*at("link"), &*at("new"));
+        let [a, link, new] = ["a", "link", "new"].map(at);
+        let (a, link, new) = (a.as_path(), link.as_path(), new.as_path());
         let dash = Path::new("-");
         for (outputs, input, apart) in [
             ([Some(new), Some(dash)], a, true),
