@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use crate::unescaped;
+
 /// The `major:minor` of a block device and of its partitions.
 fn numbers(path: &Path) -> Vec<String> {
     let Ok(meta) = path.metadata() else { return Vec::new() };
@@ -31,7 +33,7 @@ pub(crate) fn user_of(path: &Path) -> String {
         if let (Some(device), Some(point)) = (words.nth(2), words.nth(1))
             && numbers.iter().any(|n| n == device)
         {
-            return format!("it is mounted at {point}");
+            return format!("it is mounted at {}", unescaped(point));
         }
     }
     let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();

@@ -5,6 +5,7 @@
 
 mod direct;
 mod error;
+mod escapes;
 mod file;
 pub mod fuse_mount;
 mod in_use;
@@ -19,6 +20,7 @@ mod users;
 
 pub use direct::reserve_bounce;
 pub use error::{HostError, cannot};
+pub use escapes::{quoted, unescaped};
 pub use file::{FileDevice, OpenFile, device_error};
 pub use opened::Opened;
 pub use users::Users;

@@ -7,6 +7,8 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::{quoted, unescaped};
+
 const BLOCK: &str = "/sys/block";
 /// Most processes that a message names.
 const NAMED_MOST: usize = 5;
@@ -100,7 +102,7 @@ impl Users {
             let shown = device.display();
             for at in mounts.lines().filter_map(|l| mounted(l, &number)) {
                 self.what.push(format!("{shown} is mounted at {at}"));
-                self.free.push(format!("umount {at}"));
+                self.free.push(format!("umount {}", quoted(&at)));
                 places.push(PathBuf::from(at));
             }
             if swaps.lines().any(|l| l.split_whitespace().next() == device.to_str()) {
@@ -150,10 +152,10 @@ impl Users {
 }
 
 /// The mount point of a line of mountinfo, if it is of this device.
-fn mounted<'a>(line: &'a str, number: &str) -> Option<&'a str> {
+fn mounted(line: &str, number: &str) -> Option<String> {
     let mut words = line.split(' ').skip(2);
     let (device, point) = (words.next()?, words.nth(1)?);
-    (device == number && !number.is_empty()).then_some(point)
+    (device == number && !number.is_empty()).then(|| unescaped(point))
 }
 
 /// The kernel's NBD devices of these processes, below a folder like /sys/block.
@@ -200,8 +202,8 @@ mod tests {
 
     #[test]
     fn mounts_and_nbd_devices_are_found_by_their_numbers() {
-        let line = "36 35 7:0 / /mnt/a rw,noatime shared:1 - ext4 /dev/loop0 rw";
-        assert_eq!(mounted(line, "7:0"), Some("/mnt/a"));
+        let line = r"36 35 7:0 / /mnt/my\040a rw,noatime shared:1 - ext4 /dev/loop0 rw";
+        assert_eq!(mounted(line, "7:0").as_deref(), Some("/mnt/my a"));
         assert_eq!(
             (mounted(line, "7:1"), mounted(line, ""), mounted("", "7:0")),
             (None, None, None)

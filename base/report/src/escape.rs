@@ -19,6 +19,13 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(one).collect()
 }
 
+/// The text for a terminal: its lines and tabs stay, and a harmful character becomes U+FFFD.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let one = |c: char| if harmless(c) || matches!(c, '\n' | '\t') { c } else { '\u{FFFD}' };
+    text.chars().map(one).collect()
+}
+
 /// Escapes text for an XML or HTML text node or a quoted attribute.
 pub(crate) fn esc(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
@@ -119,6 +126,7 @@ mod tests {
     #[test]
     fn a_terminal_never_gets_a_control_character() {
         assert_eq!(plain("x\u{1b}]0;owned\u{7}\r\ny"), "x\u{fffd}]0;owned\u{fffd}  y");
+        assert_eq!(visible("x\u{1b}[2J\r\n\ty"), "x\u{fffd}[2J\u{fffd}\n\ty");
     }
 
     #[test]

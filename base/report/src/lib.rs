@@ -40,6 +40,7 @@ mod style;
 mod table;
 
 pub use axis_ticks::Scale;
+pub use escape::visible;
 pub use figure::{
     Axis, BarSeries, BarValue, Bars, Basis, Figure, HeadKind, HeadMove, HeadPath, HeadRun, HeatMap,
     Histogram, Lines, Plot, Points, Scatter, StackedBars, Values,

@@ -127,7 +127,7 @@ pub struct Converted {
 
 /// Reads `source` and writes it to `target`. The output file is complete or absent: at the end it
 /// replaces a file with the same name. A pipe, a device or standard output is written directly.
-/// `progress` is called from time to time.
+/// `progress` is called once the trace is open, and from time to time.
 pub fn convert(
     source: &Source,
     options: &OpenOptions,
@@ -137,6 +137,7 @@ pub fn convert(
     let target = target.into();
     let out = target.path.as_path();
     let mut reader = source.open(options)?;
+    progress(reader.progress());
     let fail = |e: io::Error| writers::error(out, e);
     let mut run = |to: Box<dyn Write + Send>| copy(&mut reader, source, to, &target, progress);
     if out.as_os_str() == "-" {
@@ -145,7 +146,9 @@ pub fn convert(
     if out.metadata().is_ok_and(|m| !m.is_file()) {
         return run(Box::new(File::options().write(true).open(out).map_err(fail)?));
     }
-    let directory = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A link stays a link.
+    let file = out.canonicalize().unwrap_or_else(|_| out.to_owned());
+    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let to = tempfile::Builder::new()
         .prefix(".seekless-")
         // The mode of a new file; the user's umask reduces it.
@@ -154,7 +157,7 @@ pub fn convert(
         .map_err(fail)?;
     let done = run(Box::new(to.as_file().try_clone().map_err(fail)?))?;
     to.as_file().sync_all().map_err(fail)?;
-    to.persist(out).map_err(|e| fail(e.error))?;
+    to.persist(&file).map_err(|e| fail(e.error))?;
     Ok(done)
 }
 

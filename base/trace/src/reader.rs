@@ -19,8 +19,9 @@ pub struct Info {
     pub format: Format,
     /// Whether arrival times are valid; if not, all are zero.
     pub has_times: bool,
-    /// Whether records have day numbers. If the third column of a `.lis` file decreases, the trace
-    /// has none: this field becomes false while reading, and later records have no day.
+    /// Whether records have day numbers. If the third column of a `.lis` file decreases, or a record
+    /// of a CSV file has no day, the trace has none: this field becomes false while reading, and
+    /// later records have no day.
     pub has_days: bool,
     /// Whether streams stand for processes.
     pub has_processes: bool,

@@ -97,6 +97,36 @@ impl Skipped {
     }
 }
 
+impl Skipped {
+    /// The data that the reader skipped, lost or could not sort, a sentence each. Other events than
+    /// the requested one are not among them.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let first = |example: &Option<Example>| {
+            let first = example.as_ref().map(|e| format!("; the first at {}: {}", e.place, e.what));
+            first.unwrap_or_default()
+        };
+        let malformed = format!("malformed records were skipped{}", first(&self.malformed_first));
+        let empty =
+            format!("requests of no sectors were skipped{}", first(&self.zero_length_first));
+        let notes = [
+            (self.malformed, &*malformed),
+            (self.zero_length, &*empty),
+            (self.late, "records stay out of order: they come too late to be sorted"),
+            (self.lost_events, "events were lost while the trace was recorded"),
+            (self.streams_lost, "requests have no process: the trace has too many processes"),
+            (self.without_op, "requests were left out: the trace does not name their kind"),
+            (
+                self.unknown_files,
+                "calls were left out: the trace does not show which files they use, for example pipes \
+                 and sockets; strace -y names them",
+            ),
+        ];
+        let notes = notes.into_iter().filter(|(count, _)| *count > 0);
+        notes.map(|(count, what)| format!("{count} {what}")).collect()
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Process<'a> {
     /// 0 = unknown.
@@ -254,7 +284,7 @@ impl ReaderContext {
         Record {
             request: Request { arrival, op: raw.op, extent, flags: raw.flags, stream },
             device,
-            day: raw.day,
+            day: raw.day.filter(|_| self.days),
             service: raw.service.map(Duration),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -12,9 +12,9 @@ use seekless_compare::{AssumedFree, Cutting, Host, RollingOptions};
 use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
 use seekless_report::Report;
 use seekless_sim::Replay;
-use seekless_trace::{Columns, Event, OpenOptions};
+use seekless_trace::{Columns, Event, OpenOptions, Source};
 
-pub use seekless_compare::words::{duration, ram, share, size};
+pub use seekless_compare::words::{duration, percent, ram, share, size};
 
 use crate::output;
 
@@ -212,7 +212,7 @@ pub struct Out {
 }
 
 impl Out {
-    /// Writes the requested outputs. `report` gets the command line. False if the JSON goes to
+    /// Writes the requested outputs. `report` gets the command line. False if one of them goes to
     /// standard output.
     pub fn write(
         &self,
@@ -220,11 +220,24 @@ impl Out {
         report: impl FnOnce(&str) -> Report,
     ) -> anyhow::Result<bool> {
         if self.report.is_some() || self.figures.is_some() {
-            let command = std::env::args().collect::<Vec<_>>().join(" ");
-            let (report, html) = (report(&command), self.report.as_deref());
+            let (report, html) = (report(&command_line()), self.report.as_deref());
             output::report(&report, html, self.figures.as_deref())?;
         }
         self.json.as_deref().map_or(Ok(()), |path| output::json(path, document))?;
-        Ok(!output::is_stdout(self.json.as_deref()))
+        let to_stdout = |path: &Option<PathBuf>| output::is_stdout(path.as_deref());
+        Ok(!to_stdout(&self.json) && !to_stdout(&self.report))
     }
+
+    /// Refuses an output that is also another one, of these or of `more`, or the trace.
+    pub fn ensure_apart(&self, trace: &str, more: &[Option<&Path>]) -> anyhow::Result<()> {
+        let outputs = [self.json.as_deref(), self.report.as_deref()];
+        output::ensure_apart(outputs.iter().chain(more).copied(), [Source::new(trace).path()])
+    }
+}
+
+/// The command line of this process, for people.
+#[must_use]
+pub fn command_line() -> String {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    words.collect::<Vec<_>>().join(" ")
 }

@@ -8,8 +8,8 @@ use crate::output::say;
 /// verb and its present name.
 #[must_use]
 pub fn refuse(moved: &[(&str, &str)]) -> Option<ExitCode> {
-    let verb = std::env::args().nth(1)?;
-    let (old, new) = moved.iter().find(|(old, _)| *old == verb)?;
+    let verb = std::env::args_os().nth(1)?;
+    let (old, new) = moved.iter().find(|(old, _)| verb == *old)?;
     say(&format!("seekless: '{old}' is '{new}' today; `{new} --help` explains its arguments"));
     Some(ExitCode::from(2))
 }

@@ -3,14 +3,16 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use seekless_report::Report;
+use seekless_report::{Report, visible};
+use seekless_trace::TraceError;
 use tempfile::NamedTempFile;
 
 /// The meaning of the exit status, at the end of `--help` and of the man page.
@@ -26,8 +28,8 @@ Results go to standard output, everything else to standard error. NO_COLOR turns
 pub fn exit(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader closed the pipe (`| head`): no fault.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        // The reader of a trace closed the pipe (`| head`): no fault.
+        Err(error) if is_unread_trace(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let program = std::env::args_os().next().unwrap_or_default();
             let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
@@ -38,44 +40,74 @@ pub fn exit(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// A line on standard error.
+/// A line on standard error. Names from outside control no terminal.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible(text));
 }
 
-/// Text on standard output.
+/// Text on standard output. If its reader has closed the pipe (`| head`), the text is lost, and the
+/// command goes on: the exit status tells the result of its work.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        out.write_all(b"\n")?;
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(out, "{text}{end}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
     }
-    out.flush()?;
-    Ok(())
 }
 
-/// Writes text to a file, whole or not at all; `-` is standard output.
+/// Writes text to a file, whole or not at all; `-` is standard output. A link stays a link, and a
+/// file keeps its mode.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if path.as_os_str() == "-" {
         return print(text);
     }
-    // A pipe or a device is written, never replaced by a file.
-    if path.metadata().is_ok_and(|m| !m.is_file()) {
-        return fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
+    let before = path.metadata().ok();
+    let written = match &before {
+        // A pipe or a device is written, never replaced by a file.
+        Some(before) if !before.is_file() => fs::write(path, text),
+        _ => part(path, Permissions::from_mode(0o666)).and_then(|mut file| {
+            before.as_ref().map_or(Ok(()), |m| file.as_file().set_permissions(m.permissions()))?;
+            file.write_all(text.as_bytes())?;
+            file.persist(behind(path)).map(|_| ()).map_err(|e| e.error)
+        }),
+    };
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The file behind a link.
+fn behind(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Refuses an output that is also another output or an input, before the work whose result it gets.
+pub fn ensure_apart<'a>(
+    outputs: impl IntoIterator<Item = Option<&'a Path>>,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> anyhow::Result<()> {
+    let at = |path: &Path| {
+        let new = || Some(folder(path).canonicalize().ok()?.join(path.file_name()?));
+        path.canonicalize().ok().or_else(new).unwrap_or_else(|| path.to_owned())
+    };
+    let inputs = inputs.into_iter().filter(|path| path.as_os_str() != "-");
+    let mut taken: Vec<PathBuf> = inputs.map(at).collect();
+    for path in outputs.into_iter().flatten() {
+        // A pipe or a device takes any number of outputs.
+        let is_file = path.metadata().map_or(true, |m| m.is_file());
+        anyhow::ensure!(
+            !is_file || !taken.contains(&at(path)),
+            "{} is named twice: give each output a name of its own",
+            path.display()
+        );
+        taken.push(at(path));
     }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    fs::write(&part, text)
-        .and_then(|()| fs::rename(&part, path))
-        .inspect_err(|_| {
-            let _ = fs::remove_file(&part);
-        })
-        .with_context(|| format!("cannot write {}", path.display()))
+    Ok(())
 }
 
 /// Refuses a path at which [`write`] will fail, before the work whose result it gets.
 pub(crate) fn ensure_writable(path: &Path) -> Result<(), String> {
-    let folder = folder(path);
+    let real = behind(path);
+    let folder = folder(&real);
     // A pipe or a device is written itself.
     if path.as_os_str() == "-" || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
         return Ok(());
@@ -100,9 +132,10 @@ pub fn ensure_new(path: &Path, force: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A temporary file in the folder of `path`; [`keep`] gives the file its name. If the file is
-/// dropped before that, it is removed.
+/// A temporary file in the folder of `path`, or of the file behind a link; [`keep`] gives the file
+/// its name. If the file is dropped before that, it is removed.
 pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
+    let path = &behind(path);
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
     prefix.push(".");
@@ -112,6 +145,7 @@ pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
 
 /// Makes a file durable, then gives the file its name, durably too.
 pub fn keep(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    let path = &behind(path);
     file.as_file().sync_all()?;
     file.persist(path).map_err(|e| e.error)?;
     fs::File::open(folder(path))?.sync_all()
@@ -146,12 +180,13 @@ pub fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the reader of our output has closed its end.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|e| e.downcast_ref::<io::Error>())
-        .any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+/// Whether this is a trace for standard output whose reader has closed its end.
+fn is_unread_trace(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref::<TraceError>(),
+        Some(TraceError::WriteFailed { path, source })
+            if path.as_os_str() == "-" && source.kind() == io::ErrorKind::BrokenPipe
+    )
 }
 
 /// Columns of the terminal on standard output; 120 if there is no terminal.
@@ -185,4 +220,58 @@ pub fn status_line() -> ProgressBar {
         line.set_style(style);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_reader_of_standard_output_may_go_away() {
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let trace = |path: &str| TraceError::WriteFailed { path: path.into(), source: closed() };
+        assert_eq!(exit(Err(trace("-").into())), ExitCode::SUCCESS);
+        assert_eq!(exit(Err(trace("fifo").into())), ExitCode::from(2));
+        let server = anyhow::Error::new(closed()).context("the server did not answer");
+        assert_eq!(exit(Err(server)), ExitCode::from(2));
+    }
+
+    #[test]
+    fn a_file_is_replaced_behind_its_link_and_no_other_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["a", "a.part", "b.part"] {
+            fs::write(at(name), "mine").unwrap();
+        }
+        fs::set_permissions(at("a"), Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("a", at("link")).unwrap();
+        write(&at("link"), "new").unwrap();
+        write(&at("b"), "new").unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(at("a").metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        let read = |name| fs::read_to_string(at(name)).unwrap();
+        assert_eq!(["a", "b", "a.part", "b.part"].map(read), ["new", "new", "mine", "mine"]);
+        assert_eq!(dir.path().read_dir().unwrap().count(), 5);
+    }
+
+    #[test]
+    fn no_output_is_another_one_or_an_input() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("a"), "").unwrap();
+        std::os::unix::fs::symlink("a", at("link")).unwrap();
+        let [a, link, new] = ["a", "link", "new"].map(at);
+        let (a, link, new) = (a.as_path(), link.as_path(), new.as_path());
+        let dash = Path::new("-");
+        for (outputs, input, apart) in [
+            ([Some(new), Some(dash)], a, true),
+            ([Some(dash), None], dash, true),
+            ([Some(Path::new("/dev/null")); 2], a, true),
+            ([None, Some(link)], a, false),
+            ([Some(new); 2], a, false),
+            ([Some(dash); 2], a, false),
+        ] {
+            assert_eq!(ensure_apart(outputs, [input]).is_ok(), apart, "{outputs:?} {input:?}");
+        }
+    }
 }

@@ -17,6 +17,14 @@ pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// The same, but while `waits` is set, the first of them ends the process at once too.
+pub fn stop_flag_unless(waits: &Arc<AtomicBool>) -> anyhow::Result<Arc<AtomicBool>> {
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(waits))?;
+    }
+    stop_flag()
+}
+
 /// Calls `act` with each of these signals, in a thread of its own, until `act` returns false.
 pub fn on_signal(
     signals: &[i32],

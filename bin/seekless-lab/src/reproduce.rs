@@ -10,7 +10,7 @@ mod fs2;
 pub(crate) use clustering::Account;
 
 use clap::Subcommand;
-use seekless_cli::args::Out;
+use seekless_cli::args::{Out, command_line};
 use seekless_cli::{figures, output};
 use seekless_papers::Reproduction;
 
@@ -34,15 +34,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Fast10(args) => fast10::run(args),
         Args::Fs2(args) => fs2::run(args),
         Args::Fs2Disk(out) => {
-            let disk = seekless_papers::fs2::disk::reproduce(&command(), figures::access_figure)?;
+            let disk =
+                seekless_papers::fs2::disk::reproduce(&command_line(), figures::access_figure)?;
             show(out, disk, "")
         }
     }
-}
-
-/// The command line, as a report names it.
-fn command() -> String {
-    std::env::args().collect::<Vec<_>>().join(" ")
 }
 
 /// Writes and prints an experiment's results. `between` follows each table but the last.

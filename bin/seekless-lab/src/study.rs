@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
-use seekless_cli::args::number;
+use seekless_cli::args::{Out, number};
 use seekless_cli::output;
 use seekless_report::{Column, Table, Unit};
 use seekless_workload::host::{FsTable, Ledger};
@@ -69,15 +69,8 @@ Examples:
 pub(crate) struct ReportArgs {
     /// Folder of the results
     dir: PathBuf,
-    /// Write a report as one HTML file
-    #[arg(long, value_name = "FILE.html", value_parser = seekless_cli::args::out_file())]
-    report: Option<PathBuf>,
-    /// Write every figure of the report into this folder, as SVG, PNG and CSV
-    #[arg(long, value_name = "DIR", value_parser = seekless_cli::args::out_folder())]
-    figures: Option<PathBuf>,
-    /// Write the results as JSON (schema seekless.study/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    out: Out,
 }
 
 /// Detach everything that a killed study left attached
@@ -104,13 +97,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Report(args) => {
             let stored = Stored::read(&args.dir)?;
             let results = StudyReport::new(&stored);
-            print_results(&results)?;
-            output::report(
-                &results.document(&args.dir),
-                args.report.as_deref(),
-                args.figures.as_deref(),
-            )?;
-            args.json.as_deref().map_or(Ok(()), |path| output::json(path, &results.json()))
+            if args.out.write(&results.json(), |_| results.document(&args.dir))? {
+                print_results(&results)?;
+            }
+            Ok(())
         }
         Args::Clean(args) => {
             anyhow::ensure!(args.dir.is_dir(), "{} is no folder", args.dir.display());

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_cli::args::number;
-use seekless_cli::output;
+use seekless_cli::{output, signals};
 use seekless_papers::synth::{
     FILE_DAYS, FileDay, Matched, PERSONALITIES, Synthetic, counted, matched, write_strace,
 };
 use seekless_report::{Column, Table, Unit};
-use seekless_trace::{OpenOptions, Target, convert};
+use seekless_trace::{OpenOptions, Target, TraceError, convert};
 use serde_json::json;
 
 use crate::progress::with_bar;
@@ -93,7 +93,8 @@ fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
     output::ensure_new(&to, args.force)?;
     let write = |out: &mut dyn std::io::Write| write_strace(day, args.scale, args.seed, out);
     let written = if to.as_os_str() == "-" {
-        write(&mut std::io::BufWriter::new(std::io::stdout().lock()))?
+        let unwritten = |source| TraceError::WriteFailed { path: to.clone(), source };
+        write(&mut std::io::BufWriter::new(std::io::stdout().lock())).map_err(unwritten)?
     } else {
         let fail = || format!("cannot write {}", to.display());
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
@@ -121,6 +122,7 @@ fn of_a_fleet(args: &Args) -> anyhow::Result<()> {
     let folder = args.output.clone().map_or_else(|| PathBuf::from(FLEET), |t| t.path);
     let fail = || format!("cannot make {}", folder.display());
     std::fs::create_dir_all(&folder).with_context(fail)?;
+    let stop = signals::stop_flag()?;
     let bar = output::bar();
     bar.set_length(args.disks.into());
     let mut requests = 0;
@@ -130,8 +132,8 @@ fn of_a_fleet(args: &Args) -> anyhow::Result<()> {
             Synthetic::new(personality.name, args.scale, seed).map_err(anyhow::Error::msg)?;
         let path = folder.join(format!("disk-{disk:05}.parquet"));
         output::ensure_new(&path, args.force)?;
-        let written =
-            convert(&week.source(), &OpenOptions::default(), Target::from(&path), &mut |_| {})?;
+        let source = week.source().stopped_by(stop.clone());
+        let written = convert(&source, &OpenOptions::default(), Target::from(&path), &mut |_| {})?;
         requests += written.records;
         bar.inc(1);
     }
@@ -154,7 +156,9 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
             "the trace and --json cannot both go to standard output: name a file for one of them"
         );
     }
-    let source = synthetic.source();
+    output::ensure_apart([Some(to.as_path()), args.json.as_deref()], [])?;
+    // A stop removes the unfinished output.
+    let source = synthetic.source().stopped_by(signals::stop_flag()?);
     let done = with_bar(|p| {
         let options = OpenOptions::default();
         convert(&source, &options, target.clone(), &mut |at| p("writing", at.read, at.total))

@@ -85,6 +85,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    args.study.out.ensure_apart(&args.trace, &[args.csv.as_deref()])?;
     let others: Vec<DeviceSpec> =
         args.or.iter().map(|name| seekless_cli::disk::named(name)).collect::<Result<_, _>>()?;
     if let Some(folder) = &args.fleet {
@@ -149,6 +150,12 @@ fn fleet(args: &Args, folder: &Path, others: Vec<DeviceSpec>) -> anyhow::Result<
     if args.study.out.write(&fleet, report)? && !listed {
         output::print(&tables::fleet(&fleet).terminal(output::width(), output::colour()))?;
     }
+    let error = fleet.disks.first().and_then(|disk| disk.error.as_deref());
+    ensure!(
+        fleet.failed < fleet.disks.len(),
+        "no trace has an answer; the first: {}",
+        error.unwrap_or_default()
+    );
     Ok(())
 }
 

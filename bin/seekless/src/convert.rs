@@ -1,15 +1,17 @@
 //! `seekless convert`: converts a trace of any known format to a format that can be written.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{anyhow, bail};
 use seekless_report::Unit;
-use seekless_trace::{Converted, Example, Skipped, Source, Target};
+use seekless_trace::{Converted, Source, Target};
 use serde_json::json;
 
 use seekless_cli::args::ReadArgs;
 use seekless_cli::near::did_you_mean;
-use seekless_cli::output;
+use seekless_cli::{output, signals};
 
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or
 /// libCacheSim; join several traces by time
@@ -31,11 +33,14 @@ Examples:
   seekless convert msr:prxy_0.csv prxy_0.parquet
   seekless convert --event D sda.blktrace.0 sda.parquet
   seekless convert alibaba.csv.gz one-volume.parquet --device 81
-  seekless convert sda.parquet sda.fio             then: fio --name=replay --read_iolog=sda.fio
   seekless convert web.strace oraclegeneral:web.bin.zst
   seekless convert sda.parquet csv:- | less
   seekless convert msr:prxy_0.csv msr:prxy_1.csv -o prxy.parquet
   ssh server cat /var/log/sda.blkparse.zst | seekless convert - sda.parquet
+
+  # A replay with fio: it writes, so /dev/sdX loses its content
+  seekless convert sda.parquet sda.fio
+  fio --name=replay --read_iolog=sda.fio --replay_redirect=/dev/sdX
 
 Formats read, found by content or named before a colon:
   blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu,
@@ -102,9 +107,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         [one] => Source::new(one),
         several => Source::joined(several.iter().map(Source::new).collect()),
     };
+    let inputs: Vec<Source> = from.iter().map(Source::new).collect();
+    output::ensure_apart([json], inputs.iter().map(Source::path).chain([to]))?;
+    // Opening may wait for input, and a pipe for its reader. A stop removes an unfinished file.
+    let is_file = to.metadata().map_or(to.as_os_str() != "-", |m| m.is_file());
+    let waits = Arc::new(AtomicBool::new(true));
+    let source = source.stopped_by(signals::stop_flag_unless(&waits)?);
     let bar = output::bar();
     bar.set_message("converting");
     let done = seekless_trace::convert(&source, &args.read.options(), target.clone(), &mut |at| {
+        waits.store(!is_file, Ordering::Relaxed);
         bar.set_length(at.total.max(1));
         bar.set_position(at.read);
     });
@@ -163,35 +175,12 @@ fn told(from: &str, target: &Target, done: &Converted) -> Vec<String> {
             "left out: {n} requests that {format} cannot represent (discards and flushes)"
         ));
     }
-    lines.extend(skipped(&done.skipped));
-    lines
-}
-
-/// The records that the reader skipped, lost or could not sort, a line each.
-fn skipped(s: &Skipped) -> Vec<String> {
-    let first = |example: &Option<Example>| {
-        let first = example.as_ref().map(|e| format!("; the first at {}: {}", e.place, e.what));
-        first.unwrap_or_default()
-    };
-    let mut lines = Vec::new();
-    let mut line = |n: u64, before: &str, after: &str| {
+    for (letter, &n) in ["Q", "D", "C"].iter().zip(&done.skipped.other_events) {
         if n > 0 {
-            lines.push(format!("{before}{}{after}", Unit::count(n)));
+            let n = Unit::count(n);
+            lines.push(format!("left out: {n} {letter} events; --event {letter} selects these"));
         }
-    };
-    let malformed = format!(" malformed records{}", first(&s.malformed_first));
-    line(s.malformed, "skipped: ", &malformed);
-    let empty = format!(" requests of no sectors{}", first(&s.zero_length_first));
-    line(s.zero_length, "skipped: ", &empty);
-    for (letter, &n) in ["Q", "D", "C"].iter().zip(&s.other_events) {
-        line(n, "left out: ", &format!(" {letter} events; --event {letter} selects these"));
     }
-    line(s.lost_events, "the recorder lost ", " events");
-    line(s.streams_lost, "the processes of ", " requests are not recorded: too many processes");
-    line(s.without_op, "left out: ", " requests whose kind the trace does not name");
-    let unknown = " calls on descriptors whose opening the trace does not show, such as pipes and sockets; \
-                   strace -y names them";
-    line(s.unknown_files, "left out: ", unknown);
-    line(s.late, "", " requests are too far out of order to be sorted");
+    lines.extend(done.skipped.notes());
     lines
 }

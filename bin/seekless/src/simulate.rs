@@ -14,7 +14,7 @@ use seekless_learn::Policy;
 use seekless_trace::{Progress, Source};
 
 use crate::simulate_report;
-use seekless_cli::args::{StudyArgs, number, share, size};
+use seekless_cli::args::{StudyArgs, number, percent, share, size};
 use seekless_cli::output;
 
 /// Compare policies on a trace and a modelled disk: learn from its first part, measure the rest
@@ -65,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>("a seed", 0.., 7))]
     free_seed: u64,
     /// Share of the optimized area for writes (write-back, as in BORG); 0 = write-through
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0")]
-    write_buffer: f64,
+    #[arg(long, value_name = "SHARE", value_parser = percent, default_value = "0")]
+    write_buffer: u8,
     #[command(flatten)]
     study: StudyArgs,
     /// Simulate every combination of these values of an option, in parallel. Several --sweep make a
@@ -97,11 +97,12 @@ fn options(args: &Args, spec: DeviceSpec) -> Options {
         policies: args.policy.clone(),
         train: args.train,
         optimized: args.optimized,
-        write_buffer: (args.write_buffer * 100.0).ceil() as u8,
+        write_buffer: args.write_buffer,
     }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    args.study.out.ensure_apart(&args.trace, &[args.csv.as_deref(), args.picture.as_deref()])?;
     let source = Source::new(&args.trace);
     let spec = seekless_cli::disk::named(&args.disk)?;
     let options = options(args, spec.clone());

@@ -183,6 +183,9 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
     let Some(vanilla) = named(outcome, "vanilla") else {
         return "No vanilla run to compare with.".to_owned();
     };
+    if vanilla.busy_s <= 0.0 {
+        return "The trace keeps no disk busy.".to_owned();
+    }
     let percent = |x: f64| Unit::Share.format(x.abs(), 3);
     let word = |x: f64| if x >= 0.0 { "less" } else { "more" };
     let net = |run: &Run| 1.0 - all_busy(run) / vanilla.busy_s;
@@ -228,6 +231,7 @@ fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
     let change = |new: f64, old: f64| {
         let x = new / old - 1.0;
         let sign = if x < 0.0 { "\u{2212}" } else { "+" };
+        let sign = if x.is_finite() { sign } else { "" };
         format!("{sign}{}", Unit::Share.format(x.abs(), 3))
     };
     let both = |unit: Unit, v: f64, b: f64| {

@@ -3,8 +3,8 @@
 
 use anyhow::bail;
 use seekless_block::{Bytes, Duration};
+use seekless_trace::Source;
 use seekless_trace::stats::{StatOptions, Summary, characterize};
-use seekless_trace::{Reader, Source};
 use serde::Serialize;
 
 use crate::{output, stat_heat, stat_report, stat_tables};
@@ -74,6 +74,7 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    args.out.ensure_apart(&args.trace, &[])?;
     let source = Source::new(&args.trace);
     let options = StatOptions {
         memory: args.memory,
@@ -102,8 +103,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             _ => bail!("{} holds no requests", args.trace),
         }
     }
-    let from_trace = notes(&reader);
-    summary.notes.splice(0..0, from_trace);
+    let caveat = reader.info().format.caveat().map(ToOwned::to_owned);
+    summary.notes.splice(0..0, caveat.into_iter().chain(reader.skipped().notes()));
     for note in &summary.notes {
         output::say(&format!("note: {note}"));
     }
@@ -126,23 +127,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::print("")?;
     }
     output::print(&stat_tables::finding(&summary))
-}
-
-/// Caveats of the format, and counts of skipped records.
-fn notes(reader: &Reader) -> Vec<String> {
-    let mut notes: Vec<String> =
-        reader.info().format.caveat().map(ToOwned::to_owned).into_iter().collect();
-    let skipped = reader.skipped();
-    for (count, what) in [
-        (skipped.malformed, "malformed records were skipped"),
-        (skipped.late, "records stay out of order: they come too late to be sorted"),
-        (skipped.lost_events, "events were lost while the trace was recorded"),
-    ] {
-        if count > 0 {
-            notes.push(format!("{count} {what}"));
-        }
-    }
-    notes
 }
 
 /// The names of the first devices.

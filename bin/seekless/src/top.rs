@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
+use seekless_report::visible;
 use seekless_serve::status::{Events, History, Status};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -90,7 +91,7 @@ impl Screen {
                 terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()));
             let text = match look(size) {
                 Ok(text) => text,
-                Err(error) => format!("{error:#}\nTrying again; q ends.\n"),
+                Err(error) => visible(&format!("{error:#}\nTrying again; q ends.\n")),
             };
             screen.show(&text)?;
             screen.wait(EVERY);

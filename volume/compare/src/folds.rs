@@ -30,9 +30,9 @@ pub(crate) struct Fold {
     pub(crate) days: u64,
 }
 
-/// The trace's day number, or 24 hours of its time.
-pub(crate) fn day_of(record: &Record) -> u64 {
-    record.day.map_or(record.request.arrival.0 / DAY.0, u64::from)
+/// The trace's day number, if the trace has days; otherwise 24 hours of its time.
+pub(crate) fn day_of(record: &Record, has_days: bool) -> u64 {
+    record.day.filter(|_| has_days).map_or(record.request.arrival.0 / DAY.0, u64::from)
 }
 
 /// Requests of each day.
@@ -40,8 +40,8 @@ pub(crate) fn day_of(record: &Record) -> u64 {
 pub(crate) struct Days(BTreeMap<u64, u64>);
 
 impl Days {
-    pub(crate) fn count(&mut self, record: &Record) {
-        *self.0.entry(day_of(record)).or_insert(0) += 1;
+    pub(crate) fn count(&mut self, day: u64) {
+        *self.0.entry(day).or_insert(0) += 1;
     }
 
     /// The first day with a request.

@@ -161,15 +161,20 @@ fn scan(
 ) -> Result<(Scan, Days), StudyError> {
     let path = source.path().display().to_string();
     let mut reader = source.open(&options.open)?;
-    let mut days = Days::default();
+    // The end of the trace says whether its days are valid.
+    let mut days = [Days::default(), Days::default()];
     let mut scan = Scan::new(&mut reader, options.device.as_deref(), |reader, record, index| {
-        days.count(record);
+        for (days, has_days) in days.iter_mut().zip([false, true]) {
+            days.count(day_of(record, has_days));
+        }
         if index.is_multiple_of(65_536) {
             progress(RollingStage::Scan, reader.progress());
         }
     })
     .map_err(|e| StudyError::scan(e, &path))?;
     scan.facts.path.clone_from(&path);
+    let [by_time, by_number] = days;
+    let days = if scan.facts.days > 0 { by_number } else { by_time };
     Ok((scan, days))
 }
 
@@ -211,10 +216,11 @@ impl Trip<'_> {
     ) -> Result<(), StudyError> {
         let mut reader = self.source.open(&self.options.open)?;
         let (mut index, mut fold, mut day) = (0, 0, 0);
+        let has_days = self.scan.facts.days > 0;
         while let Some(record) = reader.next_record()? {
             let Some(request) = self.scan.place(&record) else { continue };
             // A record out of order stays in the current fold and day.
-            day = day_of(&record).max(day);
+            day = day_of(&record, has_days).max(day);
             fold = self.cut.fold(index, day).max(fold);
             let now = SimTime((day.saturating_sub(self.first_day)).saturating_mul(DAY.0));
             if each(&reader, Stop { index, fold, day, now, request })?.is_break() {

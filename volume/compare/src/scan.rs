@@ -209,24 +209,12 @@ fn notes(reader: &Reader, facts: &TraceFacts, (behind, first): (u64, u64)) -> Ve
             .push(format!("the trace's {} devices are laid end to end on one disk", facts.devices));
     }
     let skipped = reader.skipped();
-    if skipped.malformed > 0 {
-        notes.push(format!("{} malformed records were skipped", skipped.malformed));
-    }
-    if skipped.late > 0 {
-        notes.push(format!(
-            "{} records stay out of order: they come too late to be sorted",
-            skipped.late
-        ));
-    }
+    notes.extend(skipped.notes());
     // A reader that sorts has counted these.
     if skipped.late == 0 && behind > 0 {
         notes.push(format!(
             "not in order of time: {behind} requests are older than one before them, first request {first}; they are served in the order of the trace",
         ));
-    }
-    if skipped.lost_events > 0 {
-        notes
-            .push(format!("{} events were lost while the trace was recorded", skipped.lost_events));
     }
     notes
 }

@@ -99,16 +99,11 @@ impl Options {
                 self.train = words::share(value)?;
                 rolling.cutting = Cutting::Train(self.train);
             }
-            "write-buffer" => self.write_buffer = percent(words::share(value)?),
+            "write-buffer" => self.write_buffer = words::percent(value)?,
             _ => return Err(unknown(key)),
         }
         Ok(())
     }
-}
-
-/// A share in whole per cent, rounded up.
-pub(crate) fn percent(share: f64) -> u8 {
-    (share * 100.0).ceil() as u8
 }
 
 fn disk(name: &str) -> Result<DeviceSpec, String> {

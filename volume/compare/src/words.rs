@@ -29,6 +29,11 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share in whole per cent, rounded up. The rounding of a binary fraction adds no per cent.
+pub fn percent(text: &str) -> Result<u8, String> {
+    share(text).map(|share| (share * 100.0 - 1e-9).ceil() as u8)
+}
+
 /// A time with a unit, not zero.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
@@ -57,5 +62,14 @@ mod tests {
         for bad in ["", "%", "120%", "-1%", "nan", "half", "2"] {
             assert!(share(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_whole_per_cent_stays_as_it_is() {
+        for p in 0..=100 {
+            assert_eq!(percent(&format!("{p}%")), Ok(p));
+            assert_eq!(percent(&format!("{}.{:02}", p / 100, p % 100)), Ok(p));
+        }
+        assert_eq!([percent("0.1%"), percent("7.01%")], [Ok(1), Ok(8)]);
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::error::TraceError;
+use crate::unescaped;
 
 /// The root of tracefs.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ fn mounted(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
         let (place, kind) = (words.next()?, words.next()?);
-        (kind == "tracefs").then(|| place.replace("\\040", " ").into())
+        (kind == "tracefs").then(|| unescaped(place).into())
     })
 }
 

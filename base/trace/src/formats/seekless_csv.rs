@@ -35,7 +35,7 @@ impl LineFormat for Table {
     fn line<'a>(
         &mut self,
         line: &'a [u8],
-        _: &mut ReaderContext,
+        cx: &mut ReaderContext,
     ) -> Result<ParsedLine<'a>, BadRecord> {
         if line == HEADER.as_bytes() {
             self.titled = true;
@@ -44,11 +44,14 @@ impl LineFormat for Table {
         if !self.titled {
             return Err(BadRecord::new(TITLE));
         }
-        parse(line).ok_or(BadRecord::new(EXPECTED))
+        let raw = parse(line).ok_or(BadRecord::new(EXPECTED))?;
+        // As for the trace that it was: all records have a day, or none.
+        cx.days &= raw.day.is_some();
+        Ok(ParsedLine::Request(raw))
     }
 }
 
-fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
+fn parse(line: &[u8]) -> Option<RawRequest<'_>> {
     let mut f = Fields(line);
     let time = optional(f.comma(), |s| decimal(s, 9))?;
     let device = f.quoted()?;
@@ -66,7 +69,7 @@ fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     raw.device = Dev::Name(device);
     raw.day = day;
     raw.service = service;
-    Some(ParsedLine::Request(raw))
+    Some(raw)
 }
 
 /// `Some(None)` for an empty field, `None` for an invalid value.

@@ -21,6 +21,8 @@ struct Past {
     /// Its pages by key, with their access counts.
     pages: Vec<(u64, u32)>,
     ranks: Ranks,
+    /// Number of keys that each page represents.
+    weight: u64,
     accesses: u64,
 }
 
@@ -99,11 +101,13 @@ impl WorkingSets {
         row.day = day;
         row.pages = self.today.total(n, n, 1.0);
         let ranks = Ranks::new(pages.iter().map(|p| p.1), weight);
-        let today = Past { pages, ranks, accesses: row.page_accesses };
+        let today = Past { pages, ranks, weight, accesses: row.page_accesses };
         // Earlier days were sampled at the same rate or a higher one.
-        for past in self.first.iter_mut().chain(&mut self.before) {
+        let earlier = self.first.iter_mut().chain(&mut self.before);
+        for past in earlier.filter(|past| past.weight != weight) {
             past.pages.retain(|p| self.today.takes(p.0));
             past.ranks = Ranks::new(past.pages.iter().map(|p| p.1), weight);
+            past.weight = weight;
         }
         if let Some(first) = &self.first {
             (row.of_first_day, row.top20_of_first_day) = overlap(first, &today, weight);
@@ -139,10 +143,16 @@ impl WorkingSets {
 
 /// Pages of both days, with their access counts on each day.
 fn common<'a>(a: &'a Past, b: &'a Past) -> impl Iterator<Item = (u32, u32)> + 'a {
-    let mut left = a.pages.iter().peekable();
+    let mut left = a.pages.as_slice();
     b.pages.iter().filter_map(move |&(key, n)| {
-        while left.next_if(|l| l.0 < key).is_some() {}
-        left.next_if(|l| l.0 == key).map(|l| (l.1, n))
+        // One day may have many more pages than the other: steps double until they pass the key.
+        let mut end = 1;
+        while left.get(end - 1).is_some_and(|l| l.0 < key) {
+            end *= 2;
+        }
+        let near = left.get(..end).unwrap_or(left);
+        left = left.get(near.partition_point(|l| l.0 < key)..).unwrap_or_default();
+        left.first().filter(|l| l.0 == key).map(|l| (l.1, n))
     })
 }
 

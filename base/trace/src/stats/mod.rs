@@ -239,6 +239,8 @@ impl Stats {
             out_of_order: self.times.backwards(),
             malformed: skipped.malformed,
             zero_length: skipped.zero_length,
+            without_operation: skipped.without_op,
+            unknown_files: skipped.unknown_files,
             lost_events: skipped.lost_events,
         }
     }

@@ -92,8 +92,11 @@ impl<K: Sampled, V: Default> SampledMap<K, V> {
         }
     }
 
+    /// Removes all keys, and keeps memory for as many.
     pub(super) fn clear(&mut self) {
+        let len = self.map.len();
         self.map.clear();
+        self.map.shrink_to(len);
     }
 
     pub(super) fn len(&self) -> usize {

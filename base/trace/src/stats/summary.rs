@@ -90,6 +90,8 @@ pub struct TraceSummary {
     pub out_of_order: u64,
     pub malformed: u64,
     pub zero_length: u64,
+    pub without_operation: u64,
+    pub unknown_files: u64,
     pub lost_events: u64,
 }
 

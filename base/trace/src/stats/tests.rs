@@ -147,6 +147,16 @@ fn working_sets(list: &[(u64, u64)], keys: usize, seed: u64) -> super::Days {
     sets.finish(None).unwrap()
 }
 
+#[test]
+fn one_long_day_does_not_slow_down_each_short_one() {
+    let long = (0..1 << 16).map(|page| (0, page));
+    let list: Vec<(u64, u64)> = long.chain((1..20_000).map(|day| (day, day))).collect();
+    let started = std::time::Instant::now();
+    assert_eq!(working_sets(&list, 1 << 17, 1).active, 20_000);
+    let took = started.elapsed();
+    assert!(took < std::time::Duration::from_secs(3), "{took:?}");
+}
+
 proptest! {
     #[test]
     fn days_agree_with_sets(gaps in prop::collection::vec((0u64..2, 0u64..30), 1..300)) {

@@ -1,6 +1,7 @@
 //! Writes fio's I/O log, for a replay with `fio --read_iolog`: version 3, which has times in
 //! microseconds from the start, or version 2 if the trace has no times. Each device becomes a file
-//! of fio with the device's name; `--replay_redirect` sends all requests to one. Write zeroes
+//! of fio with the device's name, without its folder: a replay never finds the recorded disk.
+//! `--replay_redirect` sends all requests to one device. Write zeroes
 //! becomes a write, because fio has no such operation. Flags and processes are lost. A time that
 //! decreases becomes the latest time so far.
 
@@ -63,15 +64,17 @@ impl Fio {
         if self.has_times { write!(self.to, "{} ", self.clock) } else { Ok(()) }
     }
 
-    /// A name of one word that no other device has.
+    /// A name of one word and without a folder, that no other device has.
     fn name(&self, at: usize, device: &str) -> String {
-        let word: String = device
+        let file = device.rsplit('/').next().unwrap_or_default();
+        let word: String = file
             .chars()
             .map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c })
             .collect();
         let word = if word.is_empty() { "disk".to_owned() } else { word };
         let taken = |name: &str| self.names.iter().flatten().any(|n| n == name);
-        if taken(&word) { format!("{word}_{at}") } else { word }
+        let mut numbered = (at..).map(|n| format!("{word}_{n}"));
+        if taken(&word) { numbered.find(|name| !taken(name)).unwrap_or(word) } else { word }
     }
 
     fn end(mut self) -> io::Result<()> {

@@ -31,6 +31,18 @@ fn files(reader: &FileReader) -> Vec<(&str, u64)> {
 }
 
 #[test]
+fn a_trace_with_very_many_forks_at_once_is_refused() {
+    let forks = |n: u32| {
+        let fork = |i: u32| format!("{} 1700000009.000000 fork( <unfinished ...>\n", 1000 + i);
+        let text: String = (0..n).map(fork).collect();
+        open_files(&[fixture("strace.txt"), text.into_bytes()].concat()).find_map(Result::err)
+    };
+    assert!(forks(4096).is_none());
+    let error = forks(4097).unwrap().to_string();
+    assert!(error.contains("at most 4,096 forks"), "{error}");
+}
+
+#[test]
 fn strace_follows_descriptors_through_fork_dup_rename_and_unlink() {
     use FileOp as F;
     let (reader, events) = events(&fixture("strace.txt"));

@@ -88,6 +88,25 @@ fn fio_iolog_keeps_order_address_and_microseconds() {
     );
 }
 
+/// A replay must not write to the recorded disk.
+#[test]
+fn a_fio_iolog_names_no_path_and_each_device_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out.fio");
+    let names = ["/dev/sda", "/dev/mapper/sda", "/", "x_y_5", "x_y", "x y"];
+    let lines = names.map(|name| format!("0.0,{name},W,8,8,,,,\n")).concat();
+    let text = format!("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n{lines}");
+    let source = Source::from_bytes("x", text.as_bytes()).unwrap();
+    assert_eq!(written(&source, &out, "fio").records, 6);
+    let log = std::fs::read_to_string(&out).unwrap();
+    let opened = log.lines().filter_map(|l| l.strip_prefix("0 ")?.strip_suffix(" open"));
+    assert_eq!(
+        opened.collect::<Vec<_>>(),
+        ["sda", "sda_1", "disk", "x_y_5", "x_y", "x_y_6"],
+        "{log}"
+    );
+}
+
 /// fio replays a written log: it moves the bytes of the trace, and takes the same time.
 #[test]
 fn fio_replays_the_log() {
@@ -188,6 +207,20 @@ fn a_name_chooses_the_compression() {
         convert(&source, &OpenOptions::default(), target, &mut |_| {}).unwrap();
         assert_eq!(records(&out).len(), 3, "{name}");
         assert!(!std::fs::read(&out).unwrap().starts_with(b"time_s"), "{name} is packed");
+    }
+}
+
+#[test]
+fn a_trace_without_valid_days_has_none_in_other_formats() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = Source::from_bytes("x.lis", b"0 8 1 0\n8 8 2 1\n16 8 1 2\n24 8 3 3\n").unwrap();
+    for format in ["csv", "parquet"] {
+        let out = directory.path().join(format);
+        assert_eq!(written(&source, &out, format).records, 4);
+        let mut reader = Source::new(&out).open(&OpenOptions::default()).unwrap();
+        let days: Vec<_> = reader.by_ref().map(|r| r.unwrap().day).collect();
+        assert!(!reader.info().has_days && days[2..] == [None, None], "{format}: {days:?}");
+        assert!(format == "csv" || days == [None; 4], "{days:?}");
     }
 }
 

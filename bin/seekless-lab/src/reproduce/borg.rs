@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seekless_cli::args::{Out, number};
+use seekless_cli::args::{Out, command_line, number};
 use seekless_papers::borg::reproduce;
 
 use crate::progress::with_bar;
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let scale = if args.quick { QUICK } else { args.scale };
-    let command = super::command();
+    let command = command_line();
     let results = with_bar(|p| reproduce(scale, args.seed, &args.started, &command, p))?;
     super::show(&args.out, results, "")
 }

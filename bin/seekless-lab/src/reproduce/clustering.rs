@@ -1,6 +1,6 @@
 //! `seekless-lab reproduce clustering`.
 
-use seekless_cli::args::{Out, number};
+use seekless_cli::args::{Out, command_line, number};
 use seekless_papers::clustering::{Effort, Start, reproduce};
 
 use crate::progress::with_bar;
@@ -49,6 +49,6 @@ impl From<Account> for Start {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let effort = Effort { runs: args.runs, seed: args.seed, start: args.account.into() };
-    let command = super::command();
+    let command = command_line();
     super::show(&args.out, with_bar(|p| reproduce(effort, &command, p))?, "\n")
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use seekless_block::Bytes;
-use seekless_cli::args::{Out, number, size};
+use seekless_cli::args::{Out, command_line, number, size};
 use seekless_disk::SpinDown;
 use seekless_papers::eefs::{EefsOptions, reproduce};
 use seekless_papers::synth::Synthetic;
@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         sync: args.sync,
         truncate: args.truncate,
     };
-    let command = super::command();
+    let command = command_line();
     let results = with_bar(|p| reproduce(&options, &command, p))?;
     super::show(&args.out, results, "")
 }

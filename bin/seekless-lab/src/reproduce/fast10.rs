@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use seekless_cli::args::Out;
+use seekless_cli::args::{Out, command_line};
 use seekless_papers::fast10::reproduce;
 use seekless_workload::study::{Stored, StudyReport};
 
@@ -38,5 +38,5 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Ok(StudyReport::new(&stored).json())
     });
     let studies = studies.collect::<anyhow::Result<Vec<_>>>()?;
-    super::show(&args.out, reproduce(&studies, &super::command())?, "")
+    super::show(&args.out, reproduce(&studies, &command_line())?, "")
 }

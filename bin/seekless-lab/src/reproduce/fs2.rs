@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seekless_cli::args::{Out, number};
+use seekless_cli::args::{Out, command_line, number};
 use seekless_cli::figures::head_moves;
 use seekless_papers::fs2::reproduce;
 
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let scale = if args.quick { QUICK } else { args.scale };
-    let (real, command) = (args.real.as_deref(), super::command());
+    let (real, command) = (args.real.as_deref(), command_line());
     let results = with_bar(|p| reproduce(scale, args.seed, real, &command, head_moves, p))?;
     super::show(&args.out, results, "")
 }

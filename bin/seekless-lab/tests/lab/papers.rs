@@ -51,6 +51,17 @@ fn formats_seeds_and_sizes_of_a_made_up_week() {
     assert_eq!(place.names(), [""; 0]);
 }
 
+#[test]
+fn the_json_of_a_study_is_alone_on_standard_output() {
+    let place = Place::new();
+    let runs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/runs/quick-shared-vm");
+    let ran = place.run(&["study", "report", runs, "--json", "-"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(json(&ran.out)["schema"], "seekless.study/1");
+    let ran = place.run(&["study", "report", runs, "--json", "o.json"]);
+    assert!(ran.code == Some(0) && ran.out.lines().count() > 10, "{}", ran.err);
+}
+
 /// Without measured times.
 fn timeless(document: &Value) -> Value {
     let mut document = document.clone();

@@ -4,7 +4,7 @@
 mod show;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -14,8 +14,11 @@ use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_learn::{Policy, PolicyName};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample, Learning};
 use seekless_trace::{Event, OpenOptions, Source};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::emulate_default_handler;
 
 use seekless_cli::output;
+use seekless_cli::signals::on_signal;
 use seekless_serve::client::{Content, Replayed, replay};
 
 const CACHE: Bytes = Bytes(16 << 20);
@@ -151,12 +154,19 @@ pub(crate) struct Played {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    output::ensure_apart([Some(args.report.as_path()), args.json.as_deref()], [])?;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let path = folder.path().to_owned();
+    on_signal(&[SIGINT, SIGTERM], move |signal| {
+        let _ = std::fs::remove_dir_all(&path);
+        emulate_default_handler(signal).is_ok()
+    })?;
     let started = Instant::now();
     let to_stdout = output::is_stdout(args.json.as_deref());
     let mut played = Vec::new();
     for scene in [&DESKTOP, &NIGHTS] {
         if args.which.is_none_or(|which| which == scene.which) {
-            let one = play(args, scene)?;
+            let one = play(args, scene, folder.path())?;
             if !to_stdout {
                 output::print(&show::table(&one).terminal(output::width(), output::colour()))?;
                 if let Some(table) = show::parts(&one) {
@@ -185,13 +195,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     output::print(&told)
 }
 
-fn play(args: &Args, scene: &'static Scene) -> anyhow::Result<Played> {
+fn play(args: &Args, scene: &'static Scene, folder: &Path) -> anyhow::Result<Played> {
     let spec = seekless_cli::disk::named(args.disk.as_deref().unwrap_or(scene.disk))?;
     let speed = args.speed.unwrap_or(scene.speed);
     let requests = scene.requests()?;
     let mut content = Content::default();
     requests.iter().for_each(|r| content.touch(r.extent));
-    let file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+    let file = tempfile::NamedTempFile::new_in(folder).context("cannot make a temporary file")?;
     file.as_file().set_len(scene.volume.0).context("cannot size the temporary file")?;
     content.store(file.as_file()).context("cannot fill the temporary file")?;
     output::say(&format!(

@@ -206,7 +206,7 @@ fn provenance(played: &[Played]) -> Provenance {
         ));
     }
     Provenance {
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: seekless_cli::args::command_line(),
         facts,
         measured,
         modelled: vec![

@@ -136,6 +136,7 @@ impl To {
             !(output::is_stdout(json) && output::is_stdout(output)),
             "the description and --json cannot both go to standard output: name a file for one of them"
         );
+        output::ensure_apart([output, json, self.plot.as_deref()], [])?;
         let fitted = fit(&self.name(), capacity, samples, from).map_err(|e| match e {
             FitError::TooFew { .. } => anyhow::Error::new(e).context("cannot fit a disk"),
             e => e.into(),

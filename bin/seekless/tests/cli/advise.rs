@@ -296,3 +296,25 @@ fn money_decides_where_operations_are_billed() {
         assert_eq!(ran.out.contains("dollars"), dollars, "{}{}", ran.out, ran.err);
     }
 }
+
+#[test]
+fn a_trace_without_valid_days_is_cut_by_requests() {
+    let place = Place::new();
+    let day = |i: usize| if i < 60 { i / 10 + 1 } else { 0 };
+    let text: String = (0..1000).map(|i| format!("{} 8 {} {i}\n", i * 8, day(i))).collect();
+    place.file("x.lis", text);
+    assert_eq!(place.run(&["convert", "lis:x.lis", "x.parquet"]).code, Some(0));
+    for trace in ["lis:x.lis", "x.parquet"] {
+        let args = ["advise", trace, "--disk", "wd800jb", "--policy", "borg", "--json", "-"];
+        let ran = place.run(&args);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let advice: Value = serde_json::from_str(&ran.out).unwrap();
+        let numbers = |key: &str| -> Vec<u64> {
+            advice[key].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+        };
+        assert!(numbers("fold_days").iter().all(|days| *days == 0), "{trace}");
+        let requests = numbers("fold_requests");
+        let (least, most) = (requests.iter().min().unwrap(), requests.iter().max().unwrap());
+        assert!(most - least <= 1, "{trace}: {requests:?}");
+    }
+}

@@ -1,7 +1,6 @@
 //! What programs rely on: `seekless simulate`, its JSON, and the laws its numbers keep.
 
-use std::io::{Read as _, Write as _};
-use std::process::Stdio;
+use std::io::Write as _;
 
 use serde_json::Value;
 
@@ -549,13 +548,23 @@ fn a_reader_that_goes_away_is_no_fault() {
         &["simulate", "a.trace", "--disk", "wd800jb"],
         &["disk", "show", "wd800jb"],
     ] {
-        let mut child =
-            place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
-        let mut err = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""), "{args:?}");
+        let ran = place.unread(args);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{args:?}");
     }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_no_work_and_hides_no_failure() {
+    let place = Place::new();
+    place.file("disk.img", vec![0; 64 << 20]);
+    std::fs::create_dir_all(place.path("root/etc/systemd/system")).unwrap();
+    let adopt = ["adopt", "disk.img", "--area", "disk.area", "--name", "x", "--root", "root"];
+    let ran = place.unread(&adopt);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(place.path("disk.area").exists() && place.path("root/etc/seekless").exists());
+    let ran = place.unread(&adopt);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("adopted already"), "{}", ran.err);
 }
 
 #[test]
@@ -616,6 +625,57 @@ fn a_picture_stands_alone() {
         assert!(svg.contains(word), "{word}");
     }
     assert!(!svg.contains("<script") && !svg.contains("href="));
+}
+
+#[test]
+fn no_output_replaces_a_trace() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    for args in [
+        &["stat", "a.trace", "--json", "./a.trace"][..],
+        &["stat", "disksim:a.trace", "--report", "a.trace"],
+        &["stat", "a.trace", "--report", "o", "--json", "o"],
+        &["stat", "a.trace", "--report", "-", "--json", "-"],
+        &["simulate", "a.trace", "--disk", "wd800jb", "--picture", "a.trace"],
+        &["advise", "a.trace", "--disk", "wd800jb", "--json", "a.trace"],
+        &["convert", "a.trace", "b.csv", "--json", "a.trace"],
+        &["convert", "a.trace", "b.csv", "--json", "b.csv"],
+    ] {
+        let ran = place.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}");
+        assert!(ran.err.contains("is named twice"), "{args:?}: {}", ran.err);
+    }
+    assert_eq!(place.names(), ["a.trace"]);
+    // A page on standard output is alone there.
+    let ran = place.run(&["stat", "a.trace", "--report", "-"]);
+    assert!(ran.code == Some(0) && ran.out.trim_end().ends_with("</html>"), "{}", ran.err);
+}
+
+#[test]
+fn a_name_in_a_trace_controls_no_terminal() {
+    let place = Place::new();
+    let line = "0.0,a\u{1b}[2Jb,R,8,8,,,,";
+    place.file(
+        "a.csv",
+        format!("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n{line}\n"),
+    );
+    let ran = place.run(&["stat", "a.csv", "--device", "x"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("a\u{fffd}[2Jb") && !ran.err.contains('\u{1b}'), "{}", ran.err);
+}
+
+#[test]
+fn a_path_is_any_bytes() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.html");
+    let mut command = place.command(&["stat", "a.trace", "--report"]);
+    assert_eq!(command.arg(name).output().unwrap().status.code(), Some(0));
+    assert!(place.path("").join(name).exists());
+    let mut command = place.command(&[]);
+    let output = command.arg(std::ffi::OsStr::from_bytes(b"\xff")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

@@ -140,6 +140,24 @@ fn a_reader_of_standard_output_may_go_away() {
 }
 
 #[test]
+fn a_stop_leaves_no_unfinished_output() {
+    let place = Place::new();
+    place.file("a.trace", mixed().repeat(4000));
+    let mut command = place.command(&["convert", "a.trace", "o.csv"]);
+    let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // The unfinished output is there.
+    while place.names().len() < 2 {
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ran = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.code() == Some(2) && said.contains("was stopped"), "{said}");
+    assert_eq!(place.names(), ["a.trace"]);
+}
+
+#[test]
 fn a_trace_of_files_says_that_its_addresses_are_ours() {
     let place = Place::new();
     place.file("t", "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n1 1700000000.000300 read(3, \"\"..., 8192) = 8192\n");

@@ -31,6 +31,12 @@ fn a_fleet_has_the_answers_of_each_trace_alone() {
     assert_eq!(fleet["failed"], 1);
     let ran = place.run(&[&["advise", "--fleet", "fleet", "--csv", "-"], &options[..]].concat());
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 5), "{}", ran.err);
+    // Rows without any answer are no success.
+    std::fs::create_dir(place.path("bad")).unwrap();
+    place.file("bad/a", "").file("bad/b", "");
+    let ran = place.run(&["advise", "--fleet", "bad", "--disk", "wd800jb", "--csv", "-"]);
+    assert_eq!((ran.code, ran.out.lines().count()), (Some(2), 3), "{}", ran.err);
+    assert!(ran.err.contains("bad/a: the file is empty"), "{}", ran.err);
     let ran = place.run(&["advise", "--fleet", "none", "--disk", "wd800jb"]);
     assert!(ran.code == Some(2) && ran.err.contains("none: cannot list it"), "{}", ran.err);
     let ran = place.run(&["advise"]);

@@ -85,6 +85,13 @@ impl Place {
         assert_eq!(self.names(), before, "`{line}` left something behind");
     }
 
+    /// Runs with standard output to a pipe that nobody reads any more.
+    pub(crate) fn unread(&self, args: &[&str]) -> Ran {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        self.command(args).stdout(writer).stderr(Stdio::piped()).output().unwrap().into()
+    }
+
     /// Runs with `input` on standard input.
     pub(crate) fn feed(&self, args: &[&str], input: &[u8]) -> Ran {
         let mut child = self

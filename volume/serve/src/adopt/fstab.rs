@@ -5,12 +5,19 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use seekless_host::unescaped;
+
 use super::units::below;
 use super::{AdoptError, file, refused};
 
 const FSTAB: &str = "/etc/fstab";
+/// The folders of the links to disks.
+const LINKS: &str = "/dev/disk";
+/// The kernel's list of disks and partitions.
+const DISKS: &str = "/sys/class/block";
 /// Names of disks in the first column, and the folders of their links.
 const TAGS: &[(&str, &str)] = &[
+    ("ID=", "by-id"),
     ("UUID=", "by-uuid"),
     ("LABEL=", "by-label"),
     ("PARTUUID=", "by-partuuid"),
@@ -26,37 +33,99 @@ pub(super) struct Entry {
     pub(super) options: String,
 }
 
-fn read(root: &Path) -> Result<String, AdoptError> {
+impl Entry {
+    /// Refuses a line with a meaning that the unit of a mount cannot have.
+    pub(super) fn check(&self) -> Result<(), AdoptError> {
+        let unknown = |o: &&str| *o == "noauto" || o.starts_with("x-systemd.");
+        let why = if self.kind == "swap" || !self.dir.is_absolute() {
+            "mounts no file system; remove the line".to_owned()
+        } else if let Some(option) = self.options.split(',').find(unknown) {
+            format!(
+                "has the option {option}, which means nothing in the unit of a mount; remove the option, or the line"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(refused(Path::new(FSTAB), format!("the line '{}' {why}", self.line)))
+    }
+
+    /// Whether the machine does not start without this mount.
+    pub(super) fn is_required(&self) -> bool {
+        !self.options.split(',').any(|o| ["nofail", "_netdev"].contains(&o))
+    }
+}
+
+/// The file itself, if it exists; a link is followed. Below another root, it must stay there.
+fn located(root: &Path) -> Result<Option<PathBuf>, AdoptError> {
     let path = below(root, Path::new(FSTAB));
-    match fs::read_to_string(&path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        other => other.map_err(file(&path, "read it")),
+    let found = match path.canonicalize() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(file(&path, "find it"))?,
+    };
+    if !found.starts_with(root.canonicalize().map_err(file(root, "find it"))?) {
+        let why = format!("leads to {}, which is not below the root", found.display());
+        return Err(refused(&path, why));
     }
+    Ok(Some(found))
 }
 
-/// The lines that mount this disk, which is given by its canonical path.
+fn read(root: &Path) -> Result<String, AdoptError> {
+    let Some(path) = located(root)? else { return Ok(String::new()) };
+    fs::read_to_string(&path).map_err(file(&path, "read it"))
+}
+
+/// The lines that mount this disk, which is given by its canonical path. A line that uses a
+/// partition of the disk is refused: the partition would have to be adopted.
 pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptError> {
-    let text = read(root)?;
-    Ok(text.lines().filter_map(|line| entry(line, backing)).collect())
+    let mut found = Vec::new();
+    for line in read(root)?.lines() {
+        let Some(used) = disk_of(line, Path::new(LINKS)) else { continue };
+        if is_partition(&used, backing, Path::new(DISKS)) {
+            let why = format!(
+                "has the partition {}, which a line of /etc/fstab uses: adopt the partition, or remove the line '{line}'",
+                used.display()
+            );
+            return Err(refused(backing, why));
+        }
+        found.extend(entry(line).filter(|_| used == backing));
+    }
+    Ok(found)
 }
 
-fn entry(line: &str, backing: &Path) -> Option<Entry> {
-    let mut words = line.split_whitespace();
-    let source = words.next().filter(|s| !s.starts_with('#'))?;
+/// The canonical path of the disk that a line uses, if the disk exists.
+fn disk_of(line: &str, links: &Path) -> Option<PathBuf> {
+    let source = line.split_whitespace().next().filter(|s| !s.starts_with('#'))?;
     let tagged = TAGS.iter().find_map(|(tag, folder)| {
-        let value = source.strip_prefix(tag)?.trim_matches('"');
-        Some(Path::new("/dev/disk").join(folder).join(value))
+        let value = source.strip_prefix(tag)?.trim_matches(['"', '\'']);
+        Some(links.join(folder).join(link_name(&unescaped(value))))
     });
-    let source = tagged.unwrap_or_else(|| PathBuf::from(source));
-    if source.canonicalize().ok()? != backing {
-        return None;
-    }
+    tagged.unwrap_or_else(|| PathBuf::from(unescaped(source))).canonicalize().ok()
+}
+
+fn entry(line: &str) -> Option<Entry> {
+    let mut words = line.split_whitespace().skip(1);
     Some(Entry {
         line: line.to_owned(),
-        dir: PathBuf::from(words.next()?),
+        dir: PathBuf::from(unescaped(words.next()?)),
         kind: words.next()?.to_owned(),
         options: words.next().unwrap_or("defaults").to_owned(),
     })
+}
+
+/// The name of udev's link for a label or another name of a disk.
+fn link_name(value: &str) -> String {
+    let fits = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c);
+    let one = |c: char| if fits(c) { c.to_string() } else { format!("\\x{:02x}", c as u32) };
+    value.chars().map(one).collect()
+}
+
+/// Whether a device is a partition of a disk. `disks` is the kernel's list.
+fn is_partition(one: &Path, disk: &Path, disks: &Path) -> bool {
+    let Some(found) = one.file_name().and_then(|name| disks.join(name).canonicalize().ok()) else {
+        return false;
+    };
+    let of = found.parent().and_then(Path::file_name);
+    found.join("partition").exists() && of == disk.file_name() && one.parent() == disk.parent()
 }
 
 fn prefix(name: &str) -> String {
@@ -81,12 +150,13 @@ pub(super) fn restore(root: &Path, name: &str) -> Result<(), AdoptError> {
 
 /// Replaces lines; whole or not at all. False if no line was replaced.
 fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, AdoptError> {
-    let path = below(root, Path::new(FSTAB));
+    // A link stays a link.
+    let Some(target) = located(root)? else { return Ok(false) };
     let text = read(root)?;
     let mut changed = false;
     let mut new = String::new();
     for piece in text.split_inclusive('\n') {
-        let line = piece.strip_suffix('\n').unwrap_or(piece);
+        let line = piece.lines().next().unwrap_or_default();
         let other = with(line);
         changed |= other.is_some();
         new.push_str(other.as_deref().unwrap_or(line));
@@ -95,8 +165,6 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
     if !changed {
         return Ok(false);
     }
-    // A link stays a link.
-    let target = path.canonicalize().map_err(file(&path, "find it"))?;
     let part = target.with_extension("seekless-part");
     let write = || -> io::Result<()> {
         let mode = target.metadata()?.mode();
@@ -105,9 +173,10 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
         out.set_permissions(target.metadata()?.permissions())?;
         out.write_all(new.as_bytes())?;
         out.sync_all()?;
-        fs::rename(&part, &target)
+        fs::rename(&part, &target)?;
+        fs::File::open(target.parent().unwrap_or(Path::new("/")))?.sync_all()
     };
-    let written = write().map_err(file(&path, "write it"));
+    let written = write().map_err(file(&target, "write it"));
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
@@ -118,16 +187,100 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
 mod tests {
     use super::*;
 
+    /// An empty folder.
+    fn folder(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("seekless-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_disk_is_found_by_each_of_its_names() {
+        let dir = folder("links");
+        let disk = dir.join("my disk");
+        fs::write(&disk, b"").unwrap();
+        let disk = disk.canonicalize().unwrap();
+        for (folder, link) in [
+            ("by-id", "ata-X_1"),
+            ("by-label", "\\x2fhome"),
+            ("by-label", "My\\x20Disk"),
+            ("by-partlabel", "Linux\\x20é"),
+        ] {
+            fs::create_dir_all(dir.join(folder)).unwrap();
+            std::os::unix::fs::symlink(&disk, dir.join(folder).join(link)).unwrap();
+        }
+        let path = disk.to_str().unwrap().replace(' ', "\\040");
+        for source in [
+            "ID=ata-X_1",
+            "LABEL=/home",
+            "LABEL='My\\040Disk'",
+            "PARTLABEL=\"Linux\\040\\303\\251\"",
+            &path,
+        ] {
+            let line = format!("{source} /srv/my\\040data ext4");
+            assert_eq!(disk_of(&line, &dir).as_ref(), Some(&disk), "{source}");
+            assert_eq!(entry(&line).unwrap().dir, Path::new("/srv/my data"));
+            assert_eq!(disk_of(&format!("#{line}"), &dir), None, "{source}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_line_that_no_unit_can_replace_is_refused() {
+        for (rest, refuses, required) in [
+            ("/srv ext4 defaults 0 2", "", true),
+            ("/srv ext4", "", true),
+            ("/srv ext4 noatime,nofail", "", false),
+            ("/srv ext4 _netdev", "", false),
+            ("/srv ext4 noatime,noauto", "noauto", true),
+            ("/srv ext4 nofail,x-systemd.automount", "x-systemd.automount", false),
+            ("none swap sw", "no file system", true),
+        ] {
+            let entry = entry(&format!("/dev/sdb1 {rest}")).unwrap();
+            assert_eq!(entry.is_required(), required, "{rest}");
+            match entry.check() {
+                Ok(()) => assert_eq!(refuses, "", "{rest}"),
+                Err(e) => {
+                    assert!(!refuses.is_empty() && e.to_string().contains(refuses), "{e}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_belongs_to_its_disk_alone() {
+        let dir = folder("partitions");
+        let disks = dir.join("class");
+        fs::create_dir_all(&disks).unwrap();
+        for name in ["sdb", "sdb/sdb1", "sdc"] {
+            let device = dir.join("devices").join(name);
+            fs::create_dir_all(&device).unwrap();
+            let link = disks.join(device.file_name().unwrap());
+            std::os::unix::fs::symlink(&device, link).unwrap();
+        }
+        fs::write(dir.join("devices/sdb/sdb1/partition"), "1\n").unwrap();
+        for (one, disk, is) in [
+            ("/dev/sdb1", "/dev/sdb", true),
+            ("/dev/sdb1", "/dev/sdc", false),
+            ("/dev/sdb", "/dev/sdb", false),
+            ("/dev/sdb1", "/srv/sdb", false),
+            ("/dev/sdd1", "/dev/sdd", false),
+        ] {
+            assert_eq!(is_partition(Path::new(one), Path::new(disk), &disks), is, "{one} {disk}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
     #[test]
     fn a_line_is_found_switched_off_and_put_back_to_the_byte() {
-        let root = std::env::temp_dir().join(format!("seekless-fstab-{}", std::process::id()));
+        let root = folder("fstab");
         fs::create_dir_all(root.join("etc")).unwrap();
         let disk = root.join("disk.img");
         fs::write(&disk, b"x").unwrap();
         let disk = disk.canonicalize().unwrap();
         let line = format!("{} \t/srv/data ext4 noatime,loop 0 2", disk.display());
-        // No newline at the end, and one line that only looks like it.
-        let text = format!("# {line}\nproc /proc proc\n\n  \n{line}\nUUID=x-none / ext4");
+        // No newline at the end, an end as Windows writes it, and one line that only looks like it.
+        let text = format!("# {line}\nproc /proc proc\n\n  \n{line}\r\nUUID=x-none / ext4");
         let fstab = root.join("etc/fstab");
         fs::write(&fstab, &text).unwrap();
         let found = lines_of(&root, &disk).unwrap();
@@ -143,6 +296,14 @@ mod tests {
         assert_eq!(lines_of(&root, &disk).unwrap(), []);
         restore(&root, "disk").unwrap();
         assert_eq!(fs::read_to_string(&fstab).unwrap(), text);
+        // The fstab of another system is never that of this one.
+        fs::rename(&fstab, root.join("fstab")).unwrap();
+        std::os::unix::fs::symlink(root.join("fstab"), &fstab).unwrap();
+        assert_eq!(lines_of(&root, &disk).unwrap().len(), 1);
+        fs::create_dir(root.join("other")).unwrap();
+        fs::rename(root.join("etc"), root.join("other/etc")).unwrap();
+        let error = lines_of(&root.join("other"), &disk).unwrap_err().to_string();
+        assert!(error.contains("not below the root"), "{error}");
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(lines_of(&root, &disk).unwrap(), []);
     }

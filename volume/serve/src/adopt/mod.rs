@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
 use seekless_engine::Mode;
-use seekless_host::{HostError, Opened, signature};
+use seekless_host::{HostError, Opened, quoted, signature};
 
 use crate::area::{self, At, MakeOptions, Share};
 use crate::backend::{guard, identity};
@@ -143,7 +143,11 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     }
     let mount = match (&options.mount, &entry) {
         (Some(dir), _) => Some(units::Mounted::at(&absolute_new(dir)?, entry.as_ref())?),
-        (None, Some(entry)) => Some(units::Mounted::at(&entry.dir, Some(entry))?),
+        (None, Some(entry)) => {
+            // The directories of another root are not known here.
+            let dir = entry.dir.canonicalize().ok().filter(|_| options.root == Path::new("/"));
+            Some(units::Mounted::at(dir.as_ref().unwrap_or(&entry.dir), Some(entry))?)
+        }
         (None, None) => None,
     };
     let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
@@ -173,8 +177,11 @@ impl Adoption {
         let mounts = mount.as_ref().map_or_else(
             || format!("nothing; `mount /run/seekless/{name}/device DIR` does"),
             |m| {
-                let instead =
-                    if fstab.is_some() { ", in place of the line in /etc/fstab" } else { "" };
+                let instead = if fstab.is_some() {
+                    ", in place of the line in /etc/fstab, without fsck"
+                } else {
+                    ""
+                };
                 format!("it at {} ({}){instead}", m.dir.display(), m.unit)
             },
         );
@@ -410,7 +417,7 @@ fn unmount_first(error: HostError, path: &Path) -> AdoptError {
             let dir = by.strip_prefix("it is mounted at ");
             let what = dir.map_or_else(
                 || "end that use, then adopt it".to_owned(),
-                |dir| format!("`umount {dir}`, then adopt it with --mount {dir}"),
+                |dir| format!("`umount {0}`, then adopt it with --mount {0}", quoted(dir)),
             );
             refused(path, format!("in use: {by}; {what}"))
         }

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
+use seekless_host::quoted;
 use serde::{Deserialize, Serialize};
 
 use super::fstab::Entry;
@@ -13,6 +14,9 @@ const FILE_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-fil
 const LOOP_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-loop@.service");
 const UBLK_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-ublk@.service");
 const UNITS: &str = "/etc/systemd/system";
+/// The targets that start a volume: the folder of their links, and the words in a unit.
+const USUAL: (&str, &str) = ("multi-user.target.wants", "WantedBy=multi-user.target");
+const LOCAL: (&str, &str) = ("local-fs.target.requires", "RequiredBy=local-fs.target");
 /// Names in the templates, which the units of an adoption replace.
 const PROGRAM: &str = "/usr/local/bin/seekless";
 const AREA: &str = "--area-dir ${STATE_DIRECTORY}";
@@ -36,11 +40,15 @@ pub(super) struct Mounted {
     pub(super) unit: String,
     kind: Option<String>,
     options: Option<String>,
+    /// The machine does not start without this mount.
+    #[serde(default)]
+    required: bool,
 }
 
 impl Mounted {
     /// Mounted on this directory, as the line of /etc/fstab says.
     pub(super) fn at(dir: &Path, entry: Option<&Entry>) -> Result<Self, AdoptError> {
+        entry.map_or(Ok(()), Entry::check)?;
         check_path(dir)?;
         if dir == Path::new("/") {
             return Err(refused(dir, "cannot be mounted by a server that starts from it"));
@@ -59,7 +67,13 @@ impl Mounted {
             check(text, Path::new("/etc/fstab"))?;
         }
         let unit = format!("{}.mount", escaped(dir));
-        Ok(Self { dir: dir.to_owned(), unit, kind, options })
+        let required = entry.is_some_and(Entry::is_required);
+        Ok(Self { dir: dir.to_owned(), unit, kind, options, required })
+    }
+
+    /// The target that starts the mount, and how: as the line of /etc/fstab says.
+    fn start(&self) -> (&'static str, &'static str) {
+        if self.required { LOCAL } else { USUAL }
     }
 }
 
@@ -137,7 +151,8 @@ fn needs(record: &Record) -> String {
 pub(super) fn wanted(record: &Record) -> (PathBuf, PathBuf) {
     let unit = top(record);
     let units = Path::new(UNITS);
-    (units.join("multi-user.target.wants").join(&unit), units.join(&unit))
+    let (folder, _) = record.mount.as_ref().map_or(USUAL, Mounted::start);
+    (units.join(folder).join(&unit), units.join(&unit))
 }
 
 /// The unit that brings up all others: the mount, or the device.
@@ -201,9 +216,10 @@ fn mount_unit(record: &Record, mount: &Mounted) -> String {
         value.as_ref().map_or_else(String::new, |v| format!("{key}={v}\n"))
     };
     format!(
-        "[Unit]\nDescription=seekless: {name} at {dir}\n{needs}={device}\nAfter={device}\n\n[Mount]\nWhat=/run/seekless/{name}/device\nWhere={dir}\n{}{}\n[Install]\nWantedBy=multi-user.target\n",
+        "[Unit]\nDescription=seekless: {name} at {dir}\n{needs}={device}\nAfter={device}\n\n[Mount]\nWhat=/run/seekless/{name}/device\nWhere={dir}\n{}{}\n[Install]\n{}\n",
         option("Type", &mount.kind),
         option("Options", &mount.options),
+        mount.start().1,
         name = record.name,
         dir = mount.dir.display(),
     )
@@ -223,11 +239,6 @@ fn stops(record: &Record) -> Vec<String> {
     let mount = record.mount.as_ref().map(|m| m.unit.clone());
     let below = record.ublk.is_none().then(|| file_unit(record));
     mount.into_iter().chain([device_unit(record)]).chain(below).collect()
-}
-
-/// A unit's name for a shell: backslashes are part of it.
-fn quoted(unit: &str) -> String {
-    if unit.contains('\\') { format!("'{unit}'") } else { unit.to_owned() }
 }
 
 /// The commands that the user types where systemd does not run.
@@ -367,6 +378,27 @@ mod tests {
         let mut record = Record::new("sdb1".to_owned(), backing, area, false, Some(mount), None);
         record.ublk = ublk;
         record
+    }
+
+    #[test]
+    fn a_mount_is_required_if_its_line_of_fstab_was() {
+        let entry = |options: &str| Entry {
+            line: String::new(),
+            dir: "/srv/data".into(),
+            kind: "ext4".to_owned(),
+            options: options.to_owned(),
+        };
+        for (entry, folder, words) in [
+            (None, "multi-user.target.wants", "WantedBy=multi-user.target"),
+            (Some(entry("nofail")), "multi-user.target.wants", "WantedBy=multi-user.target"),
+            (Some(entry("noatime")), "local-fs.target.requires", "RequiredBy=local-fs.target"),
+        ] {
+            let mut record = adopted(Some(3));
+            record.mount = Some(Mounted::at(Path::new("/srv/data"), entry.as_ref()).unwrap());
+            let link = Path::new(UNITS).join(folder).join("srv-data.mount");
+            assert_eq!(wanted(&record).0, link);
+            assert!(said(&record, "srv-data.mount").contains(&words.to_owned()), "{words}");
+        }
     }
 
     /// What the text of the file says, without comments.

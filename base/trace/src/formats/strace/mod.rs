@@ -27,6 +27,8 @@ pub(super) use grammar::time_of_day;
 const EXPECTED: &str = "pid, time, call(arguments) = answer <duration>; a signal or an exit";
 /// Maximum total length of stored calls that have not ended; a trace with more is hostile.
 const PENDING_MAX: usize = 16 << 20;
+/// Most processes that fork at the same time; a trace with more is hostile.
+const FORKING_MAX: usize = 4_096;
 const DAY: u64 = 86_400_000_000_000;
 
 pub(super) fn has_times(head: &[u8]) -> bool {
@@ -148,6 +150,9 @@ impl Strace {
                 return Err(BadRecord::new("at most 16 MiB of calls that have not ended"));
             }
             if is_fork(call) {
+                if self.forking.len() >= FORKING_MAX {
+                    return Err(BadRecord::new("at most 4,096 forks that have not ended"));
+                }
                 self.forking.push((pid, shares_files(text)));
             }
             self.begun_bytes += text.len();
