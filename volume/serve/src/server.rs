@@ -41,7 +41,8 @@ pub use stats::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
 pub(crate) const CLIENTS_MAX: usize = 128;
 /// Most clients of one machine or of one other user.
 const PEER_CLIENTS_MAX: usize = CLIENTS_MAX / 4;
-/// While a client waits for memory, the others are looked at after this time.
+/// While a client waits for memory, the others are looked at after this time; and clients that the
+/// server could not accept are accepted.
 const STALL_LOOK: Duration = Duration::from_secs(1);
 /// Most events per call.
 const EVENTS: usize = 64;
@@ -114,8 +115,8 @@ pub(crate) struct Server {
     /// Clients with input for another turn.
     again: Vec<usize>,
     listeners: Vec<Listener>,
-    /// The listeners are not watched, because file descriptors are short.
-    deaf: bool,
+    /// Since when the listeners are not watched, because file descriptors or memory are short.
+    deaf: Option<Instant>,
     control: Receiver<Control>,
     bell: Arc<OwnedFd>,
     exports: Arc<[Export]>,
@@ -159,7 +160,7 @@ impl Server {
             dirty: Vec::with_capacity(CLIENTS_MAX),
             again: Vec::with_capacity(CLIENTS_MAX),
             listeners,
-            deaf: true,
+            deaf: None,
             control,
             bell,
             exports: [export].into(),
@@ -225,6 +226,9 @@ impl Server {
         self.settle();
         self.end_greetings();
         self.end_stalls(Instant::now());
+        if self.deaf.is_some_and(|since| since.elapsed() >= STALL_LOOK) {
+            self.listen();
+        }
         Ok(())
     }
 
@@ -237,8 +241,9 @@ impl Server {
             let left = end.saturating_duration_since(began);
             next = Some(next.map_or(left, |next| next.min(left)));
         }
-        // Stalled clients, and the longest wait for the area at the end.
-        if self.stopping || self.volume.memories.payload.first().is_some() {
+        // Stalled clients, the longest wait for the area at the end, and clients that nobody hears.
+        let stalls = self.volume.memories.payload.first().is_some();
+        if self.stopping || self.deaf.is_some() || stalls {
             next = Some(next.map_or(STALL_LOOK, |next| next.min(STALL_LOOK)));
         }
         if next.is_none_or(|d| d > SPIN) && self.eagerness.wants_spin() {
@@ -479,7 +484,6 @@ impl Server {
             Control::Job(job) => self.inject(job),
             Control::Stop => {
                 self.stopping = true;
-                self.deaf = true;
                 self.listeners.clear();
                 for (key, conn) in &mut self.conns {
                     conn.leave();
@@ -518,7 +522,7 @@ impl Server {
 
     /// Watches the listeners.
     fn listen(&mut self) {
-        self.deaf = false;
+        self.deaf = None;
         for (i, listener) in self.listeners.iter().enumerate() {
             let data = EventData::new_u64(LISTENER + i as u64);
             // A listener that cannot be watched does not affect the others.
@@ -531,8 +535,8 @@ impl Server {
         match listener.accept() {
             Ok(client) => self.admit(client),
             Err(HostErrno::MFILE | HostErrno::NFILE | HostErrno::NOBUFS | HostErrno::NOMEM) => {
-                // Until a client leaves: otherwise the loop would spin.
-                self.deaf = true;
+                // Until a client leaves, or for a moment: otherwise the loop would spin.
+                self.deaf = Some(Instant::now());
                 for listener in &self.listeners {
                     let _ = epoll::delete(&self.epoll, listener.fd());
                 }
@@ -586,7 +590,7 @@ impl Server {
         if let Some(conn) = self.conns.try_remove(key) {
             let _ = epoll::delete(&self.epoll, conn.fd().as_fd());
             conn.end(&mut self.volume);
-            if self.deaf && !self.stopping {
+            if self.deaf.is_some() {
                 self.listen();
             }
         }
