@@ -267,7 +267,8 @@ impl Injector {
     /// used in another way. Programs that speak NBD themselves do not count.
     pub fn users(&self, mount: Option<&Path>) -> Users {
         let users = mount.map(Users::of_file).unwrap_or_default();
-        users.and(Users::of_nbd(&self.ask(Control::Peers).unwrap_or_default()))
+        let (pids, sectors) = self.ask(Control::Peers).unwrap_or_default();
+        users.and(Users::of_nbd(&pids, sectors))
     }
 
     /// Free space for replicas, and the existing ones; `None` if the volume has no replicas.

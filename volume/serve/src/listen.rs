@@ -84,7 +84,9 @@ pub(crate) struct Access {
 /// Where a client comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A machine; with IPv6, its network.
+    /// This host, over TCP: any process, or the kernel.
+    Here,
+    /// Another machine; with IPv6, its network.
     Machine(IpAddr),
     /// Another user of this host.
     User(u32),
@@ -156,8 +158,11 @@ impl Listener {
                 let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(&fd, true);
                 let from = rustix::net::getpeername(&fd)?.ok_or(Errno::NOTCONN)?;
-                let from = SocketAddr::try_from(from).map_err(|_| Errno::AFNOSUPPORT)?;
-                (Some(Peer::Machine(network_of(from.ip()))), tls.clone())
+                let from = SocketAddr::try_from(from).map_err(|_| Errno::AFNOSUPPORT)?.ip();
+                let to = SocketAddr::try_from(rustix::net::getsockname(&fd)?);
+                let here = from.to_canonical().is_loopback() || to.is_ok_and(|to| to.ip() == from);
+                let peer = if here { Peer::Here } else { Peer::Machine(network_of(from)) };
+                (Some(peer), tls.clone())
             }
             Self::Unix { users, .. } => {
                 // A full unix socket accepts more only after three quarters were read.

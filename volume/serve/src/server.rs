@@ -19,7 +19,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use seekless_block::{Extent, Flags, Op};
+use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
 use seekless_engine::{Command, RoomFrom};
 use seekless_host::cannot;
 use seekless_learn::{Plan, Replica};
@@ -80,8 +80,9 @@ pub(crate) enum Control {
     Bypass(bool),
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
-    /// The processes at the other ends of unix sockets.
-    Peers(SyncSender<Vec<i32>>),
+    /// The clients that may be NBD devices of this host's kernel: the processes at the other ends of
+    /// unix sockets; and the sectors of the volume, if there is a client of this host over TCP.
+    Peers(SyncSender<(Vec<i32>, Option<u64>)>),
     ResetDisk,
     /// An administrator's command.
     Command(Command),
@@ -475,8 +476,11 @@ impl Server {
                 let _ = reply.send(self.volume.head_path());
             }
             Control::Peers(reply) => {
-                let _ =
-                    reply.send(self.conns.iter().filter_map(|(_, c)| process_of(c.fd())).collect());
+                let conns = || self.conns.iter().map(|(_, conn)| conn);
+                let pids = conns().filter_map(|conn| process_of(conn.fd())).collect();
+                let tcp = conns().any(|conn| conn.peer == Some(Peer::Here));
+                let size = self.exports.first().map(|export| export.size / SECTOR_BYTES);
+                let _ = reply.send((pids, size.filter(|_| tcp)));
             }
             Control::ResetDisk => self.volume.reset_disk_stats(),
             Control::Command(command) => self.volume.command(command),

@@ -265,4 +265,8 @@ fn who_could_not_be_accepted_comes_in_later() {
         rig.0.turn(&mut Vec::with_capacity(EVENTS)).unwrap();
     }
     assert!(began.elapsed() >= STALL_LOOK, "it spins");
+    // It may be the kernel's, with a file system on top.
+    let (reply, answer) = std::sync::mpsc::sync_channel(1);
+    rig.0.obey(Control::Peers(reply));
+    assert_eq!(answer.recv().unwrap().1, Some(BYTES / 512));
 }
