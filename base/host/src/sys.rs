@@ -99,6 +99,19 @@ pub fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The process and the user at the other end of a unix socket. The process is 0 if this one cannot
+/// see it: it is in another PID namespace.
+pub fn peer(socket: impl AsFd) -> Result<(i32, u32), Errno> {
+    let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut found).cast());
+    // SAFETY: the call writes at most `len` bytes, which `found` has, and their number to `len`; `fd`
+    // is open while `socket` is borrowed. All bytes are valid values.
+    let result =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len) };
+    if result == 0 { Ok((found.pid, found.uid)) } else { Err(last_error()) }
+}
+
 /// `MAX_HANDLE_SZ` of linux/fcntl.h.
 const HANDLE_BYTES: usize = 128;
 

@@ -66,11 +66,11 @@ impl Users {
         users
     }
 
-    /// The users of the kernel's NBD devices that these processes connected. A device without a
-    /// user is none.
-    pub fn of_nbd(pids: &[i32]) -> Self {
+    /// The users of the kernel's NBD devices that these processes connected, and of all those with
+    /// this size. A device without a user is none.
+    pub fn of_nbd(pids: &[i32], sectors: Option<u64>) -> Self {
         let mut users = Self::default();
-        for name in nbd_devices(Path::new(BLOCK), pids) {
+        for name in nbd_devices(Path::new(BLOCK), pids, sectors) {
             let mut places = vec![Path::new("/dev").join(&name)];
             if users.of_device(&name, &mut places) {
                 users.free.push(format!("nbd-client -d /dev/{name}"));
@@ -158,12 +158,16 @@ fn mounted(line: &str, number: &str) -> Option<String> {
     (device == number && !number.is_empty()).then(|| unescaped(point))
 }
 
-/// The kernel's NBD devices of these processes, below a folder like /sys/block.
-fn nbd_devices(block: &Path, pids: &[i32]) -> Vec<String> {
+/// The kernel's connected NBD devices of these processes, or of this size in whole pages, below a
+/// folder like /sys/block.
+fn nbd_devices(block: &Path, pids: &[i32], sectors: Option<u64>) -> Vec<String> {
+    let pages = |sectors: u64| sectors / 8;
     let mut devices = names(block);
     devices.retain(|n| {
-        let pid = read(&block.join(n).join("pid")).parse::<i32>();
-        n.starts_with("nbd") && pid.is_ok_and(|pid| pids.contains(&pid))
+        let number = |name: &str| read(&block.join(n).join(name)).parse::<u64>().ok();
+        let pid = number("pid").and_then(|pid| i32::try_from(pid).ok());
+        let same = || sectors.is_some() && number("size").map(pages) == sectors.map(pages);
+        n.starts_with("nbd") && pid.is_some_and(|pid| pids.contains(&pid) || same())
     });
     devices
 }
@@ -209,15 +213,22 @@ mod tests {
             (None, None, None)
         );
         let block = std::env::temp_dir().join(format!("seekless-{}-block", std::process::id()));
-        for (name, pid) in
-            [("nbd0", Some("77\n")), ("nbd1", Some("78\n")), ("nbd2", None), ("sda", Some("77\n"))]
-        {
+        for (name, size, pid) in [
+            ("nbd0", "2048\n", Some("77\n")),
+            ("nbd1", "2051\n", Some("78\n")),
+            ("nbd2", "2048\n", None),
+            ("sda", "2048\n", Some("77\n")),
+        ] {
             fs::create_dir_all(block.join(name)).unwrap();
+            fs::write(block.join(name).join("size"), size).unwrap();
             if let Some(pid) = pid {
                 fs::write(block.join(name).join("pid"), pid).unwrap();
             }
         }
-        assert_eq!(nbd_devices(&block, &[77, 5]), ["nbd0"]);
+        assert_eq!(nbd_devices(&block, &[77, 5], None), ["nbd0"]);
+        assert_eq!(nbd_devices(&block, &[77, 5], Some(4096)), ["nbd0"]);
+        // The kernel may count a volume in whole pages.
+        assert_eq!(nbd_devices(&block, &[], Some(2048)), ["nbd0", "nbd1"]);
         fs::remove_dir_all(&block).unwrap();
     }
 }

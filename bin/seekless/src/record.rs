@@ -133,6 +133,8 @@ enum Stopped {
     Duration,
     MaxSize,
     MaxRequests,
+    /// By another program.
+    SwitchedOff,
 }
 
 /// The counts, as JSON has them.
@@ -198,7 +200,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let session = Session::new(args, out, shared, &recorder)?;
     let counts = session.run(args, &mut recorder, &stop)?;
-    tell(args, &counts, &recorder)
+    tell(args, &counts, &recorder)?;
+    ensure!(
+        !matches!(counts.stopped_by, Some(Stopped::SwitchedOff)),
+        "{}: ends where another program switched the recording off (`trace-cmd reset` does so)",
+        to.display()
+    );
+    Ok(())
 }
 
 /// A recording under way.
@@ -243,7 +251,12 @@ impl Session {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
             }
-            recorder.poll()?;
+            if let Err(error) = recorder.poll() {
+                if recorder.ensure_on().is_ok() {
+                    return Err(error.into());
+                }
+                break Stopped::SwitchedOff;
+            }
             if let Some(why) = self.take(args, recorder)? {
                 break why;
             }
@@ -255,12 +268,13 @@ impl Session {
                 line.set_message(self.status(recorder));
             }
         };
+        let off = recorder.ensure_on().is_err().then_some(Stopped::SwitchedOff);
         recorder.stop()?;
         self.counts.duration_ns = self.start.elapsed().as_nanos() as u64;
         // The last requests are part of the trace, if no limit was met.
         let met = self.take(args, recorder)?;
         line.finish_and_clear();
-        self.counts.stopped_by = Some(met.unwrap_or(why));
+        self.counts.stopped_by = off.or(met).or(Some(why));
         self.finish(args, recorder)
     }
 

@@ -10,7 +10,7 @@ pub(crate) mod watching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -330,6 +330,7 @@ fn tell(args: &Args, text: &str) -> anyhow::Result<()> {
 }
 
 /// Shows the status and makes plans on request, until a stop is requested and the mount is gone.
+/// Only a volume that nobody can use any more is an error: all else is said, and the server goes on.
 fn watch(
     args: &Args,
     server: &ServerHandle,
@@ -338,12 +339,15 @@ fn watch(
     mut told: Told,
 ) -> anyhow::Result<()> {
     let line = output::status_line();
+    let say = |text: &str| line.suspend(|| output::say(text));
     told.manager(notify::READY, "serving");
     let mut ending = Ending::new(told.manager.is_some());
-    let mut learning = false;
+    let mut planning = Planning::default();
     loop {
-        let wait = if ending.is_asked() || learning { TRY_EVERY } else { LOOK_EVERY };
-        match events.recv_timeout(wait) {
+        let wait = if ending.is_asked() || planning.is_busy() { TRY_EVERY } else { LOOK_EVERY };
+        let event = events.recv_timeout(wait);
+        end.as_ref().map_or(Ok(()), HostEnd::ensure_works)?;
+        match event {
             Ok(Event::ForceStop(reply)) => {
                 line.finish_and_clear();
                 force(server, end, &reply);
@@ -362,33 +366,31 @@ fn watch(
                     output::say("unmounted from outside, and nothing else is served: stopping");
                     return Ok(());
                 }
-                line.suspend(|| output::say("unmounted from outside; NBD is still served"));
+                say("unmounted from outside; NBD is still served");
             }
-            Ok(Event::Learn) => learning |= plan_now(server, &line)?,
+            Ok(Event::Learn) => planning.ask(server, &say),
             Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals has ended"),
         }
-        let say = |text: &str| line.suspend(|| output::say(text));
+        planning.look(&say);
         // A failed server reports its error when it is stopped.
         let Ok(stats) = server.stats() else { return Ok(()) };
         told.area(&stats, &say);
-        if ending.attempt(server, end.as_mut(), &say)? {
+        if ending.attempt(server, end.as_mut(), &say) {
             line.finish_and_clear();
             return Ok(());
         }
-        if learning && stats.progress.is_none() {
-            learning = false;
-            let copied = Bytes(stats.copied_sectors * 512);
-            line.suspend(|| tell(args, &format!("learned: copies of {copied} are written")))?;
+        if let Some(copied) = planning.copied(&stats) {
+            tell_running(args, &line, &format!("learned: copies of {copied} are written"));
         }
-        told.status(
-            args,
-            server,
-            &line,
-            (!ending.is_asked()).then_some(notify::ALIVE),
-            report::status(&stats),
-        )?;
+        let state = (!ending.is_asked()).then_some(notify::ALIVE);
+        told.status(args, server, &line, state, report::status(&stats));
     }
+}
+
+/// Prints text while the volume is in use. A full disk or a closed pipe costs this text alone.
+fn tell_running(args: &Args, line: &ProgressBar, text: &str) {
+    let _ = line.suspend(|| tell(args, text));
 }
 
 /// Names the users of the volume, and disconnects them.
@@ -398,14 +400,45 @@ fn force(server: &ServerHandle, end: Option<HostEnd>, reply: &StopReply) {
     end.into_iter().for_each(HostEnd::cut_off);
 }
 
-/// Lets the server make a plan. False, with a message, if its policy makes none.
-fn plan_now(server: &ServerHandle, line: &ProgressBar) -> anyhow::Result<bool> {
-    if let Some(why) = server.plans_nothing() {
-        line.suspend(|| output::say(&why));
-        return Ok(false);
+/// A plan on request.
+#[derive(Default)]
+struct Planning {
+    /// The answer of the learner, which may take its time, or have ended.
+    answer: Option<Receiver<u64>>,
+    /// The plan is made, and perhaps not carried out yet.
+    moves: bool,
+}
+
+impl Planning {
+    fn ask(&mut self, server: &ServerHandle, say: &dyn Fn(&str)) {
+        match server.plans_nothing() {
+            Some(why) => say(&why),
+            None => self.answer = Some(server.plan()),
+        }
     }
-    server.relearn()?;
-    Ok(true)
+
+    const fn is_busy(&self) -> bool {
+        self.answer.is_some() || self.moves
+    }
+
+    /// Looks whether the plan is made.
+    fn look(&mut self, say: &dyn Fn(&str)) {
+        match self.answer.as_ref().map(Receiver::try_recv) {
+            None | Some(Err(TryRecvError::Empty)) => return,
+            Some(Ok(_)) => self.moves = true,
+            Some(Err(TryRecvError::Disconnected)) => {
+                say("the learner has failed: the server makes no more plans");
+            }
+        }
+        self.answer = None;
+    }
+
+    /// The size of all copies, once a plan is carried out. The counters are newer than its answer.
+    fn copied(&mut self, stats: &ServerStats) -> Option<Bytes> {
+        let done = self.moves && stats.progress.is_none();
+        self.moves &= !done;
+        done.then(|| Sectors(stats.copied_sectors).bytes())
+    }
 }
 
 /// The service manager, and the last reported source of the learner's requests.
@@ -453,17 +486,16 @@ impl Told {
         line: &ProgressBar,
         state: Option<&str>,
         status: String,
-    ) -> anyhow::Result<()> {
+    ) {
         let streams = server.streams();
         if streams != self.streams {
-            line.suspend(|| tell(args, &format!("streams: {streams}")))?;
+            tell_running(args, line, &format!("streams: {streams}"));
             self.streams = streams;
         }
         if let Some(state) = state {
             self.manager(state, &status);
         }
         line.set_message(status);
-        Ok(())
     }
 }
 

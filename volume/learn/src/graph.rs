@@ -127,7 +127,11 @@ impl AccessGraph {
     /// The same observations, with the RAM and the limit of another graph.
     pub(crate) fn limited_as(self, other: &Self) -> Self {
         let Self { ram, max_edges, with_writes, .. } = *other;
-        Self { ram, max_edges, with_writes, ..self }
+        let mut limited = Self { ram, max_edges, with_writes, ..self };
+        while limited.edges.len() > limited.max_edges {
+            limited.shed();
+        }
+        limited
     }
 
     /// Takes in one request. Reads make vertices and edges. Writes and discards only lower the

@@ -12,7 +12,7 @@ mod lasting;
 mod resize;
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -418,12 +418,19 @@ fn guarded_by(backing: &Path, page: &GuardPage) -> ServeError {
     refused(backing, why)
 }
 
+/// Gives a file all its space: an area without space later could not keep its promises.
+fn reserve(file: impl AsFd, bytes: u64) -> Result<(), Errno> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes.max(1)) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
 /// A new file for an area; removed if the area is not finished.
 struct MadeFile(Option<PathBuf>);
 
 impl MadeFile {
-    /// Makes the file, unless something is there. Reserves all its space: an area without space
-    /// later could not keep its promises.
+    /// Makes the file, unless something is there, with all its space.
     fn new(path: &Path, bytes: impl FnOnce() -> u64) -> Result<Option<Self>, ServeError> {
         let fail = |what, source| HostError::Path { path: path.to_owned(), what, source };
         let file = match private::create_private(path) {
@@ -434,10 +441,8 @@ impl MadeFile {
         let made = Self(Some(path.to_owned()));
         let bytes = bytes();
         file.set_len(bytes).map_err(|e| fail("size the area", e))?;
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes.max(1)) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(made)),
-            Err(e) => Err(fail("reserve the area's space", e.into()).into()),
-        }
+        reserve(&file, bytes).map_err(|e| fail("reserve the area's space", e.into()))?;
+        Ok(Some(made))
     }
 
     /// Keeps the file, and makes its directory entry durable.

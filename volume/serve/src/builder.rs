@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
+use seekless_engine::format::Superblock;
 use seekless_engine::{AttachReport, Config, Engine};
 use seekless_host::{Opened, cannot, private};
 use seekless_learn::{Policy, PolicyName};
@@ -182,8 +183,20 @@ impl AreaSize {
     }
 }
 
+/// The parts of a server that others can refuse: a name in use, a wrong key, a device. They are made
+/// before an area is attached, because a start that fails later leaves the area as a crash does.
+struct Front {
+    listeners: Vec<Listener>,
+    /// The emulated disk, and the speed of its clock.
+    emulated: (Option<Emulated>, f64),
+    /// Both ends of the queue of requests to watch, and the shadow.
+    watched: Option<(Tap, Watcher)>,
+    trace: Option<KernelTrace>,
+}
+
 /// The files and the engine of a volume.
 struct Ground {
+    front: Front,
     files: Files,
     engine: Engine,
     policy: Policy,
@@ -196,13 +209,15 @@ struct Ground {
 
 impl Ground {
     fn unattached(
+        front: Front,
         files: Files,
         (config, shares): (Config, Shares),
         policy: Policy,
         area_path: PathBuf,
     ) -> Self {
         let engine = Engine::new(config);
-        Self { files, engine, policy, attached: None, area_path, guardable: true, shares }
+        let attached = None;
+        Self { front, files, engine, policy, attached, area_path, guardable: true, shares }
     }
 }
 
@@ -388,22 +403,21 @@ impl Builder {
     /// The backing cannot be opened, is no disk, is not whole sectors, or is in use; the emulated
     /// disk is too small; an address is not available.
     pub fn spawn(mut self) -> Result<ServerHandle, ServeError> {
-        let Ground { mut files, engine, policy, attached, area_path, guardable, shares } =
+        let Ground { front, mut files, engine, policy, attached, area_path, guardable, shares } =
             self.open()?;
+        let Front { listeners, emulated: (emulated, speed), watched, trace } = front;
         let config = *engine.config();
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
-        let (emulated, speed) = self.emulated(&config)?;
         let rotational = emulated.is_some() || files.is_rotational();
         if self.mounted && emulated.is_none() {
             files.go_direct();
         }
-        let listeners = self.bind()?;
         let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
-        let (tap, watched) = self.watching(&config)?.unzip();
+        let (tap, watched) = watched.unzip();
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = Arc::new(bell.map_err(cannot("make an event descriptor"))?);
         let (control, commands) = channel();
-        let started = self.start_learner(policy, (&engine, &shares), &control, &bell)?;
+        let started = self.start_learner(policy, (&engine, &shares), trace, &control, &bell)?;
         let (observer, started) = started.map(|s| (s.producer, (s.link, s.thread))).unzip();
         let (link, learner) = started.unzip();
         let volume = Volume::new(Parts {
@@ -445,6 +459,17 @@ impl Builder {
             handle.watch(about, shadow, tap, rotational)?;
         }
         Ok(handle)
+    }
+
+    fn front(&mut self, config: &Config) -> Result<Front, ServeError> {
+        let observed = self.observe.as_ref().filter(|_| self.learning.is_some());
+        let trace = observed.map(|device| KernelTrace::new(device, config.capacity, self.path()));
+        Ok(Front {
+            trace: trace.transpose()?,
+            emulated: self.emulated(config)?,
+            listeners: self.bind()?,
+            watched: self.watching(config)?,
+        })
     }
 
     fn bind(&mut self) -> Result<Vec<Listener>, ServeError> {
@@ -523,15 +548,21 @@ impl Builder {
                 if self.read_only {
                     // Nothing is written, not even a mark of use.
                     let newest = lasting.examine()?;
+                    let front = self.front(&config)?;
                     let files = Files::overlaid(lasting.home, lasting.area, newest);
-                    return Ok(Ground::unattached(files, (config, shares), policy, lasting.place));
+                    let (settled, place) = ((config, shares), lasting.place);
+                    return Ok(Ground::unattached(front, files, settled, policy, place));
                 }
+                let Superblock { grid, mode, .. } = lasting.superblock;
+                let front =
+                    self.front(&Config { area, grid: Sectors(grid.into()), mode, ..config })?;
                 let (mut engine, report) = lasting.attach(config, self.moved, self.drain)?;
                 if self.free_from_ext && engine.replicated().is_some() && report.dirty == 0 {
                     engine.seed_free(lasting.free_in_ext()?);
                 }
                 let own = lasting.own_stamp();
                 Ok(Ground {
+                    front,
                     // An area inside its disk needs no guard: the disk begins with a page of
                     // seekless.
                     guardable: own.is_some() || lasting.home.guard().is_some(),
@@ -566,8 +597,9 @@ impl Builder {
         let found = Config::new(Sectors(bytes / SECTOR_BYTES));
         let found = Config { area: area.sectors_ceil(), ..found };
         let settled = self.config(policy, found, Needs::of(&found, found.area, false))?;
+        let front = self.front(&settled.0)?;
         let files = Files::new(home, area.0, dir.as_deref())?;
-        Ok(Ground::unattached(files, settled, policy, PathBuf::new()))
+        Ok(Ground::unattached(front, files, settled, policy, PathBuf::new()))
     }
 
     /// The policy: the given one, or the usual one for what the area holds.
@@ -585,18 +617,14 @@ impl Builder {
         &mut self,
         policy: Policy,
         (engine, shares): (&Engine, &Shares),
+        trace: Option<KernelTrace>,
         control: &Sender<Control>,
         bell: &Arc<OwnedFd>,
     ) -> Result<Option<learner::Started>, ServeError> {
         let Some(learning) = self.learning.take() else { return Ok(None) };
         let config = engine.config();
-        let observer = match &self.observe {
-            Some(device) => {
-                let trace = KernelTrace::new(device, config.capacity, self.path())?;
-                Some(Observer::new(device, Box::new(trace), Instant::now()))
-            }
-            None => None,
-        };
+        let observer = self.observe.as_ref().zip(trace);
+        let observer = observer.map(|(on, t)| Observer::new(on, Box::new(t), Instant::now()));
         let pupil = learning.begin(policy, config, engine.plan(), shares.edges);
         let start = |pupil| learner::start(pupil, observer, control.clone(), Arc::clone(bell));
         pupil.map(start).transpose()

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use seekless_host::Users;
 
-use crate::error::ServeError;
 use crate::{HostEnd, ServerHandle};
 
 /// A user that has just gone, such as a loop device, keeps the mount for a moment.
@@ -56,40 +55,53 @@ impl Ending {
         server: &ServerHandle,
         mut mount: Option<&mut HostEnd>,
         say: &dyn Fn(&str),
-    ) -> Result<bool, ServeError> {
-        let Some(asked) = &mut self.asked else { return Ok(false) };
+    ) -> bool {
+        let Some(asked) = &mut self.asked else { return false };
         let volume = server.injector();
         let nbd = volume.users(None);
-        if nbd.is_empty() && mount.as_mut().map_or(Ok(true), |m| m.end())? {
-            if let Some(reply) = &asked.reply {
-                let _ = reply.send(Ok(String::new()));
+        let mut failed = None;
+        if nbd.is_empty() {
+            match mount.as_mut().map_or(Ok(true), |m| m.end()) {
+                Ok(true) => {
+                    if let Some(reply) = &asked.reply {
+                        let _ = reply.send(Ok(String::new()));
+                    }
+                    return true;
+                }
+                Ok(false) => {}
+                // Somebody may still use it: a mount that was unmounted lazily, for instance.
+                Err(e) => failed = Some(in_one_line(&e)),
             }
-            return Ok(true);
         }
         if asked.told {
-            return Ok(false);
+            return false;
         }
         let users = volume.users(mount.as_ref().map(|m| m.path()).as_deref());
-        if users.is_empty() && asked.since.elapsed() < LEAVING {
-            return Ok(false);
+        if failed.is_none() && users.is_empty() && asked.since.elapsed() < LEAVING {
+            return false;
         }
         let what = mount
             .as_ref()
             .map_or_else(|| "the volume".to_owned(), |m| m.path().display().to_string());
-        let why = format!("{what} is in use: {}", in_words(&users));
+        let why = failed.unwrap_or_else(|| format!("{what} is in use: {}", in_words(&users)));
         match &asked.reply {
             Some(reply) => drop(reply.send(Err(format!("{why}. The server goes on")))),
             None if self.stays => {
                 let waits = "the server ends when it is free";
                 say(&format!("{why}. It was asked by a service manager: {waits}"));
                 asked.told = true;
-                return Ok(false);
+                return false;
             }
             None => say(&format!("{why}. The server goes on")),
         }
         self.asked = None;
-        Ok(false)
+        false
     }
+}
+
+/// An error with its cause.
+fn in_one_line(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
 fn in_words(users: &Users) -> String {

@@ -9,6 +9,7 @@ mod gate;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -28,7 +29,7 @@ use bytes::ByteDisk;
 
 /// Longest read and write of the kernel.
 const REQUEST_BYTES: u32 = 256 << 10;
-/// Most asynchronous requests of the kernel.
+/// Most requests with data, and most asynchronous requests of the kernel.
 const IN_FLIGHT: u16 = 32;
 /// Memory to hold for a request in flight: its data twice, and a read buffer of the engine.
 const OF_REQUEST_BYTES: usize = 2 * REQUEST_BYTES as usize + (1 << 20);
@@ -77,6 +78,7 @@ impl MountPoint {
         let read_only = server.is_read_only();
         let export = Export {
             disk: ByteDisk::new(server.injector(), server.size().0),
+            places: Places::default(),
             read_only,
             owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
             since: SystemTime::now(),
@@ -168,9 +170,39 @@ impl Drop for FuseMount {
     }
 }
 
+/// Places for requests with data, each of which holds memory. The kernel limits only the
+/// asynchronous ones: more wait there.
+#[derive(Clone, Default)]
+struct Places(Arc<(Mutex<u16>, Condvar)>);
+
+/// Free again when it is dropped.
+struct Place(Places);
+
+impl Places {
+    fn taken(&self) -> MutexGuard<'_, u16> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a free place.
+    fn take(&self) -> Place {
+        let full = |taken: &mut u16| *taken >= IN_FLIGHT;
+        let free = self.0.1.wait_while(self.taken(), full);
+        *free.unwrap_or_else(PoisonError::into_inner) += 1;
+        Place(self.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *self.0.taken() -= 1;
+        self.0.0.1.notify_one();
+    }
+}
+
 /// The kernel's view: a file system with one file.
 struct Export {
     disk: ByteDisk,
+    places: Places,
     read_only: bool,
     /// User and group.
     owner: (u32, u32),
@@ -258,9 +290,13 @@ impl Filesystem for Export {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.disk.read(at, len.into(), move |result| match result {
-            Ok(data) => reply.data(data),
-            Err(e) => reply.error(error_of(e)),
+        let place = self.places.take();
+        self.disk.read(at, len.into(), move |result| {
+            match result {
+                Ok(data) => reply.data(data),
+                Err(e) => reply.error(error_of(e)),
+            }
+            drop(place);
         });
     }
 
@@ -281,9 +317,13 @@ impl Filesystem for Export {
         }
         // O_DSYNC, or O_SYNC, which includes its bit.
         let fua = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::DSYNC);
-        let done = Box::new(move |result: Result<u64, Errno>| match result {
-            Ok(len) => reply.written(len as u32),
-            Err(e) => reply.error(error_of(e)),
+        let place = self.places.take();
+        let done = Box::new(move |result: Result<u64, Errno>| {
+            match result {
+                Ok(len) => reply.written(len as u32),
+                Err(e) => reply.error(error_of(e)),
+            }
+            drop(place);
         });
         self.disk.write(at, data, fua, done);
     }
@@ -341,5 +381,24 @@ fn error_of(e: Errno) -> Error {
         Errno::Overflow => Error::EOVERFLOW,
         Errno::NotSup => Error::EOPNOTSUPP,
         Errno::Io | Errno::Shutdown | Errno::Other(_) => Error::EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_waits_for_a_place() {
+        let places = Places::default();
+        let mut taken: Vec<Place> = (0..IN_FLIGHT).map(|_| places.take()).collect();
+        let next = places.clone();
+        let waits = std::thread::spawn(move || drop(next.take()));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waits.is_finished());
+        taken.pop();
+        waits.join().unwrap();
+        drop(taken);
+        assert_eq!(*places.taken(), 0);
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -124,10 +124,21 @@ impl ServerHandle {
     /// Lets the learner plan now, and installs the plan. Returns the sectors that will have a copy;
     /// zero without a learner.
     pub fn relearn(&self) -> Result<Sectors, ServeError> {
-        let Some(learner) = &self.learner else { return Ok(Sectors(0)) };
+        if self.learner.is_none() {
+            return Ok(Sectors(0));
+        }
+        self.plan().recv().map(Sectors).map_err(|_| ServeError::Stopped)
+    }
+
+    /// Lets the learner plan, and waits for nothing. The answer comes once the plan is installed:
+    /// the sectors that will have a copy. None comes from a learner that has ended.
+    pub fn plan(&self) -> Receiver<u64> {
         let (reply, answer) = sync_channel(1);
-        learner.messages.send(Message::Relearn(reply)).map_err(|_| ServeError::Stopped)?;
-        answer.recv().map(Sectors).map_err(|_| ServeError::Stopped)
+        if let Some(learner) = &self.learner {
+            // A message that is not sent is dropped, and ends the wait for the answer.
+            let _ = learner.messages.send(Message::Relearn(reply));
+        }
+        answer
     }
 
     /// The source of the learner's requests.
@@ -256,7 +267,8 @@ impl Injector {
     /// used in another way. Programs that speak NBD themselves do not count.
     pub fn users(&self, mount: Option<&Path>) -> Users {
         let users = mount.map(Users::of_file).unwrap_or_default();
-        users.and(Users::of_nbd(&self.ask(Control::Peers).unwrap_or_default()))
+        let (pids, sectors) = self.ask(Control::Peers).unwrap_or_default();
+        users.and(Users::of_nbd(&pids, sectors))
     }
 
     /// Free space for replicas, and the existing ones; `None` if the volume has no replicas.

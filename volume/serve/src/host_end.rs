@@ -31,6 +31,14 @@ impl HostEnd {
         }
     }
 
+    /// An error if it answers no more, and its users wait for another server.
+    pub fn ensure_works(&self) -> Result<(), ServeError> {
+        match self {
+            Self::File(_) => Ok(()),
+            Self::Device(device) => device.ensure_works(),
+        }
+    }
+
     /// Takes it away, unless it is in use: then false, and nothing has changed.
     pub fn end(&mut self) -> Result<bool, ServeError> {
         match self {

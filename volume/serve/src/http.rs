@@ -9,8 +9,7 @@ mod metrics;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,13 +21,14 @@ use seekless_host::cannot;
 
 use crate::backend::workers::ring;
 use crate::error::ServeError;
-use crate::listen::{Access, Address, Listener};
+use crate::listen::{Accepted, Access, Address, Listener, Peer};
 use crate::watch::Board;
 use guard::Guard;
 pub use metrics::MetricText;
 
-/// Most connections; more are closed at once.
+/// Most connections, and most of one machine or one other user; more are closed at once.
 const CONNECTIONS_MAX: usize = 16;
+const PEER_CONNECTIONS_MAX: usize = CONNECTIONS_MAX / 2;
 /// Most bytes of a request line and headers.
 const HEAD_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
@@ -106,7 +106,7 @@ impl HttpServer {
         let tcp = listener.tcp_address();
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(cannot("make an event descriptor"))?;
         let stop = Arc::new(stop);
-        let site = Arc::new(Site { guard, content, open: AtomicUsize::new(0) });
+        let site = Arc::new(Site { guard, content, open: Mutex::default() });
         let bell = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("seekless-http".into())
@@ -135,7 +135,14 @@ impl Drop for HttpServer {
 struct Site {
     guard: Guard,
     content: Content,
-    open: AtomicUsize,
+    /// Where the present connections come from.
+    open: Mutex<Vec<Option<Peer>>>,
+}
+
+impl Site {
+    fn open(&self) -> MutexGuard<'_, Vec<Option<Peer>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What a web server shows beside volumes.
@@ -181,23 +188,24 @@ fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
             return;
         }
         match listener.accept() {
-            Ok(client) => admit(client.fd, site),
-            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::PERM) => {}
-            // No descriptors or memory: waits a little for connections to end.
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            Ok(client) => admit(client, site),
+            // Waits a little for connections to end.
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            // The client has gone again, or may not connect.
+            Err(_) => {}
         }
     }
 }
 
-fn admit(fd: OwnedFd, site: &Arc<Site>) {
-    let place = Place(Arc::clone(site));
-    if site.open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-        return;
-    }
+fn admit(client: Accepted, site: &Arc<Site>) {
+    let Some(place) = Place::of(client.peer, site) else { return };
+    let fd = client.fd;
     let work = move || {
         // A client that has gone, or is late, needs no answer.
         let _ = rustix::io::ioctl_fionbio(&fd, false)
-            .and_then(|()| serve(&mut Timed::new(fd), &place.0));
+            .and_then(|()| serve(&mut Timed::new(fd), &place.site));
     };
     let builder = std::thread::Builder::new().name("seekless-http-1".into()).stack_size(256 << 10);
     // If the host starts no thread, the connection closes and its place is free again.
@@ -205,11 +213,30 @@ fn admit(fd: OwnedFd, site: &Arc<Site>) {
 }
 
 /// The place of a connection, free again at its end.
-struct Place(Arc<Site>);
+struct Place {
+    site: Arc<Site>,
+    peer: Option<Peer>,
+}
+
+impl Place {
+    /// A free one. Root and the user who serves may have all.
+    fn of(peer: Option<Peer>, site: &Arc<Site>) -> Option<Self> {
+        let mut open = site.open();
+        let of_peer = open.iter().filter(|p| peer.is_some() && **p == peer).count();
+        let free = open.len() < CONNECTIONS_MAX && of_peer < PEER_CONNECTIONS_MAX;
+        free.then(|| {
+            open.push(peer);
+            Self { site: Arc::clone(site), peer }
+        })
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        let mut open = self.site.open();
+        if let Some(i) = open.iter().position(|p| *p == self.peer) {
+            open.swap_remove(i);
+        }
     }
 }
 
@@ -345,7 +372,7 @@ fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
         (Asked::Command(_), Content::Board(_) | Content::Shown(_)) => return Ok(()),
     };
     stream.renew();
-    let mut bytes = format!(
+    let head = format!(
         "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
          Cross-Origin-Resource-Policy: same-origin\r\n{}\r\n",
@@ -353,12 +380,9 @@ fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
         answer.kind,
         answer.body.len(),
         answer.headers
-    )
-    .into_bytes();
-    if !only_head {
-        bytes.extend_from_slice(&answer.body);
-    }
-    stream.write_all(&bytes)
+    );
+    stream.write_all(head.as_bytes())?;
+    if only_head { Ok(()) } else { stream.write_all(&answer.body) }
 }
 
 fn told(result: Result<String, String>) -> Answer {
@@ -416,6 +440,22 @@ mod tests {
             self.0.lock().unwrap().push(body.to_vec());
             Ok("{}".to_owned())
         }
+    }
+
+    #[test]
+    fn one_machine_leaves_places_for_others() {
+        let content = Content::Board(Board::default());
+        let guard = Guard::new(None, None).unwrap();
+        let site = Arc::new(Site { guard, content, open: Mutex::default() });
+        let machine = |n| Some(Peer::Machine(std::net::Ipv4Addr::new(10, 0, 0, n).into()));
+        let many = |peer, n: usize| (0..n).filter_map(|_| Place::of(peer, &site)).collect();
+        let mut one: Vec<Place> = many(machine(1), 20);
+        let own: Vec<Place> = many(None, 20);
+        assert_eq!((one.len(), own.len()), (PEER_CONNECTIONS_MAX, PEER_CONNECTIONS_MAX));
+        one.pop();
+        assert!(Place::of(machine(2), &site).is_some());
+        drop((one, own));
+        assert!(site.open().is_empty());
     }
 
     #[test]

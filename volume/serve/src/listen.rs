@@ -84,7 +84,9 @@ pub(crate) struct Access {
 /// Where a client comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A machine; with IPv6, its network.
+    /// This host, over TCP: any process, or the kernel.
+    Here,
+    /// Another machine; with IPv6, its network.
     Machine(IpAddr),
     /// Another user of this host.
     User(u32),
@@ -156,13 +158,16 @@ impl Listener {
                 let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(&fd, true);
                 let from = rustix::net::getpeername(&fd)?.ok_or(Errno::NOTCONN)?;
-                let from = SocketAddr::try_from(from).map_err(|_| Errno::AFNOSUPPORT)?;
-                (Some(Peer::Machine(network_of(from.ip()))), tls.clone())
+                let from = SocketAddr::try_from(from).map_err(|_| Errno::AFNOSUPPORT)?.ip();
+                let to = SocketAddr::try_from(rustix::net::getsockname(&fd)?);
+                let here = from.to_canonical().is_loopback() || to.is_ok_and(|to| to.ip() == from);
+                let peer = if here { Peer::Here } else { Peer::Machine(network_of(from)) };
+                (Some(peer), tls.clone())
             }
             Self::Unix { users, .. } => {
                 // A full unix socket accepts more only after three quarters were read.
                 let _ = rustix::net::sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER_BYTES);
-                let user = rustix::net::sockopt::socket_peercred(&fd)?.uid.as_raw();
+                let (_, user) = seekless_host::sys::peer(&fd)?;
                 let own = [0, rustix::process::geteuid().as_raw()].contains(&user);
                 if !own && !users.contains(&user) {
                     return Err(Errno::PERM);
@@ -189,11 +194,11 @@ fn unix_socket(path: &Path, mode: u32) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// The process that connected a unix socket.
+/// The process that connected a unix socket, if this one can see it.
 pub(crate) fn process_of(socket: BorrowedFd<'_>) -> Option<i32> {
     let unix = rustix::net::sockopt::socket_domain(socket).ok()? == AddressFamily::UNIX;
-    let peer = unix.then(|| rustix::net::sockopt::socket_peercred(socket).ok())??;
-    Some(peer.pid.as_raw_nonzero().get())
+    let (pid, _) = unix.then(|| seekless_host::sys::peer(socket).ok())??;
+    (pid > 0).then_some(pid)
 }
 
 /// An IPv4 address, or the first 64 bits of an IPv6 address: one machine can have all others.
@@ -240,6 +245,17 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_other_end_of_a_unix_socket_is_known() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(process_of(one.as_fd()), Some(own));
+        let user = rustix::process::getuid().as_raw();
+        assert_eq!(seekless_host::sys::peer(&other), Ok((own, user)));
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(process_of(tcp.as_fd()), None);
+    }
 
     #[test]
     fn addresses_as_people_write_them() {

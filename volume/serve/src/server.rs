@@ -19,7 +19,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use seekless_block::{Extent, Flags, Op};
+use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
 use seekless_engine::{Command, RoomFrom};
 use seekless_host::cannot;
 use seekless_learn::{Plan, Replica};
@@ -41,7 +41,8 @@ pub use stats::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
 pub(crate) const CLIENTS_MAX: usize = 128;
 /// Most clients of one machine or of one other user.
 const PEER_CLIENTS_MAX: usize = CLIENTS_MAX / 4;
-/// While a client waits for memory, the others are looked at after this time.
+/// While a client waits for memory, the others are looked at after this time; and clients that the
+/// server could not accept are accepted.
 const STALL_LOOK: Duration = Duration::from_secs(1);
 /// Most events per call.
 const EVENTS: usize = 64;
@@ -79,8 +80,9 @@ pub(crate) enum Control {
     Bypass(bool),
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
-    /// The processes at the other ends of unix sockets.
-    Peers(SyncSender<Vec<i32>>),
+    /// The clients that may be NBD devices of this host's kernel: the processes at the other ends of
+    /// unix sockets; and the sectors of the volume, if there is a client of this host over TCP.
+    Peers(SyncSender<(Vec<i32>, Option<u64>)>),
     ResetDisk,
     /// An administrator's command.
     Command(Command),
@@ -114,8 +116,8 @@ pub(crate) struct Server {
     /// Clients with input for another turn.
     again: Vec<usize>,
     listeners: Vec<Listener>,
-    /// The listeners are not watched, because file descriptors are short.
-    deaf: bool,
+    /// Since when the listeners are not watched, because file descriptors or memory are short.
+    deaf: Option<Instant>,
     control: Receiver<Control>,
     bell: Arc<OwnedFd>,
     exports: Arc<[Export]>,
@@ -159,7 +161,7 @@ impl Server {
             dirty: Vec::with_capacity(CLIENTS_MAX),
             again: Vec::with_capacity(CLIENTS_MAX),
             listeners,
-            deaf: true,
+            deaf: None,
             control,
             bell,
             exports: [export].into(),
@@ -225,6 +227,9 @@ impl Server {
         self.settle();
         self.end_greetings();
         self.end_stalls(Instant::now());
+        if self.deaf.is_some_and(|since| since.elapsed() >= STALL_LOOK) {
+            self.listen();
+        }
         Ok(())
     }
 
@@ -237,8 +242,9 @@ impl Server {
             let left = end.saturating_duration_since(began);
             next = Some(next.map_or(left, |next| next.min(left)));
         }
-        // Stalled clients, and the longest wait for the area at the end.
-        if self.stopping || self.volume.memories.payload.first().is_some() {
+        // Stalled clients, the longest wait for the area at the end, and clients that nobody hears.
+        let stalls = self.volume.memories.payload.first().is_some();
+        if self.stopping || self.deaf.is_some() || stalls {
             next = Some(next.map_or(STALL_LOOK, |next| next.min(STALL_LOOK)));
         }
         if next.is_none_or(|d| d > SPIN) && self.eagerness.wants_spin() {
@@ -470,8 +476,11 @@ impl Server {
                 let _ = reply.send(self.volume.head_path());
             }
             Control::Peers(reply) => {
-                let _ =
-                    reply.send(self.conns.iter().filter_map(|(_, c)| process_of(c.fd())).collect());
+                let conns = || self.conns.iter().map(|(_, conn)| conn);
+                let pids = conns().filter_map(|conn| process_of(conn.fd())).collect();
+                let tcp = conns().any(|conn| conn.peer == Some(Peer::Here));
+                let size = self.exports.first().map(|export| export.size / SECTOR_BYTES);
+                let _ = reply.send((pids, size.filter(|_| tcp)));
             }
             Control::ResetDisk => self.volume.reset_disk_stats(),
             Control::Command(command) => self.volume.command(command),
@@ -479,7 +488,6 @@ impl Server {
             Control::Job(job) => self.inject(job),
             Control::Stop => {
                 self.stopping = true;
-                self.deaf = true;
                 self.listeners.clear();
                 for (key, conn) in &mut self.conns {
                     conn.leave();
@@ -518,7 +526,7 @@ impl Server {
 
     /// Watches the listeners.
     fn listen(&mut self) {
-        self.deaf = false;
+        self.deaf = None;
         for (i, listener) in self.listeners.iter().enumerate() {
             let data = EventData::new_u64(LISTENER + i as u64);
             // A listener that cannot be watched does not affect the others.
@@ -531,8 +539,8 @@ impl Server {
         match listener.accept() {
             Ok(client) => self.admit(client),
             Err(HostErrno::MFILE | HostErrno::NFILE | HostErrno::NOBUFS | HostErrno::NOMEM) => {
-                // Until a client leaves: otherwise the loop would spin.
-                self.deaf = true;
+                // Until a client leaves, or for a moment: otherwise the loop would spin.
+                self.deaf = Some(Instant::now());
                 for listener in &self.listeners {
                     let _ = epoll::delete(&self.epoll, listener.fd());
                 }
@@ -586,7 +594,7 @@ impl Server {
         if let Some(conn) = self.conns.try_remove(key) {
             let _ = epoll::delete(&self.epoll, conn.fd().as_fd());
             conn.end(&mut self.volume);
-            if self.deaf && !self.stopping {
+            if self.deaf.is_some() {
                 self.listen();
             }
         }

@@ -14,8 +14,9 @@ const PROGRAM: u64 = 34 << 20;
 /// Bookkeeping for each page of the area, and of RAM.
 const OF_AREA_PAGE: u64 = 20;
 const OF_RAM_PAGE: u64 = 192;
-/// TLS: the thread of a connection, and its buffers.
+/// TLS: the thread of a connection, and its buffers; and the rest of its stack where memory is locked.
 const OF_TLS_CLIENT: u64 = 256 << 10;
+const OF_TLS_LOCKED: u64 = 256 << 10;
 /// Requests of the kernel, and stacks of threads, where the volume is mounted on this host: all memory
 /// is locked then, and the whole program too.
 const MOUNTED: u64 = 48 << 20;
@@ -190,7 +191,8 @@ impl Shares {
     /// What all parts but the pages take.
     fn taken(&self, needs: &Needs) -> u64 {
         let clients = if needs.clients { CLIENTS_MAX as u64 } else { 0 };
-        let tls = if needs.tls { clients * OF_TLS_CLIENT } else { 0 };
+        let locked = if needs.mounted { OF_TLS_LOCKED } else { 0 };
+        let tls = if needs.tls { clients * (OF_TLS_CLIENT + locked) } else { 0 };
         // What stands in the staging memory is on its way through as many bytes of buffers. A long
         // write may need twice the records.
         let stage = 2 * self.sweep.0 + 2 * (u64::from(self.records) << 20);

@@ -1,6 +1,7 @@
-//! TLS to the server of a home, and TLS for NBD clients: certificates, and one thread for each encrypted connection. The thread
-//! carries plain bytes between the client's socket and a socket pair, whose other end the volume's
-//! thread serves like any client. So the volume's thread encrypts nothing.
+//! TLS to the server of a home, and TLS for NBD clients: certificates, and one thread for each
+//! encrypted connection. The thread carries plain bytes between the client's socket and a socket
+//! pair, whose other end the volume's thread serves like any client. So the volume's thread encrypts
+//! nothing.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -8,8 +9,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -21,9 +23,18 @@ use seekless_host::{HostError, cannot};
 use crate::backend::remote::NbdUri;
 use crate::client::Stream;
 use crate::error::ServeError;
+use crate::server::CLIENTS_MAX;
 
 /// Most bytes carried at once, in either direction.
 const CARRY_BYTES: usize = 64 << 10;
+/// Stack of a connection's thread. All of it is resident where memory is locked.
+const STACK_BYTES: usize = 256 << 10;
+/// A client that the volume has left may take the last bytes for this time after each step.
+const LINGER: Duration = Duration::from_secs(10);
+/// With more threads than this, such a client has no time.
+const CARRIERS_MAX: usize = CLIENTS_MAX + CLIENTS_MAX / 4;
+/// Interval of looks whether the volume has left.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Files in PEM format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +49,13 @@ pub struct TlsFiles {
 
 /// The settings of TLS for all connections.
 #[derive(Clone)]
-pub(crate) struct Tls(Arc<ServerConfig>);
+pub(crate) struct Tls(Arc<Settings>);
+
+struct Settings {
+    config: Arc<ServerConfig>,
+    /// Each connection's thread has a clone, so they are counted.
+    carriers: Arc<()>,
+}
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,14 +81,14 @@ impl Tls {
             }
         };
         let config = config.with_single_cert(certs, key).map_err(|e| bad(&files.cert)(&e))?;
-        Ok(Self(Arc::new(config)))
+        Ok(Self(Arc::new(Settings { config: Arc::new(config), carriers: Arc::new(()) })))
     }
 
     /// Starts TLS on a client's socket, and returns the socket with the plain bytes. Both sockets do
     /// not block.
     pub(crate) fn wrap(&self, client: OwnedFd) -> Result<OwnedFd, ServeError> {
         let failed = |e| cannot("begin with TLS")(io::Error::other(e));
-        let mut tls = ServerConnection::new(Arc::clone(&self.0)).map_err(failed)?;
+        let mut tls = ServerConnection::new(Arc::clone(&self.0.config)).map_err(failed)?;
         // Never more than what is carried at once.
         tls.set_buffer_limit(None);
         let (volume, plain) = UnixStream::pair().map_err(cannot("make a pair of sockets"))?;
@@ -80,10 +97,19 @@ impl Tls {
         }
         // Reads and writes are the same for all kinds of sockets.
         let client = UnixStream::from(client);
-        let carrier =
-            Carrier { tls, client, volume, ready: Vec::new(), client_ended: false, ended: false };
+        let carrier = Carrier {
+            tls,
+            client,
+            volume,
+            ready: Vec::new(),
+            client_ended: false,
+            ended: false,
+            sent: Instant::now(),
+            all: Arc::clone(&self.0.carriers),
+        };
         std::thread::Builder::new()
             .name("seekless-tls".into())
+            .stack_size(STACK_BYTES)
             // A client that breaks the protocol loses its connection; nobody else notices.
             .spawn(move || drop(carrier.carry()))
             .map_err(cannot("start a thread for TLS"))?;
@@ -185,6 +211,10 @@ struct Carrier {
     client_ended: bool,
     /// The volume sends no more.
     ended: bool,
+    /// The client took its latest bytes.
+    sent: Instant,
+    /// One for each connection.
+    all: Arc<()>,
 }
 
 impl Carrier {
@@ -281,7 +311,22 @@ impl Carrier {
                 None => break,
             }
         }
+        if moved {
+            self.sent = Instant::now();
+        }
         Ok(moved)
+    }
+
+    /// True if the volume has closed its end, and the client leaves the last bytes where they are: it
+    /// could keep this thread for ever, and no limit counts it any more.
+    fn is_left(&self) -> bool {
+        let crowded = Arc::strong_count(&self.all) > CARRIERS_MAX;
+        if !crowded && self.sent.elapsed() < LINGER {
+            return false;
+        }
+        let mut volume = [PollFd::new(&self.volume, PollFlags::empty())];
+        let looked = poll(&mut volume, Some(&Timespec::default()));
+        looked.is_ok() && volume[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     /// Waits for one of the sockets.
@@ -301,13 +346,16 @@ impl Carrier {
         // watched only when its bytes can be taken.
         let greeting = self.tls.is_handshaking();
         let both = greeting || self.wants_volume() || !self.ready.is_empty();
-        match poll(if both { &mut sockets } else { &mut sockets[..1] }, None) {
+        let limit = (!both).then_some(&LOOK_EVERY);
+        match poll(if both { &mut sockets } else { &mut sockets[..1] }, limit) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
         let gone =
             |socket: &PollFd<'_>| socket.revents().intersects(PollFlags::HUP | PollFlags::ERR);
-        let dead = gone(&sockets[0]) && !self.wants_client() || gone(&sockets[1]) && greeting;
+        let dead = gone(&sockets[0]) && !self.wants_client()
+            || gone(&sockets[1]) && greeting
+            || !both && self.is_left();
         if dead { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
 }
@@ -320,5 +368,51 @@ fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
             Ok(None)
         }
         Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::print_stderr, reason = "tests say what they skip")]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A client fills its socket and takes nothing; then the volume leaves.
+    #[test]
+    fn a_client_that_takes_nothing_keeps_no_thread() {
+        let dir = std::env::temp_dir().join(format!("seekless-{}-carrier", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let args = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout key.pem \
+            -out ca-cert.pem -addext basicConstraints=critical,CA:FALSE \
+            -addext subjectAltName=DNS:localhost";
+        let made = Command::new("openssl").args(args.split_whitespace()).current_dir(&dir).output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            eprintln!("SKIPPED a_client_that_takes_nothing_keeps_no_thread: no openssl");
+            return;
+        }
+        let (cert, key) = (dir.join("ca-cert.pem"), dir.join("key.pem"));
+        let tls = Tls::load(&TlsFiles { cert, key, ca: None }).unwrap();
+        let (near, far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let mut volume = UnixStream::from(tls.wrap(near.into()).unwrap());
+        volume.set_nonblocking(false).unwrap();
+        let home = TlsHome::load(Some(&dir), "localhost").unwrap();
+        let mut client = home.wrap(Box::new(far)).unwrap();
+        client.write_all(b"hello").unwrap();
+        volume.read_exact(&mut [0; 5]).unwrap();
+        volume.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+        while volume.write(&[0; 4096]).is_ok() {}
+        drop(volume);
+        let carriers = || Arc::strong_count(&tls.0.carriers) - 1;
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert_eq!(carriers(), 1, "a slow client has time");
+        let others: Vec<_> = (0..CARRIERS_MAX).map(|_| Arc::clone(&tls.0.carriers)).collect();
+        let began = Instant::now();
+        while carriers() > others.len() {
+            assert!(began.elapsed() < LINGER / 2, "it stays");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -14,8 +14,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -124,7 +124,8 @@ impl UblkPoint {
             let set = self.control.with_parameters(wire::SET_PARAMS, self.number, &mut wanted);
             set.map_err(fail(self.path(), "set its parameters"))?;
         }
-        let (thread, ready) = self.spawn(server, ended)?;
+        let in_order = Arc::new(OnceLock::new());
+        let (thread, ready) = self.spawn(server, Arc::clone(&in_order), ended)?;
         ready.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended"))).map_err(
             fail(node('c', self.number), "take requests from it: is io_uring allowed here?"),
         )?;
@@ -136,13 +137,14 @@ impl UblkPoint {
         self.made = false;
         let reserve = usize::from(DEPTH) * OF_REQUEST_BYTES + server.stage.0 as usize;
         let missing = pressure::hold(reserve);
-        Ok(UblkDevice { point: self, thread: Some(thread), missing })
+        Ok(UblkDevice { point: self, thread: Some(thread), in_order, missing })
     }
 
     /// Starts the thread of the queue; it reports when all requests can come.
     fn spawn(
         &self,
         server: &ServerHandle,
+        in_order: Arc<OnceLock<bool>>,
         ended: impl FnOnce() + Send + 'static,
     ) -> Result<(JoinHandle<()>, Receiver<io::Result<()>>), ServeError> {
         let (volume, number, read_only) = (server.injector(), self.number, server.is_read_only());
@@ -159,9 +161,9 @@ impl UblkPoint {
                 Err(e) => drop(say.send(Err(e))),
                 Ok(service) => {
                     let _ = say.send(Ok(()));
-                    // Ends with the device; a broken ring ends the process's part of the device,
-                    // and the kernel keeps the requests for the next server.
-                    let _ = service.run(DEPTH);
+                    // Ends with the device. A failed volume or ring ends the process's part of the
+                    // device, and the kernel keeps the requests for the next server.
+                    let _ = in_order.set(service.run(DEPTH).is_ok());
                     ended();
                 }
             }
@@ -318,6 +320,8 @@ fn add(control: &ControlDevice, number: Option<u32>, mark: u64) -> Result<u32, S
 pub struct UblkDevice {
     point: UblkPoint,
     thread: Option<JoinHandle<()>>,
+    /// Set when the queue's thread ends: whether the device ended before it.
+    in_order: Arc<OnceLock<bool>>,
     missing: Option<&'static str>,
 }
 
@@ -332,10 +336,24 @@ impl UblkDevice {
         self.missing
     }
 
+    /// An error if nobody takes the device's requests any more: they wait for the next server.
+    pub fn ensure_works(&self) -> Result<(), ServeError> {
+        // In this order: a thread that has just ended has said how.
+        let is_finished = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+        if self.in_order.get().map_or(!is_finished, |in_order| *in_order) {
+            return Ok(());
+        }
+        let why =
+            "its volume or its queue failed; its requests wait for the next server".to_owned();
+        Err(HostError::Refused { path: self.path(), why }.into())
+    }
+
     /// Ends and deletes the device, unless it is in use: then false, and nothing has changed.
     pub fn end(&mut self) -> Result<bool, ServeError> {
+        // Deleting it would give errors to its users.
+        self.ensure_works()?;
         let path = self.path();
-        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+        if self.in_order.get().is_some() {
             return self.delete().map(|()| true);
         }
         if !Users::of_file(&path).is_empty() {

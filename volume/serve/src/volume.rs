@@ -360,6 +360,9 @@ impl<O> Volume<O> {
         }
         let due = self.scrub.as_mut().and_then(|s| s.look(&self.engine, self.now));
         if let Some(scrub) = due {
+            // The host's memory may have what the medium lost, or never got.
+            let (name, work, buf) = (JobName::Hint, Work::Forget, Vec::new());
+            let _ = self.workers.send(Job { name, work, at: 0, len: 0, buf, from: 0 });
             self.tell(scrub);
         }
         self.guard();

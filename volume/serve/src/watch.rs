@@ -272,9 +272,10 @@ impl Work {
         let recent = shown.samples.iter().rev().take(RATE);
         let (bytes, seconds) = recent.fold((0, 0.0), |(b, s), x| (b + x.moved_bytes, s + x.took_s));
         let mut status = status;
-        // Each byte moved is read once and written once.
+        // Each byte moved is read once and written once. A trail is written from RAM.
+        let passes = if stats.adaptive.is_some() { 1.0 } else { 2.0 };
         status.budget.used_bytes_per_s =
-            if seconds > 0.0 { 2.0 * bytes as f64 / seconds } else { 0.0 };
+            if seconds > 0.0 { passes * bytes as f64 / seconds } else { 0.0 };
         shown.status = Arc::new(status);
         true
     }

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -37,6 +38,44 @@ fn a_mount_in_use_is_never_cut_off_by_signals() {
     server.signal(Signal::TERM);
     server.ended();
     assert!(!path.exists(), "the file it made is left");
+    assert_eq!(&std::fs::read(image).unwrap()[77..87], b"still here");
+}
+
+/// The reader of its output goes once it serves; then it has something to say.
+#[test]
+fn words_that_nobody_reads_cut_nobody_off() {
+    need!("unread", host::fuse().or_else(|| host::programs(&["bash", "sed"])));
+    let (dir, image, path) = paths();
+    let mut command = Command::new("bash");
+    command.args(["-c", r#"exec "$0" "$@" > >(sed -u "/^serving /q")"#, crate::PROGRAM, "serve"]);
+    command.arg(&image).args(["--size", "64MiB", "--policy", "borg"]);
+    let mut server = Server::of(command, dir.path(), Some(&path));
+    let file = File::open(&path).unwrap();
+    for at in (0..64).rev() {
+        file.read_exact_at(&mut [0; 4096], at << 20).unwrap();
+    }
+    server.signal(Signal::USR1);
+    assert!(server.wait(Duration::from_millis(2500)).is_none(), "it left its user");
+    file.read_exact_at(&mut [0; 4096], 5 << 20).unwrap();
+    drop(file);
+    server.stop();
+}
+
+/// A loop device keeps a volume whose mount is no longer visible; here a program does.
+#[test]
+fn a_lazy_unmount_cuts_nobody_off() {
+    need!("lazy", host::fuse().or_else(host::root).or_else(|| host::programs(&["umount"])));
+    let (dir, image, path) = paths();
+    let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    host::run(["umount".as_ref(), "-l".as_ref(), path.as_os_str()]);
+    for _ in 0..2 {
+        server.signal(Signal::TERM);
+        server.expect_error("The server goes on");
+        file.write_all_at(b"still here", 77).unwrap();
+    }
+    drop(file);
+    server.ended();
     assert_eq!(&std::fs::read(image).unwrap()[77..87], b"still here");
 }
 
@@ -79,8 +118,7 @@ fn a_mounted_file_system_is_named_and_only_force_cuts_it_off() {
     std::fs::create_dir(&root).unwrap();
     let mount = host::Mount::new(device.device(), &root, "noatime");
     std::fs::write(root.join("kept"), b"kept").unwrap();
-    let mut shell =
-        std::process::Command::new("sleep").arg("60").current_dir(&root).spawn().unwrap();
+    let mut shell = Command::new("sleep").arg("60").current_dir(&root).spawn().unwrap();
     let words = [
         format!("{} is mounted at {}", device.device(), root.display()),
         format!("the loop device {} uses it", device.device()),

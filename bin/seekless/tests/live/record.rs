@@ -276,6 +276,24 @@ fn only_the_device_asked_for_is_recorded() {
 }
 
 #[test]
+fn a_recording_that_another_program_switches_off_fails() {
+    need!("switched off", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    let mut recording = Recording::start(dir.path(), disk.device(), &[]);
+    let prefix = format!("seekless-{}-", recording.pid());
+    let mut paths = fs::read_dir(INSTANCES).unwrap().map(|e| e.unwrap().path());
+    let own = |p: &PathBuf| p.file_name().unwrap().to_str().unwrap().starts_with(&prefix);
+    fs::write(paths.find(own).unwrap().join("tracing_on"), "0").unwrap();
+    assert!(!recording.wait().success());
+    let said: Vec<_> = recording.errors.iter().collect();
+    assert!(said.join("\n").contains("another program switched the recording off"), "{said:?}");
+    assert_eq!(instances(recording.pid()), 0, "its instance stands");
+    // What came before is kept.
+    assert_eq!(Trace::read(dir.path(), String::new()).counts["stopped_by"], "switched_off");
+}
+
+#[test]
 fn whatever_ends_it_nothing_stays_behind() {
     need!("record: ends", recording());
     let dir = tempfile::tempdir().unwrap();

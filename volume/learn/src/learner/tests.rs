@@ -152,6 +152,21 @@ fn a_memory_of_another_volume_is_not_used() {
 }
 
 #[test]
+fn a_memory_of_a_larger_server_is_cut_to_size() {
+    let mut large = remembering("borg");
+    for place in 0..200 {
+        large.observe(SimTime(0), &read(place * 8));
+    }
+    let bytes = large.save(SimTime(0)).unwrap();
+    let known = AccessGraph::decode(&bytes, Bytes(0), EDGES_MAX).unwrap();
+    assert!(known.graph.edge_count() > 100);
+    let mut small = learner("borg").edges(20);
+    small.recall(Some(known)).unwrap();
+    let edges = small.accesses().unwrap().edge_count();
+    assert!((10..=20).contains(&edges), "{edges}");
+}
+
+#[test]
 fn what_a_plan_was_made_of_is_saved_before_it_is_forgotten() {
     let mut learner = remembering("borg:training=partial");
     learner.observe(SimTime(0), &read(8));

@@ -259,15 +259,22 @@ impl Record {
     }
 }
 
-/// Writes a new file, durably.
+/// Writes a new file durably: whole, or not under this name. Half a record could not be read, and so
+/// no disk could be adopted or released.
 fn write_new(path: &Path, text: &str) -> Result<(), AdoptError> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
     let write = || -> io::Result<()> {
-        let mut new = File::options().write(true).create_new(true).open(path)?;
+        let mut new = File::create(&part)?;
         new.write_all(text.as_bytes())?;
         new.sync_all()?;
-        path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        // Unlike a rename, this replaces nothing.
+        fs::hard_link(&part, path)
     };
-    write().map_err(file(path, "write it"))
+    let written = write();
+    let _ = fs::remove_file(&part);
+    let sync = || path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all());
+    written.and_then(|()| sync()).map_err(file(path, "write it"))
 }
 
 fn remove(path: &Path) -> Result<(), AdoptError> {
@@ -280,6 +287,25 @@ fn remove(path: &Path) -> Result<(), AdoptError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A power cut left a part of another one.
+    #[test]
+    fn a_new_file_is_whole_and_replaces_nothing() {
+        let dir = std::env::temp_dir().join(format!("seekless-{}-record", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let (path, part) = (dir.join("a.adopted.json"), dir.join("a.adopted.json.part"));
+        fs::write(&part, "longer than the next one").unwrap();
+        write_new(&path, "whole").unwrap();
+        write_new(&path, "other").unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert!(!part.exists());
+        // The disk is full.
+        let torn = dir.join("b.adopted.json");
+        symlink("/dev/full", dir.join("b.adopted.json.part")).unwrap();
+        write_new(&torn, "text").unwrap_err();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "only the whole one");
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn a_record_without_a_ublk_device_is_one_of_a_loop_device() {

@@ -39,7 +39,10 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
     }
     let home = Home::named(backing, !write)?;
     match Store::open(home, backing, area, !write)? {
-        Store::Lasting(lasting) => Ok(*lasting),
+        Store::Lasting(mut lasting) => {
+            lasting.ask_the_medium()?;
+            Ok(*lasting)
+        }
         Store::Plain(_) => Err(refused(
             backing,
             "holds no area: name its area with --area, or make one with `seekless volume format`",
@@ -322,6 +325,14 @@ impl Lasting {
         Ok(())
     }
 
+    /// After a kill, the last writes may be only in the host's memory. After a failed flush, they are
+    /// there and never reach the area: what is read from now on is what a power cut leaves.
+    fn ask_the_medium(&mut self) -> Result<(), ServeError> {
+        self.area.flush().map_err(|e| failed(&self.place)(e.into()))?;
+        self.area.forget_cached();
+        Ok(())
+    }
+
     /// The area, as a device.
     pub fn area(&mut self) -> &mut dyn Device {
         &mut self.area
@@ -365,6 +376,7 @@ impl Lasting {
         if let Err(e) = &self.guard {
             return Err(refused(&self.backing, e.to_string()));
         }
+        self.ask_the_medium()?;
         let config = Config { capacity: self.found, ..config };
         let proof = self.proof(to_drain);
         let attached = attach(&mut self.area, config, &proof);

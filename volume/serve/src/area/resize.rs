@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use rustix::io::Errno;
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaFlags, AreaId, Contents};
 use seekless_engine::{AttachError, FormatOptions, resize_area};
@@ -10,7 +11,7 @@ use seekless_engine::{AttachError, FormatOptions, resize_area};
 use seekless_host::{HostError, Opened};
 
 use super::lasting::{Lasting, open};
-use super::{HEAD, Made, divided, failed, make_region, part, refused};
+use super::{HEAD, Made, divided, failed, make_region, part, refused, reserve};
 use crate::backend::guard::{self, Standing};
 use crate::backend::identity;
 use crate::error::ServeError;
@@ -97,13 +98,11 @@ fn resize_beside(
     let wanted = wanted / PAGE_BYTES * PAGE_BYTES;
     let all = wanted + region;
     let is_file = grown.dir.is_some();
-    let set_len = || {
-        rustix::fs::ftruncate(&grown.fd, all).map_err(|source| HostError::Path {
-            path: place.clone(),
-            what: "size the area",
-            source: source.into(),
-        })
+    let fail = |what| {
+        let path = place.clone();
+        move |source: Errno| HostError::Path { path, what, source: source.into() }
     };
+    let set_len = |bytes| rustix::fs::ftruncate(&grown.fd, bytes).map_err(fail("size the area"));
     let mut disk = part(&grown.fd, &[(0, wanted)])?;
     divided(&disk, format).map_err(failed(&place))?;
     if all > grown.bytes {
@@ -111,13 +110,17 @@ fn resize_beside(
             let (expected, found) = (Bytes(all).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
             return Err(failed(&place)(AttachError::Shrunken { expected, found }));
         }
-        set_len()?;
+        set_len(all)?;
+    }
+    if is_file && let Err(error) = reserve(&grown.fd, all) {
+        set_len(grown.bytes)?;
+        return Err(fail("reserve the area's space")(error).into());
     }
     make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
         .map_err(failed(&place))?;
     let geometry = resize_area(&mut disk, format, &before).map_err(failed(&place))?;
     if is_file && all < grown.bytes {
-        set_len()?;
+        set_len(all)?;
     }
     Ok(Made::new(format, Bytes(wanted).sectors_ceil(), geometry))
 }

@@ -371,6 +371,15 @@ impl Files {
         }
     }
 
+    /// Lets the next reads of the area ask its medium, and not the host's memory.
+    pub(crate) fn forget_area(&self) {
+        let Some(area) = &self.area else { return };
+        if area.sync().is_err() {
+            area.owe();
+        }
+        area.forget();
+    }
+
     /// True if the host probably has these bytes in memory: tests the first and the last sector.
     pub(crate) fn holds(&self, target: Target, at: u64, len: u64) -> bool {
         let mut sector = [0; 512];
@@ -518,6 +527,16 @@ impl Disk {
         if owes || self.failures.load(SeqCst) != before { Err(Errno::IO) } else { Ok(()) }
     }
 
+    /// Drops what the host has in memory and need not write.
+    fn forget(&self) {
+        for p in self.runs().pieces(0, self.runs.bytes()) {
+            let Some(file) = self.handle(p.side) else { continue };
+            let (at, len) = (p.at, std::num::NonZeroU64::new(p.len));
+            // The advice may fail: a file in memory has no other place.
+            let _ = rustix::fs::fadvise(file, at, len, rustix::fs::Advice::DontNeed);
+        }
+    }
+
     /// The engine must hear of a flush that failed.
     fn owe(&self) {
         self.owes.store(true, SeqCst);
@@ -617,5 +636,34 @@ impl Device for Disk {
         self.check(extent, extent.bytes().0 as usize)?;
         self.zero(extent.start.0 * SECTOR_BYTES, extent.bytes().0, Flags::NONE)
             .map_err(device_error("zeroing", extent))
+    }
+
+    fn forget_cached(&mut self) {
+        self.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forgotten_area_is_read_from_its_medium() {
+        let path = std::env::temp_dir().join(format!("seekless-{}-forget", std::process::id()));
+        let file =
+            std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        // A file in memory is its own medium: tmpfs.
+        let in_memory = rustix::fs::fstatfs(&file).unwrap().f_type == 0x0102_1994;
+        let area = Disk::new(file.into(), Runs::new(&[(0, 1 << 20)]));
+        let home = Disk::new(memory_file(1 << 20).unwrap(), Runs::all());
+        let files = Files::of(home, area, None);
+        let (mut buf, bytes) = ([0; 4096], [7; 4096]);
+        files.change(Target::Area, Op::Write, Flags::NONE, 1 << 16, 4096, &bytes).unwrap();
+        assert!(files.holds(Target::Area, 1 << 16, 4096));
+        files.forget_area();
+        assert!(in_memory || !files.holds(Target::Area, 1 << 16, 4096));
+        files.read(Target::Area, 1 << 16, &mut buf).unwrap();
+        assert_eq!(buf, bytes, "a page that waited to be written is on the medium");
+        std::fs::remove_file(&path).unwrap();
     }
 }

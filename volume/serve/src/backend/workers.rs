@@ -41,7 +41,7 @@ pub(crate) enum JobName {
     Question(usize),
     /// A move of the guard.
     Guard,
-    /// Read-ahead: the result does not matter.
+    /// Read-ahead or its opposite: the result does not matter.
     Hint,
 }
 
@@ -56,6 +56,8 @@ pub(crate) enum Work {
     WillNeed(Target),
     /// Move the guard up or down.
     Guard(bool),
+    /// Drop the area's bytes from the host's memory.
+    Forget,
 }
 
 /// A job that ended.
@@ -168,6 +170,10 @@ fn carry_out(files: &Files, mut job: Job) -> Ended {
             Ok(())
         }
         Work::Guard(up) => files.move_guard(up),
+        Work::Forget => {
+            files.forget_area();
+            Ok(())
+        }
     };
     Ended { name: job.name, result: result.map_err(errno_of), buf: job.buf, runs }
 }

@@ -86,6 +86,11 @@ impl What {
             Self::Complete => "block_rq_complete",
         }
     }
+
+    /// A file of the event in an instance.
+    fn path(self, file: &str) -> String {
+        format!("events/block/{}/{file}", self.name())
+    }
 }
 
 /// Decodes the events of a recording.
@@ -184,16 +189,15 @@ impl Recorder {
         } else {
             &[What::Queue]
         };
-        let path = |what: What, file| format!("events/block/{}/{file}", what.name());
-        let common_type = instance.describe(&path(wanted[0], "format"), common_type)?;
+        let common_type = instance.describe(&wanted[0].path("format"), common_type)?;
         let mut events = Vec::new();
         for &what in wanted {
-            events.push((what, instance.describe(&path(what, "format"), EventLayout::parse)?));
+            events.push((what, instance.describe(&what.path("format"), EventLayout::parse)?));
         }
         instance.open_pipes(config.buffer.0)?;
         for &what in wanted {
-            instance.set(&path(what, "filter"), &filter(&device, what))?;
-            instance.set(&path(what, "enable"), "1")?;
+            instance.set(&what.path("filter"), &filter(&device, what))?;
+            instance.set(&what.path("enable"), "1")?;
         }
         instance.set("tracing_on", "1")?;
         let decoder = Decoder { page, common_type, events, dev: device.kernel_number() };
@@ -215,14 +219,24 @@ impl Recorder {
     }
 
     /// Takes the kernel's events. Twenty calls per second are enough to keep the buffer from
-    /// filling.
+    /// filling. Fails once a second if [`Self::ensure_on`] does.
     pub fn poll(&mut self) -> Result<(), CaptureError> {
         let now = now();
         let horizon = self.look(now.saturating_sub(SLACK_NS))?;
         self.release(horizon);
         if now - self.counted > COUNT_EVERY_NS {
             self.counted = now;
+            self.ensure_on()?;
             self.count_lost()?;
+        }
+        Ok(())
+    }
+
+    /// Fails if another program has switched the recording off: a quiet device looks the same.
+    pub fn ensure_on(&self) -> Result<(), CaptureError> {
+        self.instance.must_be_on("tracing_on")?;
+        for (what, _) in &self.decoder.events {
+            self.instance.must_be_on(&what.path("enable"))?;
         }
         Ok(())
     }

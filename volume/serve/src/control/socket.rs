@@ -52,17 +52,60 @@ pub(super) fn make_directory(socket: &Path) -> Result<(), ServeError> {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(fail(dir, "make it")(e)),
         _ => {}
     }
+    ensure_own(dir)
+}
+
+/// Refuses a directory of control sockets that another user has made or may enter.
+fn ensure_own(dir: &Path) -> Result<(), ServeError> {
     let meta = dir.symlink_metadata().map_err(fail(dir, "look at it"))?;
     let own = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
     if own && meta.mode() & 0o077 == 0 {
         return Ok(());
     }
-    let why = "others can reach into it; `chmod 700` it".to_owned();
+    let why =
+        "others can reach into it; `chmod 700` it, or remove it if it is not yours".to_owned();
     Err(HostError::Refused { path: dir.to_owned(), why }.into())
 }
 
 /// The address of the server of a backing, if one answers.
 pub(super) fn server_of(backing: &Path) -> Result<Option<Address>, ServeError> {
     let socket = socket_of(backing)?;
-    Ok(UnixStream::connect(&socket).is_ok().then_some(Address::Unix(socket)))
+    Ok(answers(&socket)?.then_some(Address::Unix(socket)))
+}
+
+/// True if a server listens at this socket. Any user can listen in a directory of their own, and
+/// say that a volume is drained.
+fn answers(socket: &Path) -> Result<bool, ServeError> {
+    let answers = UnixStream::connect(socket).is_ok();
+    if answers && let Some(dir) = socket.parent() {
+        ensure_own(dir)?;
+    }
+    Ok(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn only_a_server_in_a_directory_of_this_user_is_believed() {
+        let dir = std::env::temp_dir().join(format!("seekless-{}-control", std::process::id()));
+        let socket = dir.join("s");
+        make_directory(&socket).unwrap();
+        assert!(!answers(&socket).unwrap());
+        let _server = UnixListener::bind(&socket).unwrap();
+        assert!(answers(&socket).unwrap());
+        set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        assert!(answers(&socket).is_err());
+        set_permissions(&dir, Permissions::from_mode(0o700)).unwrap();
+        if rustix::process::getuid().is_root() {
+            std::os::unix::fs::chown(&dir, Some(65_534), None).unwrap();
+            assert!(answers(&socket).is_err());
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -17,6 +17,7 @@ use crate::backend::unnamed::opened_memory;
 use crate::backend::workers::ring;
 use crate::client::Client;
 use crate::conn::tests::volume_of;
+use crate::listen::Access;
 use crate::payload::{PayloadPool, STALL_MOST};
 use crate::share::{Needs, Shares};
 
@@ -240,4 +241,32 @@ fn who_waits_for_the_server_does_not_stall() {
     }
     let key = rig.take();
     assert!(rig.pool().used() > 0 && !rig.0.conns[key].stalls());
+}
+
+/// No client leaves, and nothing happens: time alone makes it listen.
+#[test]
+fn who_could_not_be_accepted_comes_in_later() {
+    let mut rig = Rig::new(LONGEST as usize);
+    let address = "tcp:127.0.0.1:0".parse().unwrap();
+    let listener = Listener::bind(&address, &Access::default()).unwrap();
+    let at = listener.tcp_address().unwrap();
+    rig.0.listeners.push(listener);
+    let _client = std::net::TcpStream::connect(at).unwrap();
+    rig.0.deaf = Some(Instant::now());
+    // Without a limit, the loop would wait for this.
+    let bell = Arc::clone(&rig.0.bell);
+    std::thread::spawn(move || {
+        std::thread::sleep(MOST);
+        ring(&bell);
+    });
+    let began = Instant::now();
+    while rig.0.conns.is_empty() {
+        assert!(began.elapsed() < MOST / 2, "nobody listens");
+        rig.0.turn(&mut Vec::with_capacity(EVENTS)).unwrap();
+    }
+    assert!(began.elapsed() >= STALL_LOOK, "it spins");
+    // It may be the kernel's, with a file system on top.
+    let (reply, answer) = std::sync::mpsc::sync_channel(1);
+    rig.0.obey(Control::Peers(reply));
+    assert_eq!(answer.recv().unwrap().1, Some(BYTES / 512));
 }

@@ -30,7 +30,7 @@ pub(super) struct Service {
     spare: Vec<Vec<u8>>,
 }
 
-/// The answer to a request. A volume that has stopped drops it: that is an error too.
+/// The answer to a request. A volume that has ended drops it, which says so.
 struct Ticket {
     tag: u16,
     to: Option<Sender<Answer>>,
@@ -71,7 +71,7 @@ impl Service {
                     QueueEvent::Bell => {
                         self.queue.listen()?;
                         while let Ok((tag, result)) = self.answers.try_recv() {
-                            self.answer(tag, result)?;
+                            self.answer(tag, of_request(result)?)?;
                         }
                     }
                 }
@@ -83,7 +83,7 @@ impl Service {
     fn begin(&mut self, tag: u16) -> io::Result<()> {
         match self.job(tag, &self.queue.request(tag)) {
             Ok(job) => {
-                // A stopped server drops the job, which answers it.
+                // A volume that has ended drops the job, which answers it.
                 let _ = self.volume.submit(job);
                 Ok(())
             }
@@ -152,6 +152,15 @@ impl Service {
     }
 }
 
+/// The result of a request. A volume that ends before its device has none, and the request is not
+/// answered: the kernel keeps the request for the next server, and its program gets no error.
+fn of_request(result: Result<Vec<u8>, Errno>) -> io::Result<Result<Vec<u8>, Errno>> {
+    if matches!(result, Err(Errno::Shutdown)) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    Ok(result)
+}
+
 /// A negative number of the host.
 fn result_of(errno: Errno) -> i32 {
     -match errno {
@@ -162,5 +171,26 @@ fn result_of(errno: Errno) -> i32 {
         Errno::Overflow => libc::EOVERFLOW,
         Errno::NotSup => libc::EOPNOTSUPP,
         Errno::Io | Errno::Shutdown | Errno::Other(_) => libc::EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+
+    #[test]
+    fn a_volume_that_has_ended_answers_nothing() {
+        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let (send, answers) = channel();
+        let ticket = |tag| Ticket { tag, to: Some(send.clone()), bell: Arc::clone(&bell) };
+        for given in [Ok(vec![7]), Err(Errno::Io)] {
+            ticket(1).end(given.clone());
+            assert_eq!(of_request(answers.try_recv().unwrap().1).unwrap(), given);
+        }
+        drop(ticket(2));
+        let (tag, result) = answers.try_recv().unwrap();
+        assert!(tag == 2 && of_request(result).is_err());
     }
 }

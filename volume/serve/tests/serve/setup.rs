@@ -1,12 +1,16 @@
 //! Start and stop: refusals and their messages; other connections than a unix socket.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, Extent, Flags, Op};
+use seekless_engine::Mode;
 use seekless_host::HostError;
 use seekless_nbd::{Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};
+use seekless_serve::area::{At, MakeOptions, Share, make, resize};
 use seekless_serve::client::{Client, ClientError};
-use seekless_serve::{Address, Backing, Builder, ServeError};
+use seekless_serve::{Address, Backing, Builder, ServeError, TlsFiles};
 
 use crate::{Dir, client};
 
@@ -141,4 +145,69 @@ fn what_was_written_survives_a_restart() {
     let names: Vec<_> = std::fs::read_dir(&dir.0).unwrap().collect();
     assert_eq!(names.len(), 1, "the optimized area leaves no file: {names:?}");
     assert_eq!(client(&start()).read(4096, 8192).unwrap(), [9; 8192]);
+}
+
+/// An area of 16 MiB beside a disk of 64 MiB, after a volume that was served and has ended in order.
+fn used_area(dir: &Dir) -> (PathBuf, PathBuf) {
+    let (file, area) = (dir.file("disk", 64 << 20), dir.path("area"));
+    let options = MakeOptions {
+        at: At::Beside(area.clone()),
+        size: Some(Share::Bytes(Bytes(16 << 20))),
+        write_buffer_percent: 50,
+        replicas: None,
+        mode: Mode::WriteThrough,
+        grid: None,
+        force: false,
+    };
+    make(&file, &options).unwrap();
+    let server = lasting(&file, &area).spawn().unwrap();
+    client(&server).write(4096, &[9; 8192]).unwrap();
+    server.stop().unwrap();
+    (file, area)
+}
+
+fn lasting(file: &Path, area: &Path) -> Builder {
+    Builder::new(Backing::Path(file.to_owned())).area_path(area.to_owned())
+}
+
+/// It would be recovered, its copies would be in doubt, and its learned data would be gone.
+#[test]
+fn a_start_that_is_refused_leaves_the_area_detached_in_order() {
+    let dir = Dir::new("refused-start");
+    let (file, area) = used_area(&dir);
+    let before = std::fs::read(&area).unwrap();
+    let socket = dir.path("s");
+    let _other = UnixListener::bind(&socket).unwrap();
+    let taken = lasting(&file, &area).listen(Address::Unix(socket)).spawn().err().unwrap();
+    assert!(taken.to_string().contains("another server listens there"), "{taken}");
+    let tls = TlsFiles { cert: dir.path("none"), key: dir.path("none"), ca: None };
+    let wrong = lasting(&file, &area).tls(tls).spawn().err().unwrap();
+    assert!(wrong.to_string().contains("cannot be used for TLS"), "{wrong}");
+    assert!(std::fs::read(&area).unwrap() == before, "the area was attached");
+    let server = lasting(&file, &area).spawn().unwrap();
+    assert!(server.attached().is_some_and(|found| found.clean && found.trusted));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_larger_area_has_its_space() {
+    let dir = Dir::new("grown");
+    let (file, area) = used_area(&dir);
+    let holes = || {
+        let meta = area.metadata().unwrap();
+        meta.len().saturating_sub(meta.blocks() * 512)
+    };
+    if holes() > 0 {
+        eprintln!("SKIPPED a_larger_area_has_its_space: no fallocate here");
+        return;
+    }
+    resize(&file, Some(&area), Some(Bytes(32 << 20))).unwrap();
+    assert!(area.metadata().unwrap().len() >= 32 << 20);
+    // An erased superblock is one.
+    assert!(holes() <= 4096, "{}", holes());
+    // More than any file can have.
+    resize(&file, Some(&area), Some(Bytes(1 << 60))).unwrap_err();
+    let server = lasting(&file, &area).spawn().unwrap();
+    assert_eq!(client(&server).read(4096, 8192).unwrap(), [9; 8192]);
+    server.stop().unwrap();
 }
