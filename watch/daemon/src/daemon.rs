@@ -102,6 +102,8 @@ pub struct Daemon {
     pages_ahead: u64,
     looked: Instant,
     saved: Instant,
+    /// The service manager heard that the daemon is alive.
+    alive: Instant,
     manager: Option<Manager>,
     /// Messages for the user, taken by [`Self::messages`].
     messages: Vec<String>,
@@ -147,6 +149,7 @@ impl Daemon {
             pages_ahead: pressure::pages_ahead(),
             looked: now,
             saved: now,
+            alive: now,
             manager: Manager::from_env().ok().flatten(),
             messages: Vec::new(),
             save_failed: false,
@@ -268,6 +271,10 @@ impl Daemon {
         }
         if self.looked.elapsed() >= LIMITS {
             self.looked = Instant::now();
+            if self.alive.elapsed() >= IDLE {
+                self.alive = Instant::now();
+                self.tell(ALIVE);
+            }
             self.tracer.check()?;
             self.pages_ahead = pressure::pages_ahead();
             self.without = self.without.saturating_sub(1);
@@ -335,9 +342,6 @@ impl Daemon {
         let ready = |i: usize| fds.get(i).is_some_and(|f: &PollFd<'_>| !f.revents().is_empty());
         let (ends, asked, mounts) = (ready(0), ready(1), ready(2));
         drop(fds);
-        if idle {
-            self.tell(ALIVE);
-        }
         if mounts {
             self.look_at_mounts()?;
         }

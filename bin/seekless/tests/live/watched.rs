@@ -2,6 +2,7 @@
 //! works, and nothing is left behind.
 
 use std::fs::{self, File};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender};
@@ -673,6 +674,36 @@ fn events_that_do_not_fit_the_buffer_are_counted_and_watching_goes_on() {
     assert_eq!(watch.status()["lost_events"], lost, "no more are lost");
     let said = watch.stop();
     assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn a_daemon_with_a_long_run_tells_the_service_manager_that_it_is_alive() {
+    need!("watch: watchdog", missing("ext4"));
+    let mut quick = Quick::new();
+    let (state, point) = quick.paths();
+    (0..40).for_each(|i| fs::write(point.join(format!("f{i}")), [1; 4096]).unwrap());
+    // From now on, nothing of it is in memory.
+    quick.mount.take().unwrap().unmount();
+    quick.mount = Some(Mount::new(quick.device.as_ref().unwrap().device(), &point, "noatime"));
+    let socket = UnixDatagram::bind(quick.dir.path().join("notify")).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut command = seekless();
+    command.env("NOTIFY_SOCKET", quick.dir.path().join("notify"));
+    let watch = Watch::of(command, &state, &point, &[]);
+    let mut text = [0; 512];
+    let mut told = 0;
+    for i in 0..40 {
+        fs::read(point.join(format!("f{i}"))).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        while let Ok(n) = socket.recv(&mut text) {
+            told += u32::from(i > 1 && text[..n].starts_with(b"WATCHDOG=1"));
+        }
+        if i > 1 {
+            assert_eq!(watch.filesystem()["busy"], true, "{i}");
+        }
+    }
+    assert!(told > 0, "twelve seconds without a sign of life");
+    watch.stop();
 }
 
 #[test]
