@@ -94,9 +94,10 @@ fn supported(kind: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The mounts in the text of mountinfo.
-fn parse(text: &str) -> Vec<Mounted> {
-    text.lines().filter_map(line).collect()
+/// The mounts in the text of mountinfo. Any user may mount at a name that is no text: such a line is
+/// left out.
+fn parse(text: &[u8]) -> Vec<Mounted> {
+    text.split(|&b| b == b'\n').filter_map(|l| line(std::str::from_utf8(l).ok()?)).collect()
 }
 
 fn line(line: &str) -> Option<Mounted> {
@@ -150,7 +151,7 @@ pub(crate) enum Choice {
 /// The file systems that are mounted now.
 pub(crate) fn mounted() -> Result<Vec<Mounted>, WatchError> {
     let path = "/proc/self/mountinfo";
-    let text = fs::read_to_string(path).map_err(|source| WatchError::Path {
+    let text = fs::read(path).map_err(|source| WatchError::Path {
         path: path.into(),
         what: "list mounts",
         source,
@@ -179,7 +180,8 @@ impl Choice {
     pub(crate) fn check(&self, all: &[Mounted]) -> Result<(), WatchError> {
         let Self::Points(points) = self else { return Ok(()) };
         for point in points {
-            let Some(found) = all.iter().find(|m| m.point == *point) else {
+            // The last one lies on top: below it may be an automount.
+            let Some(found) = all.iter().rfind(|m| m.point == *point) else {
                 return Err(WatchError::NotMounted(point.clone()));
             };
             supported(&found.kind).map_err(|why| WatchError::Unsupported {
@@ -196,7 +198,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "\
+    const TEXT: &[u8] = b"\
 22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 30 27 254:0 /home /mnt/bind rw,relatime - ext4 /dev/vda rw
@@ -204,13 +206,16 @@ mod tests {
 32 27 8:33 / /mnt/x rw - f2fs /dev/sdc1 rw
 34 27 0:45 /@ /mnt/b rw - btrfs /dev/sdd1 rw,subvolid=256,subvol=/@
 33 27 0:44 / /mnt/z rw - zfs tank rw
+40 27 0:50 / /x\xff rw - fuse.sshfs h: rw
+35 27 0:40 / /srv rw - autofs systemd-1 rw
+36 35 8:49 / /srv rw - ext4 /dev/sdd1 rw
 broken line
 ";
 
     #[test]
     fn each_device_is_watched_once() {
         let all = parse(TEXT);
-        assert_eq!(all.len(), 7);
+        assert_eq!(all.len(), 9);
         let found = Choice::Every { also_flash: true }.of(&all);
         let seen: Vec<_> = found.iter().map(|m| (m.point.to_str(), m.device, &*m.kind)).collect();
         assert_eq!(
@@ -218,14 +223,16 @@ broken line
             [
                 (Some("/mnt/b"), (0, 45), "btrfs"),
                 (Some("/mnt/my disk"), (8, 17), "ext3"),
+                (Some("/srv"), (8, 49), "ext4"),
                 (Some("/"), (254, 0), "ext4"),
             ]
         );
-        assert_eq!(found.iter().map(|m| m.tree).collect::<Vec<_>>(), [Some(256), None, None]);
+        assert_eq!(found.iter().map(|m| m.tree).collect::<Vec<_>>(), [Some(256), None, None, None]);
         assert_eq!(found[1].number(), 8 << 20 | 17);
         let part = Choice::Points(vec!["/mnt/bind".into()]);
         assert_eq!(part.of(&all)[0].device, (254, 0));
         assert!(part.check(&all).is_ok());
+        assert!(Choice::Points(vec!["/srv".into()]).check(&all).is_ok(), "below an automount");
     }
 
     #[test]
