@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,8 @@ pub(crate) struct Mounted {
     source: PathBuf,
     /// The tree of btrfs that is mounted.
     pub(crate) tree: Option<u64>,
+    /// No other tree of it is mounted.
+    pub(crate) alone: bool,
 }
 
 impl Mounted {
@@ -63,6 +66,21 @@ impl Mounted {
         let number = number.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         let number = number.ok_or_else(|| io::Error::other(format!("its number is '{text}'")))?;
         Ok((whole, kernel_number(number)))
+    }
+
+    /// Its sectors of the whole disk. `None`: all of them.
+    pub(crate) fn range(&self) -> Option<Range<u64>> {
+        let sys = self.sys().ok()?;
+        sys.join("partition").exists().then_some(())?;
+        let number = |name| fs::read_to_string(sys.join(name)).ok()?.trim().parse::<u64>().ok();
+        let (start, count) = (number("start")?, number("size")?);
+        Some(start..start.saturating_add(count))
+    }
+
+    /// Another file system lies over its mount point, so that the path names that one.
+    pub(crate) fn is_hidden(&self) -> bool {
+        let number = rustix::fs::makedev(self.device.0, self.device.1);
+        self.tree.is_none() && fs::metadata(&self.point).is_ok_and(|m| m.dev() != number)
     }
 
     /// Whether the disk says that it rotates.
@@ -111,6 +129,7 @@ fn line(line: &str) -> Option<Mounted> {
     let tree = options.split(',').find_map(|o| o.strip_prefix("subvolid=")?.parse().ok());
     Some(Mounted {
         tree: tree.filter(|_| kind == "btrfs"),
+        alone: true,
         point,
         kind,
         source,
@@ -170,6 +189,10 @@ impl Choice {
                 }
         };
         let mut found: Vec<Mounted> = all.iter().filter(wanted).cloned().collect();
+        for mounted in &mut found {
+            let other = |m: &Mounted| m.device == mounted.device && m.tree != mounted.tree;
+            mounted.alone = !all.iter().any(other);
+        }
         // A mount of the whole file system comes first, and stays.
         found.sort_by_key(|m| (m.device, !m.whole));
         found.dedup_by_key(|m| m.device);
@@ -229,10 +252,22 @@ broken line
         );
         assert_eq!(found.iter().map(|m| m.tree).collect::<Vec<_>>(), [Some(256), None, None, None]);
         assert_eq!(found[1].number(), 8 << 20 | 17);
+        assert!(found[0].alone, "one subvolume");
+        let two =
+            [TEXT, b"9 27 0:45 /h /h rw - btrfs /dev/sdd1 rw,subvolid=257,subvol=/h\n"].concat();
+        let found = Choice::Every { also_flash: true }.of(&parse(&two));
+        assert!(found.iter().all(|m| m.alone != (m.kind == "btrfs")), "{found:?}");
         let part = Choice::Points(vec!["/mnt/bind".into()]);
         assert_eq!(part.of(&all)[0].device, (254, 0));
         assert!(part.check(&all).is_ok());
         assert!(Choice::Points(vec!["/srv".into()]).check(&all).is_ok(), "below an automount");
+    }
+
+    #[test]
+    fn a_mount_below_another_one_is_hidden() {
+        let found =
+            parse(b"27 1 4000:1 / / rw - ext4 /dev/x rw\n28 27 4000:2 / /no rw - ext4 /dev/y rw\n");
+        assert_eq!(found.iter().map(Mounted::is_hidden).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]
