@@ -315,6 +315,18 @@ pub fn xfs_inode(mount: BorrowedFd<'_>, number: u64) -> Result<(u32, u32), Errno
     Ok((u32::from_ne_bytes(generation), mode.into()))
 }
 
+/// Both halves of the UUID of the XFS that `mount` is on. The kernel has it in memory.
+pub fn xfs_uuid(mount: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
+    // XFS_IOC_FSGEOMETRY_V1: `_IOR('X', 100, struct xfs_fsop_geom_v1)`.
+    const CALL: rustix::ioctl::Opcode = opcode::read::<[u64; 14]>(b'X', 100);
+    let mut found = [0u64; 14];
+    // SAFETY: the request fills in a structure of 112 bytes without pointers.
+    if unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, found.as_mut_ptr()) } != 0 {
+        return Err(last_error());
+    }
+    Ok((u64::from_le(found[8]), u64::from_le(found[9])))
+}
+
 /// `struct btrfs_ioctl_search_args_v2` of linux/btrfs.h, with space for what is found. Only
 /// integers: any bytes from the kernel are valid.
 #[repr(C)]

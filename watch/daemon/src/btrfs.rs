@@ -26,6 +26,7 @@ const CHUNK: usize = 48;
 /// Kinds of items.
 const ROOT_ITEM: u8 = 132;
 const CHUNK_ITEM: u8 = 228;
+const EXTENT: u8 = 108;
 /// Kinds of chunks whose first stripe holds all: data, system, metadata, two copies on one disk.
 const PLAIN: u64 = 1 | 2 | 4 | 0x20;
 /// Most nodes of a tree that are read, and most leaves that are known.
@@ -33,6 +34,10 @@ const NODES_MOST: usize = 1 << 14;
 const LEAVES_MOST: usize = 1 << 20;
 /// Most levels of a tree.
 const LEVELS: u8 = 8;
+
+/// Most leaves of a group that hold nothing but extents of one file. Those of a large file are read
+/// with the file.
+const EXTENTS_MOST: usize = 8;
 
 /// Inodes of a group, which jobs have as a page.
 const GROUP: u64 = 16;
@@ -83,7 +88,13 @@ impl Leaves {
         let (start, end) = (start_of(group), start_of(group.saturating_add(1)));
         let first = self.order.partition_point(|l| l.0 <= start).saturating_sub(1);
         let rest = self.order.get(first..).unwrap_or_default().iter().enumerate();
+        let mut extents = 0;
         rest.take_while(move |&(i, _)| i == 0 || self.key(first + i + 1) <= end)
+            .filter(move |&(i, (key, _))| {
+                let only = key.1 == EXTENT && self.key(first + i + 1).0 == key.0;
+                extents += usize::from(only);
+                !only || extents <= EXTENTS_MOST
+            })
             .map(|(_, &(key, address))| (address, key))
     }
 

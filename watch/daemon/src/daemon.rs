@@ -10,16 +10,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
-use seekless_block::SimTime;
+use seekless_block::{Duration as SimDuration, SimTime};
 use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
-use seekless_jobs::Watcher;
+use seekless_jobs::{Job, Watcher};
 
 use crate::WatchError;
 use crate::control;
 use crate::events::Event;
 use crate::fetch::{Fetcher, Found};
 use crate::filesystem::Filesystem;
-use crate::mounts::{Choice, mounted};
+use crate::mounts::{Choice, Mounted, mounted};
 use crate::pressure;
 use crate::processes::Processes;
 use crate::report::{FilesystemReport, SCHEMA, WatchReport};
@@ -36,6 +36,8 @@ const AWAY_MOST: usize = 64;
 /// How often limits are looked at, and jobs are saved.
 const LIMITS: Duration = Duration::from_millis(500);
 const SAVE: Duration = Duration::from_secs(60);
+/// One save of this number is also of file systems that are busy: some are never idle.
+const SAVES_BUSY: u32 = 10;
 /// More uses in memory in one round of limits are too expensive to follow.
 const FLOOD: u64 = 150_000;
 /// Rounds of limits without them after a flood.
@@ -88,8 +90,11 @@ pub struct Daemon {
     tracer: Tracer,
     fetcher: Fetcher,
     filesystems: Vec<Filesystem>,
-    /// What is known of file systems that are not mounted now: their guard goes on.
-    away: FxHashMap<u64, Watcher>,
+    /// File systems that are not mounted now: their guard goes on. With jobs, if those have changed
+    /// since they were saved.
+    away: FxHashMap<u64, (Watcher, bool)>,
+    /// Mounts that cannot be watched, and that the user knows.
+    refused: Vec<Mounted>,
     processes: Processes,
     store: Store,
     control: UnixListener,
@@ -101,8 +106,12 @@ pub struct Daemon {
     without: u32,
     pages_ahead: u64,
     looked: Instant,
-    alive: Instant,
     saved: Instant,
+    saves: u32,
+    /// Events that were lost until now.
+    lost: u64,
+    /// The service manager heard that the daemon is alive.
+    alive: Instant,
     manager: Option<Manager>,
     /// Messages for the user, taken by [`Self::messages`].
     messages: Vec<String>,
@@ -139,6 +148,7 @@ impl Daemon {
             fetcher,
             filesystems: Vec::new(),
             away: FxHashMap::default(),
+            refused: Vec::new(),
             store,
             control,
             mounts,
@@ -147,15 +157,17 @@ impl Daemon {
             without: 0,
             pages_ahead: pressure::pages_ahead(),
             looked: now,
-            alive: now,
             saved: now,
+            saves: 0,
+            lost: 0,
+            alive: now,
             manager: Manager::from_env().ok().flatten(),
             messages: Vec::new(),
             save_failed: false,
         };
         daemon.look_at_mounts()?;
         if daemon.filesystems.is_empty() {
-            return Err(WatchError::Nothing);
+            return Err(WatchError::Nothing(daemon.messages));
         }
         if !daemon.tracer.sees_files() {
             let text = "this kernel does not show reads of files in memory: only metadata is \
@@ -216,7 +228,7 @@ impl Daemon {
             filesystem.watcher.finish(today);
             filesystem.changed = true;
         }
-        self.save();
+        self.save(|_| true);
         control::remove(&self.config.state);
         self.messages
     }
@@ -240,17 +252,17 @@ impl Daemon {
     /// Passes on what workers found, and sends orders.
     fn fetch(&mut self, now: u64) -> bool {
         for found in self.fetcher.found() {
-            let (Found::Gone(number, _) | Found::Resolved(number, ..) | Found::Leaves(number, _)) =
+            let (Found::Gone(number, ..) | Found::Resolved(number, ..) | Found::Leaves(number, _)) =
                 found;
-            let of = |f: &&mut Filesystem| f.mounted.number() == number;
+            let of = |f: &&mut Filesystem| f.target.number == number;
             let Some(filesystem) = self.filesystems.iter_mut().find(of) else { continue };
             match found {
-                Found::Gone(_, file) => filesystem.watcher.gone(file),
+                Found::Gone(_, file, generation) => filesystem.watcher.gone(file, generation),
                 Found::Resolved(_, place, generation, block) => {
                     filesystem.watcher.resolved(place, generation, block);
                 }
                 Found::Leaves(_, leaves) => {
-                    filesystem.found_leaves(leaves, today(), &mut self.processes);
+                    filesystem.found_leaves(leaves, now, today(), &mut self.processes);
                 }
             }
         }
@@ -266,34 +278,39 @@ impl Daemon {
     fn end_runs(&mut self, now: u64) -> Result<(), WatchError> {
         let today = today();
         for filesystem in &mut self.filesystems {
-            filesystem.end_runs(now, today);
+            filesystem.end_runs(now, today, self.without > 0);
         }
         if self.looked.elapsed() >= LIMITS {
             self.looked = Instant::now();
-            self.tracer.check()?;
-            self.pages_ahead = pressure::pages_ahead();
-            self.without = self.without.saturating_sub(1);
-            self.touches = 0;
             if self.alive.elapsed() >= IDLE {
                 self.alive = Instant::now();
                 self.tell(ALIVE);
             }
+            self.tracer.check()?;
+            self.pages_ahead = pressure::pages_ahead();
+            self.without = self.without.saturating_sub(1);
+            self.touches = 0;
+            let lost = self.tracer.lost();
+            if self.without > 0 || lost != std::mem::replace(&mut self.lost, lost) {
+                self.filesystems.iter_mut().for_each(|f| f.watcher.blind());
+            }
         }
         if self.touches > FLOOD {
             (self.without, self.touches) = (FLOOD_ROUNDS, 0);
+            self.filesystems.iter_mut().for_each(|f| f.watcher.blind());
         }
-        for filesystem in &mut self.filesystems {
-            filesystem.limit(!self.config.dry_run, self.pages_ahead);
-        }
+        self.limit(now);
         let wanted = self.filesystems.iter().any(|f| f.watcher.wants_touches());
         if !wanted {
             // The next job does not pay for the flood of this one.
             self.without = 0;
         }
         self.tracer.touches(wanted && self.without == 0);
-        if self.saved.elapsed() >= SAVE && !self.is_busy() {
+        if self.saved.elapsed() >= SAVE {
             self.saved = Instant::now();
-            self.save();
+            self.saves = self.saves.wrapping_add(1);
+            let busy = self.saves.is_multiple_of(SAVES_BUSY);
+            self.save(|f| busy || !f.is_busy());
         }
         if !self.is_busy() {
             self.processes.forget();
@@ -301,14 +318,30 @@ impl Daemon {
         Ok(())
     }
 
-    fn save(&mut self) {
-        for filesystem in self.filesystems.iter_mut().filter(|f| f.changed) {
+    /// Sets the limits of each file system: memory is of the machine, and time is of the disk.
+    fn limit(&mut self, now: u64) {
+        let shares: Vec<_> = self.filesystems.iter_mut().map(|f| f.share(now)).collect();
+        for (i, filesystem) in self.filesystems.iter_mut().enumerate() {
+            let (ahead, vain) = others(&shares, i);
+            let pages_ahead = self.pages_ahead.saturating_sub(ahead);
+            filesystem.limit(!self.config.dry_run, pages_ahead, vain);
+        }
+    }
+
+    /// Saves what has changed: of these file systems, and of all that are away.
+    fn save(&mut self, which: impl Fn(&Filesystem) -> bool) {
+        let ready = |f: &&mut Filesystem| f.changed && f.watcher.fits() && which(f);
+        let here = self.filesystems.iter_mut().filter(ready);
+        let here = here.map(|f| (f.id, &mut f.watcher, &mut f.changed));
+        let away = self.away.iter_mut().filter(|(_, a)| a.1);
+        let away = away.map(|(&id, a)| (id, &mut a.0, &mut a.1));
+        for (id, watcher, changed) in here.chain(away) {
             for (program, name) in self.processes.names() {
-                filesystem.watcher.name(program, name);
+                watcher.name(program, name);
             }
-            match self.store.save(filesystem.id, filesystem.watcher.jobs()) {
+            match self.store.save(id, watcher.jobs()) {
                 Ok(()) => {
-                    filesystem.changed = false;
+                    *changed = false;
                     self.save_failed = false;
                 }
                 Err(_) if self.save_failed => {}
@@ -360,37 +393,31 @@ impl Daemon {
                 filesystem.changed = true;
             }
         }
-        self.save();
+        self.save(|f| !wanted.contains(&f.mounted));
         if self.away.len() >= AWAY_MOST {
-            self.away.clear();
+            self.away.retain(|_, a| a.1);
         }
-        let gone = self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted));
-        let before = self.away.len();
-        self.away.extend(gone.map(|f| (f.id, f.watcher)));
-        let mut new = self.away.len() != before;
+        let before = self.filesystems.len();
+        for gone in self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted)) {
+            self.away.insert(gone.id, (gone.watcher, gone.changed));
+        }
+        // The jobs are in the state; the guard goes on.
+        let saved = self.away.values_mut().filter(|a| !a.1);
+        saved.for_each(|a| a.0.set_jobs(Vec::new()));
+        let mut new = self.filesystems.len() != before;
+        self.refused.retain(|m| wanted.contains(m));
         for mounted in wanted {
-            if self.filesystems.iter().any(|f| f.mounted == mounted) {
+            let known = self.filesystems.iter().any(|f| f.mounted == mounted);
+            if known || mounted.is_hidden() {
                 continue;
             }
-            let seen = match mounted.tree {
-                Some(_) => self.tracer.sees_btrfs(),
-                None => !mounted.is_xfs() || self.tracer.sees_xfs(),
-            };
-            if !seen {
-                let (point, kind) = (mounted.point.display(), &mounted.kind);
-                self.messages.push(format!(
-                    "{point}: not watched: the kernel's events of {kind} were not there at the \
-                     start; if its module was loaded since, start again"
-                ));
-                continue;
-            }
-            match Filesystem::open(mounted, &self.store, &mut self.away) {
-                Ok((filesystem, wrong)) => {
-                    self.messages.extend(wrong);
-                    self.filesystems.push(filesystem);
-                    new = true;
+            match self.open(&mounted, today) {
+                Ok(()) => new = true,
+                Err(_) if self.refused.contains(&mounted) => {}
+                Err(why) => {
+                    self.messages.push(why);
+                    self.refused.push(mounted);
                 }
-                Err(e) => self.messages.push(e.to_string()),
             }
         }
         if new {
@@ -402,6 +429,34 @@ impl Daemon {
                 trees: self.filesystems.iter().filter_map(|f| f.mounted.tree).collect(),
             })?;
         }
+        Ok(())
+    }
+
+    /// Watches one more file system, or says why it cannot.
+    fn open(&mut self, mounted: &Mounted, today: u64) -> Result<(), String> {
+        let seen = match mounted.tree {
+            Some(_) => self.tracer.sees_btrfs(),
+            None => !mounted.is_xfs() || self.tracer.sees_xfs(),
+        };
+        if !seen {
+            let (point, kind) = (mounted.point.display(), &mounted.kind);
+            return Err(format!(
+                "{point}: not watched: the kernel's events of {kind} were not there at the start; \
+                 if its module was loaded since, start again"
+            ));
+        }
+        let taken: Vec<u64> = self.filesystems.iter().map(|f| f.id).collect();
+        let mut new = Filesystem::open(mounted.clone(), &taken).map_err(|e| e.to_string())?;
+        if let Some((watcher, changed)) = self.away.remove(&new.id) {
+            (new.watcher, new.changed) = (watcher, changed);
+        }
+        if !new.changed {
+            let (mut jobs, wrong) = self.store.load(new.id);
+            self.messages.extend(wrong);
+            new.changed = settle(&mut jobs, self.config.names, today);
+            new.watcher.set_jobs(jobs);
+        }
+        self.filesystems.push(new);
         Ok(())
     }
 
@@ -451,4 +506,50 @@ fn now() -> u64 {
 /// Seconds since 1970.
 fn today() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// Pages ahead and time in vain of the others: of all, and of those on the same disk.
+fn others(shares: &[(u64, u64, SimDuration)], own: usize) -> (u64, SimDuration) {
+    let disk = shares.get(own).map(|s| s.0);
+    let others = || shares.iter().enumerate().filter(|(i, _)| *i != own).map(|(_, s)| s);
+    let vain = others().filter(|s| Some(s.0) == disk).map(|s| s.2.0);
+    (others().map(|s| s.1).sum(), SimDuration(vain.fold(0, u64::saturating_add)))
+}
+
+/// Jobs as they may go on: without names if none are kept, and none from the future, as a wrong clock
+/// leaves them. Returns true if some have changed.
+fn settle(jobs: &mut [Job], names: bool, today: u64) -> bool {
+    let mut changed = false;
+    for job in jobs {
+        if !names && !job.name.is_empty() {
+            job.name.clear();
+            changed = true;
+        }
+        job.last_used = job.last_used.min(today);
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_of_all_and_time_is_of_a_disk() {
+        let second = SimDuration(1_000_000_000);
+        let shares = [(7, 10, second), (7, 20, second), (8, 40, second)];
+        assert_eq!(others(&shares, 0), (60, second));
+        assert_eq!(others(&shares, 2), (30, SimDuration(0)));
+    }
+
+    #[test]
+    fn names_are_forgotten_if_none_are_kept() {
+        let mut jobs = [Job::default(), Job::default()];
+        jobs[0].name = "tar".to_owned();
+        jobs[1].last_used = 9;
+        assert!(!settle(&mut jobs, true, 5) && jobs[0].name == "tar");
+        assert_eq!(jobs[1].last_used, 5);
+        assert!(settle(&mut jobs, false, 5) && jobs[0].name.is_empty());
+        assert!(!settle(&mut jobs, false, 5));
+    }
 }

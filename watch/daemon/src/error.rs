@@ -13,10 +13,8 @@ pub enum WatchError {
     NotMounted(PathBuf),
     #[error("{}: {kind} cannot be watched: {why}", point.display())]
     Unsupported { point: PathBuf, kind: String, why: &'static str },
-    #[error(
-        "no file system to watch: no ext2, ext3, ext4, XFS or btrfs is mounted from a disk that rotates; name mount points, or use --all"
-    )]
-    Nothing,
+    #[error("no file system to watch: {}", reasons(.0))]
+    Nothing(Vec<String>),
     #[error("{}: cannot {what}", path.display())]
     Path { path: PathBuf, what: &'static str, source: io::Error },
     #[error("{}: another `seekless watch` uses this state; stop it first, or give --state another folder", .0.display())]
@@ -27,4 +25,26 @@ pub enum WatchError {
     Answer { path: PathBuf, what: String },
     #[error(transparent)]
     Tracing(#[from] TraceError),
+}
+
+/// Why nothing can be watched: what was said about single file systems, if there are any.
+fn reasons(messages: &[String]) -> String {
+    if messages.is_empty() {
+        return "no ext2, ext3, ext4, XFS or btrfs is mounted from a disk that rotates; name mount \
+                points, or use --all"
+            .to_owned();
+    }
+    messages.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_why_nothing_is_watched_is_said() {
+        let said = WatchError::Nothing(vec!["/srv: cannot open".to_owned()]).to_string();
+        assert_eq!(said, "no file system to watch: /srv: cannot open");
+        assert!(WatchError::Nothing(Vec::new()).to_string().contains("--all"));
+    }
 }

@@ -11,7 +11,7 @@ use seekless_host::tracing::{
 pub enum What {
     /// A page, or a folio of 2^`c` pages, enters the page cache: device, inode, page, order.
     Added,
-    /// A request goes to the disk: device, sectors, and [`READ`] and [`METADATA`].
+    /// A request goes to the disk: device, sectors, [`READ`] and [`METADATA`], and the first sector.
     Sent,
     /// Metadata in memory is used: device, block number, bytes in a block.
     Touched,
@@ -39,7 +39,7 @@ pub(crate) const EVENTS: [(What, &str, &[&str], bool); 8] = [
         &["s_dev", "i_ino", "index", "order"],
         false,
     ),
-    (What::Sent, "block/block_bio_queue", &["dev", "nr_sector"], false),
+    (What::Sent, "block/block_bio_queue", &["dev", "nr_sector", "sector"], false),
     (What::Touched, "block/block_touch_buffer", &["dev", "sector", "size"], false),
     (What::Got, "filemap/mm_filemap_get_pages", &["s_dev", "i_ino", "index", "last_index"], true),
     (
@@ -105,6 +105,7 @@ impl Layout {
         if let Some(letters) = self.letters {
             let letters = letters.text(bytes)?;
             let bit = |letter, bit| if letters.contains(&letter) { bit } else { 0 };
+            values[2] = values[1];
             values[1] = bit(b'R', READ) | bit(b'M', METADATA);
         }
         let thread = u32::try_from(self.thread.number(bytes)?).ok()?;
@@ -239,11 +240,12 @@ mod tests {
         let mut sent = vec![0; 40];
         sent[..2].copy_from_slice(&2097u16.to_ne_bytes());
         sent[24] = 16;
+        sent[16] = 99;
         for (letters, read) in [("RA", 1), ("WS", 0), ("RAM", 3)] {
             sent[28..28 + letters.len()].copy_from_slice(letters.as_bytes());
             out.clear();
             decoder.page(&page(&sent), &mut out);
-            assert_eq!((out[0].values[0], out[0].values[1]), (16, read), "{letters}");
+            assert_eq!(out[0].values, [16, read, 99], "{letters}");
         }
     }
 

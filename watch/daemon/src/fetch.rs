@@ -25,8 +25,11 @@ use crate::btrfs::{Key, Leaves};
 use crate::ext::Ext;
 use crate::processes::is_alive;
 
-/// Threads: this many reads of single blocks go to the disk at once.
-const THREADS: usize = 32;
+/// Most tasks of a file system that are not done: this many reads of single blocks go to its disk at
+/// once.
+pub(crate) const TASKS: usize = 32;
+/// Threads: one disk that spins up or hangs does not hold all of them.
+const THREADS: usize = 2 * TASKS;
 /// Niceness of these threads: one that holds a file open must not wait for a processor.
 const NICE: i32 = -10;
 /// The kernel reads about this much at a call, and no more.
@@ -40,7 +43,7 @@ const LIST_BYTES: usize = 32 << 10;
 /// A mount, as workers need it.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Number in the kernel's events, for the answer.
+    /// For the answer: each mount has another number.
     pub(crate) number: u64,
     /// A mount point.
     pub(crate) point: PathBuf,
@@ -112,7 +115,7 @@ pub(crate) enum Task {
     Inodes(Arc<Target>, u32, u64),
     /// The leaf of btrfs with this key, the same way.
     Leaf(Arc<Target>, u32, Key),
-    /// The leaves of a tree of btrfs on this device: what is known of them.
+    /// The leaves of a tree of btrfs on this device, for this mount: what is known of them.
     Leaves(u64, PathBuf, u64, Arc<Leaves>),
     /// Pages of a file, for this thread.
     Pages(Arc<Target>, Source, u32, Order),
@@ -123,20 +126,22 @@ pub(crate) enum Task {
 /// What a worker found out about a file system.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// The file is not there any more.
-    Gone(u64, u64),
+    /// The file is not there any more with this generation; 0: with none.
+    Gone(u64, u64, u32),
     /// Generation and address of a piece.
     Resolved(u64, Place, u32, u64),
     /// The leaves of a tree of btrfs. `None`: as they were, or they cannot be read.
     Leaves(u64, Option<Box<Leaves>>),
 }
 
+/// The number of tasks of a file system that are not done.
+pub(crate) type UnderWay = Arc<AtomicUsize>;
+
 /// The threads.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
-    tasks: Sender<Task>,
+    tasks: Sender<(Task, UnderWay)>,
     found: Receiver<Found>,
-    under_way: Arc<AtomicUsize>,
     /// The threads' numbers, which their events carry.
     pub(crate) threads: Vec<u32>,
 }
@@ -147,32 +152,25 @@ impl Fetcher {
         let (results, found) = channel();
         let (tell, told) = channel();
         let queue = Arc::new(Mutex::new(queue));
-        let under_way = Arc::new(AtomicUsize::new(0));
         for _ in 0..THREADS {
             let (queue, results, tell) = (Arc::clone(&queue), results.clone(), tell.clone());
-            let under_way = Arc::clone(&under_way);
             thread::Builder::new().name("seekless-fetch".to_owned()).spawn(move || {
                 let _ = tell.send(gettid().as_raw_nonzero().get().cast_unsigned());
                 drop(tell);
                 // Without the right to do so, the mount is busy for longer on busy processors.
                 let _ = setpriority_process(None, NICE);
-                work(&queue, &results, &under_way);
+                work(&queue, &results);
             })?;
         }
         drop(tell);
         let threads = told.iter().collect();
-        Ok(Self { tasks, found, under_way, threads })
+        Ok(Self { tasks, found, threads })
     }
 
-    pub(crate) fn send(&self, task: Task) {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn send(&self, task: Task, under_way: &UnderWay) {
+        under_way.fetch_add(1, Ordering::Relaxed);
         // The workers end after this sender.
-        let _ = self.tasks.send(task);
-    }
-
-    /// Tasks that are not done.
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::Relaxed)
+        let _ = self.tasks.send((task, Arc::clone(under_way)));
     }
 
     /// What workers found out since the last time.
@@ -181,10 +179,10 @@ impl Fetcher {
     }
 }
 
-fn work(queue: &Mutex<Receiver<Task>>, results: &Sender<Found>, under_way: &AtomicUsize) {
+fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<Found>) {
     loop {
         let task = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(task) = task else { return };
+        let Ok((task, under_way)) = task else { return };
         match task {
             Task::Metadata(device, order) => read_ahead(device.file.as_fd(), &order),
             // Inodes that are gone cost speed, and nothing else.
@@ -203,11 +201,11 @@ fn work(queue: &Mutex<Receiver<Task>>, results: &Sender<Found>, under_way: &Atom
             }
             Task::Pages(target, source, user, order) => {
                 let done = pages(&target, &source, user, &order);
-                results_of(&target, order.pages.file, done, results);
+                results_of(&target, (order.pages.file, order.generation), done, results);
             }
             Task::Resolve(target, source, user, place) => {
                 let done = resolve(&target, &source, user, place);
-                results_of(&target, place.file, done, results);
+                results_of(&target, (place.file, 0), done, results);
             }
         }
         under_way.fetch_sub(1, Ordering::Relaxed);
@@ -217,12 +215,17 @@ fn work(queue: &Mutex<Receiver<Task>>, results: &Sender<Found>, under_way: &Atom
 /// A piece with its generation and address, where they became known.
 type Known = Option<(Place, u32, u64)>;
 
-fn results_of(target: &Target, file: u64, done: Result<Known, Errno>, results: &Sender<Found>) {
+fn results_of(
+    target: &Target,
+    (file, generation): (u64, u32),
+    done: Result<Known, Errno>,
+    results: &Sender<Found>,
+) {
     let found = match done {
         Ok(Some((place, generation, block))) => {
             Found::Resolved(target.number, place, generation, block)
         }
-        Err(Errno::STALE | Errno::NOENT) => Found::Gone(target.number, file),
+        Err(Errno::STALE | Errno::NOENT) => Found::Gone(target.number, file, generation),
         Ok(None) | Err(_) => return,
     };
     let _ = results.send(found);
@@ -251,20 +254,21 @@ fn with_mount(
 
 fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<Known, Errno> {
     let (inode, pages) = (order.pages.file, &order.pages);
-    if let Source::Device(device) = source {
-        let found = device.wait(inode, pages.first, pages.count)?;
-        if found.is_some_and(|(g, _)| order.generation != 0 && g != order.generation) {
+    let mut known = order.generation;
+    if let Source::Device(device) = source
+        && let Some((generation, _)) = device.wait(inode, pages.first, pages.count)?
+    {
+        if known != 0 && known != generation {
             return Err(Errno::STALE);
         }
+        known = generation;
     }
     let turn = matches!(source, Source::Device(_)).then(|| &target.turn);
     let _turn = turn.map(|t| t.lock().unwrap_or_else(PoisonError::into_inner));
     let Some(mount) = open_mount(target, user)? else { return Ok(None) };
     let generation = match source {
-        Source::Xfs | Source::Btrfs if order.generation == 0 => {
-            source.inode(mount.as_fd(), inode)?.0
-        }
-        _ => order.generation,
+        Source::Xfs | Source::Btrfs if known == 0 => source.inode(mount.as_fd(), inode)?.0,
+        _ => known,
     };
     let file = open_file(mount, inode, generation)?;
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
@@ -343,20 +347,28 @@ fn open_file(mount: OwnedFd, inode: u64, generation: u32) -> Result<OwnedFd, Err
         }
         _ => return Err(Errno::OPNOTSUPP),
     }
+    // To open a device's node can be enough to rewind a tape.
+    let found = open_handle(mount.as_fd(), kind, &handle, OFlags::PATH)?;
+    let found = FileType::from_raw_mode(fstat(&found)?.st_mode);
+    if !matches!(found, FileType::RegularFile | FileType::Directory) {
+        return Err(Errno::STALE);
+    }
     // Never waits for a lease or at a FIFO, and leaves the time of the last access alone.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME | OFlags::NOCTTY;
     open_handle(mount.as_fd(), kind, &handle, flags)
 }
 
-/// Opens the mount for a program. `None`: the program has ended, or another file system is mounted
-/// there now.
+/// Opens the mount for a program. `None`: the program has ended, or the mount is not there now, or
+/// another one is.
 fn open_mount(target: &Target, user: u32) -> Result<Option<OwnedFd>, Errno> {
     if !is_alive(user) {
         return Ok(None);
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME | OFlags::CLOEXEC;
-    let mount = open(&target.point, flags, Mode::empty())?;
-    Ok((fstat(&mount)?.st_dev == target.device).then_some(mount))
+    // An error here is one of the mount point's path, and says nothing about files.
+    let Ok(mount) = open(&target.point, flags, Mode::empty()) else { return Ok(None) };
+    let is_this = fstat(&mount).is_ok_and(|s| s.st_dev == target.device);
+    Ok(is_this.then_some(mount))
 }
 
 /// True if the last page of an order for metadata is in memory.
@@ -368,4 +380,50 @@ pub(crate) fn is_there(device: &Device, order: &Order) -> bool {
     let read = preadv2(&device.file, &mut slices, last * PAGE_BYTES, ReadWriteFlags::NOWAIT);
     // Another error: waiting would not help.
     !matches!(read, Err(Errno::AGAIN))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use seekless_jobs::Pages;
+
+    use super::*;
+
+    fn target(point: &str) -> Target {
+        let device = rustix::fs::stat(point).map_or(0, |s| s.st_dev);
+        Target { number: 0, point: point.into(), device, turn: Mutex::new(()) }
+    }
+
+    #[test]
+    fn a_disk_that_hangs_leaves_threads_for_others() {
+        let dir = std::env::temp_dir().join(format!("seekless-fetch-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir(&dir).unwrap();
+        // Opening it waits for a writer.
+        let hangs = dir.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let fetcher = Fetcher::start().unwrap();
+        let (one, other) = (UnderWay::default(), UnderWay::default());
+        for _ in 0..TASKS {
+            fetcher.send(Task::Leaves(1, hangs.clone(), 5, Arc::default()), &one);
+        }
+        fetcher.send(Task::Leaves(2, dir.join("none"), 5, Arc::default()), &other);
+        let found = fetcher.found.recv_timeout(std::time::Duration::from_secs(10));
+        assert!(matches!(found, Ok(Found::Leaves(2, None))), "{found:?}");
+        assert_eq!(one.load(Ordering::Relaxed), TASKS);
+        let writer = File::options().write(true).open(&hangs).unwrap();
+        while one.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        drop(writer);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_mount_point_that_is_hidden_says_nothing_about_files() {
+        let pages_of = Pages { file: 77, first: 0, count: 1 };
+        let order = Order { group: 1, pages: pages_of, generation: 3 };
+        let me = std::process::id();
+        assert_eq!(pages(&target("/nowhere"), &Source::Xfs, me, &order), Ok(None));
+    }
 }

@@ -2,34 +2,36 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
-use seekless_block::{PAGE_BYTES, SimTime};
+use seekless_block::{Duration, PAGE_BYTES, SimTime};
+use seekless_host::sys::xfs_uuid;
 use seekless_jobs::{DEVICE, Fills, Limits, Order, Pages, Watcher, Who};
 
 use crate::WatchError;
 use crate::disk::Disk;
 use crate::events::{Event, METADATA, READ, What};
-use crate::fetch::{Device, Fetcher, GROUP, Source, Target, Task, is_there};
+use crate::fetch::{Device, Fetcher, GROUP, Source, TASKS, Target, Task, UnderWay, is_there};
 use crate::mounts::Mounted;
 use crate::nodes::Nodes;
 use crate::processes::{Processes, is_alive};
-use crate::store::Store;
 
 /// Most reads at the disk, foreground included, while orders go out.
 const DEPTH: u64 = 32;
-/// Most tasks of workers that are not done.
-const TASKS: usize = 32;
 /// Wait for metadata after which it never comes, if the disk does nothing; and in any case. A page
 /// that a program has made, and not read, stays as it is.
 const PATIENCE_NS: u64 = 100_000_000;
 const PATIENCE_MOST_NS: u64 = 2_000_000_000;
-/// Most threads whose use of inodes is remembered.
+/// Most threads whose use of inodes is remembered, and most groups that use something.
 const THREADS: usize = 4096;
 /// Most pages of a folio that an event may claim: 2^this.
 const ORDER_MOST: u64 = 20;
+
+/// Each mount that is watched has another number, for answers of workers: a device number returns.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// A watched file system.
 #[derive(Debug)]
@@ -38,10 +40,13 @@ pub(crate) struct Filesystem {
     /// Names its state, also after a reboot.
     pub(crate) id: u64,
     pub(crate) disk_number: u64,
+    /// Its sectors of the disk, if it is on a partition.
+    range: Option<std::ops::Range<u64>>,
     pub(crate) watcher: Watcher,
     fills: Fills,
     disk: Disk,
-    target: Arc<Target>,
+    pub(crate) target: Arc<Target>,
+    pub(crate) under_way: UnderWay,
     /// Open only while something is fetched.
     device: Option<Arc<Device>>,
     /// What threads did last with inodes of XFS.
@@ -66,56 +71,61 @@ struct LastInode {
 }
 
 impl Filesystem {
-    pub(crate) fn open(
-        mounted: Mounted,
-        store: &Store,
-        away: &mut FxHashMap<u64, Watcher>,
-    ) -> Result<(Self, Option<String>), WatchError> {
+    /// Without jobs. `taken`: names of other states.
+    pub(crate) fn open(mounted: Mounted, taken: &[u64]) -> Result<Self, WatchError> {
         let point = mounted.point.clone();
         let fail = |what| {
             let path = point.clone();
             move |source| WatchError::Path { path, what, source }
         };
-        let id = identity(&mounted).map_err(fail("find the file system's number"))?;
+        let mut id = identity(&mounted).map_err(fail("find the file system's number"))?;
+        if taken.contains(&id) {
+            // A snapshot has the UUID of its origin.
+            id = id.rotate_left(1) ^ mounted.number();
+        }
         let status = rustix::fs::stat(&mounted.point).map_err(std::io::Error::from);
         let status = status.map_err(fail("find its device number"))?;
         let (_, disk_number) = mounted.disk().map_err(fail("find its disk in /sys"))?;
         let disk = Disk::open(&mounted).map_err(fail("read the counts of its disk"))?;
-        let (watcher, wrong) = match away.remove(&id) {
-            Some(watcher) => (watcher, None),
-            None => {
-                let (jobs, wrong) = store.load(id);
-                (Watcher::new(jobs).by_inode(!mounted.is_cached()), wrong)
-            }
-        };
         let target = Arc::new(Target {
-            number: mounted.number(),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             point: mounted.point.clone(),
             device: status.st_dev,
             turn: Mutex::new(()),
         });
         let nodes = mounted.tree.map(Nodes::new);
-        let filesystem = Self {
+        Ok(Self {
             nodes,
+            watcher: Watcher::default().by_inode(!mounted.is_cached()),
+            range: mounted.range(),
             mounted,
             id,
             disk_number,
-            watcher,
             fills: Fills::default(),
             disk,
             target,
+            under_way: UnderWay::default(),
             device: None,
             inodes: FxHashMap::default(),
             waiting: VecDeque::new(),
             users: FxHashMap::default(),
             changed: false,
-        };
-        Ok((filesystem, wrong))
+        })
     }
 
-    pub(crate) fn limit(&mut self, act: bool, pages_ahead: u64) {
+    /// Its share of the limits: its disk, pages ahead, and time in vain.
+    pub(crate) fn share(&mut self, now: u64) -> (u64, u64, Duration) {
+        (self.disk_number, self.watcher.ahead(), self.watcher.vain_last_hour(SimTime(now)))
+    }
+
+    pub(crate) fn limit(&mut self, act: bool, pages_ahead: u64, vain_elsewhere: Duration) {
         let price = self.disk.price();
-        self.watcher.limit(Limits { act, pages_ahead, price });
+        self.watcher.limit(Limits { act, pages_ahead, price, vain_elsewhere });
+    }
+
+    /// Whether a request goes to this file system's part of the disk.
+    pub(crate) fn is_here(&self, event: &Event) -> bool {
+        event.device == self.disk_number && is_within(event, self.range.as_ref())
     }
 
     /// Takes an event of this file system. `own`: of one of our threads. `bdev`: the device number
@@ -136,7 +146,7 @@ impl Filesystem {
         }
         match event.what {
             What::Added => self.added(event, own, bdev),
-            What::Sent if event.device == self.disk_number && second & READ != 0 => {
+            What::Sent if self.is_here(event) && second & READ != 0 => {
                 self.read_sent(event, own, today, processes);
             }
             What::Touched if event.device == number => {
@@ -151,7 +161,7 @@ impl Filesystem {
                 let count = bytes.div_ceil(PAGE_BYTES);
                 self.watcher.touched(now, group, Pages { file: DEVICE, first, count });
             }
-            What::Got | What::Mapped if event.device == number && !own => {
+            What::Got | What::Mapped if event.device == number && !own && self.knows_files() => {
                 let Some(user) = self.user(event, processes) else { return };
                 let group = Some(user.group);
                 let count = third.saturating_sub(second).saturating_add(1);
@@ -172,13 +182,18 @@ impl Filesystem {
         }
     }
 
+    /// False if an inode number may be that of another file: each subvolume of btrfs has its own.
+    fn knows_files(&self) -> bool {
+        self.nodes.is_none() || self.mounted.alone
+    }
+
     /// Takes pages that were added to the page cache.
     fn added(&mut self, event: &Event, own: bool, bdev: &mut Option<u64>) {
         let number = self.mounted.number();
         let [inode, first, order] = event.values;
         let metadata =
             inode == number && self.mounted.is_cached() && is_bdev(event.device, number, own, bdev);
-        if !metadata && event.device != number {
+        if !metadata && (event.device != number || !self.knows_files()) {
             return;
         }
         let file = if metadata { DEVICE } else { inode };
@@ -246,14 +261,18 @@ impl Filesystem {
 
     pub(crate) fn user(&mut self, event: &Event, processes: &mut Processes) -> Option<Who> {
         let who = processes.who(event.thread, event.time)?;
+        if self.users.len() >= THREADS && !self.users.contains_key(&who.group) {
+            self.users.clear();
+        }
         self.users.insert(who.group, event.thread);
         Some(who)
     }
 
-    /// Ends runs that are idle.
-    pub(crate) fn end_runs(&mut self, now: u64, today: u64) {
+    /// Ends runs that are idle. `blind`: uses in memory are not seen now.
+    pub(crate) fn end_runs(&mut self, now: u64, today: u64, blind: bool) {
         if self.watcher.is_busy() {
-            let waiting = self.disk.reads_under_way() > 0;
+            let blind = blind && self.watcher.wants_touches();
+            let waiting = blind || self.disk.reads_under_way() > 0;
             self.changed |= self.watcher.tick(SimTime(now), today, waiting);
         }
     }
@@ -270,8 +289,9 @@ impl Filesystem {
             self.nodes.iter_mut().for_each(Nodes::clear);
             return false;
         }
+        let at_work = self.watcher.is_at_work(SimTime(now));
         loop {
-            if fetcher.under_way() >= TASKS || self.disk.reads_under_way() >= DEPTH {
+            if self.tasks() >= TASKS || self.disk.reads_under_way() >= DEPTH {
                 return true;
             }
             // Leaves go out in the order of their addresses: as many as possible are known first.
@@ -281,12 +301,16 @@ impl Filesystem {
             let order = if more { self.watcher.next_order(SimTime(now), files) } else { None };
             match order {
                 Some(order) => self.send(now, order, fetcher),
-                None if leaves > 0 => self.send_leaf(fetcher),
+                None if leaves > 0 && at_work => self.send_leaf(fetcher),
                 None => break,
             }
         }
         self.resolve(fetcher);
         !self.waiting.is_empty()
+    }
+
+    fn tasks(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
     }
 
     fn send(&mut self, now: u64, order: Order, fetcher: &Fetcher) {
@@ -296,16 +320,18 @@ impl Filesystem {
         match (source, user) {
             (Source::Device(device), _) if order.pages.file == DEVICE => {
                 self.waiting.push_back((now, order));
-                fetcher.send(Task::Metadata(device, order));
+                fetcher.send(Task::Metadata(device, order), &self.under_way);
             }
             (Source::Btrfs, _) if order.pages.file == DEVICE => {
                 self.nodes.iter_mut().for_each(|n| n.order(&order));
             }
             (_, Some(user)) if order.pages.file == DEVICE => {
                 let groups = order.pages.first..order.pages.first + order.pages.count;
-                groups.for_each(|g| fetcher.send(Task::Inodes(target(), user, g)));
+                groups.for_each(|g| fetcher.send(Task::Inodes(target(), user, g), &self.under_way));
             }
-            (source, Some(user)) => fetcher.send(Task::Pages(target(), source, user, order)),
+            (source, Some(user)) => {
+                fetcher.send(Task::Pages(target(), source, user, order), &self.under_way);
+            }
             (_, None) => {}
         }
     }
@@ -313,7 +339,8 @@ impl Filesystem {
     fn send_leaf(&mut self, fetcher: &Fetcher) {
         let Some((group, key)) = self.nodes.as_mut().and_then(Nodes::next_leaf) else { return };
         if let Some(&user) = self.users.get(&group) {
-            fetcher.send(Task::Leaf(Arc::clone(&self.target), user, key));
+            let task = Task::Leaf(Arc::clone(&self.target), user, key);
+            fetcher.send(task, &self.under_way);
         }
     }
 
@@ -349,30 +376,32 @@ impl Filesystem {
     }
 
     fn resolve(&mut self, fetcher: &Fetcher) {
-        while fetcher.under_way() < TASKS {
+        while self.tasks() < TASKS {
             let Some((group, place)) = self.watcher.next_unresolved() else { return };
             if let Some(&user) = self.users.get(&group)
                 && is_alive(user)
                 && let Some(source) = self.source()
             {
-                fetcher.send(Task::Resolve(Arc::clone(&self.target), source, user, place));
+                let task = Task::Resolve(Arc::clone(&self.target), source, user, place);
+                fetcher.send(task, &self.under_way);
             }
         }
     }
 }
 
+/// Whether a request begins in this range of sectors; without one it does.
+fn is_within(event: &Event, range: Option<&std::ops::Range<u64>>) -> bool {
+    range.is_none_or(|r| r.contains(&event.values[2]))
+}
+
 /// A number of this file system that stays when its device has another number: made from its UUID.
 fn identity(mounted: &Mounted) -> std::io::Result<u64> {
     if mounted.is_xfs() {
-        // The kernel's number of an XFS is that of its device. The superblock has the UUID.
-        let mut superblock = [0; 48];
-        File::open(mounted.device_path()?)?.read_exact_at(&mut superblock, 0)?;
-        if let (b"XFSB", Some((first, second))) =
-            (&superblock[..4], superblock[32..].split_first_chunk::<8>())
-        {
-            let second = second.first_chunk().copied().unwrap_or_default();
-            return Ok(u64::from_le_bytes(*first) ^ u64::from_le_bytes(second));
-        }
+        // The kernel's number of an XFS is that of its device. The mount has the UUID in memory: the
+        // disk may sleep.
+        let point = File::open(&mounted.point)?;
+        let (first, second) = xfs_uuid(point.as_fd())?;
+        return Ok(first ^ second);
     }
     Ok(rustix::fs::statvfs(&mounted.point)?.f_fsid)
 }
@@ -388,4 +417,23 @@ fn is_bdev(device: u64, number: u64, own: bool, bdev: &mut Option<u64>) -> bool 
         *bdev = Some(device);
     }
     maybe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_to_another_partition_is_of_another_file_system() {
+        let at = |sector| Event {
+            time: 0,
+            thread: 1,
+            what: What::Sent,
+            device: 8,
+            values: [16, READ, sector],
+        };
+        let found = [99, 100, 199, 200].map(|s| is_within(&at(s), Some(&(100..200))));
+        assert_eq!(found, [false, true, true, false]);
+        assert!(is_within(&at(5), None), "the whole disk");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,8 @@ pub(crate) struct Mounted {
     source: PathBuf,
     /// The tree of btrfs that is mounted.
     pub(crate) tree: Option<u64>,
+    /// No other tree of it is mounted.
+    pub(crate) alone: bool,
 }
 
 impl Mounted {
@@ -65,6 +68,21 @@ impl Mounted {
         Ok((whole, kernel_number(number)))
     }
 
+    /// Its sectors of the whole disk. `None`: all of them.
+    pub(crate) fn range(&self) -> Option<Range<u64>> {
+        let sys = self.sys().ok()?;
+        sys.join("partition").exists().then_some(())?;
+        let number = |name| fs::read_to_string(sys.join(name)).ok()?.trim().parse::<u64>().ok();
+        let (start, count) = (number("start")?, number("size")?);
+        Some(start..start.saturating_add(count))
+    }
+
+    /// Another file system lies over its mount point, so that the path names that one.
+    pub(crate) fn is_hidden(&self) -> bool {
+        let number = rustix::fs::makedev(self.device.0, self.device.1);
+        self.tree.is_none() && fs::metadata(&self.point).is_ok_and(|m| m.dev() != number)
+    }
+
     /// Whether the disk says that it rotates.
     fn rotates(&self) -> bool {
         let flag = self.disk().and_then(|(d, _)| fs::read_to_string(d.join("queue/rotational")));
@@ -94,9 +112,10 @@ fn supported(kind: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The mounts in the text of mountinfo.
-fn parse(text: &str) -> Vec<Mounted> {
-    text.lines().filter_map(line).collect()
+/// The mounts in the text of mountinfo. Any user may mount at a name that is no text: such a line is
+/// left out.
+fn parse(text: &[u8]) -> Vec<Mounted> {
+    text.split(|&b| b == b'\n').filter_map(|l| line(std::str::from_utf8(l).ok()?)).collect()
 }
 
 fn line(line: &str) -> Option<Mounted> {
@@ -110,6 +129,7 @@ fn line(line: &str) -> Option<Mounted> {
     let tree = options.split(',').find_map(|o| o.strip_prefix("subvolid=")?.parse().ok());
     Some(Mounted {
         tree: tree.filter(|_| kind == "btrfs"),
+        alone: true,
         point,
         kind,
         source,
@@ -150,7 +170,7 @@ pub(crate) enum Choice {
 /// The file systems that are mounted now.
 pub(crate) fn mounted() -> Result<Vec<Mounted>, WatchError> {
     let path = "/proc/self/mountinfo";
-    let text = fs::read_to_string(path).map_err(|source| WatchError::Path {
+    let text = fs::read(path).map_err(|source| WatchError::Path {
         path: path.into(),
         what: "list mounts",
         source,
@@ -169,6 +189,10 @@ impl Choice {
                 }
         };
         let mut found: Vec<Mounted> = all.iter().filter(wanted).cloned().collect();
+        for mounted in &mut found {
+            let other = |m: &Mounted| m.device == mounted.device && m.tree != mounted.tree;
+            mounted.alone = !all.iter().any(other);
+        }
         // A mount of the whole file system comes first, and stays.
         found.sort_by_key(|m| (m.device, !m.whole));
         found.dedup_by_key(|m| m.device);
@@ -179,7 +203,8 @@ impl Choice {
     pub(crate) fn check(&self, all: &[Mounted]) -> Result<(), WatchError> {
         let Self::Points(points) = self else { return Ok(()) };
         for point in points {
-            let Some(found) = all.iter().find(|m| m.point == *point) else {
+            // The last one lies on top: below it may be an automount.
+            let Some(found) = all.iter().rfind(|m| m.point == *point) else {
                 return Err(WatchError::NotMounted(point.clone()));
             };
             supported(&found.kind).map_err(|why| WatchError::Unsupported {
@@ -196,7 +221,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "\
+    const TEXT: &[u8] = b"\
 22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 30 27 254:0 /home /mnt/bind rw,relatime - ext4 /dev/vda rw
@@ -204,13 +229,16 @@ mod tests {
 32 27 8:33 / /mnt/x rw - f2fs /dev/sdc1 rw
 34 27 0:45 /@ /mnt/b rw - btrfs /dev/sdd1 rw,subvolid=256,subvol=/@
 33 27 0:44 / /mnt/z rw - zfs tank rw
+40 27 0:50 / /x\xff rw - fuse.sshfs h: rw
+35 27 0:40 / /srv rw - autofs systemd-1 rw
+36 35 8:49 / /srv rw - ext4 /dev/sdd1 rw
 broken line
 ";
 
     #[test]
     fn each_device_is_watched_once() {
         let all = parse(TEXT);
-        assert_eq!(all.len(), 7);
+        assert_eq!(all.len(), 9);
         let found = Choice::Every { also_flash: true }.of(&all);
         let seen: Vec<_> = found.iter().map(|m| (m.point.to_str(), m.device, &*m.kind)).collect();
         assert_eq!(
@@ -218,14 +246,28 @@ broken line
             [
                 (Some("/mnt/b"), (0, 45), "btrfs"),
                 (Some("/mnt/my disk"), (8, 17), "ext3"),
+                (Some("/srv"), (8, 49), "ext4"),
                 (Some("/"), (254, 0), "ext4"),
             ]
         );
-        assert_eq!(found.iter().map(|m| m.tree).collect::<Vec<_>>(), [Some(256), None, None]);
+        assert_eq!(found.iter().map(|m| m.tree).collect::<Vec<_>>(), [Some(256), None, None, None]);
         assert_eq!(found[1].number(), 8 << 20 | 17);
+        assert!(found[0].alone, "one subvolume");
+        let two =
+            [TEXT, b"9 27 0:45 /h /h rw - btrfs /dev/sdd1 rw,subvolid=257,subvol=/h\n"].concat();
+        let found = Choice::Every { also_flash: true }.of(&parse(&two));
+        assert!(found.iter().all(|m| m.alone != (m.kind == "btrfs")), "{found:?}");
         let part = Choice::Points(vec!["/mnt/bind".into()]);
         assert_eq!(part.of(&all)[0].device, (254, 0));
         assert!(part.check(&all).is_ok());
+        assert!(Choice::Points(vec!["/srv".into()]).check(&all).is_ok(), "below an automount");
+    }
+
+    #[test]
+    fn a_mount_below_another_one_is_hidden() {
+        let found =
+            parse(b"27 1 4000:1 / / rw - ext4 /dev/x rw\n28 27 4000:2 / /no rw - ext4 /dev/y rw\n");
+        assert_eq!(found.iter().map(Mounted::is_hidden).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]

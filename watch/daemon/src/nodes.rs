@@ -20,8 +20,10 @@ const THREADS: usize = 512;
 const PAGES: usize = 1024;
 /// Most reads of unknown nodes that wait for the list of leaves.
 const UNKNOWN: usize = 4096;
-/// Least time between two looks for new leaves.
+/// Least time between two looks for new leaves, and the same as a multiple of the time of a look:
+/// looks take no more than a twentieth of the disk's time.
 const PAUSE_NS: u64 = 200_000_000;
+const PAUSE: u64 = 20;
 /// Most leaves that wait to be read. The more there are, the less the head travels between two.
 const LEAVES_MOST: usize = 1 << 14;
 
@@ -45,6 +47,8 @@ pub(crate) struct Nodes {
     /// A look for leaves is under way; the time of the last one.
     asked: bool,
     last: u64,
+    /// Least time between two looks.
+    pause: u64,
 }
 
 impl Nodes {
@@ -54,12 +58,13 @@ impl Nodes {
             leaves: Arc::default(),
             added: FxHashMap::default(),
             unknown: VecDeque::new(),
-            wanted: true,
+            wanted: false,
             waiting: BTreeMap::new(),
             arm: 0,
             fetched: FxHashMap::default(),
             asked: false,
             last: 0,
+            pause: PAUSE_NS,
         }
     }
 
@@ -125,16 +130,14 @@ impl Filesystem {
         today: u64,
         processes: &mut Processes,
     ) -> bool {
+        let is_here = self.is_here(event);
         let Some(nodes) = &mut self.nodes else { return false };
         let [first, second, third] = event.values;
         match event.what {
             What::Added if event.device == self.mounted.number() && first == NODES => {
                 nodes.added(event.thread, second, third);
             }
-            What::Sent
-                if event.device == self.disk_number
-                    && second & (READ | METADATA) == READ | METADATA =>
-            {
+            What::Sent if is_here && second & (READ | METADATA) == READ | METADATA => {
                 let bytes = nodes.leaves.node_bytes;
                 let added = nodes.added.remove(&event.thread).unwrap_or_default();
                 for address in added.into_iter().filter(|a| bytes == 0 || a % bytes == 0) {
@@ -147,7 +150,8 @@ impl Filesystem {
                     return true;
                 }
                 let Some(pages) = nodes.groups(first, Some(second)) else {
-                    nodes.wanted = true;
+                    // It may be one of another file system; a disk that sleeps is left alone.
+                    nodes.wanted |= self.watcher.is_busy();
                     return true;
                 };
                 let user = if own { None } else { self.user(event, processes) };
@@ -188,24 +192,27 @@ impl Filesystem {
     /// Looks for leaves if a node was used that is not known.
     pub(crate) fn ask_for_leaves(&mut self, now: u64, fetcher: &Fetcher) {
         let Some(nodes) = &mut self.nodes else { return };
-        if !nodes.wanted || nodes.asked || now.saturating_sub(nodes.last) < PAUSE_NS {
+        if !nodes.wanted || nodes.asked || now.saturating_sub(nodes.last) < nodes.pause {
             return;
         }
         let Ok(device) = self.mounted.device_path() else { return };
         (nodes.wanted, nodes.asked, nodes.last) = (false, true, now);
         let leaves = Arc::clone(&nodes.leaves);
-        fetcher.send(Task::Leaves(self.mounted.number(), device, nodes.tree, leaves));
+        let task = Task::Leaves(self.target.number, device, nodes.tree, leaves);
+        fetcher.send(task, &self.under_way);
     }
 
     /// The leaves were looked for: takes the reads that waited for this.
     pub(crate) fn found_leaves(
         &mut self,
         leaves: Option<Box<Leaves>>,
+        now: u64,
         today: u64,
         processes: &mut Processes,
     ) {
         let Some(nodes) = &mut self.nodes else { return };
         nodes.asked = false;
+        nodes.pause = now.saturating_sub(nodes.last).saturating_mul(PAUSE).max(PAUSE_NS);
         let waiting = std::mem::take(&mut nodes.unknown);
         let Some(leaves) = leaves else { return };
         nodes.leaves = Arc::new(*leaves);

@@ -1,6 +1,7 @@
 //! The process group and the program of a thread.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use rustc_hash::FxHashMap;
 use seekless_jobs::Who;
@@ -51,7 +52,8 @@ impl Processes {
         }
         // Threads of the kernel are in group 0: each is on its own.
         let group = if group == 0 { thread } else { group };
-        let program = if name.is_empty() { 0 } else { XxHash3_64::oneshot(name.as_bytes()) };
+        let user = fs::metadata(format!("/proc/{thread}")).map_or(0, |m| m.uid());
+        let program = if name.is_empty() { 0 } else { program(user, name) };
         if let Some(names) = &mut self.names
             && !name.is_empty()
             && names.len() < THREADS
@@ -72,6 +74,11 @@ impl Processes {
     pub(crate) fn forget(&mut self) {
         self.threads.clear();
     }
+}
+
+/// The same name of two users is two programs: no user can spoil the jobs of another.
+fn program(user: u32, name: &str) -> u64 {
+    XxHash3_64::oneshot_with_seed(user.into(), name.as_bytes())
 }
 
 /// Process group and name: fields 5 and 2. The name is in parentheses, with any characters.
@@ -108,6 +115,7 @@ mod tests {
         assert_eq!(who.group, rustix::process::getpgrp().as_raw_pid().cast_unsigned());
         assert!(who.program != 0 && processes.names().any(|(p, _)| p == who.program));
         assert_eq!(processes.who(u32::MAX, 0), Some(Who { group: u32::MAX, program: 0 }));
+        assert!(program(0, "tar") != program(1000, "tar"));
         assert!(works("7 (a) b) S 1 42") && !works("7 (a) Z 1 42") && !works("7 (a"));
         assert!(is_alive(me) && !is_alive(u32::MAX) && !is_alive(0));
     }

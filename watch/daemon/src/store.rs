@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -25,6 +25,11 @@ impl Store {
             .mode(0o700)
             .create(dir)
             .map_err(fail("make the folder of the state"))?;
+        let about = dir.metadata().map_err(fail("look at the folder of the state"))?;
+        if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o022 != 0 {
+            let source = io::Error::other("other users may write there; take another folder");
+            return Err(fail("keep the state")(source));
+        }
         let lock = private().open(dir.join("lock")).map_err(fail("make the lock"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
@@ -78,7 +83,7 @@ fn private() -> fs::OpenOptions {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -107,6 +112,9 @@ mod tests {
         while let Err(e) = Store::open(&dir) {
             assert!(start.elapsed().as_secs() < 5, "the lock ends with its owner: {e}");
         }
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
+        let refused = Store::open(&dir).unwrap_err();
+        assert!(matches!(refused, WatchError::Path { what: "keep the state", .. }), "{refused}");
         fs::remove_dir_all(&dir).unwrap();
     }
 }

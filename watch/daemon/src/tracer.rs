@@ -10,6 +10,8 @@ use crate::switch::Switch;
 
 /// Kernel memory for unread events of all CPUs.
 const BUFFER: u64 = 16 << 20;
+/// The kernel refuses a filter that does not fit into a page.
+const FILTER_BYTES: usize = 4000;
 /// Most pages of one CPU that are read at once: other work must go on.
 const PAGES_MOST: usize = 1024;
 
@@ -157,7 +159,7 @@ impl Tracer {
 }
 
 /// The kernel's filter. The pages of a block device belong to an inode whose number is the
-/// device's.
+/// device's. For very many devices there is no filter: each file system looks at the numbers anyway.
 fn filter(what: What, devices: &Devices) -> String {
     let all = |names: &[&str], numbers: &[u64]| {
         let each = numbers.iter().flat_map(|d| names.iter().map(move |n| format!("{n} == {d}")));
@@ -175,8 +177,12 @@ fn filter(what: What, devices: &Devices) -> String {
         What::Node => all(&["owner"], &devices.trees),
         What::Got | What::Mapped => all(&["s_dev"], &devices.filesystems),
     };
-    // No device: nothing passes.
-    if text.is_empty() { "common_pid == 4294967295".to_owned() } else { text }
+    match text.len() {
+        // No device: nothing passes.
+        0 => "common_pid == 4294967295".to_owned(),
+        1..FILTER_BYTES => text,
+        _ => "0".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -193,5 +199,8 @@ mod tests {
         assert_eq!(filter(What::Inode, &devices), "dev == 8 || dev == 9");
         assert_eq!(filter(What::Node, &devices), "owner == 5");
         assert_eq!(filter(What::Got, &Devices::default()), "common_pid == 4294967295");
+        let numbers: Vec<u64> = (0..200).map(|n| 254 << 20 | n).collect();
+        let many = Devices { filesystems: numbers.clone(), cached: numbers, ..Devices::default() };
+        assert_eq!(filter(What::Added, &many), "0", "a longer filter is refused");
     }
 }

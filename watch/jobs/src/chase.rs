@@ -39,6 +39,10 @@ pub(crate) struct Outcome {
     pub(crate) used: u64,
     /// Of the rest, behind the program's last place.
     pub(crate) behind: u64,
+    /// Of the rest, counted as in vain already.
+    pub(crate) counted: u64,
+    /// Of those behind, counted as used already: a worker of ours has used them.
+    pub(crate) served: u64,
     /// Pieces that were ordered and used: surely in time, and at all.
     pub(crate) would: (u64, u64),
 }
@@ -53,6 +57,17 @@ struct Ordered {
     fetched: u32,
     /// Pages used.
     used: u32,
+    /// Of these, pages that only a worker of ours has used.
+    served: u32,
+    /// Pages in vain: dropped before their use, or passed over.
+    vain: u32,
+}
+
+/// Fetched pages that count from now on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) used: u32,
+    pub(crate) vain: u32,
 }
 
 #[derive(Debug)]
@@ -115,6 +130,8 @@ pub(crate) struct Chase {
     crossed: u32,
     /// The kernel shows uses in memory: it begins to do so some time after it was asked.
     pub(crate) sees: bool,
+    /// For some time, uses were not seen: pages that count as in vain may have been used.
+    pub(crate) unsure: bool,
     /// Where the program was before that: what it passed until then is not judged.
     blind: usize,
     metadata: Window,
@@ -148,6 +165,7 @@ impl Chase {
             fence: None,
             crossed: 0,
             sees: false,
+            unsure: false,
             blind: at,
             metadata: Window::new(from, size, true),
             files: Window::new(from, size, files),
@@ -159,11 +177,12 @@ impl Chase {
         }
     }
 
-    /// The program used pages of a place. Returns pages that were fetched and are used only now.
-    pub(crate) fn used(&mut self, job: &Job, place: Place, pages: u32) -> u32 {
+    /// The program used pages of a place. `waited`: they were not in memory. If they were fetched, the
+    /// kernel has dropped them before their use.
+    pub(crate) fn used(&mut self, job: &Job, place: Place, pages: u32, waited: bool) -> Counted {
         let Some(position) = job.find(place) else {
             self.strays += 1;
-            return 0;
+            return Counted::default();
         };
         self.strays = 0;
         self.uses_files |= !place.is_metadata();
@@ -176,13 +195,21 @@ impl Chase {
             self.files = Window::new(self.at + 1, WINDOW_FIRST, true);
         }
         let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
-        let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
+        let Some(ordered) = self.ordered.get_mut(&place) else { return Counted::default() };
+        ordered.served &= !pages;
         let new = pages & ordered.pages & !ordered.used;
-        if new != 0 && ordered.used == 0 {
+        let here = new & ordered.fetched & !ordered.vain;
+        let vain = if waited { here } else { 0 };
+        let first = new != 0 && ordered.used == 0;
+        if vain != 0 {
+            window.ahead = window.ahead.saturating_sub(usize::from(first));
+            window.verdict(false);
+        } else if first {
             window.hit();
         }
         ordered.used |= new;
-        new & ordered.fetched
+        ordered.vain |= vain;
+        Counted { used: here & !vain, vain }
     }
 
     /// A worker of ours used metadata that was ordered, to open a file for the program. Returns
@@ -194,7 +221,8 @@ impl Chase {
         let new = pages & ordered.pages & !ordered.used;
         window.ahead = window.ahead.saturating_sub(usize::from(new != 0 && ordered.used == 0));
         ordered.used |= new;
-        new & ordered.fetched
+        ordered.served |= new;
+        new & ordered.fetched & !ordered.vain
     }
 
     /// Follows the program. One use far ahead moves nothing: the pieces before it would count as
@@ -260,7 +288,6 @@ impl Chase {
 
     /// The next piece to order, if a window has space.
     pub(crate) fn next(&mut self, job: &Job) -> Option<Piece> {
-        self.judge(job);
         let end = self.fence.map_or(job.pieces().len(), |f| (f + 1).min(job.pieces().len()));
         for metadata in [true, false] {
             let window = if metadata { &mut self.metadata } else { &mut self.files };
@@ -280,35 +307,47 @@ impl Chase {
         None
     }
 
-    /// Judges what the program has passed.
-    fn judge(&mut self, job: &Job) {
+    /// Judges what the program has passed. Returns the number of pages in vain.
+    pub(crate) fn judge(&mut self, job: &Job) -> u64 {
         if !self.sees {
             self.blind = self.at;
         }
         let at = (self.at, self.blind);
-        Self::judge_one(&mut self.metadata, true, at, &self.ordered, job);
-        Self::judge_one(&mut self.files, false, at, &self.ordered, job);
+        Self::judge_one(&mut self.metadata, true, at, &mut self.ordered, job)
+            + Self::judge_one(&mut self.files, false, at, &mut self.ordered, job)
     }
 
     fn judge_one(
         window: &mut Window,
         metadata: bool,
         (at, blind): (usize, usize),
-        ordered: &FxHashMap<Place, Ordered>,
+        ordered: &mut FxHashMap<Place, Ordered>,
         job: &Job,
-    ) {
+    ) -> u64 {
+        let mut vain = 0;
         let end = at.saturating_sub(SLACK).min(window.next);
         while window.judged < end {
             let piece = job.pieces().get(window.judged);
             window.judged += 1;
             let Some(piece) = piece.filter(|p| p.place.is_metadata() == metadata) else { continue };
-            if let Some(found) = ordered.get(&piece.place) {
+            if let Some(found) = ordered.get_mut(&piece.place) {
                 window.ahead = window.ahead.saturating_sub(usize::from(found.used == 0));
                 if window.judged > blind {
                     window.verdict(found.used != 0);
+                    // Of a piece that is in use, the program may use more pages later.
+                    let all = if found.used == 0 { found.fetched & !found.vain } else { 0 };
+                    found.vain |= all;
+                    vain += u64::from(all.count_ones());
                 }
             }
         }
+        vain
+    }
+
+    /// Pieces that only workers of ours have used: the program did not come there.
+    pub(crate) fn unreached(&self, job: &Job) -> impl Iterator<Item = Place> {
+        let only = self.ordered.iter().filter(|(_, o)| o.served != 0 && o.used == o.served);
+        only.map(|(&place, _)| place).filter(|p| job.find(*p).is_some_and(|i| i > self.at))
     }
 
     /// The fate of all pieces.
@@ -316,10 +355,16 @@ impl Chase {
         let mut outcome = Outcome::default();
         for (place, ordered) in &self.ordered {
             let position = job.find(*place).unwrap_or(0);
-            outcome.fetched += u64::from(ordered.fetched.count_ones());
-            outcome.used += u64::from((ordered.fetched & ordered.used).count_ones());
+            let count = |pages: u32| u64::from((ordered.fetched & pages).count_ones());
+            // A worker of ours has used them for a program that did not come there.
+            let served = if position > self.at { ordered.served & !ordered.vain } else { 0 };
+            let used = ordered.used & !ordered.vain & !served;
+            outcome.fetched += count(u32::MAX);
+            outcome.used += count(used);
+            outcome.counted += count(ordered.vain);
+            outcome.served += count(served);
             if position > self.at {
-                outcome.behind += u64::from((ordered.fetched & !ordered.used).count_ones());
+                outcome.behind += count(!used);
             }
             if ordered.used != 0 {
                 let lead = position.saturating_sub(ordered.when);
@@ -350,11 +395,12 @@ mod tests {
         chase.sees = sees;
         let mut orders = 0;
         for chunk in (1..PIECES).step_by(every) {
+            chase.judge(&job);
             while let Some(piece) = chase.next(&job) {
                 orders += 1;
                 chase.fetched(piece.place, 1);
             }
-            chase.used(&job, Place { file: DEVICE, chunk }, 1);
+            chase.used(&job, Place { file: DEVICE, chunk }, 1, false);
         }
         orders
     }
@@ -385,13 +431,13 @@ mod tests {
         let job = job();
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         for other in 1..u64::from(STRAYS) {
-            chase.used(&job, Place { file: other, chunk: 0 }, 1);
+            chase.used(&job, Place { file: other, chunk: 0 }, 1, false);
         }
         assert!(!chase.is_lost());
-        chase.used(&job, Place { file: DEVICE, chunk: 5 }, 1);
+        chase.used(&job, Place { file: DEVICE, chunk: 5 }, 1, false);
         for other in 1..=u64::from(STRAYS) {
             assert!(!chase.is_lost(), "{other}");
-            chase.used(&job, Place { file: other, chunk: 0 }, 1);
+            chase.used(&job, Place { file: other, chunk: 0 }, 1, false);
         }
         assert!(chase.is_lost());
     }
@@ -401,7 +447,7 @@ mod tests {
         let job = job();
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         let use_one = |chase: &mut Chase, chunk| {
-            chase.used(&job, Place { file: DEVICE, chunk }, 1);
+            chase.used(&job, Place { file: DEVICE, chunk }, 1, false);
             chase.next(&job).map(|p| p.place.chunk)
         };
         assert_eq!(use_one(&mut chase, 4000), Some(1));
@@ -416,8 +462,8 @@ mod tests {
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
         for chunk in 1..100 {
-            chase.used(&job, Place { file: DEVICE, chunk: 4000 + chunk }, 1);
-            chase.used(&job, Place { file: DEVICE, chunk }, 1);
+            chase.used(&job, Place { file: DEVICE, chunk: 4000 + chunk }, 1, false);
+            chase.used(&job, Place { file: DEVICE, chunk }, 1, false);
             while let Some(piece) = chase.next(&job) {
                 orders += 1;
                 assert_eq!(piece.place.chunk, orders);
@@ -434,13 +480,13 @@ mod tests {
         });
         let job = Job::new(1, 0, places.map(|p| Piece::new(p, 1)).collect());
         let mut chase = Chase::new(1, (0, 1), true, true, true);
-        chase.used(&job, Place { file: 1, chunk: 0 }, 1);
+        chase.used(&job, Place { file: 1, chunk: 0 }, 1, false);
         for chunk in 4000..4010 {
-            chase.used(&job, Place { file: DEVICE, chunk }, 1);
+            chase.used(&job, Place { file: DEVICE, chunk }, 1, false);
         }
         assert_eq!((chase.at, chase.files.next), (0, 1));
         for file in 1000..1003 {
-            chase.used(&job, Place { file, chunk: 0 }, 1);
+            chase.used(&job, Place { file, chunk: 0 }, 1, false);
         }
         assert_eq!(chase.at, 1001, "files do");
     }

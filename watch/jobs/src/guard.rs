@@ -4,8 +4,9 @@ use seekless_block::{Duration, SimTime};
 
 /// The span over which the guard counts.
 const HOUR: Duration = Duration(3_600_000_000_000);
-const SLOTS: usize = 60;
-const SLOT: u64 = HOUR.0 / SLOTS as u64;
+/// One minute more than an hour: the oldest minute counts until its last moment is an hour ago.
+const SLOTS: usize = 61;
+const SLOT: u64 = HOUR.0 / 60;
 /// Most time of an hour that may be read in vain.
 pub(crate) const VAIN_MOST: Duration = Duration(HOUR.0 / 20);
 
@@ -73,8 +74,9 @@ mod tests {
         guard.vain(SimTime(5), VAIN_MOST);
         assert!(guard.allows(SimTime(59 * MINUTE), Duration(0)));
         assert!(!guard.allows(SimTime(59 * MINUTE), Duration(1)));
-        assert!(guard.allows(SimTime(60 * MINUTE), VAIN_MOST));
-        assert_eq!(guard.last_hour(SimTime(60 * MINUTE)), Duration(0));
+        assert!(!guard.allows(SimTime(60 * MINUTE), Duration(1)), "the last moment of a minute");
+        assert!(guard.allows(SimTime(61 * MINUTE), VAIN_MOST));
+        assert_eq!(guard.last_hour(SimTime(61 * MINUTE)), Duration(0));
         guard.vain(SimTime(3), Duration(7));
         assert_eq!(guard.last_hour(SimTime(0)), Duration(7), "a clock that goes back");
     }
@@ -91,8 +93,7 @@ mod tests {
                     guard.vain(SimTime(now), Duration(cost));
                     vain.push((now, cost));
                 }
-                // Whole minutes: the guard forgets a minute at once.
-                let hour = |&&(t, _): &&(u64, u64)| t / MINUTE + 60 > now / MINUTE;
+                let hour = |&&(t, _): &&(u64, u64)| t + HOUR.0 > now;
                 let sum: u64 = vain.iter().filter(hour).map(|v| v.1).sum();
                 prop_assert!(sum <= VAIN_MOST.0, "{sum}");
             }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chase::{Chase, NEAR, Outcome};
 use crate::piece::{Piece, Place};
+use crate::run::PIECES_MOST;
 
 /// Age at which a piece that runs passed over is dropped.
 const UNSEEN_MOST: u8 = 12;
@@ -75,7 +76,8 @@ pub struct Job {
     pub fetched: u64,
     /// Of these, pages that nobody used.
     pub vain: u64,
-    /// Misses that a dry run would have saved: surely, and at most.
+    /// Waits that reading ahead would have saved in a dry run: surely, and at most. Means over the
+    /// last dry runs.
     pub would: (u64, u64),
     /// Of the whole job: for its own program, and for others.
     pub(crate) rests: [Rest; 2],
@@ -152,6 +154,13 @@ impl Job {
         self.rests[0].runs > 0
     }
 
+    /// A dry run has ended: the means over the last ones.
+    pub(crate) fn would_save(&mut self, would: (u64, u64)) {
+        let share = u64::from(self.recognized.clamp(1, 8));
+        let mean = |old: u64, new: u64| old.saturating_mul(share - 1).saturating_add(new) / share;
+        self.would = (mean(self.would.0, would.0), mean(self.would.1, would.1));
+    }
+
     /// A run of the job was recognized. `own`: by the program that ran it last.
     pub(crate) fn turn(&mut self, own: bool) -> Turn {
         self.recognized = self.recognized.saturating_add(1);
@@ -175,21 +184,36 @@ impl Job {
             whole.losses = 0;
             return Verdict { lost: false, barred };
         }
-        if vain < LOSS_LEAST {
+        if vain < LOSS_LEAST || chase.unsure {
             return Verdict { lost: false, barred };
         }
         // The job may have changed since.
         let left = own && 2 * outcome.behind > vain && chase.at < self.pieces.len();
-        let rest = if left { self.exit(chase.at) } else { whole };
-        rest.lost();
+        // Runs that leave at ever new places lose as a whole, too.
+        let all = self.exits.len() >= EXITS_MOST && self.exit_near(chase.at).is_none();
+        let mut rests = false;
+        if !left || all {
+            let whole = &mut self.rests[usize::from(!own)];
+            whole.lost();
+            rests = whole.runs > 0;
+        }
+        if left {
+            let exit = self.exit(chase.at);
+            exit.lost();
+            rests |= exit.runs > 0;
+        }
         // A run of the job's own program may come back to it, until it rests.
-        Verdict { lost: true, barred: barred || !own || rest.runs > 0 }
+        Verdict { lost: true, barred: barred || !own || rests }
+    }
+
+    fn exit_near(&self, at: usize) -> Option<usize> {
+        let near = |p: &Place| self.find(*p).is_some_and(|i| i.abs_diff(at) <= NEAR);
+        self.exits.iter().position(|(p, _)| near(p))
     }
 
     /// The exit near a position; a new one if there is none.
     fn exit(&mut self, at: usize) -> &mut Rest {
-        let near = |p: &Place| self.find(*p).is_some_and(|i| i.abs_diff(at) <= NEAR);
-        let i = self.exits.iter().position(|(p, _)| near(p)).unwrap_or_else(|| {
+        let i = self.exit_near(at).unwrap_or_else(|| {
             if self.exits.len() >= EXITS_MOST {
                 let least =
                     self.exits.iter().enumerate().min_by_key(|(_, (_, r))| (r.runs, r.losses));
@@ -279,14 +303,24 @@ impl Job {
             out.push(piece);
         }
         old(cursor..self.pieces.len(), &mut out);
+        if out.len() > 2 * PIECES_MOST {
+            // More than a file may hold: those that this run passed over go first.
+            out.retain(|p| p.unseen == 0);
+            out.truncate(2 * PIECES_MOST);
+        }
         self.pieces = out;
         self.index();
         self.exits.retain(|(place, _)| self.at.contains_key(place));
     }
 
-    /// A file is gone: nothing of it is fetched again.
-    pub(crate) fn gone(&mut self, file: u64) {
-        self.pieces.iter_mut().filter(|p| p.place.file == file).for_each(|p| p.pages = 0);
+    /// A file with this generation is gone, or with any if this is 0: nothing of it is fetched again.
+    /// Another file may have its number now, and is asked about again.
+    pub(crate) fn gone(&mut self, file: u64, generation: u32) {
+        let gone = |p: &&mut Piece| {
+            p.place.file == file && (generation == 0 || p.generation == generation)
+        };
+        let forget = |p: &mut Piece| (p.pages, p.block, p.generation) = (0, 0, 0);
+        self.pieces.iter_mut().filter(gone).for_each(forget);
     }
 
     /// A whole run has ended.
@@ -344,7 +378,7 @@ mod tests {
             job.merge(&[piece(1), piece(3)], Some(0));
         }
         assert_eq!(files(&job), [1, 3, 4, 5]);
-        job.gone(4);
+        job.gone(4, 0);
         job.merge(&[piece(1)], Some(0));
         assert_eq!(files(&job), [1, 3, 5]);
     }
@@ -406,17 +440,32 @@ mod tests {
             chase.fence = job.fence(at);
             let left = Outcome { fetched: 1000, used: 1, behind: 999, ..Outcome::default() };
             job.judge(true, &chase, left);
-            assert!(job.exits.len() <= EXITS_MOST && !job.rests());
-            job.fence(0)
+            assert!(job.exits.len() <= EXITS_MOST);
+            (job.fence(0), job.rests())
         };
-        assert_eq!(leave(9000), None);
-        assert_eq!(leave(9000 + NEAR), Some(9000), "near enough");
-        assert!((1..20).all(|n| leave(n * 200) == Some(9000)));
+        assert_eq!(leave(9000), (None, false));
+        assert_eq!(leave(9000 + NEAR), (Some(9000), false), "near enough");
+        assert!((1..=8).all(|n| leave(n * 200) == (Some(9000), false)), "known, or the first one");
+        assert!((9..20).all(|n| leave(n * 200) == (Some(9000), true)), "everywhere: the job rests");
         job.merge(&[piece(1), piece(2)], Some(0));
         assert_eq!(job.fence(0), Some(9000), "kept");
         job.merge(&[piece(0)], Some(0));
         (0..UNSEEN_MOST).for_each(|_| job.merge(&[piece(0), piece(9999)], Some(0)));
         assert_eq!((job.fence(0), job.exits.len()), (None, 0), "dropped with its piece");
+    }
+
+    #[test]
+    fn a_job_does_not_grow_beyond_its_file() {
+        let most = PIECES_MOST as u64;
+        let mut job = job(&(0..most).collect::<Vec<_>>());
+        for night in 1..4 {
+            let seen: Vec<_> =
+                (0..10).chain(night * most + 10..(night + 1) * most).map(piece).collect();
+            job.merge(&seen, None);
+            assert!(seen.iter().all(|p| job.find(p.place).is_some()), "{night}");
+            let read = crate::state::decode(&crate::state::encode(std::slice::from_ref(&job)));
+            assert_eq!(read.map(|j| j.len()), Ok(1), "{night}");
+        }
     }
 
     proptest! {

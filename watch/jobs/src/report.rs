@@ -50,7 +50,8 @@ pub struct JobReport {
     pub fetched: u64,
     /// Of these, pages that nobody used.
     pub vain: u64,
-    /// Misses that a dry run would have saved: surely, and at most.
+    /// Waits that reading ahead would have saved in a dry run: surely, and at most. Means over the
+    /// last dry runs.
     pub would: (u64, u64),
     /// The job lost twice, and rests.
     pub rests: bool,

@@ -1,10 +1,10 @@
 //! A run: what one group of processes uses first, in order, until it is idle or begins again.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::SimTime;
 
 use crate::chase::Chase;
-use crate::job::Job;
+use crate::job::{Job, Turn};
 use crate::piece::{Piece, Place};
 
 /// Points that recognize a job: three misses in order, or two by the program that ran it last.
@@ -60,6 +60,10 @@ pub(crate) struct Run {
     pub(crate) lost: bool,
     /// The jobs for which something was fetched, if any: the last one.
     pub(crate) helped_by: Option<u32>,
+    /// Pieces in `seen` that only workers of ours have used, where the program did not come.
+    pub(crate) unreached: FxHashSet<Place>,
+    /// The jobs that were recognized in this run, and how they are treated.
+    pub(crate) turns: Vec<(u32, Turn)>,
     /// Jobs that this run has left for good: most was fetched in vain, or the job rests.
     pub(crate) others: Vec<u32>,
 }
@@ -81,16 +85,17 @@ impl Run {
             visible: None,
             lost: false,
             helped_by: None,
+            unreached: FxHashSet::default(),
+            turns: Vec::new(),
             others: Vec::new(),
         }
     }
 
     /// Whether these pages, missed now, begin a new run: this one has missed them all already.
     pub(crate) fn begins_again(&mut self, place: Place, pages: u32) -> bool {
-        let again = self.at.get_mut(&place).and_then(|(i, missed)| {
-            let again = *missed & pages == pages && *i < FIRST;
-            *missed |= pages;
-            again.then_some(*i)
+        let again = self.at.get(&place).and_then(|&(i, missed)| {
+            let again = missed & pages == pages && i < FIRST;
+            again.then_some(i)
         });
         let (last, count) = self.repeats;
         self.repeats = match again {
@@ -108,11 +113,17 @@ impl Run {
         self.seen.get_mut(i as usize)
     }
 
-    /// Adds a use; `missed`: the program waited for the disk. Returns true if the place is new.
+    /// Adds a use; `missed`: the program waited for the disk. Returns true if this is the first wait
+    /// for the place.
     pub(crate) fn note(&mut self, place: Place, pages: u32, missed: bool) -> bool {
-        if let Some(piece) = self.piece(place) {
-            piece.pages |= pages;
-            return false;
+        let waited = if missed { pages } else { 0 };
+        if let Some((i, before)) = self.at.get_mut(&place) {
+            let first = *before == 0 && missed;
+            *before |= waited;
+            if let Some(piece) = self.seen.get_mut(*i as usize) {
+                piece.pages |= pages;
+            }
+            return first;
         }
         let (last, count) = self.row;
         let follows = !place.is_metadata()
@@ -122,10 +133,9 @@ impl Run {
         if self.row.1 > ROW || self.seen.len() >= PIECES_MOST {
             return false;
         }
-        let missed = if missed { pages } else { 0 };
-        self.at.insert(place, (self.seen.len() as u32, missed));
+        self.at.insert(place, (self.seen.len() as u32, waited));
         self.seen.push(Piece::new(place, pages));
-        true
+        missed
     }
 
     /// The file's generation and the piece's address are known now.
@@ -237,6 +247,14 @@ mod tests {
         });
         assert_eq!(run.seen.len(), ROW as usize);
         assert!(run.note(Place { file: 7, chunk: 5000 }, 1, true), "another place in the file");
+    }
+
+    #[test]
+    fn a_place_is_one_wait_though_a_page_of_it_was_there() {
+        let mut run = run(0);
+        assert!(!run.note(place(1), 0b1, false));
+        let waits = [0b10, 0b100, 0b1].map(|pages| run.note(place(1), pages, true));
+        assert_eq!((waits, run.seen[0].pages), ([true, false, false], 0b111));
     }
 
     #[test]

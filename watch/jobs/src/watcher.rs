@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, SimTime};
 
-use crate::chase::Chase;
+use crate::chase::{Chase, Counted};
 use crate::fills::Pages;
 use crate::guard::Guard;
 use crate::job::{Job, Turn, between, pages_of};
@@ -46,11 +46,13 @@ pub struct Limits {
     pub pages_ahead: u64,
     /// Time of the disk for one read, as measured.
     pub price: Duration,
+    /// Time that was read in vain in the last hour for other file systems of the same disk.
+    pub vain_elsewhere: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { act: true, pages_ahead: 1 << 14, price: PRICE }
+        Self { act: true, pages_ahead: 1 << 14, price: PRICE, vain_elsewhere: Duration(0) }
     }
 }
 
@@ -66,7 +68,8 @@ pub struct Order {
 }
 
 /// The key is the order on the disk.
-type Queue = BTreeMap<(bool, u64, u64, u32), (u32, Piece)>;
+type Queue = BTreeMap<Key, (u32, Piece)>;
+type Key = (bool, u64, u64, u32, u32);
 
 /// The state of one file system.
 #[derive(Debug, Default)]
@@ -87,15 +90,22 @@ pub struct Watcher {
     by_inode: bool,
     /// Pages of orders that the driver has, and has not sent.
     held: u64,
+    /// Reads of the disk for all orders.
+    reads: u64,
+    /// The last orders: they may be under way when their run leaves its job.
+    recent: VecDeque<(u32, Pages)>,
+    /// Pages that came for such orders since this was booked.
+    late: u64,
     /// The counts since the start.
     totals: Totals,
 }
 
 impl Watcher {
-    /// A file system with these jobs.
-    pub fn new(jobs: Vec<Job>) -> Self {
+    /// Takes the jobs of a file system on which no run goes on, in place of those before.
+    pub fn set_jobs(&mut self, jobs: Vec<Job>) {
         let next_job = jobs.iter().map(|j| j.id.saturating_add(1)).max().unwrap_or(1);
-        Self { jobs, next_job, ..Self::default() }
+        self.next_job = self.next_job.max(next_job);
+        self.jobs = jobs;
     }
 
     /// A page of metadata is a group of inodes, and stands for several blocks of the device: a wait
@@ -133,17 +143,20 @@ impl Watcher {
         if tells && self.runs.get_mut(&who.group).is_some_and(|r| r.begins_again(place, mask)) {
             self.close(who.group, today);
         }
-        if self.runs.len() >= RUNS_MOST && !self.runs.contains_key(&who.group) {
+        while self.is_full(who.group) {
             let oldest = self.runs.iter().min_by_key(|(_, r)| (r.last, r.who.group));
-            if let Some(group) = oldest.map(|(&g, _)| g) {
-                self.close(group, today);
-            }
+            let Some(group) = oldest.map(|(&g, _)| g) else { break };
+            self.close(group, today);
+        }
+        if self.runs.is_empty() {
+            self.recent.clear();
         }
         let run = self.runs.entry(who.group).or_insert_with(|| Run::new(who, now));
         run.last = now;
         if who.program != 0 {
             run.who.program = who.program;
         }
+        run.unreached.remove(&place);
         if run.note(place, mask, true) {
             run.misses += 1;
             self.totals.misses += 1;
@@ -151,8 +164,14 @@ impl Watcher {
                 self.unresolved.push_back((who.group, place));
             }
         }
-        self.use_piece(now, who.group, place, mask);
+        self.use_piece(now, who.group, place, mask, tells);
         self.recognize(now, who.group, place, mask);
+    }
+
+    /// One run more, or one piece more, would be too many.
+    fn is_full(&self, group: u32) -> bool {
+        self.runs.len() >= RUNS_MOST && !self.runs.contains_key(&group)
+            || self.runs.values().map(|r| r.seen.len()).sum::<usize>() >= PIECES_ALL
     }
 
     /// A program used pages that were in memory; without a group: a worker of ours did, for a
@@ -169,8 +188,9 @@ impl Watcher {
             run.visible.get_or_insert(place);
             if group.is_some() {
                 run.last = now;
+                run.unreached.remove(&place);
                 run.chase.iter_mut().for_each(|c| c.sees = true);
-                self.use_piece(now, of, place, mask);
+                self.use_piece(now, of, place, mask, false);
             } else if let Some(chase) = &mut run.chase {
                 let used = u64::from(chase.served(place, mask).count_ones());
                 self.ahead = self.ahead.saturating_sub(used);
@@ -191,16 +211,28 @@ impl Watcher {
         self.runs.iter().filter_map(|(&g, r)| Some((g, ordered(r)?))).min()
     }
 
-    fn use_piece(&mut self, now: SimTime, group: u32, place: Place, mask: u32) {
+    fn use_piece(&mut self, now: SimTime, group: u32, place: Place, mask: u32, waited: bool) {
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(chase) = &mut run.chase else { return };
         let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { return };
-        let used = chase.used(job, place, mask);
+        let Counted { used, vain } = chase.used(job, place, mask, waited);
+        let is_lost = chase.is_lost();
         self.ahead = self.ahead.saturating_sub(u64::from(used.count_ones()));
         self.totals.used += u64::from(used.count_ones());
-        if chase.is_lost() {
+        self.in_vain(now, vain.count_ones().into());
+        if is_lost {
             self.end_chase(now, group);
         }
+    }
+
+    /// Books pages that were ahead.
+    fn in_vain(&mut self, now: SimTime, pages: u64) {
+        if pages == 0 {
+            return;
+        }
+        self.ahead = self.ahead.saturating_sub(pages);
+        self.totals.vain += pages;
+        self.guard.vain(now, self.cost(pages));
     }
 
     fn recognize(&mut self, now: SimTime, group: u32, place: Place, mask: u32) {
@@ -213,7 +245,15 @@ impl Watcher {
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
         let same = run.who.program == job.program;
-        let fetch = job.turn(same) == Turn::Fetch;
+        let before = run.turns.iter().find(|(j, _)| *j == id).map(|(_, turn)| *turn);
+        let turn = before.unwrap_or_else(|| {
+            self.totals.recognized += 1;
+            job.turn(same)
+        });
+        if before.is_none() {
+            run.turns.push((id, turn));
+        }
+        let fetch = turn == Turn::Fetch;
         let same = same && run.who.program != 0;
         // Of the first pieces, the program may use more later.
         let from = if at <= 2 * RUN_LEAST { 0 } else { at + 1 };
@@ -221,12 +261,30 @@ impl Watcher {
         chase.fence = job.fence(at);
         run.chase = Some(chase);
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
-        self.totals.recognized += 1;
     }
 
     /// True while touches are needed: some run is being run ahead of.
     pub fn wants_touches(&self) -> bool {
         self.limits.act && self.runs.values().any(|r| r.chase.as_ref().is_some_and(|c| c.fetch))
+    }
+
+    /// Pages that were fetched and not used yet.
+    pub const fn ahead(&self) -> u64 {
+        self.ahead
+    }
+
+    /// For some time, uses in memory were not seen: runs that are run ahead of are not judged by
+    /// them, and their jobs forget nothing.
+    pub fn blind(&mut self) {
+        for run in self.runs.values_mut() {
+            run.exact = false;
+            run.chase.iter_mut().for_each(|c| (c.sees, c.unsure) = (false, true));
+        }
+    }
+
+    /// True while a run is not idle.
+    pub fn is_at_work(&self, now: SimTime) -> bool {
+        self.runs.values().any(|r| between(r.last, now) < IDLE)
     }
 
     /// True while a run goes on.
@@ -237,18 +295,35 @@ impl Watcher {
     /// Pages of an order came from the disk; pages that were in memory already are not reported.
     pub fn fetched(&mut self, pages: Pages) {
         for (place, mask) in pieces(pages.file, pages.first, pages.count) {
+            let mut rest = mask;
             for chase in self.runs.values_mut().filter_map(|r| r.chase.as_mut()) {
                 let (new, unused) = chase.fetched(place, mask);
                 self.totals.fetched += u64::from(new.count_ones());
                 self.ahead += u64::from(unused.count_ones());
+                rest &= !chase.ordered(place).unwrap_or(0);
             }
+            self.came_late(place, rest);
         }
+    }
+
+    /// Pages came from the disk that no run wants: some may be of orders whose run has left its job.
+    fn came_late(&mut self, place: Place, mask: u32) {
+        let chased = |g: &u32| self.runs.get(g).is_some_and(|r| r.chase.is_some());
+        let left = self.recent.iter().filter(|(g, p)| p.file == place.file && !chased(g));
+        let ordered = left.fold(0, |all, (_, p)| {
+            let mut same = pieces(p.file, p.first, p.count).filter(|(at, _)| *at == place);
+            all | same.next().map_or(0, |(_, pages)| pages)
+        });
+        let late = u64::from((mask & ordered).count_ones());
+        self.totals.fetched += late;
+        self.ahead += late;
+        self.late += late;
     }
 
     /// The next pages to fetch, in the disk's order, metadata first. `files`: pages of files may be
     /// fetched now.
     pub fn next_order(&mut self, now: SimTime, files: bool) -> Option<Order> {
-        self.refill();
+        self.refill(now);
         if !self.limits.act {
             self.metadata.clear();
             self.files.clear();
@@ -257,9 +332,10 @@ impl Watcher {
         if self.ahead.saturating_add(self.held) >= self.limits.pages_ahead {
             return None;
         }
-        if self.metadata.is_empty() && (self.files.is_empty() || !files) {
-            return None;
-        }
+        let (metadata, key) = match self.first(now, true) {
+            Some(key) => (true, key),
+            None => (false, self.first(now, false).filter(|_| files)?),
+        };
         if !self.guard_allows(now) {
             if self.held > 0 {
                 // May be allowed once these are done.
@@ -271,32 +347,46 @@ impl Watcher {
             self.totals.guarded += 1;
             return None;
         }
-        let metadata = !self.metadata.is_empty();
+        self.arm[usize::from(metadata)] = (key.0, key.1);
         let queue = if metadata { &mut self.metadata } else { &mut self.files };
-        let arm = &mut self.arm[usize::from(metadata)];
-        let from = (arm.0, arm.1, 0, 0);
-        let key = *queue.range(from..).next().or_else(|| queue.iter().next())?.0;
-        *arm = (key.0, key.1);
         let (group, piece) = queue.remove(&key)?;
         let mut order = self.cut(group, piece, metadata);
         if metadata {
             self.widen(&mut order);
         }
         self.totals.orders += 1;
+        // Groups of inodes are a read each.
+        self.reads += if metadata && self.by_inode { order.pages.count } else { 1 };
+        if self.recent.len() >= IN_FLIGHT as usize {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((order.group, order.pages));
         Some(order)
+    }
+
+    /// The next order behind the arm. Nothing is fetched for a run that is idle: its program may have
+    /// ended.
+    fn first(&self, now: SimTime, metadata: bool) -> Option<Key> {
+        let queue = if metadata { &self.metadata } else { &self.files };
+        let (unknown, at) = self.arm[usize::from(metadata)];
+        let from = (unknown, at, 0, 0, 0);
+        let is_at_work = |g: &u32| self.runs.get(g).is_none_or(|r| between(r.last, now) < IDLE);
+        let mut all = queue.range(from..).chain(queue.range(..from));
+        all.find(|(_, (group, _))| is_at_work(group)).map(|(&key, _)| key)
     }
 
     fn guard_allows(&mut self, now: SimTime) -> bool {
         let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
-        let at_risk = Duration(self.cost(self.ahead).0.saturating_add(under_way));
-        self.guard.allows(now, at_risk)
+        let at_risk = self.cost(self.ahead).0.saturating_add(under_way);
+        let at_risk = at_risk.saturating_add(self.limits.vain_elsewhere.0);
+        self.guard.allows(now, Duration(at_risk))
     }
 
     /// The disk's time for these pages, by what orders took so far.
     fn cost(&self, pages: u64) -> Duration {
-        let (orders, fetched) = (self.totals.orders.max(1), self.totals.fetched.max(1));
+        let (reads, fetched) = (self.reads.max(1), self.totals.fetched.max(1));
         let price = u128::from(self.limits.price.0);
-        let each = price * u128::from(orders) / u128::from(fetched);
+        let each = price * u128::from(reads) / u128::from(fetched);
         let all = u128::from(pages).saturating_mul(each.min(price));
         Duration(u64::try_from(all).unwrap_or(u64::MAX))
     }
@@ -316,7 +406,7 @@ impl Watcher {
         piece.pages &= !(((1u64 << (first + count)) - 1) as u32);
         if piece.pages != 0 {
             let queue = if metadata { &mut self.metadata } else { &mut self.files };
-            queue.insert(key(&piece), (group, piece));
+            queue.insert(key(group, &piece), (group, piece));
         }
         order
     }
@@ -330,32 +420,42 @@ impl Watcher {
     fn widen(&mut self, order: &mut Order) {
         loop {
             let end = order.pages.first + order.pages.count;
-            let next = self.metadata.range((false, end / crate::PIECE_PAGES, 0, 0)..).next();
+            let next = self.metadata.range((false, end / crate::PIECE_PAGES, 0, 0, 0)..).next();
             let Some((&key, &(group, piece))) = next else { return };
             let hole = self.hole(true);
             let Some((first, count)) = spans(piece.pages, hole).next() else { return };
             let start = piece.place.first_page() + u64::from(first);
-            let grown = start + u64::from(count) - order.pages.first;
-            if start < end || start - end > u64::from(hole) || grown > ORDER_PAGES {
+            let stop = start + u64::from(count);
+            // Another run may have ordered some of these as well.
+            let known = start >= order.pages.first && stop <= end;
+            let follows = start >= end && start - end <= u64::from(hole);
+            let fits = follows && stop - order.pages.first <= ORDER_PAGES;
+            if !known && !fits {
                 return;
             }
             self.metadata.remove(&key);
             let _ = self.cut(group, piece, true);
-            order.pages.count = grown;
+            order.pages.count = stop.max(end) - order.pages.first;
         }
     }
 
     /// Lets every chase order what its windows allow.
-    fn refill(&mut self) {
+    fn refill(&mut self, now: SimTime) {
+        let mut vain = std::mem::take(&mut self.late);
         for (&group, run) in &mut self.runs {
+            if between(run.last, now) >= IDLE {
+                continue;
+            }
             let Some(chase) = run.chase.as_mut().filter(|c| c.fetch) else { continue };
             let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { continue };
+            vain += chase.judge(job);
             while let Some(piece) = chase.next(job) {
                 let metadata = piece.place.is_metadata();
                 let queue = if metadata { &mut self.metadata } else { &mut self.files };
-                queue.insert(key(&piece), (group, piece));
+                queue.insert(key(group, &piece), (group, piece));
             }
         }
+        self.in_vain(now, vain);
     }
 
     /// The next file whose generation and address are not known, and the process group that uses
@@ -378,9 +478,9 @@ impl Watcher {
         }
     }
 
-    /// A file is not there any more.
-    pub fn gone(&mut self, file: u64) {
-        self.jobs.iter_mut().for_each(|j| j.gone(file));
+    /// A file is not there any more with this generation; 0: with none.
+    pub fn gone(&mut self, file: u64, generation: u32) {
+        self.jobs.iter_mut().for_each(|j| j.gone(file, generation));
     }
 
     /// Ends runs that are idle. `waiting`: the disk has not answered all reads. Returns true if a job
@@ -415,12 +515,14 @@ impl Watcher {
         run.forget_candidates();
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == chase.job) else { return };
         let outcome = chase.outcome(job);
+        run.unreached.extend(chase.unreached(job));
         if !chase.fetch {
             run.others.push(job.id);
         }
         if !(chase.fetch && self.limits.act) {
-            job.would.0 += outcome.would.0;
-            job.would.1 += outcome.would.1;
+            if chase.fetch {
+                job.would_save(outcome.would);
+            }
             return;
         }
         let vain = outcome.fetched.saturating_sub(outcome.used);
@@ -431,16 +533,18 @@ impl Watcher {
             run.others.push(job.id);
         }
         run.helped_by = Some(chase.job);
-        self.ahead = self.ahead.saturating_sub(vain);
-        self.totals.vain += vain;
-        self.guard.vain(now, self.cost(vain));
+        // These have left what is ahead already, as if used.
+        self.ahead += outcome.served;
+        self.totals.used = self.totals.used.saturating_sub(outcome.served);
+        self.in_vain(now, vain.saturating_sub(outcome.counted));
     }
 
     /// A run has ended: learns from it.
     fn close(&mut self, group: u32, today: u64) {
         let Some(last) = self.runs.get(&group).map(|r| r.last) else { return };
         self.end_chase(last, group);
-        let Some(run) = self.runs.remove(&group) else { return };
+        let Some(mut run) = self.runs.remove(&group) else { return };
+        run.seen.retain(|p| !run.unreached.contains(&p.place));
         let pages = pages_of(&run.seen);
         if run.seen.len() < RUN_LEAST && !(self.by_inode && pages >= GROUPS_LEAST) {
             return;
@@ -458,13 +562,14 @@ impl Watcher {
                     job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }
                 let visible = || run.visible.and_then(|p| job.find(p)).unwrap_or(usize::MAX);
-                let exact = run.exact.then(visible);
+                // Of another job, uses in memory were not seen.
+                let exact = (run.exact && run.helped_by == Some(job.id)).then(visible);
                 job.merge(&run.seen, exact);
                 Self::used_again(job, &run, today);
             }
             // A part of a job is nothing new, unless the whole job is too much for it.
             Some((overlap, job)) if 10 * overlap >= 9 * pages && !run.lost => {
-                job.last_used = job.last_used.max(today);
+                job.last_used = today;
             }
             _ => self.learn(&run, took, today),
         }
@@ -473,7 +578,7 @@ impl Watcher {
 
     fn used_again(job: &mut Job, run: &Run, today: u64) {
         job.runs = job.runs.saturating_add(1);
-        job.last_used = job.last_used.max(today);
+        job.last_used = today;
         if run.who.program != 0 {
             job.program = run.who.program;
         }
@@ -489,16 +594,24 @@ impl Watcher {
         self.jobs.push(job);
     }
 
-    /// Drops jobs until the rest fits: first those that ran once, then those that ran longest ago.
+    /// True if the jobs fit into a file. While runs follow too many jobs, they may not.
+    pub fn fits(&self) -> bool {
+        let pieces = self.jobs.iter().map(|j| j.pieces.len()).sum::<usize>();
+        self.jobs.len() <= JOBS_MOST && pieces <= PIECES_ALL
+    }
+
+    /// Drops jobs until the rest fits, those that ran longest ago first. Jobs that ran once have a
+    /// share: beyond it, they go first, and within it, the others do. So a new job is learned in any
+    /// case.
     fn evict(&mut self) {
-        let pieces = |jobs: &[Job]| jobs.iter().map(|j| j.pieces.len()).sum::<usize>();
-        while self.jobs.len() > JOBS_MOST || pieces(&self.jobs) > PIECES_ALL {
+        while !self.fits() {
             let chased =
                 |id| self.runs.values().any(|r| r.chase.as_ref().is_some_and(|c| c.job == id));
             let free = self.jobs.iter().enumerate().filter(|(_, j)| !chased(j.id));
-            let Some((i, _)) = free.min_by_key(|(_, j)| (j.runs > 1, j.last_used, j.id)) else {
-                return;
-            };
+            let once = self.jobs.iter().filter(|j| j.runs <= 1).count();
+            let many = once > JOBS_MOST / 4;
+            let rank = |j: &Job| ((j.runs > 1) == many, j.last_used, j.id);
+            let Some((i, _)) = free.min_by_key(|(_, j)| rank(j)) else { return };
             self.jobs.remove(i);
         }
     }
@@ -511,7 +624,14 @@ impl Watcher {
 
     /// The counts since the start, and of the last hour.
     pub fn totals(&mut self, now: SimTime) -> Totals {
-        Totals { vain_last_hour: self.guard.last_hour(now).0 / 1_000_000, ..self.totals }
+        let late = std::mem::take(&mut self.late);
+        self.in_vain(now, late);
+        Totals { vain_last_hour: self.vain_last_hour(now).0 / 1_000_000, ..self.totals }
+    }
+
+    /// The disk's time that was read in vain in the last hour.
+    pub fn vain_last_hour(&mut self, now: SimTime) -> Duration {
+        self.guard.last_hour(now)
     }
 
     /// The jobs in numbers.
@@ -520,9 +640,9 @@ impl Watcher {
     }
 }
 
-fn key(piece: &Piece) -> (bool, u64, u64, u32) {
+fn key(group: u32, piece: &Piece) -> Key {
     let (unknown, at) = piece.order();
-    (unknown, at, piece.place.file, piece.place.chunk)
+    (unknown, at, piece.place.file, piece.place.chunk, group)
 }
 
 #[cfg(test)]

@@ -20,8 +20,9 @@ pub(super) struct Tracefs {
 impl Tracefs {
     pub(super) fn find() -> Result<Self, TraceError> {
         let no = |what: String| TraceError::NoTracing { what };
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let (path, mount) = match mounted(&mounts) {
+        // Any user may mount at a name that is no text.
+        let mounts = fs::read("/proc/self/mounts").unwrap_or_default();
+        let (path, mount) = match mounted(&String::from_utf8_lossy(&mounts)) {
             Some(path) => (path, None),
             None => {
                 let mount = private()

@@ -121,11 +121,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn watch(args: &Args) -> anyhow::Result<()> {
+    let state = std::path::absolute(&args.state).context("cannot find the folder of the state")?;
     let points = args.mounts.iter().map(|m| whole(m)).collect::<anyhow::Result<_>>()?;
-    let config = Config::new(points, args.state.clone())
-        .all(args.all)
-        .dry_run(args.dry_run)
-        .names(args.names);
+    let config =
+        Config::new(points, state.clone()).all(args.all).dry_run(args.dry_run).names(args.names);
     let (stop, mut signal) = UnixStream::pair().context("cannot make a pair of sockets")?;
     on_signal(&[SIGINT, SIGTERM, SIGHUP], move |_| signal.write_all(b"s").is_ok())?;
     let mut daemon = Daemon::start(config)?;
@@ -133,11 +132,13 @@ fn watch(args: &Args) -> anyhow::Result<()> {
         output::print(&format!("watching {}", point.display()))?;
     }
     let shown = args.watching.listen(|address, token| {
-        HttpServer::of(address, token, Box::new(shown::Daemon(args.state.clone())))
+        HttpServer::of(address, token, Box::new(shown::Daemon(state.clone())))
     })?;
     if let Some((_, place)) = &shown {
         output::print(place)?;
     }
+    // A working folder would keep its mount busy.
+    std::env::set_current_dir("/").context("cannot go to /")?;
     daemon.ready();
     let ended = loop {
         daemon.messages().iter().for_each(|m| output::say(m));

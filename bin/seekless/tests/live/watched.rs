@@ -2,6 +2,7 @@
 //! works, and nothing is left behind.
 
 use std::fs::{self, File};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender};
@@ -545,7 +546,7 @@ fn a_dry_run_reads_nothing_and_a_full_state_is_said_once() {
     let slow = Slow::new("ext4");
     let state = slow.dir.path().join("state");
     fs::create_dir(&state).unwrap();
-    run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", state.to_str().unwrap()]);
+    run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "none", state.to_str().unwrap()]);
     let small = Mount::at(&state);
     let mount = slow.mount();
     let watch = Watch::start(&state, &slow.point(), &["--dry-run"]);
@@ -583,6 +584,13 @@ impl Quick {
         run(["blockdev", "--setra", "0", device.device()]);
         let mount = Mount::new(device.device(), &point, "noatime");
         Self { mount: Some(mount), device: Some(device), dir }
+    }
+
+    /// Mounts it again: nothing of it is in memory then.
+    fn remount(&mut self) {
+        let (_, point) = self.paths();
+        self.mount.take().unwrap().unmount();
+        self.mount = Some(Mount::new(self.device.as_ref().unwrap().device(), &point, "noatime"));
     }
 
     fn paths(&self) -> (PathBuf, PathBuf) {
@@ -671,6 +679,84 @@ fn events_that_do_not_fit_the_buffer_are_counted_and_watching_goes_on() {
     assert_eq!(watch.status()["lost_events"], lost, "no more are lost");
     let said = watch.stop();
     assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn a_daemon_with_a_long_run_tells_the_service_manager_that_it_is_alive() {
+    need!("watch: watchdog", missing("ext4"));
+    let mut quick = Quick::new();
+    let (state, point) = quick.paths();
+    (0..40).for_each(|i| fs::write(point.join(format!("f{i}")), [1; 4096]).unwrap());
+    // From now on, nothing of it is in memory.
+    quick.remount();
+    let socket = UnixDatagram::bind(quick.dir.path().join("notify")).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut command = seekless();
+    command.env("NOTIFY_SOCKET", quick.dir.path().join("notify"));
+    let watch = Watch::of(command, &state, &point, &[]);
+    let mut text = [0; 512];
+    let mut told = 0;
+    for i in 0..40 {
+        fs::read(point.join(format!("f{i}"))).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        while let Ok(n) = socket.recv(&mut text) {
+            told += u32::from(i > 1 && text[..n].starts_with(b"WATCHDOG=1"));
+        }
+        if i > 1 {
+            assert_eq!(watch.filesystem()["busy"], true, "{i}");
+        }
+    }
+    assert!(told > 0, "twelve seconds without a sign of life");
+    watch.stop();
+}
+
+#[test]
+fn what_could_not_be_saved_is_saved_after_the_unmount() {
+    need!("watch: full at unmount", missing("ext4"));
+    let mut quick = Quick::new();
+    let (state, point) = quick.paths();
+    fs::create_dir(&state).unwrap();
+    run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", state.to_str().unwrap()]);
+    let small = Mount::at(&state);
+    (0..100).for_each(|i| fs::write(point.join(format!("f{i}")), [1; 4096]).unwrap());
+    quick.remount();
+    // Begun in the file system, by a relative path: it must not keep the mount busy.
+    let mut command = seekless();
+    command.current_dir(&point);
+    let watch = Watch::of(command, Path::new("../state"), &point, &[]);
+    let job = shell(&point, "cat f* > /dev/null").wait_with_output().unwrap();
+    assert!(job.status.success());
+    std::thread::sleep(IDLE);
+    let full = attempt(["dd", "if=/dev/zero", &format!("of={}/full", state.display())]);
+    assert!(!full.status.success(), "the folder of the state is full now");
+    quick.mount.take().unwrap().unmount();
+    let start = Instant::now();
+    let said = loop {
+        match watch.errors.recv_timeout(Duration::from_secs(1)) {
+            Ok(said) => break said,
+            Err(_) => assert!(start.elapsed() < Duration::from_secs(10), "it says nothing"),
+        }
+    };
+    assert!(said.contains("cannot save"), "{said}");
+    fs::remove_file(state.join("full")).unwrap();
+    watch.stop();
+    let jobs = fs::read_dir(&state).unwrap().flatten();
+    assert!(jobs.into_iter().any(|f| f.path().extension().is_some_and(|e| e == "jobs")));
+    drop(small);
+}
+
+#[test]
+fn a_file_system_below_another_one_is_left_alone() {
+    need!("watch: hidden", missing("ext4"));
+    let (below, mut above) = (Quick::new(), Quick::new());
+    let (state, point) = below.paths();
+    above.mount.take().unwrap().unmount();
+    let over = Mount::new(above.device.as_ref().unwrap().device(), &point, "noatime");
+    let watch = Watch::start(&state, &point, &[]);
+    let all = watch.status()["filesystems"].as_array().unwrap().len();
+    assert_eq!(all, 1, "the one that lies on top");
+    watch.stop();
+    over.unmount();
 }
 
 #[test]

@@ -137,3 +137,20 @@ fn any_changed_byte_gives_no_panic() {
     }
     assert!(found > 0);
 }
+
+#[test]
+fn a_file_with_many_extents_is_few_leaves_of_its_group_and_a_large_directory_is_all_of_them() {
+    const DIRECTORY: u8 = 96;
+    for (kind, most) in [(EXTENT, EXTENTS_MOST), (DIRECTORY, 1000)] {
+        let mut leaves = Leaves::default();
+        leaves.add(((1000, 1, 0), 4096, 1));
+        (0..1000).for_each(|n| leaves.add(((1001, kind, n), 8192 + n * 4096, 1)));
+        leaves.add(((1002, 1, 0), 5 << 30, 1));
+        leaves.add(((2000, 1, 0), 6 << 30, 1));
+        let found: Vec<u64> = leaves.of_group(1000 / GROUP).map(|l| l.0).collect();
+        // The first one, and the last one: other inodes follow there.
+        let ends = found.contains(&4096) && found.contains(&(8192 + 999 * 4096));
+        assert!(ends && found.len() <= most + 2, "{kind}: {found:?}");
+        assert!(found.len() >= most, "{kind}: {found:?}");
+    }
+}

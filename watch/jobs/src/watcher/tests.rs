@@ -24,6 +24,10 @@ pub(super) struct World {
     fetched: usize,
     /// Orders that the disk does for one use of a program.
     speed: usize,
+    /// The kernel drops what was fetched before its use.
+    drops: bool,
+    /// The kernel shows uses in memory.
+    sees: bool,
 }
 
 impl World {
@@ -32,7 +36,9 @@ impl World {
     }
 
     fn of(watcher: Watcher) -> Self {
-        Self { watcher, now: 0, cache: BTreeSet::new(), misses: 0, fetched: 0, speed: 4 }
+        let cache = BTreeSet::new();
+        let (drops, sees) = (false, true);
+        Self { watcher, now: 0, cache, misses: 0, fetched: 0, speed: 4, drops, sees }
     }
 
     fn fetch(&mut self) {
@@ -45,29 +51,48 @@ impl World {
                     let pages = Pages { file: order.pages.file, first: page, count: 1 };
                     self.watcher.fetched(pages);
                 }
+                if self.drops {
+                    self.cache.remove(&(order.pages.file, page));
+                }
             }
         }
     }
 
     /// One cold run: uses each page, then is idle.
     pub(super) fn run(&mut self, who: Who, pages: &[Page]) -> (usize, usize) {
+        self.cool();
+        self.uses(who, pages);
+        self.end();
+        (self.misses, self.fetched)
+    }
+
+    fn cool(&mut self) {
         self.cache.clear();
         (self.misses, self.fetched) = (0, 0);
+    }
+
+    fn uses(&mut self, who: Who, pages: &[Page]) {
         for &(file, first) in pages {
             self.now += SECOND / 1000;
             let pages = Pages { file, first, count: 1 };
             if self.cache.insert((file, first)) {
                 self.misses += 1;
                 self.watcher.missed(SimTime(self.now), self.now / SECOND, who, pages);
-            } else if self.watcher.wants_touches() {
+            } else if self.watcher.wants_touches() && self.sees {
                 self.watcher.touched(SimTime(self.now), Some(who.group), pages);
             }
             self.fetch();
         }
+    }
+
+    fn end(&mut self) {
         self.now += IDLE.0;
         assert!(self.watcher.tick(SimTime(self.now), self.now / SECOND, false));
         assert!(!self.watcher.is_busy());
-        (self.misses, self.fetched)
+    }
+
+    fn totals(&mut self) -> Totals {
+        self.watcher.totals(SimTime(self.now))
     }
 }
 
@@ -375,18 +400,30 @@ fn the_guard_stops_what_is_in_vain() {
 fn what_the_driver_keeps_back_is_at_risk_and_ahead() {
     let mut watcher = Watcher::default();
     let seconds = VAIN_MOST.0 / SECOND;
-    watcher.limit(Limits { price: Duration(SECOND), pages_ahead: 150, act: true });
-    (0..2).for_each(|chunk| {
-        let piece = Piece::new(Place { file: DEVICE, chunk: chunk * 9 }, 1);
-        watcher.metadata.insert(key(&piece), (1, piece));
-    });
+    let limits = Limits { pages_ahead: 150, ..Limits::default() };
+    watcher.limit(Limits { price: Duration(SECOND), ..limits });
+    let fill = |watcher: &mut Watcher| {
+        for chunk in [0, 9] {
+            let piece = Piece::new(Place { file: DEVICE, chunk }, 1);
+            watcher.metadata.insert(key(1, &piece), (1, piece));
+        }
+    };
+    fill(&mut watcher);
     let mut next = |held| {
         watcher.hold(held);
         watcher.next_order(SimTime(0), true).is_some()
     };
     assert!(!next(seconds - IN_FLIGHT + 1), "the guard");
+    watcher.limit(Limits { price: Duration(1), vain_elsewhere: VAIN_MOST, ..limits });
+    assert_eq!(watcher.next_order(SimTime(0), true), None, "the guard of another file system");
+    fill(&mut watcher);
+    watcher.limit(Limits { price: Duration(SECOND), ..limits });
+    let mut next = |held| {
+        watcher.hold(held);
+        watcher.next_order(SimTime(0), true).is_some()
+    };
     assert!(next(seconds - IN_FLIGHT));
-    watcher.limit(Limits { price: Duration(1), pages_ahead: 150, act: true });
+    watcher.limit(Limits { price: Duration(1), ..limits });
     let mut next = |held| {
         watcher.hold(held);
         watcher.next_order(SimTime(0), true).is_some()
@@ -400,10 +437,10 @@ fn metadata_goes_out_in_the_disks_order_with_short_holes() {
     let mut watcher = Watcher::default();
     for (chunk, mask) in [(40, 0b1), (3, 0b11), (3 + 9, 0b1), (4, 0b100)] {
         let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
-        watcher.metadata.insert(key(&piece), (1, piece));
+        watcher.metadata.insert(key(1, &piece), (1, piece));
     }
     let far = Piece { block: 7, generation: 9, ..Piece::new(Place { file: 8, chunk: 0 }, 0b111) };
-    watcher.files.insert(key(&far), (1, far));
+    watcher.files.insert(key(1, &far), (1, far));
     let mut out = Vec::new();
     let mut metadata = 0;
     while let Some(order) = watcher.next_order(SimTime(0), false) {
@@ -431,13 +468,22 @@ fn neighbours_are_read_at_once() {
     let mut watcher = Watcher::default();
     for (chunk, mask) in [(1, 1 << 31), (2, 0b1), (3, u32::MAX), (4, 1 << 9 | 1 << 31)] {
         let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
-        watcher.metadata.insert(key(&piece), (1, piece));
+        watcher.metadata.insert(key(1, &piece), (1, piece));
     }
     let mut next = || watcher.next_order(SimTime(0), true).map(|o| (o.pages.first, o.pages.count));
     assert_eq!(next(), Some((63, 2)));
     assert_eq!(next(), Some((96, 32)));
     assert_eq!(next(), Some((128 + 9, 1)));
     assert_eq!(next(), Some((128 + 31, 1)));
+    assert_eq!(next(), None);
+    // Of two runs.
+    for (group, mask) in [(1, 0b1111 << 5), (2, 0b11 << 6), (3, 0b1)] {
+        let piece = Piece::new(Place { file: DEVICE, chunk: 7 }, mask);
+        watcher.metadata.insert(key(group, &piece), (group, piece));
+    }
+    let mut next = || watcher.next_order(SimTime(0), true).map(|o| (o.pages.first, o.pages.count));
+    assert_eq!(next(), Some((224 + 5, 4)));
+    assert_eq!(next(), Some((224, 1)));
     assert_eq!(next(), None);
 }
 
@@ -446,7 +492,7 @@ fn a_file_that_is_gone_is_not_fetched_again() {
     let mut world = World::new();
     let job: Vec<Page> = (100..400).map(|f| (f, 0)).collect();
     world.run(TAR, &job);
-    (200..300).for_each(|f| world.watcher.gone(f));
+    (200..300).for_each(|f| world.watcher.gone(f, 0));
     let rest: Vec<Page> = job.iter().copied().filter(|p| !(200..300).contains(&p.0)).collect();
     let (misses, fetched) = world.run(TAR, &rest);
     assert!(misses < 50 && fetched <= 200, "{misses} {fetched}");
@@ -471,6 +517,23 @@ fn addresses_are_asked_for_once_and_kept() {
 }
 
 #[test]
+fn a_file_with_a_number_that_another_had_is_asked_about_again() {
+    let mut world = World::new();
+    let job: Vec<Page> = (100..200).map(|f| (f, 0)).collect();
+    world.run(TAR, &job);
+    let asked = |world: &mut World| -> Vec<u64> {
+        std::iter::from_fn(|| world.watcher.next_unresolved()).map(|(_, p)| p.file).collect()
+    };
+    for file in asked(&mut world) {
+        world.watcher.resolved(Place { file, chunk: 0 }, 5, 1000 + file);
+    }
+    world.watcher.gone(150, 5);
+    world.watcher.gone(160, 4);
+    world.run(TAR, &job);
+    assert_eq!(asked(&mut world), [150], "of 160 another generation was gone");
+}
+
+#[test]
 fn what_is_read_once_is_evicted_before_what_is_read_daily() {
     let mut world = World::new();
     let daily = metadata(100, 11);
@@ -483,6 +546,198 @@ fn what_is_read_once_is_evicted_before_what_is_read_daily() {
     assert!(world.watcher.jobs().len() <= JOBS_MOST);
     let (misses, _) = world.run(DU, &daily);
     assert!(misses < 40, "{misses}");
+}
+
+#[test]
+fn pages_that_the_kernel_drops_before_their_use_are_in_vain() {
+    let mut world = World::new();
+    let job = metadata(2000, 30);
+    world.run(DU, &job);
+    world.drops = true;
+    for round in 0..2 {
+        let (misses, fetched) = world.run(DU, &job);
+        assert!(misses == 2000 && fetched > 100, "{round}: {fetched}");
+        assert!(fetched < 600, "the windows close: {fetched}");
+    }
+    let totals = world.totals();
+    assert_eq!((totals.used, totals.vain), (0, totals.fetched));
+    assert!(totals.vain_last_hour > 0 && world.watcher.report()[0].rests);
+    let mut inodes = World::of(Watcher::default().by_inode(true));
+    inodes.drops = true;
+    for _ in 0..2 {
+        inodes.run(DU, &job);
+    }
+    assert!(inodes.totals().used > 500, "a group of inodes is in more than one block");
+}
+
+#[test]
+fn a_new_job_is_learned_though_all_others_ran_twice() {
+    let mut world = World::new();
+    for seed in 0..64 {
+        let job: Vec<Page> = (0..20).map(|i| (10_000 + seed, i * 64)).collect();
+        for _ in 0..2 {
+            world.run(Who { group: 10, program: 100 + seed }, &job);
+        }
+    }
+    assert_eq!(world.watcher.jobs().len(), JOBS_MOST);
+    let new = metadata(100, 31);
+    world.run(DU, &new);
+    let (misses, _) = world.run(DU, &new);
+    assert!(misses < 40, "{misses}");
+    assert_eq!(world.watcher.jobs().len(), JOBS_MOST);
+}
+
+#[test]
+fn nothing_is_fetched_for_a_run_that_is_idle() {
+    let mut world = World::new();
+    let job = metadata(3000, 32);
+    world.run(DU, &job);
+    world.cool();
+    world.speed = 1;
+    world.uses(DU, &job[..300]);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    world.now += IDLE.0;
+    assert_eq!(world.watcher.next_order(SimTime(world.now), true), None);
+    world.uses(DU, &job[300..301]);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some(), "it goes on");
+}
+
+#[test]
+fn runs_at_the_same_time_take_no_orders_from_each_other() {
+    let most: Vec<Page> =
+        (0..200).flat_map(|p| (0..16).map(move |i| (DEVICE, p * 640 + i))).collect();
+    let few: Vec<Page> = most.iter().copied().step_by(16).collect();
+    for (one, other) in [(DU, TAR), (TAR, DU)] {
+        let mut world = World::new();
+        world.run(one, &most);
+        world.run(other, &few);
+        world.cool();
+        world.speed = 0;
+        world.uses(other, &few[..3]);
+        world.uses(one, &most[32..80]);
+        world.speed = 10_000;
+        world.fetch();
+        let missing = most[80..].iter().filter(|p| !world.cache.contains(p)).count();
+        assert_eq!(missing, 0, "of {} pages", most.len());
+    }
+}
+
+#[test]
+fn all_runs_together_take_bounded_memory() {
+    let mut watcher = Watcher::default();
+    for i in 0..100_000 {
+        for group in 0..6u32 {
+            let first = (i * 6 + u64::from(group)) * 64;
+            let pages = Pages { file: DEVICE, first, count: 1 };
+            watcher.missed(SimTime(i), 0, Who { group, program: 0 }, pages);
+        }
+    }
+    let seen: usize = watcher.runs.values().map(|r| r.seen.len()).sum();
+    assert!(seen <= PIECES_ALL, "{seen}");
+}
+
+#[test]
+fn what_comes_after_its_run_has_left_the_job_is_in_vain() {
+    let mut world = World::new();
+    let job = metadata(3000, 38);
+    world.run(DU, &job);
+    world.cool();
+    world.speed = 0;
+    world.uses(DU, &job[..10]);
+    let now = SimTime(world.now);
+    let orders: Vec<Order> = (0..10).map_while(|_| world.watcher.next_order(now, true)).collect();
+    assert_eq!(orders.len(), 10);
+    world.uses(DU, &metadata(40, 39));
+    orders.iter().for_each(|o| world.watcher.fetched(o.pages));
+    world.watcher.fetched(Pages { file: 7, first: 0, count: 9 });
+    let totals = world.totals();
+    assert_eq!((totals.fetched, totals.vain, totals.used), (10, 10, 0));
+}
+
+#[test]
+fn a_run_that_is_recognized_twice_is_one_run() {
+    let mut world = World::new();
+    world.watcher.limit(Limits { pages_ahead: 50, ..Limits::default() });
+    let job = metadata(1000, 33);
+    let all = [&job[..200], &metadata(40, 34), &job[200..]].concat();
+    world.run(DU, &job);
+    let runs: Vec<usize> = (0..40).map(|_| world.run(DU, &all).1).collect();
+    assert_eq!(runs.iter().filter(|&&fetched| fetched == 0).count(), 2, "{runs:?}");
+    assert_eq!(world.totals().recognized, 40);
+}
+
+#[test]
+fn each_group_of_inodes_in_vain_is_a_read() {
+    let mut world = World::of(Watcher::default().by_inode(true));
+    world.watcher.limit(Limits { price: Duration(SECOND / 1000), ..Limits::default() });
+    let job: Vec<Page> = (0..4096).map(|group| (DEVICE, group)).collect();
+    world.run(DU, &job);
+    world.run(DU, &job[..40]);
+    let totals = world.totals();
+    assert!(totals.vain > 1000 && totals.vain_last_hour >= totals.vain * 9 / 10, "{totals:?}");
+}
+
+#[test]
+fn pages_that_a_run_has_passed_over_are_not_ahead_of_it() {
+    let mut world = World::new();
+    world.watcher.limit(Limits { pages_ahead: 1000, ..Limits::default() });
+    let job = metadata(6000, 35);
+    world.run(DU, &job);
+    let most: Vec<Page> = job.chunks(3).flat_map(|c| &c[..2.min(c.len())]).copied().collect();
+    let (_, fetched) = world.run(DU, &most);
+    assert!(fetched > 4000, "{fetched}");
+    let totals = world.totals();
+    assert_eq!(totals.used + totals.vain, totals.fetched);
+}
+
+#[test]
+fn uses_that_are_not_seen_cost_a_job_no_rest_and_no_piece() {
+    let mut world = World::new();
+    let job = metadata(3000, 36);
+    world.run(DU, &job);
+    world.speed = 1000;
+    for night in 0..3 {
+        world.cool();
+        world.uses(DU, &job[..400]);
+        world.watcher.blind();
+        world.sees = false;
+        for part in job[400..2800].chunks(1000) {
+            world.uses(DU, part);
+            // A flood: the driver waits longer.
+            assert!(!world.watcher.tick(SimTime(world.now), 0, true));
+        }
+        world.sees = true;
+        world.uses(DU, &job[2800..]);
+        world.end();
+        assert!(world.misses < 100, "night {night}: {}", world.misses);
+        let report = &world.watcher.report()[0];
+        assert!(!report.rests && report.metadata_pieces == 3000, "night {night}: {report:?}");
+    }
+}
+
+#[test]
+fn what_only_our_workers_used_is_in_vain_behind_the_place_of_the_program() {
+    let mut world = World::new();
+    let names = metadata(400, 37);
+    let job = with_files(&names);
+    world.run(TAR, &job);
+    world.cool();
+    world.speed = 1000;
+    for &page in &job[..360] {
+        world.uses(TAR, &[page]);
+        let files: Vec<u64> = world.cache.iter().map(|p| p.0).filter(|&f| f != DEVICE).collect();
+        for file in files {
+            let (file, first) = names[file as usize - 100];
+            let pages = Pages { file, first, count: 1 };
+            world.watcher.touched(SimTime(world.now), None, pages);
+        }
+    }
+    world.end();
+    let totals = world.totals();
+    assert!(totals.used <= 360 && totals.fetched > 700, "{totals:?}");
+    assert_eq!(totals.used + totals.vain, totals.fetched);
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.helped.runs), (1, 0), "less than half of the job was used");
 }
 
 proptest! {
