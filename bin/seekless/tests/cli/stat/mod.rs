@@ -198,7 +198,7 @@ fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
         place.feed(&["stat", "-", "--lenient"], b"0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
     assert!(ran.err.contains("note: 1 malformed records were skipped"), "{}", ran.err);
     let text = b"1 1.0 open(\"/a\", O_RDONLY) = 3\n1 1.1 read(3, \"\"..., 8) = 8\n1 1.2 read(5, \"\"..., 8) = 8\n";
-    let ran = run(&dir, &["strace:-", "--json", "-"], text);
+    let ran = place.feed(&["stat", "strace:-", "--json", "-"], text);
     assert!(ran.err.contains("note: 1 calls were left out"), "{}", ran.err);
     let v: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(v["trace"]["unknown_files"], 1);
