@@ -5,12 +5,13 @@ mod access;
 mod backing;
 mod disk;
 mod other_verbs;
+mod planning;
 mod report;
 pub(crate) mod watching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -31,6 +32,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 pub(crate) use access::AccessArgs;
 use disk::Emulated;
+use planning::Planning;
 use seekless_cli::args::{duration, number, size};
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
@@ -398,47 +400,6 @@ fn force(server: &ServerHandle, end: Option<HostEnd>, reply: &StopReply) {
     let users = server.injector().users(end.as_ref().map(HostEnd::path).as_deref());
     let _ = reply.send(Ok(if users.is_empty() { String::new() } else { users.to_string() }));
     end.into_iter().for_each(HostEnd::cut_off);
-}
-
-/// A plan on request.
-#[derive(Default)]
-struct Planning {
-    /// The answer of the learner, which may take its time, or have ended.
-    answer: Option<Receiver<u64>>,
-    /// The plan is made, and perhaps not carried out yet.
-    moves: bool,
-}
-
-impl Planning {
-    fn ask(&mut self, server: &ServerHandle, say: &dyn Fn(&str)) {
-        match server.plans_nothing() {
-            Some(why) => say(&why),
-            None => self.answer = Some(server.plan()),
-        }
-    }
-
-    const fn is_busy(&self) -> bool {
-        self.answer.is_some() || self.moves
-    }
-
-    /// Looks whether the plan is made.
-    fn look(&mut self, say: &dyn Fn(&str)) {
-        match self.answer.as_ref().map(Receiver::try_recv) {
-            None | Some(Err(TryRecvError::Empty)) => return,
-            Some(Ok(_)) => self.moves = true,
-            Some(Err(TryRecvError::Disconnected)) => {
-                say("the learner has failed: the server makes no more plans");
-            }
-        }
-        self.answer = None;
-    }
-
-    /// The size of all copies, once a plan is carried out. The counters are newer than its answer.
-    fn copied(&mut self, stats: &ServerStats) -> Option<Bytes> {
-        let done = self.moves && stats.progress.is_none();
-        self.moves &= !done;
-        done.then(|| Sectors(stats.copied_sectors).bytes())
-    }
 }
 
 /// The service manager, and the last reported source of the learner's requests.
