@@ -1,8 +1,8 @@
 //! What the adaptive policy costs a request beside vanilla, in instructions: hits in RAM, misses at
-//! random with all that follows them, writes of 4 KiB, and reads and writes of 1 MiB. Valgrind counts them: it runs
-//! this program again. The promise is 1 us more at a hit and 15 us more at a miss of a short read: a
-//! processor of 3 GHz does some 3,000 and 45,000 instructions in that time. A MiB may cost 65,000. A build with little optimization may
-//! take twice as many.
+//! random with all that follows them, writes of 4 KiB, and reads and writes of 1 MiB. Valgrind counts
+//! them: it runs this program again. The promise is 1 us more at a hit, and 15 us more at a miss of a
+//! short read. A processor of 3 GHz does some 3,000 and 45,000 instructions in that time. A request of
+//! 1 MiB may cost 65,000 more. A build with little optimization may take twice as many.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "it runs valgrind")]
 

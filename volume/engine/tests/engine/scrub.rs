@@ -95,10 +95,9 @@ fn a_damaged_only_copy_is_named_and_never_served() {
     world.read_all();
 }
 
-/// The scrub finds a clean copy in the log damaged, while newer bytes of its page are on their way to
-/// the log. No record behind these may say that home is newer.
-#[test]
-fn a_damaged_copy_in_the_log_does_not_void_newer_bytes_of_its_page() {
+/// Page 3 is at home, and its clean copy in the log is damaged; and the page of the area with this
+/// copy.
+fn with_a_damaged_copy_in_the_log() -> (World, u64) {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 1));
     world.settle();
@@ -110,6 +109,14 @@ fn a_damaged_copy_in_the_log_does_not_void_newer_bytes_of_its_page() {
     assert_eq!((world.engine.dirty(), world.engine.mode()), (Sectors(0), Mode::WriteBack));
     let copy = record_of(&mut world, 3) + 1;
     spoil(&mut world, copy);
+    (world, copy)
+}
+
+/// The scrub finds a clean copy in the log damaged, while newer bytes of its page are on their way to
+/// the log. No record behind these may say that home is newer.
+#[test]
+fn a_damaged_copy_in_the_log_does_not_void_newer_bytes_of_its_page() {
+    let (mut world, copy) = with_a_damaged_copy_in_the_log();
     world.handle(Input::Scrub);
     let scrubs = |io: &Io| io.op == Op::Read && io.extent.start == Lba(copy * 8);
     while !world.waiting.iter().any(scrubs) {
@@ -135,16 +142,7 @@ fn a_damaged_copy_in_the_log_does_not_void_newer_bytes_of_its_page() {
 /// The bytes of a void page come back after a failed flush of home: not if they are damaged.
 #[test]
 fn a_damaged_copy_does_not_come_back_after_a_failed_flush() {
-    let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 1));
-    world.settle();
-    for _ in 0..64 {
-        world.issue(Op::Read, home(3, 1));
-        world.settle();
-    }
-    assert_eq!(world.engine.dirty(), Sectors(0));
-    let copy = record_of(&mut world, 3) + 1;
-    spoil(&mut world, copy);
+    let (mut world, _) = with_a_damaged_copy_in_the_log();
     world.handle(Input::Scrub);
     while world.engine.scrubbed().damaged == 0 {
         if world.waiting.is_empty() {
