@@ -15,6 +15,7 @@ mod written;
 use std::fs::{self, File};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::sync::RwLockReadGuard;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -31,6 +32,7 @@ use crate::format;
 use crate::mounted_dir::{How, MountedDir};
 use crate::name_requests::Changes;
 use crate::shuffle::Shuffler;
+use crate::underlying::tests::STARTS;
 use crate::underlying::{self, InodeStep, MarkerFound};
 
 pub(crate) use cut_device::{CutDevice, DeviceLog};
@@ -143,6 +145,8 @@ struct TestDir {
     cuts_store: bool,
     /// See [`StepLog::unreadable`].
     unreadable: FxHashSet<InodeHandle>,
+    /// See [`STARTS`].
+    _no_starts: RwLockReadGuard<'static, ()>,
 }
 
 fn content(name: usize) -> Vec<u8> {
@@ -161,7 +165,8 @@ impl TestDir {
         let temp = tempfile::tempdir().unwrap();
         let may = Mutex::new(vec![content(1)]);
         let (cuts_store, unreadable) = (false, FxHashSet::default());
-        let dir = Self { temp, mounted: None, may, cuts_store, unreadable };
+        let _no_starts = held(STARTS.read());
+        let dir = Self { temp, mounted: None, may, cuts_store, unreadable, _no_starts };
         fs::create_dir(dir.dir()).unwrap();
         if let Err(e) = UnderlyingDir::open(&dir.dir()).and_then(|h| {
             h.bind(Some([1; 16]))

@@ -1,7 +1,8 @@
 //! Markers; and a sync of a file system that has stopped, or that lost bytes of some file.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock};
 
 use seekless_block::{Device as _, Extent};
 use seekless_host::{FileDevice, Opened};
@@ -22,8 +23,18 @@ pub(crate) struct Disk {
     pub(crate) ext4: PathBuf,
 }
 
+/// A child has all files of this process open until its program starts, and a file that is open
+/// elsewhere gets no lease. So no program starts while somebody reads this lock.
+pub(crate) static STARTS: RwLock<()> = RwLock::new(());
+
 fn runs(program: &str, arguments: &[&str]) -> bool {
-    let output = Command::new(program).args(arguments).output();
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = {
+        let _alone = STARTS.write().unwrap_or_else(PoisonError::into_inner);
+        command.spawn()
+    };
+    let output = started.and_then(std::process::Child::wait_with_output);
     let done = output.as_ref().is_ok_and(|o| o.status.success());
     if !done {
         eprintln!("{program} {arguments:?}: {output:?}");
@@ -66,7 +77,7 @@ impl Drop for Disk {
     fn drop(&mut self) {
         for point in [&self.ext4, &self.ram] {
             // The kernel lets go of the loop device, and so of the image, a moment later.
-            let _ = Command::new("umount").arg("-l").arg(point).output();
+            let _ = runs("umount", &["-l", &point.to_string_lossy()]);
             let _ = fs::remove_dir(point);
         }
     }
