@@ -23,6 +23,8 @@ pub(crate) struct Arm {
     meter: Meter,
     running: Option<Completion>,
     command: Command,
+    /// Commands that are served as one with the running command.
+    merged: Vec<Entry>,
     /// The disk is idle until this time at the latest, although commands wait.
     waits_until: Option<SimTime>,
     done: VecDeque<Completion>,
@@ -47,6 +49,7 @@ impl Arm {
             meter: Meter::new(),
             running: None,
             command: Command::new(0, Op::Read, Extent::default()),
+            merged: Vec::new(),
             waits_until: None,
             done: VecDeque::new(),
             order: 0,
@@ -94,16 +97,8 @@ impl Arm {
         self.advance(now);
         let waits = target.moves || (command.op == Op::Flush && self.disk.writes_back());
         if !waits {
-            self.done.push_back(Completion {
-                tag: command.tag,
-                extent: command.extent,
-                submitted: now,
-                started: now,
-                finished: now,
-                access: Access::default(),
-                seek_distance_sectors: 0,
-                sequential: false,
-            });
+            let sequential = false;
+            self.done.push_back(without_access(&command, now, [now, now], sequential));
             return Ok(());
         }
         let entry = Entry { command, flags, submitted: now, order: self.order, target };
@@ -152,8 +147,11 @@ impl Arm {
     fn advance(&mut self, now: SimTime) {
         loop {
             if let Some(c) = self.running.take_if(|c| c.finished <= now) {
-                let at = c.finished;
+                let (at, times) = (c.finished, [c.started, c.finished]);
                 self.done.push_back(c);
+                let merged = self.merged.drain(..);
+                self.done
+                    .extend(merged.map(|m| without_access(&m.command, m.submitted, times, true)));
                 self.queue.ended(at, &self.command);
                 if let Some(host) = &mut self.host {
                     host.queue.ended(at, &self.command);
@@ -180,13 +178,15 @@ impl Arm {
             Next::Nothing => return,
         };
         self.command = entry.command;
+        let whole = self.queue.merge(&entry, &mut self.merged);
         let Command { tag, op, extent, background, .. } = entry.command;
+        let target = self.disk.target(op, whole).unwrap_or(entry.target);
         let from = self.disk.next_sequential();
         // Only a command that needs the platter ends the standby state.
         let moves = entry.target.moves;
         let wake = if moves { self.meter.wake(self.disk.power(), at) } else { Wake::default() };
         let ready = SimTime(at.0.saturating_add(wake.time().0));
-        let access = self.disk.access_target(ready, op, extent, entry.flags, &entry.target);
+        let access = self.disk.access_target(ready, op, whole, entry.flags, &target);
         let access = Access { spin_up: wake.time(), ..access };
         let written_back = self.disk.written_back_at();
         self.meter.book(self.disk.power(), at, wake, &access, background, written_back);
@@ -200,5 +200,24 @@ impl Arm {
             seek_distance_sectors: from.distance(extent.start).0,
             sequential: from == extent.start,
         });
+    }
+}
+
+/// A command that cost nothing, or whose cost another completion has. `times`: start and end.
+fn without_access(
+    command: &Command,
+    submitted: SimTime,
+    times: [SimTime; 2],
+    sequential: bool,
+) -> Completion {
+    Completion {
+        tag: command.tag,
+        extent: command.extent,
+        submitted,
+        started: times[0],
+        finished: times[1],
+        access: Access::default(),
+        seek_distance_sectors: 0,
+        sequential,
     }
 }

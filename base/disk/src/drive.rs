@@ -94,8 +94,8 @@ impl Drive {
 
     /// An idle drive. Each of its arms takes `depth` commands at once (at least 1), including the
     /// command in progress. The others wait at the host. When a command ends, the host's policy
-    /// `host` picks the next one. With depth 1, only the host decides. A device without an arm
-    /// behaves as in [`Self::new`].
+    /// `host` picks the next one. With depth 1, only the host decides. A host's elevator merges
+    /// nothing. A device without an arm behaves as in [`Self::new`].
     pub fn with_host(
         device: impl Into<Device>,
         scheduler: Scheduler,

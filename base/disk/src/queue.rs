@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Flags, SimTime, StreamId};
+use seekless_block::{Extent, Flags, Lba, Sectors, SimTime, StreamId};
 
 use crate::anticipation::{Advice, Anticipation};
 use crate::disk::{Disk, Target};
@@ -19,6 +19,9 @@ pub(crate) struct Entry {
     pub(crate) order: u64,
     pub(crate) target: Target,
 }
+
+/// The longest command that merging makes: Linux's default (`max_sectors_kb`) for a SATA drive.
+const MERGED_MOST: Sectors = Sectors(512 * 1024 / 512);
 
 /// Commands in order of arrival for FCFS; for the other policies in any order, with the policy's
 /// search keys.
@@ -43,6 +46,21 @@ impl Class {
             .min_by_key(|&i| (seek(i), self.waiting[i].order))
             .filter(|&i| seek(i) <= seek(chosen))
             .unwrap_or(chosen)
+    }
+
+    /// Takes the command that begins at `end` and can be one command with `first`, which moves at
+    /// most `most` sectors.
+    fn take_adjoining(&mut self, first: &Entry, end: Lba, most: Sectors) -> Option<Entry> {
+        let kind = |e: &Entry| (e.command.op, e.flags, e.command.background);
+        let adjoins = |e: &Entry| {
+            let Extent { start, len } = e.command.extent;
+            e.target.moves && start == end && len <= most && kind(e) == kind(first)
+        };
+        let i = (0..self.bag.len())
+            .filter(|&i| adjoins(&self.bag[i]))
+            .min_by_key(|&i| self.waiting[i].order)?;
+        self.waiting.swap_remove(i);
+        Some(self.bag.swap_remove(i))
     }
 }
 
@@ -133,5 +151,24 @@ impl Queue {
             self.memory.end = extent.end();
         }
         Next::Serve(entry)
+    }
+
+    /// Adds to `merged` the waiting commands that adjoin `first`, in order of address, if the policy
+    /// merges. Returns the sectors of all of them together.
+    pub(crate) fn merge(&mut self, first: &Entry, merged: &mut Vec<Entry>) -> Extent {
+        let Extent { start, mut len } = first.command.extent;
+        if self.scheduler != Scheduler::Elevator || !first.target.moves {
+            return Extent { start, len };
+        }
+        let background = first.command.background && !first.command.in_turn;
+        let class = if background { &mut self.background } else { &mut self.foreground };
+        while let Some(most) = MERGED_MOST.0.checked_sub(len.0)
+            && let Some(next) = class.take_adjoining(first, start + len, Sectors(most))
+        {
+            len = len + next.command.extent.len;
+            merged.push(next);
+        }
+        self.memory.end = start + len;
+        Extent { start, len }
     }
 }

@@ -29,11 +29,15 @@ pub enum Scheduler {
     /// As C-LOOK, but after a read the disk stays idle for up to 6 ms if the same stream is
     /// expected to read again soon and nearby (Iyer and Druschel, SOSP 2001; FS2's baseline).
     Anticipatory,
+    /// As C-LOOK, and waiting commands that adjoin are served as one command of at most 512 KiB, as
+    /// in the block layer of Linux above a drive. A host's queue above a disk's queue does not
+    /// merge: see [`crate::Drive::with_host`].
+    Elevator,
 }
 
 impl Scheduler {
     /// Every policy.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Fcfs,
         Self::Sstf,
         Self::Look,
@@ -41,6 +45,7 @@ impl Scheduler {
         Self::Sptf,
         Self::Asptf,
         Self::Anticipatory,
+        Self::Elevator,
     ];
 }
 
@@ -54,6 +59,7 @@ impl fmt::Display for Scheduler {
             Self::Sptf => "sptf",
             Self::Asptf => "asptf",
             Self::Anticipatory => "anticipatory",
+            Self::Elevator => "elevator",
         })
     }
 }
@@ -62,7 +68,7 @@ impl FromStr for Scheduler {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|s| s.to_string() == text).ok_or_else(|| {
-            let known = "fcfs, sstf, look, clook, sptf, asptf or anticipatory";
+            let known = "fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator";
             format!("'{text}' is not a scheduler; choose {known}")
         })
     }
@@ -111,7 +117,7 @@ impl Scheduler {
                     (back, w.key.lba.distance(start), w.order)
                 })
                 .map(|(i, _)| i),
-            Self::CLook | Self::Anticipatory => {
+            Self::CLook | Self::Anticipatory | Self::Elevator => {
                 all.min_by_key(|(_, w)| (w.key.lba < start, w.key.lba, w.order)).map(|(i, _)| i)
             }
             Self::Sptf => nearest(queue, disk, at, |_| Duration::ZERO),

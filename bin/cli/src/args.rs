@@ -122,7 +122,7 @@ pub struct SystemArgs {
     /// Cluster size for reads from copies: they read whole clusters; 0 = only the requested sectors
     #[arg(long, value_parser = size, default_value = "64KiB")]
     pub cluster: Bytes,
-    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
     #[arg(long, default_value = "fcfs")]
     pub scheduler: Scheduler,
     /// When the drive stops its platters: none, after SECONDS without work, or adaptive

@@ -156,7 +156,7 @@ pub(crate) struct Args {
     /// A modelled disk under the volume, in real time: `seekless disk list`
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
     disk: Option<Emulated>,
-    /// fcfs, sstf, look, clook, sptf, asptf or anticipatory
+    /// fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
     #[arg(
         long,
         value_name = "NAME",

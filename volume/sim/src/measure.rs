@@ -220,7 +220,8 @@ impl Measured {
     }
 
     pub(crate) fn foreground_io(&mut self, done: &Completion) {
-        self.device_ios += 1;
+        // A merged command is a part of the I/O that has its access.
+        self.device_ios += u64::from(done.access != Access::default());
         self.nonsequential += u64::from(!done.sequential);
         self.seek_distance_sectors += u128::from(done.seek_distance_sectors);
         self.foreground.add(&done.access);

@@ -58,7 +58,9 @@ fn twin(mut disk: Disk, scheduler: Scheduler, script: &Script) -> Vec<(u64, SimT
                     Scheduler::Look if upward => (to < from, (to - from).abs(), *i),
                     Scheduler::Look => (to > from, (to - from).abs(), *i),
                     // These scripts have one stream, so the disk never waits for another.
-                    Scheduler::CLook | Scheduler::Anticipatory => (to < from, to, *i),
+                    Scheduler::CLook | Scheduler::Anticipatory | Scheduler::Elevator => {
+                        (to < from, to, *i)
+                    }
                     Scheduler::Sptf => (false, positioning, *i),
                     Scheduler::Asptf => {
                         let age = now.since(*submitted).0 as i64;
@@ -168,6 +170,68 @@ fn the_disk_chooses_among_its_own_and_the_host_refills() {
     assert_eq!(tags, [0, 2, 3, 4, 1]);
 }
 
+/// By hand: 20 to 27 wait in three commands behind the command at 10. A write, a command of another
+/// class and one that does not adjoin stay apart.
+#[test]
+fn the_elevator_serves_adjoining_commands_as_one() {
+    let (at, read) =
+        (SimTime(0), |tag, start, len| Command::new(tag, Op::Read, Extent::new(start, len)));
+    let others = [
+        read(1, 24, 4),
+        read(2, 20, 3),
+        read(3, 23, 1),
+        Command { op: Op::Write, ..read(4, 28, 2) },
+        Command { background: true, ..read(5, 28, 2) },
+        read(6, 29, 1),
+    ];
+    let all = |scheduler| {
+        let mut drive = Drive::new(toy(), scheduler);
+        drive.submit(at, read(0, 10, 1)).unwrap();
+        for command in others {
+            drive.submit(at, command).unwrap();
+        }
+        let done: Vec<_> = std::iter::from_fn(|| drive.poll(SimTime(1 << 50))).collect();
+        assert!(drive.is_idle());
+        done
+    };
+    let done = all(Scheduler::Elevator);
+    let tags: Vec<_> = done.iter().map(|c| c.tag).collect();
+    assert_eq!(tags, [0, 2, 3, 1, 4, 6, 5]);
+    let mut one = toy();
+    let first = one.access(at, Op::Read, Extent::new(10, 1)).unwrap().total();
+    let merged = one.access(at + first, Op::Read, Extent::new(20, 8)).unwrap();
+    assert_eq!(done[1].access, merged);
+    for c in &done[2..4] {
+        assert_eq!((c.started, c.finished), (done[1].started, done[1].finished));
+        assert_eq!((c.access.total(), c.sequential), (Duration(0), true));
+    }
+    assert_eq!(done[4].started, done[1].finished);
+    // Commands that do not adjoin are served as C-LOOK serves them.
+    let apart = |scheduler| {
+        let mut drive = Drive::new(toy(), scheduler);
+        for (tag, start) in [(0, 10), (1, 59), (2, 20), (3, 30), (4, 40)] {
+            drive.submit(at, read(tag, start, 1)).unwrap();
+        }
+        std::iter::from_fn(|| drive.poll(SimTime(1 << 50))).collect::<Vec<_>>()
+    };
+    assert_eq!(apart(Scheduler::Elevator), apart(Scheduler::CLook));
+}
+
+#[test]
+fn a_merged_command_has_512_kib_at_most() {
+    let mut drive =
+        Drive::new(Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap(), Scheduler::Elevator);
+    for (tag, (start, len)) in
+        [(0, 8), (5_000, 600), (5_600, 424), (6_024, 8)].into_iter().enumerate()
+    {
+        let command = Command::new(tag as u64, Op::Read, Extent::new(start, len));
+        drive.submit(SimTime(0), command).unwrap();
+    }
+    let done: Vec<_> = std::iter::from_fn(|| drive.poll(SimTime(1 << 50))).collect();
+    let costs: Vec<_> = done.iter().map(|c| c.access.total() > Duration(0)).collect();
+    assert_eq!(costs, [true, true, false, true]);
+}
+
 #[test]
 fn background_waits_for_every_foreground_command() {
     let mut drive = Drive::new(toy(), Scheduler::Sptf);
@@ -257,6 +321,6 @@ fn names_of_schedulers_can_be_parsed() {
     for s in Scheduler::ALL {
         assert_eq!(s.to_string().parse(), Ok(s));
     }
-    let error = "elevator".parse::<Scheduler>().unwrap_err();
-    assert!(error.to_string().contains("fcfs") && error.to_string().contains("'elevator'"));
+    let error = "lift".parse::<Scheduler>().unwrap_err();
+    assert!(error.to_string().contains("fcfs") && error.to_string().contains("'lift'"));
 }

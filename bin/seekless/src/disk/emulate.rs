@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// waiting times
     #[arg(long, value_name = "X", default_value = "1", value_parser = number::<f64>("a multiple of real time, or inf", 0.001.., 10.0))]
     speed: f64,
-    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
     #[arg(long, default_value = "fcfs")]
     scheduler: Scheduler,
     #[command(flatten)]

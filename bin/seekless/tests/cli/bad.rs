@@ -60,7 +60,7 @@ fn every_bad_input_is_refused_with_reasons() {
         ("good --disk wd800jb --cluster -1", &["-1"]),
         ("good --disk wd800jb --train 120%", &["--train", "'120%'", "0% to 100%"]),
         ("good --disk wd800jb --train 100%", &["nothing is left to measure", "lower"]),
-        ("good --disk wd800jb --scheduler elevator", &["--scheduler", "elevator"]),
+        ("good --disk wd800jb --scheduler lift", &["--scheduler", "'lift'", "elevator"]),
         ("good --disk wd800jb --queue-depth 0", &["--queue-depth", "1"]),
         ("good --disk wd800jb --queue-depth 2 --open-loop", &["cannot be used with"]),
         ("good --disk wd800jb --event Z", &["--event", "Q", "D", "C"]),

@@ -36,8 +36,9 @@ pub(super) struct BorgSystem {
     pub gather: Duration,
     /// The requests that each plan is learned from; nothing ages within a replay.
     pub training: Training,
-    /// When requests arrive.
-    pub replay: Replay,
+    /// How many times faster than in the trace requests arrive, at least 1. A reconfiguration lets
+    /// no request wait: the arrival times begin again at its end.
+    pub speed: u64,
     /// The order of requests that wait for the disk.
     pub scheduler: Scheduler,
     /// Times of reconfigurations, from the first request, ascending.
@@ -293,7 +294,7 @@ fn prepared(job: &BorgJob<'_>) -> Result<(Simulation, Option<Learning>), StudyEr
             .with_write_buffer(system.write_buffer_percent, system.gather),
         scheduler: system.scheduler,
         spin_down: SpinDown::None,
-        replay: system.replay,
+        replay: Replay::Open,
     };
     let learning = (area > Sectors(0)).then(|| Learning {
         learner: Learner::new(policy, shape_of(&config.engine)),
@@ -320,7 +321,7 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         let due = |at: &SimTime| record.is_none_or(|r| r.request.arrival >= *at);
         let ends = times.next_if(|at| due(at)).is_some();
         if ends || record.is_none() || batch.len() == BATCH {
-            serve(&mut simulation, &mut learning, &mut batch)?;
+            serve(&mut simulation, &mut learning, &mut batch, job.system.speed)?;
         }
         if record.is_none() {
             // Destaging the rest of the write buffer counts for the system that filled it.
@@ -345,11 +346,12 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
     Ok(run)
 }
 
-/// Learns from the batch and serves it.
+/// Learns from the batch and serves it. The learner has the times of the trace.
 fn serve(
     simulation: &mut Simulation,
     learning: &mut Option<Learning>,
     batch: &mut Vec<Request>,
+    speed: u64,
 ) -> Result<(), StudyError> {
     if let Some(learning) = learning {
         let started = Instant::now();
@@ -358,7 +360,8 @@ fn serve(
         batch.iter().for_each(|r| learning.unmapped.note(r));
     }
     for request in batch.drain(..) {
-        simulation.offer(&request).map_err(failed)?;
+        let arrival = SimTime(request.arrival.0 / speed);
+        simulation.offer(&Request { arrival, ..request }).map_err(failed)?;
     }
     Ok(())
 }
@@ -444,7 +447,7 @@ mod tests {
             write_buffer_percent: 0,
             gather: Duration::ZERO,
             training: Training::Cumulative,
-            replay: Replay::Open,
+            speed: 1,
             scheduler: Scheduler::Fcfs,
             reconfigure: Vec::new(),
         }
@@ -459,7 +462,6 @@ mod tests {
     fn both(source: &Source, training: Training) -> [BorgRun; 2] {
         let of = |area| BorgSystem {
             training,
-            replay: Replay::Closed { depth: 1 },
             reconfigure: [300, 600, 900].map(|s| SimTime(s * 1_000_000_000)).to_vec(),
             ..system(area)
         };
@@ -502,6 +504,28 @@ mod tests {
         };
         assert_eq!((plan(&long, 1), plan(&short, 1)), ((60, 0), (60, 60)));
         assert!(long.phases[1].copy_hits == 0 && long.phases[2].copy_hits > 200);
+    }
+
+    /// A burst of twenty writes each minute, each next to the one before.
+    #[test]
+    fn a_faster_replay_queues_requests_and_the_elevator_merges_them() {
+        let line = |n: u64| {
+            let at = (n / 20 * 7_919) % 400_000 * 8 + n % 20 * 8;
+            format!("{}.0 0 {at} 8 0\n", n / 20 * 60_000 + n % 20 * 100)
+        };
+        let text: String = (0..2_000).map(line).collect();
+        let source = Source::from_bytes("bursts", text.as_bytes()).unwrap();
+        let of = |(speed, scheduler)| BorgSystem { speed, scheduler, ..system(Bytes(0)) };
+        let (slow, fast) = (1, 168);
+        let all = [(slow, Scheduler::CLook), (slow, Scheduler::Elevator)];
+        let all = [all, all.map(|(_, s)| (fast, s))].concat();
+        let all: [_; 4] = all.try_into().unwrap();
+        let [slow, slow_merged, fast, merged] = replayed(&source, all.map(of)).map(|r| r.phases[0]);
+        assert_eq!(slow, slow_merged, "nothing waits");
+        assert_eq!([slow.device_ios, fast.device_ios], [2_000; 2]);
+        assert!(merged.device_ios < 500, "{merged:?}");
+        assert!(merged.busy_s < fast.busy_s / 2.0, "{merged:?} {fast:?}");
+        assert_eq!(merged.nonsequential, fast.nonsequential);
     }
 
     #[test]
