@@ -1,6 +1,7 @@
 //! Output: results to standard output or a file, everything else to standard error. Only terminals
 //! get progress bars.
 
+use std::borrow::Borrow;
 use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +12,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use seekless_report::{Report, visible};
+use seekless_report::{Report, Table, visible};
 use seekless_trace::TraceError;
 use tempfile::NamedTempFile;
 
@@ -54,6 +55,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
     }
+}
+
+/// Tables on standard output, as this terminal shows them.
+pub fn tables<T: Borrow<Table>>(tables: impl IntoIterator<Item = T>) -> anyhow::Result<()> {
+    let mut tables = tables.into_iter();
+    tables.try_for_each(|table| {
+        let table: &Table = table.borrow();
+        print(&table.terminal(width(), colour()))
+    })
 }
 
 /// Writes text to a file, whole or not at all; `-` is standard output. A link stays a link, and a

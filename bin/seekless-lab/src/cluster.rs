@@ -152,7 +152,7 @@ fn print_list(list: &List, found: &Survey) -> anyhow::Result<()> {
             Cell::from(f.temperature()),
         ]);
     }
-    output::print(&table.terminal(output::width(), output::colour()))?;
+    output::tables([&table])?;
     output::print(&format!(
         "\n{} files with {} take {:.0} % of the trace's transfers of files here.",
         list.files.len(),

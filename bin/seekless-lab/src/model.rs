@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     for table in modelled.tables() {
-        output::print(&table.terminal(output::width(), output::colour()))?;
+        output::tables([&table])?;
         output::print("")?;
     }
     output::print(

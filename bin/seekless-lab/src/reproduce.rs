@@ -52,7 +52,7 @@ fn show(out: &Out, results: Reproduction, between: &str) -> anyhow::Result<()> {
     }
     let last = tables.len().saturating_sub(1);
     for (i, table) in tables.iter().enumerate() {
-        output::print(&table.terminal(output::width(), output::colour()))?;
+        output::tables([table])?;
         if i < last && !between.is_empty() {
             output::print(between)?;
         }

@@ -113,9 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn print_results(results: &StudyReport<'_>) -> anyhow::Result<()> {
-    for table in results.tables() {
-        output::print(&table.terminal(output::width(), output::colour()))?;
-    }
+    output::tables(results.tables())?;
     for (cell, why) in results.failed() {
         output::print(&format!("failed: {cell}: {why}"))?;
     }
@@ -150,7 +148,7 @@ fn filesystems(json: Option<&Path>) -> anyhow::Result<()> {
             here.into(),
         ]);
     }
-    output::print(&shown.terminal(output::width(), output::colour()))
+    output::tables([&shown])
 }
 
 /// The specification in a file, with its text.
@@ -190,7 +188,7 @@ fn print_matrix(spec: &StudySpec, lacks: &[(String, String)]) -> anyhow::Result<
         "{} runs of each at least: {time}, without formatting and filling",
         spec.least_runs
     ));
-    output::print(&table.terminal(output::width(), output::colour()))
+    output::tables([&table])
 }
 
 /// Refuses to erase a block device without its confirmation, and a confirmation of any other

@@ -190,7 +190,7 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     output::print(&summary)?;
-    output::print(&table(&synthetic, &rows).terminal(output::width(), output::colour()))?;
+    output::tables([&table(&synthetic, &rows)])?;
     output::print(&format!("To see more: seekless stat {name} --size {}", synthetic.size().0))
 }
 

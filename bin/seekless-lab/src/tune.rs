@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     for panel in shown(&tuned) {
-        output::print(&table(&tuned, panel).terminal(output::width(), output::colour()))?;
+        output::tables([&table(&tuned, panel)])?;
     }
     output::print(&finding(&tuned))
 }

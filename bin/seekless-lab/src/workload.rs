@@ -143,7 +143,7 @@ fn print_list(args: &ListArgs) -> anyhow::Result<()> {
             bytes.into(),
         ]);
     }
-    output::print(&table.terminal(output::width(), output::colour()))
+    output::tables([&table])
 }
 
 fn show(name: &str) -> anyhow::Result<()> {

@@ -148,7 +148,7 @@ fn fleet(args: &Args, folder: &Path, others: Vec<DeviceSpec>) -> anyhow::Result<
     let report = |_: &str| unreachable!("clap refuses a report of a fleet");
     let listed = args.csv.as_deref().is_some_and(|path| path == Path::new("-"));
     if args.study.out.write(&fleet, report)? && !listed {
-        output::print(&tables::fleet(&fleet).terminal(output::width(), output::colour()))?;
+        output::tables([&tables::fleet(&fleet)])?;
     }
     let error = fleet.disks.first().and_then(|disk| disk.error.as_deref());
     ensure!(
@@ -187,7 +187,7 @@ fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
 }
 
 fn print(advice: &Advice) -> anyhow::Result<()> {
-    output::print(&tables::advice(advice).terminal(output::width(), output::colour()))?;
+    output::tables([&tables::advice(advice)])?;
     output::print(&advice.sentences.join("\n"))?;
     if advice.commands.is_empty() {
         return Ok(());

@@ -109,7 +109,7 @@ fn list(json: bool) -> anyhow::Result<()> {
             known(s.usd_per_million_reads),
         ]);
     }
-    output::print(&table.terminal(output::width(), output::colour()))?;
+    output::tables([&table])?;
     output::print(
         "latency: the mean seek of a disk, else that of a read; MB/s: reading in sequence, a disk on its outermost zone",
     )

@@ -137,10 +137,8 @@ fn sweep(args: &Args, source: &Source, options: &Options) -> anyhow::Result<()> 
 
 fn print(outcome: &Outcome) -> anyhow::Result<()> {
     let table = simulate_report::table(outcome, true);
-    output::print(&table.terminal(output::width(), output::colour()))?;
-    for table in simulate_report::more_tables(outcome) {
-        output::print(&table.terminal(output::width(), output::colour()))?;
-    }
+    output::tables([&table])?;
+    output::tables(simulate_report::more_tables(outcome))?;
     output::print(&simulate_report::finding(outcome))
 }
 

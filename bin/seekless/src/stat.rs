@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     for table in stat_tables::all(&summary, args.top, args.by).into_iter().chain(heat) {
-        output::print(&table.terminal(output::width(), output::colour()))?;
+        output::tables([&table])?;
         output::print("")?;
     }
     output::print(&stat_tables::finding(&summary))

@@ -59,7 +59,7 @@ pub(super) fn print(
         share(o.cpu.iowait),
         share(o.cpu.idle)
     ));
-    output::print(&table.terminal(output::width(), output::colour()))?;
+    output::tables([&table])?;
     for e in energy {
         output::print(&format!("energy: {}", e.told(o.operations)))?;
     }

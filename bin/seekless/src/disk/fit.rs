@@ -159,7 +159,7 @@ impl To {
             return Ok(());
         }
         output::print(&told(&fitted))?;
-        output::print(&zones(&fitted).terminal(output::width(), output::colour()))
+        output::tables([&zones(&fitted)])
     }
 }
 

@@ -64,9 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-    for table in tables {
-        output::print(&table.terminal(output::width(), output::colour()))?;
-    }
+    output::tables(tables)?;
     Ok(())
 }
 
