@@ -220,6 +220,21 @@ pub fn bar() -> ProgressBar {
     bar
 }
 
+/// Calls `work` with a reporter of progress; the bar is gone when the work ends.
+pub fn with_bar<T>(work: impl FnOnce(&(dyn Fn(&str, u64, u64) + Sync)) -> T) -> T {
+    let bar = bar();
+    let result = work(&|what, done, all| show(&bar, what, done, all));
+    bar.finish_and_clear();
+    result
+}
+
+/// Shows the work at hand, the parts done, and all parts.
+pub fn show(bar: &ProgressBar, what: &str, done: u64, all: u64) {
+    bar.set_message(what.to_owned());
+    bar.set_length(all.max(1));
+    bar.set_position(done);
+}
+
 /// A line on standard error that is rewritten in place; silent if standard error is no terminal.
 pub fn status_line() -> ProgressBar {
     if !io::stderr().is_terminal() {

@@ -12,7 +12,7 @@ use seekless_papers::hot_files::{
 };
 use seekless_report::{Cell, Column, Table, Unit};
 
-use crate::progress::with_bar;
+use seekless_cli::output::with_bar;
 
 /// Files of the table on the terminal.
 const SHOWN: usize = 20;

@@ -9,8 +9,8 @@ use seekless_cli::{disk, output};
 use seekless_disk::Disk;
 use seekless_papers::clustering::{Effort, Layout, Model};
 
-use crate::progress::with_bar;
 use crate::reproduce::Account;
+use seekless_cli::output::with_bar;
 
 /// Compute the gain of clustered hot data on a disk, by analysis alone: seek time, utilization,
 /// queues

@@ -13,8 +13,6 @@ use seekless_workload::study::{
     self, Cell, DeviceKind, Ended, Event, RunSettings, Stored, StudyReport, StudySpec,
 };
 
-use crate::progress;
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     Run(RunArgs),
@@ -250,7 +248,7 @@ fn run_study(args: &RunArgs) -> anyhow::Result<()> {
             Event::LeftOver(line) => {
                 bar.suspend(|| output::say(&format!("left by a study that was killed: {line}")));
             }
-            Event::Begins { cell, done, expected } => progress::show(&bar, cell, done, expected),
+            Event::Begins { cell, done, expected } => output::show(&bar, cell, done, expected),
             Event::Failed { cell, why } => bar.suspend(|| output::say(&format!("{cell}: {why}"))),
         });
     bar.finish_and_clear();

@@ -13,7 +13,7 @@ use seekless_report::{Column, Table, Unit};
 use seekless_trace::{OpenOptions, Target, TraceError, convert};
 use serde_json::json;
 
-use crate::progress::with_bar;
+use seekless_cli::output::with_bar;
 
 /// Make up a week of requests: its statistics are those that a paper prints of a trace that nobody
 /// can obtain

@@ -1,7 +1,6 @@
 //! `seekless-lab tune`: the interval, size and write buffer of the optimized area that fit a trace,
 //! and the effect of each.
 
-use indicatif::ProgressBar;
 use seekless_compare::{Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
 use seekless_learn::Policy;
 use seekless_report::{
@@ -52,11 +51,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         host: args.study.host(seekless_cli::disk::named(&args.disk)?),
         policy: args.policy,
     };
-    let bar = output::bar();
-    let mut tuned = tune(&Source::new(&args.trace), &options, &mut |parameter, stage, at| {
-        show(&bar, parameter, stage, at);
+    let mut tuned = output::with_bar(|bar| {
+        tune(&Source::new(&args.trace), &options, &mut |parameter, stage, at| {
+            show(bar, parameter, stage, at);
+        })
     })?;
-    bar.finish_and_clear();
     for note in &tuned.notes {
         output::say(&format!("note: {note}"));
     }
@@ -243,18 +242,16 @@ fn report(tuned: &Tuned, command: &str) -> Report {
     })
 }
 
-fn show(bar: &ProgressBar, parameter: Parameter, stage: RollingStage, at: Progress) {
+fn show(bar: &dyn Fn(&str, u64, u64), parameter: Parameter, stage: RollingStage, at: Progress) {
     let what = match parameter {
         Parameter::Interval => "interval",
         Parameter::Size => "size",
         Parameter::WriteBuffer => "write buffer",
     };
-    let message = match stage {
-        RollingStage::Scan => format!("{what}: reading"),
-        RollingStage::Foresee => format!("{what}: learning"),
-        RollingStage::Run => format!("{what}: simulating"),
+    let stage = match stage {
+        RollingStage::Scan => "reading",
+        RollingStage::Foresee => "learning",
+        RollingStage::Run => "simulating",
     };
-    bar.set_message(message);
-    bar.set_length(at.total.max(1));
-    bar.set_position(at.read);
+    bar(&format!("{what}: {stage}"), at.read, at.total);
 }

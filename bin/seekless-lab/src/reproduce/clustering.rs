@@ -1,9 +1,8 @@
 //! `seekless-lab reproduce clustering`.
 
 use seekless_cli::args::{Out, command_line, number};
+use seekless_cli::output::with_bar;
 use seekless_papers::clustering::{Effort, Start, reproduce};
-
-use crate::progress::with_bar;
 
 /// The clustering paper (CS-TR-283-90): Figures 3 to 12, and the paper's claims beside ours
 ///
