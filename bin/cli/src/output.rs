@@ -177,6 +177,12 @@ pub fn json(path: &Path, document: &impl serde::Serialize) -> anyhow::Result<()>
     write(path, &text)
 }
 
+/// Writes a document as JSON if that was asked for. False if it went to standard output.
+pub fn json_beside(path: Option<&Path>, document: &impl serde::Serialize) -> anyhow::Result<bool> {
+    path.map_or(Ok(()), |path| json(path, document))?;
+    Ok(!is_stdout(path))
+}
+
 /// Whether this path is standard output.
 pub fn is_stdout(path: Option<&Path>) -> bool {
     path.is_some_and(|p| p.as_os_str() == "-")

@@ -107,19 +107,16 @@ fn make_list(args: &Args, mounted: &Mounted, travel: &Travel, trace: &str) -> an
     if let Some(path) = &args.list {
         output::json(path, &list)?;
     }
-    if let Some(path) = &args.json {
-        let value = serde_json::json!({
-            "schema": "seekless.cluster/1",
-            "list": list,
-            "left_alone": found.left_alone(),
-            "before": before,
-            "after": after,
-            "can_apply": mounted.refusal().is_none(),
-        });
-        output::json(path, &value)?;
-        if output::is_stdout(Some(path)) {
-            return Ok(());
-        }
+    let value = serde_json::json!({
+        "schema": "seekless.cluster/1",
+        "list": list,
+        "left_alone": found.left_alone(),
+        "before": before,
+        "after": after,
+        "can_apply": mounted.refusal().is_none(),
+    });
+    if !output::json_beside(args.json.as_deref(), &value)? {
+        return Ok(());
     }
     print_list(&list, &found)?;
     output::print(&format!(
@@ -171,10 +168,8 @@ fn print_list(list: &List, found: &Survey) -> anyhow::Result<()> {
 fn apply_list(args: &Args, mounted: &Mounted, travel: &Travel, list: &List) -> anyhow::Result<()> {
     let outcome =
         with_bar(|p| apply(mounted, travel, list, &mut |done, all| p("moving", done, all)))?;
-    if let Some(path) = &args.json {
-        output::json(path, &outcome)?;
-    }
-    if output::is_stdout(args.json.as_deref()) { Ok(()) } else { print_outcome(&outcome) }
+    let goes_on = output::json_beside(args.json.as_deref(), &outcome)?;
+    if goes_on { print_outcome(&outcome) } else { Ok(()) }
 }
 
 fn print_outcome(o: &Outcome) -> anyhow::Result<()> {

@@ -75,11 +75,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let disk = Disk::new(plain)?;
     let modelled = with_bar(|progress| model.compute(&disk, progress))?;
-    if let Some(path) = &args.json {
-        output::json(path, &modelled.json())?;
-        if output::is_stdout(Some(path)) {
-            return Ok(());
-        }
+    if !output::json_beside(args.json.as_deref(), &modelled.json())? {
+        return Ok(());
     }
     for table in modelled.tables() {
         output::tables([&table])?;

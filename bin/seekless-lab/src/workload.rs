@@ -176,24 +176,21 @@ fn run_one(args: &RunArgs) -> anyhow::Result<()> {
     let load = args.rate.map_or(Load::Closed, |ops_per_s| Load::Open { ops_per_s });
     let options = RunOptions { warm_up, measured, load, seed: args.seed };
     let (filled, outcome, energy) = measure(args, &personality, &options)?;
-    if let Some(path) = &args.json {
-        let document = Document {
-            schema: "seekless.workload/1",
-            version: env!("CARGO_PKG_VERSION"),
-            personality: &personality.name,
-            threads: personality.threads(),
-            scale: args.scale,
-            seed: args.seed,
-            warm_up_s: args.warm_up,
-            rate_ops_per_s: args.rate,
-            filled,
-            outcome: &outcome,
-            energy: &energy,
-        };
-        output::json(path, &document)?;
-        if output::is_stdout(Some(path)) {
-            return Ok(());
-        }
+    let document = Document {
+        schema: "seekless.workload/1",
+        version: env!("CARGO_PKG_VERSION"),
+        personality: &personality.name,
+        threads: personality.threads(),
+        scale: args.scale,
+        seed: args.seed,
+        warm_up_s: args.warm_up,
+        rate_ops_per_s: args.rate,
+        filled,
+        outcome: &outcome,
+        energy: &energy,
+    };
+    if !output::json_beside(args.json.as_deref(), &document)? {
+        return Ok(());
     }
     outcome::print(&personality, filled, &outcome, &energy)
 }

@@ -58,14 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             args.input.display()
         ),
     };
-    if let Some(path) = &args.json {
-        output::write(path, &serde_json::to_string_pretty(&value)?)?;
-        if path.as_os_str() == "-" {
-            return Ok(());
-        }
-    }
-    output::tables(tables)?;
-    Ok(())
+    if output::json_beside(args.json.as_deref(), &value)? { output::tables(tables) } else { Ok(()) }
 }
 
 fn one(spec: &DiskSpec, trace: &Path) -> anyhow::Result<(Value, Vec<Table>)> {
