@@ -7,7 +7,7 @@ mod eefs;
 mod fast10;
 mod fs2;
 
-pub(crate) use clustering::Account;
+pub(crate) use clustering::account;
 
 use clap::Subcommand;
 use seekless_cli::args::{Out, command_line};
