@@ -99,58 +99,34 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
 
 /// What each adaptive policy did; `None` without such a policy.
 pub(crate) fn adaptive_table(outcome: &Outcome) -> Option<Table> {
-    let columns = vec![
-        Column::text("policy"),
-        Column::number("prefetched", Unit::Bytes),
-        Column::number("of it used", Unit::Share),
-        Column::number("trail reads", Unit::Count),
-        Column::number("trail writes", Unit::Bytes),
-        Column::number("stood aside", Unit::Seconds),
-        Column::number("behind, at most", Unit::Seconds),
-    ];
-    let table = Table::new("Read-ahead, trail and guard, modelled", columns).note(
-        "stood aside: disk time in which the guard let the policy do nothing; behind, at most: disk time behind \
-         vanilla within a day",
-    );
-    let row = |run: &Run| {
-        let a = run.adaptive.as_ref()?;
-        Some([
-            Cell::from(run.policy.as_str()),
-            Cell::from(a.prefetched_bytes as f64),
-            Cell::from(a.prefetch_used_share),
-            Cell::from(a.trail_reads as f64),
-            Cell::from(a.trail_written_bytes as f64),
-            Cell::from(a.guard_bypassed_s),
-            Cell::from(a.worst_excess_s),
-        ])
-    };
-    let mut rows = outcome.runs.iter().filter_map(row).peekable();
-    rows.peek()?;
-    Some(rows.fold(table, Table::row))
+    let runs = outcome.runs.iter().filter_map(|run| Some((run, run.adaptive.as_ref()?)));
+    let table = Table::of("Read-ahead, trail and guard, modelled", runs)
+        .text("policy", |(run, _)| run.policy.as_str())
+        .number("prefetched", Unit::Bytes, |(_, a)| a.prefetched_bytes as f64)
+        .number("of it used", Unit::Share, |(_, a)| a.prefetch_used_share)
+        .number("trail reads", Unit::Count, |(_, a)| a.trail_reads as f64)
+        .number("trail writes", Unit::Bytes, |(_, a)| a.trail_written_bytes as f64)
+        .number("stood aside", Unit::Seconds, |(_, a)| a.guard_bypassed_s)
+        .number("behind, at most", Unit::Seconds, |(_, a)| a.worst_excess_s)
+        .done();
+    (!table.rows.is_empty()).then(|| {
+        table.note(
+            "stood aside: disk time in which the guard let the policy do nothing; behind, at most: disk time behind \
+             vanilla within a day",
+        )
+    })
 }
 
 /// The days of the first system with a guard, against vanilla; `None` with fewer than two days.
 pub(crate) fn days_table(outcome: &Outcome) -> Option<Table> {
     let run = outcome.runs.iter().find(|r| r.days.len() > 1)?;
-    let seconds = |name: &str| Column::number(name, Unit::Seconds);
-    let columns = vec![
-        Column::number("day", Unit::Number),
-        seconds("vanilla"),
-        seconds(&run.policy),
-        seconds("background"),
-        Column::number("saves", Unit::Share),
-    ];
-    let row = |d: &Day| {
-        [
-            Cell::from(d.day as f64),
-            Cell::from(d.vanilla_s),
-            Cell::from(d.busy_s),
-            Cell::from(d.background_busy_s),
-            Cell::from(d.saves()),
-        ]
-    };
-    let title = "Disk busy time day by day, modelled";
-    Some(run.days.iter().fold(Table::new(title, columns), |table, d| table.row(row(d))))
+    let table = Table::of("Disk busy time day by day, modelled", &run.days)
+        .number("day", Unit::Number, |d| d.day as f64)
+        .number("vanilla", Unit::Seconds, |d| d.vanilla_s)
+        .number(&run.policy, Unit::Seconds, |d| d.busy_s)
+        .number("background", Unit::Seconds, |d| d.background_busy_s)
+        .number("saves", Unit::Share, Day::saves);
+    Some(table.done())
 }
 
 /// The tables below the first: energy, adaptive policies, days.
