@@ -8,9 +8,9 @@ use seekless_block::Bytes;
 use seekless_cli::args::{ReadArgs, number, share, size};
 use seekless_cli::{disk, output};
 use seekless_papers::hot_files::{
-    Choice, List, Mounted, Outcome, Survey, Travel, apply, hottest, survey,
+    Choice, HotFile, List, Mounted, Outcome, Survey, Travel, apply, hottest, survey,
 };
-use seekless_report::{Cell, Column, Table, Unit};
+use seekless_report::{Table, Unit};
 
 use seekless_cli::output::with_bar;
 
@@ -132,23 +132,15 @@ fn make_list(args: &Args, mounted: &Mounted, travel: &Travel, trace: &str) -> an
 }
 
 fn print_list(list: &List, found: &Survey) -> anyhow::Result<()> {
-    let columns = vec![
-        Column::text("file"),
-        Column::number("stored", Unit::Bytes),
-        Column::number("moved", Unit::Bytes),
-        Column::number("temperature", Unit::Number),
-    ];
     let mut hottest: Vec<_> = list.files.iter().collect();
     hottest.sort_by(|a, b| b.temperature().total_cmp(&a.temperature()));
-    let mut table = Table::new(format!("The hottest of {} files", list.files.len()), columns);
-    for f in hottest.iter().take(SHOWN) {
-        table = table.row([
-            Cell::from(f.path.as_str()),
-            Cell::from(f.stored as f64),
-            Cell::from(f.moved as f64),
-            Cell::from(f.temperature()),
-        ]);
-    }
+    let title = format!("The hottest of {} files", list.files.len());
+    let table = Table::of(title, hottest.iter().take(SHOWN).copied())
+        .text("file", |f| f.path.as_str())
+        .number("stored", Unit::Bytes, |f| f.stored as f64)
+        .number("moved", Unit::Bytes, |f| f.moved as f64)
+        .number("temperature", Unit::Number, HotFile::temperature)
+        .done();
     output::tables([&table])?;
     output::print(&format!(
         "\n{} files with {} take {:.0} % of the trace's transfers of files here.",

@@ -4,8 +4,7 @@
 use seekless_compare::{Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
 use seekless_learn::Policy;
 use seekless_report::{
-    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
-    Unit,
+    Axis, Basis, Figure, Lines, Points, Provenance, Report, Section, Table, Tile, Unit,
 };
 use seekless_trace::{Progress, Source};
 
@@ -100,7 +99,6 @@ fn percent(share: f64) -> String {
 }
 
 fn table(tuned: &Tuned, panel: &Panel) -> Table {
-    let share = |name: &str| Column::number(name, Unit::Share);
     let fixed = &panel.points[panel.best];
     let every = interval(tuned, fixed.setting.interval_folds);
     let (varied, title) = match panel.parameter {
@@ -111,32 +109,20 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
             ("write buffer", format!("Write buffer, {area}, new plan after {every}"))
         }
     };
-    let columns = vec![
-        Column::text(varied),
-        share("saves"),
-        share("moving not counted"),
-        share("left out"),
-        Column::number("moving", Unit::Seconds),
-        Column::text(""),
-    ];
     let title = format!("{title}: {} on {}, modelled", tuned.trace.path, tuned.disk);
-    let mut table = Table::new(title, columns);
-    for (i, t) in panel.points.iter().enumerate() {
-        let name = match panel.parameter {
-            Parameter::Interval => interval(tuned, t.setting.interval_folds),
-            Parameter::Size => size(t),
-            Parameter::WriteBuffer => write_buffer(t),
-        };
-        table = table.row([
-            Cell::from(name.as_str()),
-            Cell::from(t.saves_busy.share),
-            Cell::from(t.saves_foreground),
-            Cell::from(t.held_out_saves_busy),
-            Cell::from(t.total.background_busy_s),
-            Cell::from(if i == panel.best { "best" } else { "" }),
-        ]);
-    }
-    table.note(
+    let name = |t: &Tuning| match panel.parameter {
+        Parameter::Interval => interval(tuned, t.setting.interval_folds),
+        Parameter::Size => size(t),
+        Parameter::WriteBuffer => write_buffer(t),
+    };
+    let table = Table::of(title, panel.points.iter().enumerate())
+        .text(varied, |(_, t)| name(t))
+        .number("saves", Unit::Share, |(_, t)| t.saves_busy.share)
+        .number("moving not counted", Unit::Share, |(_, t)| t.saves_foreground)
+        .number("left out", Unit::Share, |(_, t)| t.held_out_saves_busy)
+        .number("moving", Unit::Seconds, |(_, t)| t.total.background_busy_s)
+        .text("", |(i, _)| if i == panel.best { "best" } else { "" });
+    table.done().note(
         "saves: disk time against no layout, over the folds that choose; moving not counted is the measure of BORG's Figure 12.",
     )
 }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use seekless_cli::args::{duration, number};
 use seekless_cli::{output, signals};
-use seekless_report::{Column, Table, Unit};
+use seekless_report::{Table, Unit};
 use seekless_workload::power::{Energy, Meters};
 use seekless_workload::{
     FileSet, Filled, Load, Outcome, Personality, RunOptions, describe, host, list, named, presets,
@@ -123,26 +123,14 @@ fn print_list(args: &ListArgs) -> anyhow::Result<()> {
             &serde_json::json!({"schema": "seekless.workloads/1", "workloads": all}),
         );
     }
-    let columns = vec![
-        Column::text("name"),
-        Column::text("title"),
-        Column::number("threads", Unit::Count),
-        Column::number("files", Unit::Count),
-        Column::text("mean size").right(),
-        Column::text("size at start").right(),
-    ];
-    let mut table = Table::new("Workloads", columns);
-    for w in all {
-        let (mean, bytes) = (Unit::bytes(w.mean_file_bytes), Unit::Bytes.format(w.bytes, 3));
-        table = table.row([
-            w.name.into(),
-            w.title.into(),
-            u64::from(w.threads).into(),
-            w.files.into(),
-            mean.into(),
-            bytes.into(),
-        ]);
-    }
+    let table = Table::of("Workloads", &all)
+        .text("name", |w| w.name.as_str())
+        .text("title", |w| w.title.as_str())
+        .number("threads", Unit::Count, |w| u64::from(w.threads))
+        .number("files", Unit::Count, |w| w.files)
+        .right("mean size", |w| Unit::bytes(w.mean_file_bytes))
+        .right("size at start", |w| Unit::Bytes.format(w.bytes, 3))
+        .done();
     output::tables([&table])
 }
 

@@ -170,27 +170,19 @@ impl<'a> Shown<'a> {
     }
 
     fn sensitivity(&self) -> Table {
-        let columns = vec![
-            Column::text("varied"),
-            Column::text("trace"),
-            Column::text("system"),
-            Column::text("improvement in disk busy time throughput (moving and destaging counted)"),
-        ];
-        let mut table = Table::new("Figure 12: sensitivity, on O1", columns);
-        for c in &self.results.curves {
-            let points: Vec<String> = c
-                .points
-                .iter()
-                .map(|(n, g, all)| format!("{n}: {:+.0} % ({:+.0} %)", g * 100.0, all * 100.0))
-                .collect();
-            table = table.row([
-                c.varied.into(),
-                c.trace.into(),
-                system(c).into(),
-                points.join("  ").into(),
-            ]);
-        }
-        table.note(
+        let name = "improvement in disk busy time throughput (moving and destaging counted)";
+        let table = Table::of("Figure 12: sensitivity, on O1", &self.results.curves)
+            .text("varied", |c| c.varied)
+            .text("trace", |c| c.trace)
+            .text("system", system)
+            .text(name, |c| {
+                let points = c
+                    .points
+                    .iter()
+                    .map(|(n, g, all)| format!("{n}: {:+.0} % ({:+.0} %)", g * 100.0, all * 100.0));
+                points.collect::<Vec<_>>().join("  ")
+            });
+        table.done().note(
             "Vanilla's busy time for requests over BORG's, less one, of all normal phases after a base reconfiguration at six hours. Each \
              plan is learned from the requests since the last plan. The area's sizes are at full scale. The paper prints the curves without \
              numbers.",
@@ -361,21 +353,12 @@ const fn system(curve: &Curve) -> &'static str {
 
 /// Real starts.
 fn archive(a: &Archived) -> Table {
-    let columns = vec![
-        Column::text("program"),
-        Column::text("system"),
-        Column::number("starts", Unit::Count),
-        Column::number("mean", Unit::Seconds),
-    ];
     let title = format!("Real starts on an emulated disk, measured: {}", a.path.display());
-    let mut table = Table::new(title, columns);
-    for (name, system, starts, seconds) in &a.means {
-        table = table.row([
-            name.as_str().into(),
-            system.as_str().into(),
-            (*starts as u64).into(),
-            (*seconds).into(),
-        ]);
-    }
+    let table = Table::of(title, &a.means)
+        .text("program", |m| m.0.as_str())
+        .text("system", |m| m.1.as_str())
+        .number("starts", Unit::Count, |m| m.2 as u64)
+        .number("mean", Unit::Seconds, |m| m.3)
+        .done();
     table.note("benches/startup says how these were measured.")
 }

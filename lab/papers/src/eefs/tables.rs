@@ -91,34 +91,20 @@ pub(super) fn fit(all: &[Compared], scale: f64) -> Table {
 }
 
 pub(super) fn requests(all: &[Compared]) -> Table {
-    let mut table = Table::new(
-        "Table 3: requests of the disk",
-        vec![
-            Column::text(""),
-            column("FFS"),
-            column("read-ahead"),
-            column("EEFS"),
-            column("EEFS / FFS"),
-            column("EEFS / read-ahead"),
-            column("paper: EEFS / FFS"),
-        ],
-    );
-    for c in all {
-        let n = |i: usize| (c.outcomes[i].disk_reads + c.outcomes[i].disk_writes) as f64;
-        let paper = c.paper.map_or("-".to_owned(), |p| {
-            format!("{:.2}", p.requests[1] as f64 / p.requests[0] as f64)
-        });
-        table = table.row([
-            c.name.clone().into(),
-            n(0).to_string().into(),
-            n(1).to_string().into(),
-            n(2).to_string().into(),
-            format!("{:.2}", n(2) / n(0).max(1.0)).into(),
-            format!("{:.2}", n(2) / n(1).max(1.0)).into(),
-            paper.into(),
-        ]);
-    }
-    table
+    let n = |c: &Compared, i: usize| (c.outcomes[i].disk_reads + c.outcomes[i].disk_writes) as f64;
+    Table::of("Table 3: requests of the disk", all)
+        .text("", |c| c.name.as_str())
+        .right("FFS", |c| n(c, 0).to_string())
+        .right("read-ahead", |c| n(c, 1).to_string())
+        .right("EEFS", |c| n(c, 2).to_string())
+        .right("EEFS / FFS", |c| format!("{:.2}", n(c, 2) / n(c, 0).max(1.0)))
+        .right("EEFS / read-ahead", |c| format!("{:.2}", n(c, 2) / n(c, 1).max(1.0)))
+        .right("paper: EEFS / FFS", |c| {
+            c.paper.map_or("-".to_owned(), |p| {
+                format!("{:.2}", p.requests[1] as f64 / p.requests[0] as f64)
+            })
+        })
+        .done()
 }
 
 /// Requests by cause: all, or per `of_opens` opens of files.
