@@ -131,21 +131,14 @@ fn filesystems(json: Option<&Path>) -> anyhow::Result<()> {
             &serde_json::json!({"schema": "seekless.filesystems/1", "filesystems": list}),
         );
     }
-    let columns =
-        ["name", "short", "format options", "mount options", "here"].map(Column::text).to_vec();
-    let mut shown = Table::new("File systems", columns);
-    for (f, m) in missing {
-        let names =
-            |n: Vec<&String>| n.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let here = m.unwrap_or_else(|| "yes".to_owned());
-        shown = shown.row([
-            f.name.as_str().into(),
-            f.short.as_str().into(),
-            names(f.format.keys().collect()).into(),
-            names(f.mount.keys().collect()).into(),
-            here.into(),
-        ]);
-    }
+    let names = |n: Vec<&String>| n.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = Table::of("File systems", &missing)
+        .text("name", |(f, _)| f.name.as_str())
+        .text("short", |(f, _)| f.short.as_str())
+        .text("format options", |(f, _)| names(f.format.keys().collect()))
+        .text("mount options", |(f, _)| names(f.mount.keys().collect()))
+        .text("here", |(_, m)| m.as_deref().unwrap_or("yes"))
+        .done();
     output::tables([&shown])
 }
 

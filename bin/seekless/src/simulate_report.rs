@@ -12,55 +12,35 @@ use seekless_sim::Measured;
 
 /// The numbers of every run side by side; a terminal shows the columns that fit.
 pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
-    let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
-    let mut columns = vec![
-        Column::text("policy"),
-        seconds("busy"),
-        seconds("seek"),
-        seconds("rotation"),
-        seconds("transfer"),
-        seconds("background"),
-        Column::number("energy", Unit::Joules).better(Better::Lower),
-        seconds("response"),
-        seconds("p99"),
-        Column::number("in RAM", Unit::Share),
-        Column::number("copies", Unit::Share),
-    ];
+    let lower = |name: &str, unit| Column::number(name, unit).better(Better::Lower);
+    let seconds = |name: &str| lower(name, Unit::Seconds);
     // A device without an arm has operations and a price in place of seeks and rotation.
     let armless = outcome.runs.iter().any(|r| r.operations.is_some());
-    if armless {
-        columns[2] = Column::number("operations", Unit::Count).better(Better::Lower);
-        columns[3] = Column::number("$ a million requests", Unit::Number).better(Better::Lower);
-    }
+    let [second, third] = if armless {
+        [lower("operations", Unit::Count), lower("$ a million requests", Unit::Number)]
+    } else {
+        [seconds("seek"), seconds("rotation")]
+    };
+    let cost = |r: &Run| r.cost_usd.as_ref().map_or(f64::NAN, |c| c.per_million_requests);
+    let share = |hits: f64, r: &Run| hits / r.requests.max(1) as f64;
+    let title = format!("{} on {}, modelled", outcome.trace.path, outcome.disk);
+    let mut table = Table::of(title, &outcome.runs)
+        .text("policy", |r| r.policy.as_str())
+        .column(seconds("busy"), |r| r.busy_s)
+        .column(second, |r| r.operations.as_ref().map_or(r.seek_s, |o| (o.reads + o.writes) as f64))
+        .column(third, |r| r.operations.as_ref().map_or(r.rotation_s, |_| cost(r)))
+        .column(seconds("transfer"), |r| r.transfer_s)
+        .column(seconds("background"), |r| r.background_busy_s)
+        .column(lower("energy", Unit::Joules), |r| r.energy_j.total)
+        .column(seconds("response"), |r| r.response_ms.mean / 1e3)
+        .column(seconds("p99"), |r| r.response_ms.p99 / 1e3)
+        .number("in RAM", Unit::Share, |r| share(r.cache_hits as f64, r))
+        .number("copies", Unit::Share, |r| share(r.copy_hits as f64, r))
+        .done();
     if terminal {
-        columns.truncate(8);
+        table.columns.truncate(8);
     }
     let baseline = outcome.runs.iter().position(|r| r.policy == "vanilla");
-    let mut table =
-        Table::new(format!("{} on {}, modelled", outcome.trace.path, outcome.disk), columns);
-    for r in &outcome.runs {
-        let requests = r.requests.max(1) as f64;
-        let (second, third) = match &r.operations {
-            None => (r.seek_s, r.rotation_s),
-            Some(o) => {
-                let cost = r.cost_usd.as_ref().map_or(f64::NAN, |c| c.per_million_requests);
-                ((o.reads + o.writes) as f64, cost)
-            }
-        };
-        table = table.row([
-            Cell::from(r.policy.as_str()),
-            Cell::from(r.busy_s),
-            Cell::from(second),
-            Cell::from(third),
-            Cell::from(r.transfer_s),
-            Cell::from(r.background_busy_s),
-            Cell::from(r.energy_j.total),
-            Cell::from(r.response_ms.mean / 1e3),
-            Cell::from(r.response_ms.p99 / 1e3),
-            Cell::from(r.cache_hits as f64 / requests),
-            Cell::from(r.copy_hits as f64 / requests),
-        ]);
-    }
     match baseline {
         Some(row) if outcome.runs.len() > 1 => table.baseline(row),
         _ => table,

@@ -115,47 +115,27 @@ impl<'a> Shown<'a> {
     }
 
     fn table4(&self) -> Table {
-        let right = |name: &str| Column::text(name).right();
-        let columns = vec![
-            Column::text("program"),
-            right("start, V"),
-            right("B paper"),
-            right("B ours"),
-            right("random %, V"),
-            right("ours"),
-            right("B paper"),
-            right("ours"),
-            right("seek cyl, V"),
-            right("ours"),
-            right("B paper"),
-            right("ours"),
-        ];
-        let mut table = Table::new("Table 4: application start-up on O3", columns);
-        for (s, ours) in STARTS.iter().zip(&self.results.starts) {
-            let cell = |v: f64| Cell::from(format!("{v:.2}"));
-            let random =
-                |p: &BorgPhase| Cell::from(format!("{:.1}", p.nonsequential_share() * 100.0));
-            let seek =
-                |p: &BorgPhase| Cell::from(format!("{:.0}", p.seek_mean_sectors() / self.cylinder));
-            let one = |v: f64| Cell::from(format!("{v:.1}"));
-            let none = |v: f64| Cell::from(format!("{v:.0}"));
-            let name =
-                if s.trained { s.name.to_owned() } else { format!("{} (untrained)", s.name) };
-            table = table.row([
-                Cell::from(name),
-                cell(s.seconds[0]),
-                cell(s.seconds[1]),
-                cell(ours.borg.busy_s),
-                one(s.random[0]),
-                random(&ours.vanilla),
-                one(s.random[1]),
-                random(&ours.borg),
-                none(s.seek[0]),
-                seek(&ours.vanilla),
-                none(s.seek[1]),
-                seek(&ours.borg),
-            ]);
-        }
+        let two = |v: f64| format!("{v:.2}");
+        let one = |v: f64| format!("{v:.1}");
+        let none = |v: f64| format!("{v:.0}");
+        let random = |p: &BorgPhase| one(p.nonsequential_share() * 100.0);
+        let seek = |p: &BorgPhase| none(p.seek_mean_sectors() / self.cylinder);
+        let untrained = |trained: bool| if trained { "" } else { " (untrained)" };
+        let starts = STARTS.iter().zip(&self.results.starts);
+        let table = Table::of("Table 4: application start-up on O3", starts)
+            .text("program", |(s, _)| format!("{}{}", s.name, untrained(s.trained)))
+            .right("start, V", |(s, _)| two(s.seconds[0]))
+            .right("B paper", |(s, _)| two(s.seconds[1]))
+            .right("B ours", |(_, ours)| two(ours.borg.busy_s))
+            .right("random %, V", |(s, _)| one(s.random[0]))
+            .right("ours", |(_, ours)| random(&ours.vanilla))
+            .right("B paper", |(s, _)| one(s.random[1]))
+            .right("ours", |(_, ours)| random(&ours.borg))
+            .right("seek cyl, V", |(s, _)| none(s.seek[0]))
+            .right("ours", |(_, ours)| seek(&ours.vanilla))
+            .right("B paper", |(s, _)| none(s.seek[1]))
+            .right("ours", |(_, ours)| seek(&ours.borg))
+            .done();
         table.note(format!(
             "Seconds. V vanilla, B BORG. The reads are made up: our vanilla start takes the paper's seconds of disk time, with the paper's \
              random share and seek. Computing takes no time here, so B shows the gain of the disk alone. Moving \

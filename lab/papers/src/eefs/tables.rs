@@ -179,36 +179,26 @@ pub(super) fn energy(all: &[Compared]) -> Table {
 }
 
 pub(super) fn times(all: &[Compared]) -> Table {
-    let mut table = Table::new(
-        "Figure 6: response times, and hits of the cache",
-        vec![
-            Column::text(""),
-            column("open"),
-            column("read"),
-            column("write"),
-            column("hits"),
-            column("paper: hits"),
-            column("spin-downs"),
-        ],
-    );
-    for c in all {
-        for (i, (o, (_, name))) in c.outcomes.iter().zip(SYSTEMS).enumerate() {
+    let rows = all.iter().flat_map(|c| {
+        let outcomes = c.outcomes.iter().zip(SYSTEMS).enumerate();
+        outcomes.map(move |(i, (o, (_, name)))| (c, i, o, name))
+    });
+    let table = Table::of("Figure 6: response times, and hits of the cache", rows)
+        .text("", |(c, _, _, name)| format!("{}, {name}", c.name))
+        .right("open", |(_, _, o, _)| format!("{:.3} ms", o.open_ms))
+        .right("read", |(_, _, o, _)| format!("{:.3} ms", o.read_ms))
+        .right("write", |(_, _, o, _)| format!("{:.3} ms", o.write_ms))
+        .right("hits", |(_, _, o, _)| format!("{:.1} %", o.hits * 100.0))
+        .right("paper: hits", |(c, i, ..)| {
             let paper = c.paper.and_then(|p| p.hits).and_then(|h| match i {
                 0 => Some(h[0]),
                 2 => Some(h[1]),
                 _ => None,
             });
-            table = table.row([
-                format!("{}, {name}", c.name).into(),
-                format!("{:.3} ms", o.open_ms).into(),
-                format!("{:.3} ms", o.read_ms).into(),
-                format!("{:.3} ms", o.write_ms).into(),
-                format!("{:.1} %", o.hits * 100.0).into(),
-                paper.map_or("-".to_owned(), |h| format!("{h:.1} %")).into(),
-                o.spin_downs.to_string().into(),
-            ]);
-        }
-    }
+            paper.map_or("-".to_owned(), |h| format!("{h:.1} %"))
+        })
+        .right("spin-downs", |(_, _, o, _)| o.spin_downs.to_string())
+        .done();
     table.note("The paper says up to 21% less for INS and RES, and prints no numbers. Requests without disk I/O take no time here. With --spin-down, shuffles and the group store's commits wait while the disk sleeps; the fast file system's delayed writes, alone or beside the groups, do not wait.")
 }
 
