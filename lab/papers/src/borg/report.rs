@@ -121,8 +121,8 @@ impl<'a> Shown<'a> {
         let random = |p: &BorgPhase| one(p.nonsequential_share() * 100.0);
         let seek = |p: &BorgPhase| none(p.seek_mean_sectors() / self.cylinder);
         let untrained = |trained: bool| if trained { "" } else { " (untrained)" };
-        let starts = STARTS.iter().zip(&self.results.starts);
-        let table = Table::of("Table 4: application start-up on O3", starts)
+        let title = "Table 4: application start-up on O3";
+        let table = Table::of(title, STARTS.iter().zip(&self.results.starts))
             .text("program", |(s, _)| format!("{}{}", s.name, untrained(s.trained)))
             .right("start, V", |(s, _)| two(s.seconds[0]))
             .right("B paper", |(s, _)| two(s.seconds[1]))
