@@ -183,22 +183,26 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
     text
 }
 
+/// The change of a number, in percent.
+pub(crate) fn change(new: f64, old: f64) -> String {
+    let x = new / old - 1.0;
+    let sign = if x < 0.0 { "\u{2212}" } else { "+" };
+    let sign = if x.is_finite() { sign } else { "" };
+    format!("{sign}{}", Unit::Share.format(x.abs(), 3))
+}
+
+/// A number before and after.
+pub(crate) fn both(unit: &Unit, old: f64, new: f64) -> String {
+    format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3))
+}
+
 fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
-    let change = |new: f64, old: f64| {
-        let x = new / old - 1.0;
-        let sign = if x < 0.0 { "\u{2212}" } else { "+" };
-        let sign = if x.is_finite() { sign } else { "" };
-        format!("{sign}{}", Unit::Share.format(x.abs(), 3))
-    };
-    let both = |unit: Unit, v: f64, b: f64| {
-        format!("{} \u{2192} {}", unit.format(v, 3), unit.format(b, 3))
-    };
     let energy = |r: &Run| r.energy_j.total / r.requests.max(1) as f64;
     [
         Tile::new(
             "Disk busy time",
             change(b.busy_s, v.busy_s),
-            both(Unit::Seconds, v.busy_s, b.busy_s) + ", background work not counted",
+            both(&Unit::Seconds, v.busy_s, b.busy_s) + ", background work not counted",
         ),
         Tile::new(
             "With background work",
@@ -208,12 +212,12 @@ fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
         Tile::new(
             "Energy per request",
             change(b.energy_j.total, v.energy_j.total),
-            both(Unit::Joules, energy(v), energy(b)) + ", background work counted",
+            both(&Unit::Joules, energy(v), energy(b)) + ", background work counted",
         ),
         Tile::new(
             "Mean response time",
             change(b.response_ms.mean, v.response_ms.mean),
-            both(Unit::Seconds, v.response_ms.mean / 1e3, b.response_ms.mean / 1e3),
+            both(&Unit::Seconds, v.response_ms.mean / 1e3, b.response_ms.mean / 1e3),
         ),
     ]
 }

@@ -8,6 +8,7 @@ use seekless_report::{
 use serde_json::json;
 
 use super::{AHEAD, CACHE, Played, Run};
+use crate::simulate_report::{both, change};
 
 /// The words with a capital at the beginning.
 fn capital(words: &str) -> String {
@@ -95,12 +96,6 @@ fn document(played: &Played) -> serde_json::Value {
 /// Energy while busy.
 fn joules(run: &Run) -> f64 {
     (run.disk.usage.energy.seek + run.disk.usage.energy.rotation_transfer).as_joules_f64()
-}
-
-fn change(new: f64, old: f64) -> String {
-    let x = new / old - 1.0;
-    let sign = if x < 0.0 { "\u{2212}" } else { "+" };
-    format!("{sign}{}", Unit::Share.format(x.abs(), 3))
 }
 
 pub(crate) fn finding(played: &Played) -> String {
@@ -201,8 +196,8 @@ pub(crate) fn report(all: &[Played]) -> Report {
         let busy = |h: &Run| h.disk.busy.as_secs_f64();
         let tile = |what: &str, f: &dyn Fn(&Run) -> f64, unit: Unit| {
             let [old, new] = played.runs().map(f);
-            let note = format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3));
-            Tile::new(format!("{what}, {}", played.scene.span), change(new, old), note)
+            let label = format!("{what}, {}", played.scene.span);
+            Tile::new(label, change(new, old), both(&unit, old, new))
         };
         let caption = format!(
             "Time of the emulated disk over {}; writing the trail is counted.",
