@@ -38,6 +38,7 @@ mod html_report;
 mod number_format;
 mod style;
 mod table;
+mod table_of;
 
 pub use axis_ticks::Scale;
 pub use escape::visible;
@@ -48,3 +49,4 @@ pub use figure::{
 pub use html_report::{Block, Provenance, Report, Section, Tile};
 pub use number_format::Unit;
 pub use table::{Better, Cell, Column, Table};
+pub use table_of::TableOf;

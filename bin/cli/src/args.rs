@@ -223,9 +223,8 @@ impl Out {
             let (report, html) = (report(&command_line()), self.report.as_deref());
             output::report(&report, html, self.figures.as_deref())?;
         }
-        self.json.as_deref().map_or(Ok(()), |path| output::json(path, document))?;
-        let to_stdout = |path: &Option<PathBuf>| output::is_stdout(path.as_deref());
-        Ok(!to_stdout(&self.json) && !to_stdout(&self.report))
+        let goes_on = output::json_beside(self.json.as_deref(), document)?;
+        Ok(goes_on && !output::is_stdout(self.report.as_deref()))
     }
 
     /// Refuses an output that is also another one, of these or of `more`, or the trace.

@@ -5,7 +5,6 @@ pub mod args;
 pub mod disk;
 pub mod figures;
 pub mod manual;
-pub mod moved;
 pub mod near;
 pub mod output;
 pub mod signals;

@@ -1,6 +1,7 @@
 //! Output: results to standard output or a file, everything else to standard error. Only terminals
 //! get progress bars.
 
+use std::borrow::Borrow;
 use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +12,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use seekless_report::{Report, visible};
+use seekless_report::{Report, Table, visible};
 use seekless_trace::TraceError;
 use tempfile::NamedTempFile;
 
@@ -54,6 +55,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
     }
+}
+
+/// Tables on standard output, as this terminal shows them.
+pub fn tables<T: Borrow<Table>>(tables: impl IntoIterator<Item = T>) -> anyhow::Result<()> {
+    let mut tables = tables.into_iter();
+    tables.try_for_each(|table| {
+        let table: &Table = table.borrow();
+        print(&table.terminal(width(), colour()))
+    })
 }
 
 /// Writes text to a file, whole or not at all; `-` is standard output. A link stays a link, and a
@@ -167,6 +177,12 @@ pub fn json(path: &Path, document: &impl serde::Serialize) -> anyhow::Result<()>
     write(path, &text)
 }
 
+/// Writes a document as JSON if that was asked for. False if it went to standard output.
+pub fn json_beside(path: Option<&Path>, document: &impl serde::Serialize) -> anyhow::Result<bool> {
+    path.map_or(Ok(()), |path| json(path, document))?;
+    Ok(!is_stdout(path))
+}
+
 /// Whether this path is standard output.
 pub fn is_stdout(path: Option<&Path>) -> bool {
     path.is_some_and(|p| p.as_os_str() == "-")
@@ -208,6 +224,21 @@ pub fn bar() -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+/// Calls `work` with a reporter of progress; the bar is gone when the work ends.
+pub fn with_bar<T>(work: impl FnOnce(&(dyn Fn(&str, u64, u64) + Sync)) -> T) -> T {
+    let bar = bar();
+    let result = work(&|what, done, all| show(&bar, what, done, all));
+    bar.finish_and_clear();
+    result
+}
+
+/// Shows the work at hand, the parts done, and all parts.
+pub fn show(bar: &ProgressBar, what: &str, done: u64, all: u64) {
+    bar.set_message(what.to_owned());
+    bar.set_length(all.max(1));
+    bar.set_position(done);
 }
 
 /// A line on standard error that is rewritten in place; silent if standard error is no terminal.

@@ -5,33 +5,19 @@ use seekless_report::{Better, Cell, Column, Table, Unit};
 
 /// Every tried system, and its savings.
 pub fn advice(advice: &Advice) -> Table {
-    let share = |name: &str| Column::number(name, Unit::Share);
-    let mut table = Table::new(
-        format!("{} on {}, modelled", advice.trace.path, advice.disk),
-        vec![
-            Column::text("system"),
-            Column::number("busy", Unit::Seconds).better(Better::Lower),
-            Column::number("background", Unit::Seconds),
-            share("saves"),
-            Column::text("90% range (%)").right(),
-            share("left out"),
-            share("joules"),
-            Column::number("response", Unit::Seconds).better(Better::Lower),
-        ],
-    );
-    for t in &advice.tried {
-        let gain = advice.ranked_by.saves(t);
-        table = table.row([
-            Cell::from(t.system.as_str()),
-            Cell::from(t.total.busy_s),
-            Cell::from(t.total.background_busy_s),
-            gain.map_or(Cell::Empty, |gain| Cell::from(gain.share)),
-            gain.filter(|_| t.change != Change::None).map_or(Cell::Empty, range),
-            gain.map_or(Cell::Empty, |_| Cell::from(advice.ranked_by.held_out(t))),
-            Cell::from(t.saves_energy.share),
-            Cell::from(t.total.response_ms / 1e3),
-        ]);
-    }
+    let by = advice.ranked_by;
+    let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
+    let title = format!("{} on {}, modelled", advice.trace.path, advice.disk);
+    let table = Table::of(title, &advice.tried)
+        .text("system", |t| t.system.as_str())
+        .column(seconds("busy"), |t| t.total.busy_s)
+        .number("background", Unit::Seconds, |t| t.total.background_busy_s)
+        .number("saves", Unit::Share, |t| by.saves(t).map(|gain| gain.share))
+        .right("90% range (%)", |t| by.saves(t).filter(|_| t.change != Change::None).map(range))
+        .number("left out", Unit::Share, |t| by.saves(t).map(|_| by.held_out(t)))
+        .number("joules", Unit::Share, |t| t.saves_energy.share)
+        .column(seconds("response"), |t| t.total.response_ms / 1e3)
+        .done();
     table.baseline(0).note(format!(
         "saves, joules: {} and energy saved over the folds that choose, background work counted; the range is for the folds \
          left out, left out what was saved there. clairvoyant knows the next 1,000 requests.",
@@ -53,49 +39,27 @@ fn range(Gain { low, high, .. }: Gain) -> Cell {
 
 /// One row for each disk.
 pub fn fleet(fleet: &Fleet) -> Table {
-    let share = |name: &str| Column::number(name, Unit::Share);
-    let billed = fleet.disks.iter().any(|disk| disk.saves_usd.is_some());
-    let mut columns = vec![
-        Column::text("trace"),
-        Column::text("verdict"),
-        Column::text("choice"),
-        Column::number("busy", Unit::Seconds),
-        share("saves"),
-        share("left out"),
-        share("joules"),
-        Column::text("instead"),
-        share("saves there"),
-    ];
-    if billed {
-        columns.insert(6, share("dollars"));
-    }
     let title = format!("{} disks on {}, modelled", fleet.disks.len(), fleet.disk);
-    let mut table = Table::new(title, columns);
-    for disk in &fleet.disks {
-        let verdict = match disk.verdict {
+    let mut table = Table::of(title, &fleet.disks)
+        .text("trace", |disk| disk.trace.as_str())
+        .text("verdict", |disk| match disk.verdict {
             Some(Verdict::Worth) => "worth it",
             Some(Verdict::Unsure) => "unsure",
             Some(Verdict::NoGain) => "no gain",
             None => disk.error.as_deref().unwrap_or("no answer"),
-        };
-        let text = |text: &Option<String>| text.as_deref().map_or(Cell::Empty, Cell::from);
-        let number = |number: Option<f64>| number.map_or(Cell::Empty, Cell::from);
-        let mut cells = vec![
-            Cell::from(disk.trace.as_str()),
-            Cell::from(verdict),
-            text(&disk.choice),
-            number(disk.busy_s),
-            number(disk.saves_busy),
-            number(disk.held_out_saves_busy),
-            number(disk.saves_energy),
-            text(&disk.instead),
-            number(disk.instead_saves_busy),
-        ];
-        if billed {
-            cells.insert(6, number(disk.saves_usd));
-        }
-        table = table.row(cells);
+        })
+        .text("choice", |disk| disk.choice.as_deref())
+        .number("busy", Unit::Seconds, |disk| disk.busy_s)
+        .number("saves", Unit::Share, |disk| disk.saves_busy)
+        .number("left out", Unit::Share, |disk| disk.held_out_saves_busy);
+    if fleet.disks.iter().any(|disk| disk.saves_usd.is_some()) {
+        table = table.number("dollars", Unit::Share, |disk| disk.saves_usd);
     }
+    let table = table
+        .number("joules", Unit::Share, |disk| disk.saves_energy)
+        .text("instead", |disk| disk.instead.as_deref())
+        .number("saves there", Unit::Share, |disk| disk.instead_saves_busy)
+        .done();
     table.note(format!(
         "{} worth it, {} unsure, {} without a gain, {} without an answer",
         fleet.worth, fleet.unsure, fleet.no_gain, fleet.failed

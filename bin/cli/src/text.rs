@@ -60,7 +60,7 @@ pub fn beside(file: &Path, wanted: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// The names in a folder, sorted, without names that are not UTF-8.
-pub fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     let cannot = || format!("cannot read folder {}", folder.display());
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(cannot)? {

@@ -26,13 +26,8 @@ pub(crate) fn option(message: impl Into<String>) -> PyErr {
 
 /// An error and its causes.
 fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+    let all = std::iter::successors(Some(error), |e| e.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 pub(crate) fn trace(error: &TraceError) -> PyErr {

@@ -8,11 +8,11 @@ use seekless_block::Bytes;
 use seekless_cli::args::{ReadArgs, number, share, size};
 use seekless_cli::{disk, output};
 use seekless_papers::hot_files::{
-    Choice, List, Mounted, Outcome, Survey, Travel, apply, hottest, survey,
+    Choice, HotFile, List, Mounted, Outcome, Survey, Travel, apply, hottest, survey,
 };
-use seekless_report::{Cell, Column, Table, Unit};
+use seekless_report::{Table, Unit};
 
-use crate::progress::with_bar;
+use seekless_cli::output::with_bar;
 
 /// Files of the table on the terminal.
 const SHOWN: usize = 20;
@@ -107,19 +107,16 @@ fn make_list(args: &Args, mounted: &Mounted, travel: &Travel, trace: &str) -> an
     if let Some(path) = &args.list {
         output::json(path, &list)?;
     }
-    if let Some(path) = &args.json {
-        let value = serde_json::json!({
-            "schema": "seekless.cluster/1",
-            "list": list,
-            "left_alone": found.left_alone(),
-            "before": before,
-            "after": after,
-            "can_apply": mounted.refusal().is_none(),
-        });
-        output::json(path, &value)?;
-        if output::is_stdout(Some(path)) {
-            return Ok(());
-        }
+    let value = serde_json::json!({
+        "schema": "seekless.cluster/1",
+        "list": list,
+        "left_alone": found.left_alone(),
+        "before": before,
+        "after": after,
+        "can_apply": mounted.refusal().is_none(),
+    });
+    if !output::json_beside(args.json.as_deref(), &value)? {
+        return Ok(());
     }
     print_list(&list, &found)?;
     output::print(&format!(
@@ -135,24 +132,16 @@ fn make_list(args: &Args, mounted: &Mounted, travel: &Travel, trace: &str) -> an
 }
 
 fn print_list(list: &List, found: &Survey) -> anyhow::Result<()> {
-    let columns = vec![
-        Column::text("file"),
-        Column::number("stored", Unit::Bytes),
-        Column::number("moved", Unit::Bytes),
-        Column::number("temperature", Unit::Number),
-    ];
     let mut hottest: Vec<_> = list.files.iter().collect();
     hottest.sort_by(|a, b| b.temperature().total_cmp(&a.temperature()));
-    let mut table = Table::new(format!("The hottest of {} files", list.files.len()), columns);
-    for f in hottest.iter().take(SHOWN) {
-        table = table.row([
-            Cell::from(f.path.as_str()),
-            Cell::from(f.stored as f64),
-            Cell::from(f.moved as f64),
-            Cell::from(f.temperature()),
-        ]);
-    }
-    output::print(&table.terminal(output::width(), output::colour()))?;
+    let title = format!("The hottest of {} files", list.files.len());
+    let table = Table::of(title, hottest.iter().take(SHOWN).copied())
+        .text("file", |f| f.path.as_str())
+        .number("stored", Unit::Bytes, |f| f.stored as f64)
+        .number("moved", Unit::Bytes, |f| f.moved as f64)
+        .number("temperature", Unit::Number, HotFile::temperature)
+        .done();
+    output::tables([&table])?;
     output::print(&format!(
         "\n{} files with {} take {:.0} % of the trace's transfers of files here.",
         list.files.len(),
@@ -171,10 +160,8 @@ fn print_list(list: &List, found: &Survey) -> anyhow::Result<()> {
 fn apply_list(args: &Args, mounted: &Mounted, travel: &Travel, list: &List) -> anyhow::Result<()> {
     let outcome =
         with_bar(|p| apply(mounted, travel, list, &mut |done, all| p("moving", done, all)))?;
-    if let Some(path) = &args.json {
-        output::json(path, &outcome)?;
-    }
-    if output::is_stdout(args.json.as_deref()) { Ok(()) } else { print_outcome(&outcome) }
+    let goes_on = output::json_beside(args.json.as_deref(), &outcome)?;
+    if goes_on { print_outcome(&outcome) } else { Ok(()) }
 }
 
 fn print_outcome(o: &Outcome) -> anyhow::Result<()> {

@@ -3,7 +3,6 @@
 
 mod cluster;
 mod model;
-mod progress;
 mod reproduce;
 mod study;
 mod synth;

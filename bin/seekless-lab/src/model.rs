@@ -7,10 +7,10 @@ use seekless_block::Bytes;
 use seekless_cli::args::{number, size};
 use seekless_cli::{disk, output};
 use seekless_disk::Disk;
-use seekless_papers::clustering::{Effort, Layout, Model};
+use seekless_papers::clustering::{Effort, Layout, Model, Start};
 
-use crate::progress::with_bar;
-use crate::reproduce::Account;
+use crate::reproduce::account;
+use seekless_cli::output::with_bar;
 
 /// Compute the gain of clustered hot data on a disk, by analysis alone: seek time, utilization,
 /// queues
@@ -51,8 +51,8 @@ pub(crate) struct Args {
     seed: u64,
     /// How to count the delay before the first block: from the head's arrival, or half a
     /// revolution, as the paper does
-    #[arg(long, value_enum, default_value = "arrival")]
-    account: Account,
+    #[arg(long, value_parser = account(), default_value = "arrival")]
+    account: Start,
     /// Write the numbers as JSON (schema seekless.model/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
     json: Option<PathBuf>,
@@ -71,18 +71,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         layouts: &args.layout,
         block: args.block,
         queues: &args.queue,
-        effort: Effort { runs: args.runs, seed: args.seed, start: args.account.into() },
+        effort: Effort { runs: args.runs, seed: args.seed, start: args.account },
     };
     let disk = Disk::new(plain)?;
     let modelled = with_bar(|progress| model.compute(&disk, progress))?;
-    if let Some(path) = &args.json {
-        output::json(path, &modelled.json())?;
-        if output::is_stdout(Some(path)) {
-            return Ok(());
-        }
+    if !output::json_beside(args.json.as_deref(), &modelled.json())? {
+        return Ok(());
     }
     for table in modelled.tables() {
-        output::print(&table.terminal(output::width(), output::colour()))?;
+        output::tables([&table])?;
         output::print("")?;
     }
     output::print(

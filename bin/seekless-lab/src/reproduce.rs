@@ -7,7 +7,7 @@ mod eefs;
 mod fast10;
 mod fs2;
 
-pub(crate) use clustering::Account;
+pub(crate) use clustering::account;
 
 use clap::Subcommand;
 use seekless_cli::args::{Out, command_line};
@@ -52,7 +52,7 @@ fn show(out: &Out, results: Reproduction, between: &str) -> anyhow::Result<()> {
     }
     let last = tables.len().saturating_sub(1);
     for (i, table) in tables.iter().enumerate() {
-        output::print(&table.terminal(output::width(), output::colour()))?;
+        output::tables([table])?;
         if i < last && !between.is_empty() {
             output::print(between)?;
         }

@@ -13,8 +13,6 @@ use seekless_workload::study::{
     self, Cell, DeviceKind, Ended, Event, RunSettings, Stored, StudyReport, StudySpec,
 };
 
-use crate::progress;
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     Run(RunArgs),
@@ -113,9 +111,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn print_results(results: &StudyReport<'_>) -> anyhow::Result<()> {
-    for table in results.tables() {
-        output::print(&table.terminal(output::width(), output::colour()))?;
-    }
+    output::tables(results.tables())?;
     for (cell, why) in results.failed() {
         output::print(&format!("failed: {cell}: {why}"))?;
     }
@@ -135,22 +131,15 @@ fn filesystems(json: Option<&Path>) -> anyhow::Result<()> {
             &serde_json::json!({"schema": "seekless.filesystems/1", "filesystems": list}),
         );
     }
-    let columns =
-        ["name", "short", "format options", "mount options", "here"].map(Column::text).to_vec();
-    let mut shown = Table::new("File systems", columns);
-    for (f, m) in missing {
-        let names =
-            |n: Vec<&String>| n.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let here = m.unwrap_or_else(|| "yes".to_owned());
-        shown = shown.row([
-            f.name.as_str().into(),
-            f.short.as_str().into(),
-            names(f.format.keys().collect()).into(),
-            names(f.mount.keys().collect()).into(),
-            here.into(),
-        ]);
-    }
-    output::print(&shown.terminal(output::width(), output::colour()))
+    let names = |n: Vec<&String>| n.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = Table::of("File systems", &missing)
+        .text("name", |(f, _)| f.name.as_str())
+        .text("short", |(f, _)| f.short.as_str())
+        .text("format options", |(f, _)| names(f.format.keys().collect()))
+        .text("mount options", |(f, _)| names(f.mount.keys().collect()))
+        .text("here", |(_, m)| m.as_deref().unwrap_or("yes"))
+        .done();
+    output::tables([&shown])
 }
 
 /// The specification in a file, with its text.
@@ -190,7 +179,7 @@ fn print_matrix(spec: &StudySpec, lacks: &[(String, String)]) -> anyhow::Result<
         "{} runs of each at least: {time}, without formatting and filling",
         spec.least_runs
     ));
-    output::print(&table.terminal(output::width(), output::colour()))
+    output::tables([&table])
 }
 
 /// Refuses to erase a block device without its confirmation, and a confirmation of any other
@@ -252,7 +241,7 @@ fn run_study(args: &RunArgs) -> anyhow::Result<()> {
             Event::LeftOver(line) => {
                 bar.suspend(|| output::say(&format!("left by a study that was killed: {line}")));
             }
-            Event::Begins { cell, done, expected } => progress::show(&bar, cell, done, expected),
+            Event::Begins { cell, done, expected } => output::show(&bar, cell, done, expected),
             Event::Failed { cell, why } => bar.suspend(|| output::say(&format!("{cell}: {why}"))),
         });
     bar.finish_and_clear();

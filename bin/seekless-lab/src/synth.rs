@@ -9,11 +9,11 @@ use seekless_cli::{output, signals};
 use seekless_papers::synth::{
     FILE_DAYS, FileDay, Matched, PERSONALITIES, Synthetic, counted, matched, write_strace,
 };
-use seekless_report::{Column, Table, Unit};
+use seekless_report::{Table, Unit};
 use seekless_trace::{OpenOptions, Target, TraceError, convert};
 use serde_json::json;
 
-use crate::progress::with_bar;
+use seekless_cli::output::with_bar;
 
 /// Make up a week of requests: its statistics are those that a paper prints of a trace that nobody
 /// can obtain
@@ -190,27 +190,21 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     output::print(&summary)?;
-    output::print(&table(&synthetic, &rows).terminal(output::width(), output::colour()))?;
+    output::tables([&table(&synthetic, &rows)])?;
     output::print(&format!("To see more: seekless stat {name} --size {}", synthetic.size().0))
 }
 
 fn table(synthetic: &Synthetic, rows: &[Matched]) -> Table {
-    let right = |name: &str| Column::text(name).right();
     let (title, aim) = match synthetic.personality.printed_in {
         Some(place) => (place, "paper"),
         None => ("Our own aims, printed in no paper", "aim"),
     };
-    let columns = vec![Column::text(""), right(aim), right("this trace"), right("off by")];
-    let mut table = Table::new(title, columns);
-    for (what, unit, printed, ours) in rows {
-        let off = Unit::Share.format((ours / printed - 1.0).abs(), 2);
-        table = table.row([
-            (*what).into(),
-            unit.format(*printed, 4).into(),
-            unit.format(*ours, 4).into(),
-            off.into(),
-        ]);
-    }
+    let table = Table::of(title, rows)
+        .text("", |r| r.0)
+        .right(aim, |r| r.1.format(r.2, 4))
+        .right("this trace", |r| r.1.format(r.3, 4))
+        .right("off by", |r| Unit::Share.format((r.3 / r.2 - 1.0).abs(), 2))
+        .done();
     let scaled = if synthetic.scale == 1.0 {
         String::new()
     } else {

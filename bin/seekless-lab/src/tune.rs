@@ -1,12 +1,10 @@
 //! `seekless-lab tune`: the interval, size and write buffer of the optimized area that fit a trace,
 //! and the effect of each.
 
-use indicatif::ProgressBar;
 use seekless_compare::{Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
 use seekless_learn::Policy;
 use seekless_report::{
-    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
-    Unit,
+    Axis, Basis, Figure, Lines, Points, Provenance, Report, Section, Table, Tile, Unit,
 };
 use seekless_trace::{Progress, Source};
 
@@ -52,11 +50,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         host: args.study.host(seekless_cli::disk::named(&args.disk)?),
         policy: args.policy,
     };
-    let bar = output::bar();
-    let mut tuned = tune(&Source::new(&args.trace), &options, &mut |parameter, stage, at| {
-        show(&bar, parameter, stage, at);
+    let mut tuned = output::with_bar(|bar| {
+        tune(&Source::new(&args.trace), &options, &mut |parameter, stage, at| {
+            show(bar, parameter, stage, at);
+        })
     })?;
-    bar.finish_and_clear();
     for note in &tuned.notes {
         output::say(&format!("note: {note}"));
     }
@@ -65,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     for panel in shown(&tuned) {
-        output::print(&table(&tuned, panel).terminal(output::width(), output::colour()))?;
+        output::tables([&table(&tuned, panel)])?;
     }
     output::print(&finding(&tuned))
 }
@@ -101,7 +99,6 @@ fn percent(share: f64) -> String {
 }
 
 fn table(tuned: &Tuned, panel: &Panel) -> Table {
-    let share = |name: &str| Column::number(name, Unit::Share);
     let fixed = &panel.points[panel.best];
     let every = interval(tuned, fixed.setting.interval_folds);
     let (varied, title) = match panel.parameter {
@@ -112,32 +109,20 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
             ("write buffer", format!("Write buffer, {area}, new plan after {every}"))
         }
     };
-    let columns = vec![
-        Column::text(varied),
-        share("saves"),
-        share("moving not counted"),
-        share("left out"),
-        Column::number("moving", Unit::Seconds),
-        Column::text(""),
-    ];
     let title = format!("{title}: {} on {}, modelled", tuned.trace.path, tuned.disk);
-    let mut table = Table::new(title, columns);
-    for (i, t) in panel.points.iter().enumerate() {
-        let name = match panel.parameter {
-            Parameter::Interval => interval(tuned, t.setting.interval_folds),
-            Parameter::Size => size(t),
-            Parameter::WriteBuffer => write_buffer(t),
-        };
-        table = table.row([
-            Cell::from(name.as_str()),
-            Cell::from(t.saves_busy.share),
-            Cell::from(t.saves_foreground),
-            Cell::from(t.held_out_saves_busy),
-            Cell::from(t.total.background_busy_s),
-            Cell::from(if i == panel.best { "best" } else { "" }),
-        ]);
-    }
-    table.note(
+    let name = |t: &Tuning| match panel.parameter {
+        Parameter::Interval => interval(tuned, t.setting.interval_folds),
+        Parameter::Size => size(t),
+        Parameter::WriteBuffer => write_buffer(t),
+    };
+    let table = Table::of(title, panel.points.iter().enumerate())
+        .text(varied, |(_, t)| name(t))
+        .number("saves", Unit::Share, |(_, t)| t.saves_busy.share)
+        .number("moving not counted", Unit::Share, |(_, t)| t.saves_foreground)
+        .number("left out", Unit::Share, |(_, t)| t.held_out_saves_busy)
+        .number("moving", Unit::Seconds, |(_, t)| t.total.background_busy_s)
+        .text("", |(i, _)| if i == panel.best { "best" } else { "" });
+    table.done().note(
         "saves: disk time against no layout, over the folds that choose; moving not counted is the measure of BORG's Figure 12.",
     )
 }
@@ -243,18 +228,16 @@ fn report(tuned: &Tuned, command: &str) -> Report {
     })
 }
 
-fn show(bar: &ProgressBar, parameter: Parameter, stage: RollingStage, at: Progress) {
+fn show(bar: &dyn Fn(&str, u64, u64), parameter: Parameter, stage: RollingStage, at: Progress) {
     let what = match parameter {
         Parameter::Interval => "interval",
         Parameter::Size => "size",
         Parameter::WriteBuffer => "write buffer",
     };
-    let message = match stage {
-        RollingStage::Scan => format!("{what}: reading"),
-        RollingStage::Foresee => format!("{what}: learning"),
-        RollingStage::Run => format!("{what}: simulating"),
+    let stage = match stage {
+        RollingStage::Scan => "reading",
+        RollingStage::Foresee => "learning",
+        RollingStage::Run => "simulating",
     };
-    bar.set_message(message);
-    bar.set_length(at.total.max(1));
-    bar.set_position(at.read);
+    bar(&format!("{what}: {stage}"), at.read, at.total);
 }

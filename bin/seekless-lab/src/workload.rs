@@ -5,11 +5,11 @@ mod outcome;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Subcommand;
 use seekless_cli::args::{duration, number};
 use seekless_cli::{output, signals};
-use seekless_report::{Column, Table, Unit};
+use seekless_report::{Table, Unit};
 use seekless_workload::power::{Energy, Meters};
 use seekless_workload::{
     FileSet, Filled, Load, Outcome, Personality, RunOptions, describe, host, list, named, presets,
@@ -78,13 +78,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "X", default_value = "1", value_parser = number::<f64>("a multiple", 1e-6..=1e6, 0.5))]
     threads: f64,
     /// Seconds of measurement
-    #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = number::<f64>("seconds", 0.0.., 60.0))]
+    #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = number::<f64>("seconds", 0.001..=31_536_000.0, 60.0))]
     seconds: f64,
     /// Seconds of warm-up before
-    #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = number::<f64>("seconds", 0.0.., 5.0))]
+    #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = number::<f64>("seconds", 0.0..=31_536_000.0, 5.0))]
     warm_up: f64,
     /// Open loop: this many operations a second arrive, even if earlier operations have not ended
-    #[arg(long, value_name = "OPS", value_parser = number::<f64>("operations a second", 0.0.., 100.0))]
+    #[arg(long, value_name = "OPS", value_parser = number::<f64>("operations a second", 1e-6..=1e9, 100.0))]
     rate: Option<f64>,
     /// Seed of all draws
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>("a seed", 0.., 7))]
@@ -123,27 +123,15 @@ fn print_list(args: &ListArgs) -> anyhow::Result<()> {
             &serde_json::json!({"schema": "seekless.workloads/1", "workloads": all}),
         );
     }
-    let columns = vec![
-        Column::text("name"),
-        Column::text("title"),
-        Column::number("threads", Unit::Count),
-        Column::number("files", Unit::Count),
-        Column::text("mean size").right(),
-        Column::text("size at start").right(),
-    ];
-    let mut table = Table::new("Workloads", columns);
-    for w in all {
-        let (mean, bytes) = (Unit::bytes(w.mean_file_bytes), Unit::Bytes.format(w.bytes, 3));
-        table = table.row([
-            w.name.into(),
-            w.title.into(),
-            u64::from(w.threads).into(),
-            w.files.into(),
-            mean.into(),
-            bytes.into(),
-        ]);
-    }
-    output::print(&table.terminal(output::width(), output::colour()))
+    let table = Table::of("Workloads", &all)
+        .text("name", |w| w.name.as_str())
+        .text("title", |w| w.title.as_str())
+        .number("threads", Unit::Count, |w| u64::from(w.threads))
+        .number("files", Unit::Count, |w| w.files)
+        .right("mean size", |w| Unit::bytes(w.mean_file_bytes))
+        .right("size at start", |w| Unit::Bytes.format(w.bytes, 3))
+        .done();
+    output::tables([&table])
 }
 
 fn show(name: &str) -> anyhow::Result<()> {
@@ -170,42 +158,27 @@ struct Document<'a> {
     energy: &'a [Energy],
 }
 
-fn seconds(name: &str, value: f64) -> anyhow::Result<Duration> {
-    let fits = value.is_finite() && (0.0..=31_536_000.0).contains(&value);
-    anyhow::ensure!(fits, "--{name} {value}: give a number of seconds, from 0 to a year");
-    Ok(Duration::from_secs_f64(value))
-}
-
 fn run_one(args: &RunArgs) -> anyhow::Result<()> {
     let personality = named(&args.personality)?.scaled(args.scale).with_threads(args.threads);
-    let (measured, warm_up) =
-        (seconds("seconds", args.seconds)?, seconds("warm-up", args.warm_up)?);
-    anyhow::ensure!(!measured.is_zero(), "--seconds 0 measures nothing");
-    let load = match args.rate {
-        None => Load::Closed,
-        Some(rate) if rate > 0.0 && rate.is_finite() => Load::Open { ops_per_s: rate },
-        Some(rate) => bail!("--rate {rate}: give a number of operations a second, above 0"),
-    };
+    let [measured, warm_up] = [args.seconds, args.warm_up].map(Duration::from_secs_f64);
+    let load = args.rate.map_or(Load::Closed, |ops_per_s| Load::Open { ops_per_s });
     let options = RunOptions { warm_up, measured, load, seed: args.seed };
     let (filled, outcome, energy) = measure(args, &personality, &options)?;
-    if let Some(path) = &args.json {
-        let document = Document {
-            schema: "seekless.workload/1",
-            version: env!("CARGO_PKG_VERSION"),
-            personality: &personality.name,
-            threads: personality.threads(),
-            scale: args.scale,
-            seed: args.seed,
-            warm_up_s: args.warm_up,
-            rate_ops_per_s: args.rate,
-            filled,
-            outcome: &outcome,
-            energy: &energy,
-        };
-        output::json(path, &document)?;
-        if output::is_stdout(Some(path)) {
-            return Ok(());
-        }
+    let document = Document {
+        schema: "seekless.workload/1",
+        version: env!("CARGO_PKG_VERSION"),
+        personality: &personality.name,
+        threads: personality.threads(),
+        scale: args.scale,
+        seed: args.seed,
+        warm_up_s: args.warm_up,
+        rate_ops_per_s: args.rate,
+        filled,
+        outcome: &outcome,
+        energy: &energy,
+    };
+    if !output::json_beside(args.json.as_deref(), &document)? {
+        return Ok(());
     }
     outcome::print(&personality, filled, &outcome, &energy)
 }

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, Sectors};
-use seekless_compare::{
-    Advice, AdviseOptions, Cutting, RollingStage, Verdict, advise, advise_fleet, csv,
-};
+use seekless_compare::{Advice, AdviseOptions, Cutting, Verdict, advise, advise_fleet, csv};
 use seekless_disk::{DeviceSpec, catalogue};
 use seekless_learn::Policy;
 use seekless_serve::capture::BlockDevice;
-use seekless_trace::{Progress, Source};
+use seekless_trace::Source;
 use tempfile::TempDir;
 
+use crate::simulate::show;
 use seekless_cli::args::{StudyArgs, number, size};
+use seekless_cli::output::with_bar;
 use seekless_cli::{output, tables};
 
 /// Estimate whether seekless helps, how much, how surely, and which device helps instead
@@ -102,11 +102,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if device {
         options.named.clone_from(&args.trace);
     }
-    let bar = output::bar();
-    let mut advice = advise(&source, &options, &mut |stage, at| {
-        crate::simulate::show(&bar, stage, at);
-    })?;
-    bar.finish_and_clear();
+    let mut advice =
+        with_bar(|bar| advise(&source, &options, &mut |stage, at| show(bar, stage, at)))?;
     for note in &advice.notes {
         output::say(&format!("note: {note}"));
     }
@@ -135,20 +132,17 @@ fn fleet(args: &Args, folder: &Path, others: Vec<DeviceSpec>) -> anyhow::Result<
     traces.sort();
     ensure!(!traces.is_empty(), "{}: no file in it; expected one trace a disk", folder.display());
     let options = options(args, disk(args, false)?, others);
-    let bar = output::bar();
-    let total = traces.len() as u64;
-    let progress = |read: usize| {
-        crate::simulate::show(&bar, RollingStage::Run, Progress { read: read as u64, total });
-    };
-    let fleet = advise_fleet(&traces, &options, None, &progress);
-    bar.finish_and_clear();
+    let fleet = with_bar(|bar| {
+        let progress = |read: usize| bar("simulating", read as u64, traces.len() as u64);
+        advise_fleet(&traces, &options, None, &progress)
+    });
     if let Some(path) = &args.csv {
         output::write(path, &csv(&fleet.rows()))?;
     }
     let report = |_: &str| unreachable!("clap refuses a report of a fleet");
     let listed = args.csv.as_deref().is_some_and(|path| path == Path::new("-"));
     if args.study.out.write(&fleet, report)? && !listed {
-        output::print(&tables::fleet(&fleet).terminal(output::width(), output::colour()))?;
+        output::tables([&tables::fleet(&fleet)])?;
     }
     let error = fleet.disks.first().and_then(|disk| disk.error.as_deref());
     ensure!(
@@ -187,7 +181,7 @@ fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
 }
 
 fn print(advice: &Advice) -> anyhow::Result<()> {
-    output::print(&tables::advice(advice).terminal(output::width(), output::colour()))?;
+    output::tables([&tables::advice(advice)])?;
     output::print(&advice.sentences.join("\n"))?;
     if advice.commands.is_empty() {
         return Ok(());

@@ -113,15 +113,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let is_file = to.metadata().map_or(to.as_os_str() != "-", |m| m.is_file());
     let waits = Arc::new(AtomicBool::new(true));
     let source = source.stopped_by(signals::stop_flag_unless(&waits)?);
-    let bar = output::bar();
-    bar.set_message("converting");
-    let done = seekless_trace::convert(&source, &args.read.options(), target.clone(), &mut |at| {
-        waits.store(!is_file, Ordering::Relaxed);
-        bar.set_length(at.total.max(1));
-        bar.set_position(at.read);
-    });
-    bar.finish_and_clear();
-    let (done, from) = (done?, from.join(", "));
+    let done = output::with_bar(|bar| {
+        seekless_trace::convert(&source, &args.read.options(), target.clone(), &mut |at| {
+            waits.store(!is_file, Ordering::Relaxed);
+            bar("converting", at.read, at.total);
+        })
+    })?;
+    let from = from.join(", ");
     for line in told(&from, &target, &done) {
         output::say(&line);
     }

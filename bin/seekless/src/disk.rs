@@ -8,7 +8,7 @@ mod validate;
 
 use clap::Subcommand;
 use seekless_disk::{DeviceSpec, Kind, PowerStates, Summary, catalogue};
-use seekless_report::{Cell, Column, Table, Unit};
+use seekless_report::{Table, Unit};
 
 use seekless_cli::disk::named;
 use seekless_cli::output;
@@ -82,34 +82,21 @@ fn list(json: bool) -> anyhow::Result<()> {
         let value = serde_json::json!({ "schema": "seekless.disks/1", "disks": devices });
         return output::print(&serde_json::to_string_pretty(&value)?);
     }
-    let columns = vec![
-        Column::text("name"),
-        Column::text("kind"),
-        Column::text("capacity"),
-        Column::number("rpm", Unit::Count),
-        Column::number("latency", Unit::Seconds),
-        Column::number("MB/s", Unit::Number),
-        Column::number("idle", Unit::Watts),
-        Column::number("$ a month", Unit::Number),
-        Column::number("$ a million reads", Unit::Number),
-    ];
-    let mut table = Table::new("Disks", columns);
-    for spec in &devices {
-        let s: Summary = spec.summary()?;
-        let known = |x: Option<f64>| Cell::from(x.unwrap_or(f64::NAN));
-        table = table.row([
-            Cell::from(spec.name()),
-            Cell::from(spec.kind().name()),
-            Cell::from(spec.capacity().bytes().to_string()),
-            known(s.rpm),
-            Cell::from(s.latency_ms / 1e3),
-            Cell::from(s.stream_mb_s),
-            known(s.idle_w),
-            known(s.usd_per_month),
-            known(s.usd_per_million_reads),
-        ]);
-    }
-    output::print(&table.terminal(output::width(), output::colour()))?;
+    let all = devices.iter().map(|spec| anyhow::Ok((spec, spec.summary()?)));
+    let all = all.collect::<anyhow::Result<Vec<(&DeviceSpec, Summary)>>>()?;
+    let known = |x: Option<f64>| x.unwrap_or(f64::NAN);
+    let table = Table::of("Disks", &all)
+        .text("name", |(spec, _)| spec.name())
+        .text("kind", |(spec, _)| spec.kind().name())
+        .text("capacity", |(spec, _)| spec.capacity().bytes().to_string())
+        .number("rpm", Unit::Count, |(_, s)| known(s.rpm))
+        .number("latency", Unit::Seconds, |(_, s)| s.latency_ms / 1e3)
+        .number("MB/s", Unit::Number, |(_, s)| s.stream_mb_s)
+        .number("idle", Unit::Watts, |(_, s)| known(s.idle_w))
+        .number("$ a month", Unit::Number, |(_, s)| known(s.usd_per_month))
+        .number("$ a million reads", Unit::Number, |(_, s)| known(s.usd_per_million_reads))
+        .done();
+    output::tables([&table])?;
     output::print(
         "latency: the mean seek of a disk, else that of a read; MB/s: reading in sequence, a disk on its outermost zone",
     )

@@ -23,7 +23,7 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use seekless_cli::{manual, moved, output};
+use seekless_cli::{manual, output};
 
 /// Make a hard disk seek less: learn which data are read together, and answer reads from copies that
 /// lie side by side
@@ -96,34 +96,29 @@ Examples:
     Man(manual::ManArgs),
 }
 
-/// Verbs of earlier versions, and their present names.
-const MOVED: &[(&str, &str)] = &[
-    ("format", "seekless volume format"),
-    ("status", "seekless volume status"),
-    ("replan", "seekless volume replan"),
-    ("replicate", "seekless volume replicate"),
-    ("drain", "seekless volume drain"),
-    ("mode", "seekless volume mode"),
-    ("detach", "seekless volume detach"),
-    ("check", "seekless volume check"),
-    ("repair", "seekless volume repair"),
-    ("dump", "seekless volume dump"),
-    ("resize", "seekless volume resize"),
-    ("rescue", "seekless volume rescue"),
-    ("fs", "seekless files"),
-    ("emulate", "seekless disk emulate"),
-    ("reproduce", "seekless-lab reproduce"),
-    ("synth", "seekless-lab synth"),
-    ("workload", "seekless-lab workload"),
-    ("study", "seekless-lab study"),
-    ("model", "seekless-lab model"),
-    ("cluster", "seekless-lab cluster"),
-    ("tune", "seekless-lab tune"),
-];
+/// The present name of a verb of an earlier version.
+fn present_name(verb: &str) -> Option<String> {
+    Some(match verb {
+        "format" | "status" | "replan" | "replicate" | "drain" | "mode" | "detach" | "check"
+        | "repair" | "dump" | "resize" | "rescue" => format!("seekless volume {verb}"),
+        "fs" => "seekless files".to_owned(),
+        "emulate" => "seekless disk emulate".to_owned(),
+        "reproduce" | "synth" | "workload" | "study" | "model" | "cluster" | "tune" => {
+            format!("seekless-lab {verb}")
+        }
+        _ => return None,
+    })
+}
 
 fn main() -> ExitCode {
-    if let Some(code) = moved::refuse(MOVED) {
-        return code;
+    if let Some(old) = std::env::args_os().nth(1)
+        && let Some(new) = old.to_str().and_then(present_name)
+    {
+        let old = old.display();
+        output::say(&format!(
+            "seekless: '{old}' is '{new}' today; `{new} --help` explains its arguments"
+        ));
+        return ExitCode::from(2);
     }
     output::exit(match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),

@@ -3,7 +3,7 @@
 use seekless_cli::near::did_you_mean;
 use seekless_cli::output;
 use seekless_learn::{KEYS, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey};
-use seekless_report::{Cell, Column, Table};
+use seekless_report::Table;
 use serde::Serialize;
 
 /// List the policies of simulate, advise and serve, with their keys and defaults
@@ -81,30 +81,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return output::print(&serde_json::to_string_pretty(&list)?);
     }
     let yes = |live: bool| if live { "yes" } else { "" };
-    let mut policies = Table::new(
-        "Policies",
-        vec![
-            Column::text("policy"),
-            Column::text("serve"),
-            Column::text("what it does"),
-            Column::text("keys and defaults"),
-        ],
-    );
-    for p in &list.policies {
-        policies = policies.row([p.name, yes(p.live), p.about, &p.keys.join(":")].map(Cell::from));
-    }
-    let mut keys = Table::new(
-        "Keys",
-        vec![
-            Column::text("key"),
-            Column::text("serve"),
-            Column::text("what it decides"),
-            Column::text("values"),
-        ],
-    );
-    for k in &list.keys {
-        keys = keys.row([k.name, yes(k.live), k.about, k.values].map(Cell::from));
-    }
+    let policies = Table::of("Policies", &list.policies)
+        .text("policy", |p| p.name)
+        .text("serve", |p| yes(p.live))
+        .text("what it does", |p| p.about)
+        .text("keys and defaults", |p| p.keys.join(":"))
+        .done();
+    let keys = Table::of("Keys", &list.keys)
+        .text("key", |k| k.name)
+        .text("serve", |k| yes(k.live))
+        .text("what it decides", |k| k.about)
+        .text("values", |k| k.values)
+        .done();
     let text = |table: &Table| table.terminal(output::width(), output::colour());
     output::print(&format!(
         "Write a policy as NAME[:key=value:key=value], several with commas between them.\n\n{}\n{}",

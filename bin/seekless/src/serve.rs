@@ -4,17 +4,18 @@
 mod access;
 mod backing;
 mod disk;
-mod other_verbs;
 mod planning;
 mod report;
 pub(crate) mod watching;
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use clap::Parser as _;
 use indicatif::ProgressBar;
 use seekless_block::{Bytes, Sectors, Toll};
 use seekless_disk::{Device, Scheduler, SpinDown};
@@ -31,7 +32,7 @@ use seekless_serve::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 pub(crate) use access::AccessArgs;
-use disk::Emulated;
+pub(crate) use disk::Emulated;
 use planning::Planning;
 use seekless_cli::args::{duration, number, size};
 use seekless_cli::output;
@@ -74,16 +75,16 @@ Examples:
 pub(crate) struct Args {
     /// The file or block device to serve, or another server's disk: nbd://HOST[:PORT]/[EXPORT] or
     /// nbd+unix:///[EXPORT]?socket=PATH; with TLS nbds:// or nbds+unix://
-    backing: PathBuf,
+    pub(crate) backing: PathBuf,
     /// Make the backing as a sparse file of this size, if it does not exist
     #[arg(long, value_parser = size)]
-    size: Option<Bytes>,
+    pub(crate) size: Option<Bytes>,
     /// Refuse writes
     #[arg(long)]
-    read_only: bool,
+    pub(crate) read_only: bool,
     /// NBD at unix:PATH or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS", help_heading = "Front ends")]
-    nbd: Vec<Address>,
+    pub(crate) nbd: Vec<Address>,
     /// Name of the NBD export
     #[arg(
         long,
@@ -92,70 +93,70 @@ pub(crate) struct Args {
         hide_default_value = true,
         help_heading = "Front ends"
     )]
-    name: String,
+    pub(crate) name: String,
     #[command(flatten)]
-    access: AccessArgs,
+    pub(crate) access: AccessArgs,
     /// Mount the volume over this file, for losetup; the file is made if absent
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
-    fuse: Option<PathBuf>,
+    pub(crate) fuse: Option<PathBuf>,
     /// A block device, /dev/ublkbN; without N, any free one [Linux 6.5 or later]
     #[arg(long, value_name = "N", num_args = 0..=1, conflicts_with = "fuse",
           value_parser = number::<u32>("the number of a device", 0.., 3), help_heading = "Front ends")]
-    ublk: Option<Option<u32>>,
+    pub(crate) ublk: Option<Option<u32>>,
     /// The area that `seekless volume format --at` made
     #[arg(long, value_name = "PATH", help_heading = "Learning")]
-    area: Option<PathBuf>,
+    pub(crate) area: Option<PathBuf>,
     /// Accept a backing whose name has changed since its area was made
     #[arg(long, help_heading = "Learning")]
-    moved: bool,
+    pub(crate) moved: bool,
     /// Size of the temporary area, if none was formatted; 0 = no area [default: an eighth of the
     /// backing, at most 2GiB; 256MiB for other policies than adaptive]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Learning")]
-    optimized: Option<Bytes>,
+    pub(crate) optimized: Option<Bytes>,
     /// Directory of the temporary area [default: that of the backing]
     #[arg(long, value_name = "DIR", help_heading = "Learning")]
-    area_dir: Option<PathBuf>,
+    pub(crate) area_dir: Option<PathBuf>,
     /// `seekless policies` lists them [default: adaptive; borg where the area holds a plan; fs2
     /// where it is for replicas]
     #[arg(long, value_name = "NAME[:key=value]", value_parser = crate::policies::policy,
           help_heading = "Learning")]
-    policy: Option<Policy>,
+    pub(crate) policy: Option<Policy>,
     /// Time between plans, for a policy that plans: 90s, 15m, 1h, 1d
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
           help_heading = "Learning")]
-    learn_every: Duration,
+    pub(crate) learn_every: Duration,
     /// Learn process by process from the kernel's trace of this device, such as /dev/loop0
     #[arg(long, value_name = "DEVICE", help_heading = "Learning")]
-    observe: Option<PathBuf>,
+    pub(crate) observe: Option<PathBuf>,
     /// Keep the learned state in this file, and start from it
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
-    state: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
     /// Maximum rate for moving data; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
-    background_rate: Bytes,
+    pub(crate) background_rate: Bytes,
     /// Time between checks of a formatted area against its checksums
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "7d",
           help_heading = "Learning")]
-    scrub: Duration,
+    pub(crate) scrub: Duration,
     /// Write-back: acknowledge writes in RAM; they are durable after this time, or a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
-    gather: Option<Duration>,
+    pub(crate) gather: Option<Duration>,
     /// Maximum memory of this server [default: a 64th of the machine's, at least 128MiB]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
-    memory: Option<Bytes>,
+    pub(crate) memory: Option<Bytes>,
     /// RAM for cached pages, beside the host's [default: the rest of --memory]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
-    cache: Option<Bytes>,
+    pub(crate) cache: Option<Bytes>,
     /// Minimum length of a read from home
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
-    read_ahead: Bytes,
+    pub(crate) read_ahead: Bytes,
     /// Minimum length of a read from a copy
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64KiB", help_heading = "Memory")]
-    cluster: Bytes,
+    pub(crate) cluster: Bytes,
     /// A modelled disk under the volume, in real time: `seekless disk list`
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
-    disk: Option<Emulated>,
+    pub(crate) disk: Option<Emulated>,
     /// fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
     #[arg(
         long,
@@ -164,7 +165,7 @@ pub(crate) struct Args {
         requires = "disk",
         help_heading = "Emulation"
     )]
-    scheduler: Scheduler,
+    pub(crate) scheduler: Scheduler,
     /// none, SECONDS without work, or adaptive
     #[arg(
         long,
@@ -173,18 +174,28 @@ pub(crate) struct Args {
         requires = "disk",
         help_heading = "Emulation"
     )]
-    spin_down: SpinDown,
+    pub(crate) spin_down: SpinDown,
     #[command(flatten)]
-    watching: HttpArgs,
+    pub(crate) watching: HttpArgs,
     /// Model this disk beside the volume: for --http, and for the guard of the policy adaptive
     #[arg(long, value_name = "NAME", conflicts_with = "disk", help_heading = "Watching")]
-    model: Option<String>,
+    pub(crate) model: Option<String>,
     /// Write the final counts as JSON (seekless.serve/1); - = standard output
     #[arg(long, value_name = "FILE|-", value_parser = seekless_cli::args::out_file())]
-    json: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
 }
 
 impl Args {
+    /// The arguments of this backing and nothing else, for other verbs that serve.
+    pub(crate) fn defaults(backing: &Path) -> Self {
+        #[derive(clap::Parser)]
+        struct Defaults {
+            #[command(flatten)]
+            args: Args,
+        }
+        Defaults::parse_from([OsStr::new("serve"), OsStr::new("--"), backing.as_os_str()]).args
+    }
+
     /// The given policy, if any. Without an area, it reads ahead alone.
     fn policy(&self) -> Option<Policy> {
         let no_area = self.optimized == Some(Bytes(0));

@@ -3,7 +3,6 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use indicatif::ProgressBar;
 use seekless_block::Bytes;
 use seekless_compare::{
     AssumedFree, Axis, Cutting, Options, Outcome, RollingOptions, RollingStage, csv, grid,
@@ -109,10 +108,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !args.sweep.is_empty() {
         return sweep(args, &source, &options);
     }
-    let bar = output::bar();
-    let mut outcome =
-        seekless_compare::simulate(&source, &options, &mut |stage, at| show(&bar, stage, at))?;
-    bar.finish_and_clear();
+    let mut outcome = output::with_bar(|bar| {
+        seekless_compare::simulate(&source, &options, &mut |stage, at| show(bar, stage, at))
+    })?;
     outcome.trace.path.clone_from(&args.trace);
     for note in &outcome.notes {
         output::say(&format!("note: {note}"));
@@ -126,30 +124,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn sweep(args: &Args, source: &Source, options: &Options) -> anyhow::Result<()> {
     let cells = grid(options, &args.sweep).map_err(anyhow::Error::msg)?;
-    let bar = output::bar();
-    let outcomes = seekless_compare::sweep(source, &cells, args.workers, &mut |stage, at| {
-        show(&bar, stage, at);
+    let outcomes = output::with_bar(|bar| {
+        let progress = &mut |stage, at| show(bar, stage, at);
+        seekless_compare::sweep(source, &cells, args.workers, progress)
     })?;
-    bar.finish_and_clear();
     let rows = sweep_rows(&cells, &outcomes);
     output::write(args.csv.as_deref().unwrap_or(Path::new("-")), &csv(&rows))
 }
 
 fn print(outcome: &Outcome) -> anyhow::Result<()> {
     let table = simulate_report::table(outcome, true);
-    output::print(&table.terminal(output::width(), output::colour()))?;
-    for table in simulate_report::more_tables(outcome) {
-        output::print(&table.terminal(output::width(), output::colour()))?;
-    }
+    output::tables([&table])?;
+    output::tables(simulate_report::more_tables(outcome))?;
     output::print(&simulate_report::finding(outcome))
 }
 
-pub(crate) fn show(bar: &ProgressBar, stage: RollingStage, at: Progress) {
-    bar.set_message(match stage {
+pub(crate) fn show(bar: &dyn Fn(&str, u64, u64), stage: RollingStage, at: Progress) {
+    let what = match stage {
         RollingStage::Scan => "reading",
         RollingStage::Foresee => "learning",
         RollingStage::Run => "simulating",
-    });
-    bar.set_length(at.total.max(1));
-    bar.set_position(at.read);
+    };
+    bar(what, at.read, at.total);
 }

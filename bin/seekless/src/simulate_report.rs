@@ -12,55 +12,35 @@ use seekless_sim::Measured;
 
 /// The numbers of every run side by side; a terminal shows the columns that fit.
 pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
-    let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
-    let mut columns = vec![
-        Column::text("policy"),
-        seconds("busy"),
-        seconds("seek"),
-        seconds("rotation"),
-        seconds("transfer"),
-        seconds("background"),
-        Column::number("energy", Unit::Joules).better(Better::Lower),
-        seconds("response"),
-        seconds("p99"),
-        Column::number("in RAM", Unit::Share),
-        Column::number("copies", Unit::Share),
-    ];
+    let lower = |name: &str, unit| Column::number(name, unit).better(Better::Lower);
+    let seconds = |name: &str| lower(name, Unit::Seconds);
     // A device without an arm has operations and a price in place of seeks and rotation.
     let armless = outcome.runs.iter().any(|r| r.operations.is_some());
-    if armless {
-        columns[2] = Column::number("operations", Unit::Count).better(Better::Lower);
-        columns[3] = Column::number("$ a million requests", Unit::Number).better(Better::Lower);
-    }
+    let [second, third] = if armless {
+        [lower("operations", Unit::Count), lower("$ a million requests", Unit::Number)]
+    } else {
+        [seconds("seek"), seconds("rotation")]
+    };
+    let cost = |r: &Run| r.cost_usd.as_ref().map_or(f64::NAN, |c| c.per_million_requests);
+    let share = |hits: f64, r: &Run| hits / r.requests.max(1) as f64;
+    let title = format!("{} on {}, modelled", outcome.trace.path, outcome.disk);
+    let mut table = Table::of(title, &outcome.runs)
+        .text("policy", |r| r.policy.as_str())
+        .column(seconds("busy"), |r| r.busy_s)
+        .column(second, |r| r.operations.as_ref().map_or(r.seek_s, |o| (o.reads + o.writes) as f64))
+        .column(third, |r| r.operations.as_ref().map_or(r.rotation_s, |_| cost(r)))
+        .column(seconds("transfer"), |r| r.transfer_s)
+        .column(seconds("background"), |r| r.background_busy_s)
+        .column(lower("energy", Unit::Joules), |r| r.energy_j.total)
+        .column(seconds("response"), |r| r.response_ms.mean / 1e3)
+        .column(seconds("p99"), |r| r.response_ms.p99 / 1e3)
+        .number("in RAM", Unit::Share, |r| share(r.cache_hits as f64, r))
+        .number("copies", Unit::Share, |r| share(r.copy_hits as f64, r))
+        .done();
     if terminal {
-        columns.truncate(8);
+        table.columns.truncate(8);
     }
     let baseline = outcome.runs.iter().position(|r| r.policy == "vanilla");
-    let mut table =
-        Table::new(format!("{} on {}, modelled", outcome.trace.path, outcome.disk), columns);
-    for r in &outcome.runs {
-        let requests = r.requests.max(1) as f64;
-        let (second, third) = match &r.operations {
-            None => (r.seek_s, r.rotation_s),
-            Some(o) => {
-                let cost = r.cost_usd.as_ref().map_or(f64::NAN, |c| c.per_million_requests);
-                ((o.reads + o.writes) as f64, cost)
-            }
-        };
-        table = table.row([
-            Cell::from(r.policy.as_str()),
-            Cell::from(r.busy_s),
-            Cell::from(second),
-            Cell::from(third),
-            Cell::from(r.transfer_s),
-            Cell::from(r.background_busy_s),
-            Cell::from(r.energy_j.total),
-            Cell::from(r.response_ms.mean / 1e3),
-            Cell::from(r.response_ms.p99 / 1e3),
-            Cell::from(r.cache_hits as f64 / requests),
-            Cell::from(r.copy_hits as f64 / requests),
-        ]);
-    }
     match baseline {
         Some(row) if outcome.runs.len() > 1 => table.baseline(row),
         _ => table,
@@ -99,58 +79,34 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
 
 /// What each adaptive policy did; `None` without such a policy.
 pub(crate) fn adaptive_table(outcome: &Outcome) -> Option<Table> {
-    let columns = vec![
-        Column::text("policy"),
-        Column::number("prefetched", Unit::Bytes),
-        Column::number("of it used", Unit::Share),
-        Column::number("trail reads", Unit::Count),
-        Column::number("trail writes", Unit::Bytes),
-        Column::number("stood aside", Unit::Seconds),
-        Column::number("behind, at most", Unit::Seconds),
-    ];
-    let table = Table::new("Read-ahead, trail and guard, modelled", columns).note(
-        "stood aside: disk time in which the guard let the policy do nothing; behind, at most: disk time behind \
-         vanilla within a day",
-    );
-    let row = |run: &Run| {
-        let a = run.adaptive.as_ref()?;
-        Some([
-            Cell::from(run.policy.as_str()),
-            Cell::from(a.prefetched_bytes as f64),
-            Cell::from(a.prefetch_used_share),
-            Cell::from(a.trail_reads as f64),
-            Cell::from(a.trail_written_bytes as f64),
-            Cell::from(a.guard_bypassed_s),
-            Cell::from(a.worst_excess_s),
-        ])
-    };
-    let mut rows = outcome.runs.iter().filter_map(row).peekable();
-    rows.peek()?;
-    Some(rows.fold(table, Table::row))
+    let runs = outcome.runs.iter().filter_map(|run| Some((run, run.adaptive.as_ref()?)));
+    let table = Table::of("Read-ahead, trail and guard, modelled", runs)
+        .text("policy", |(run, _)| run.policy.as_str())
+        .number("prefetched", Unit::Bytes, |(_, a)| a.prefetched_bytes as f64)
+        .number("of it used", Unit::Share, |(_, a)| a.prefetch_used_share)
+        .number("trail reads", Unit::Count, |(_, a)| a.trail_reads as f64)
+        .number("trail writes", Unit::Bytes, |(_, a)| a.trail_written_bytes as f64)
+        .number("stood aside", Unit::Seconds, |(_, a)| a.guard_bypassed_s)
+        .number("behind, at most", Unit::Seconds, |(_, a)| a.worst_excess_s)
+        .done();
+    (!table.rows.is_empty()).then(|| {
+        table.note(
+            "stood aside: disk time in which the guard let the policy do nothing; behind, at most: disk time behind \
+             vanilla within a day",
+        )
+    })
 }
 
 /// The days of the first system with a guard, against vanilla; `None` with fewer than two days.
 pub(crate) fn days_table(outcome: &Outcome) -> Option<Table> {
     let run = outcome.runs.iter().find(|r| r.days.len() > 1)?;
-    let seconds = |name: &str| Column::number(name, Unit::Seconds);
-    let columns = vec![
-        Column::number("day", Unit::Number),
-        seconds("vanilla"),
-        seconds(&run.policy),
-        seconds("background"),
-        Column::number("saves", Unit::Share),
-    ];
-    let row = |d: &Day| {
-        [
-            Cell::from(d.day as f64),
-            Cell::from(d.vanilla_s),
-            Cell::from(d.busy_s),
-            Cell::from(d.background_busy_s),
-            Cell::from(d.saves()),
-        ]
-    };
-    let title = "Disk busy time day by day, modelled";
-    Some(run.days.iter().fold(Table::new(title, columns), |table, d| table.row(row(d))))
+    let table = Table::of("Disk busy time day by day, modelled", &run.days)
+        .number("day", Unit::Number, |d| d.day as f64)
+        .number("vanilla", Unit::Seconds, |d| d.vanilla_s)
+        .number(&run.policy, Unit::Seconds, |d| d.busy_s)
+        .number("background", Unit::Seconds, |d| d.background_busy_s)
+        .number("saves", Unit::Share, Day::saves);
+    Some(table.done())
 }
 
 /// The tables below the first: energy, adaptive policies, days.
@@ -227,22 +183,26 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
     text
 }
 
+/// The change of a number, in percent.
+pub(crate) fn change(new: f64, old: f64) -> String {
+    let x = new / old - 1.0;
+    let sign = if x < 0.0 { "\u{2212}" } else { "+" };
+    let sign = if x.is_finite() { sign } else { "" };
+    format!("{sign}{}", Unit::Share.format(x.abs(), 3))
+}
+
+/// A number before and after.
+pub(crate) fn both(unit: &Unit, old: f64, new: f64) -> String {
+    format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3))
+}
+
 fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
-    let change = |new: f64, old: f64| {
-        let x = new / old - 1.0;
-        let sign = if x < 0.0 { "\u{2212}" } else { "+" };
-        let sign = if x.is_finite() { sign } else { "" };
-        format!("{sign}{}", Unit::Share.format(x.abs(), 3))
-    };
-    let both = |unit: Unit, v: f64, b: f64| {
-        format!("{} \u{2192} {}", unit.format(v, 3), unit.format(b, 3))
-    };
     let energy = |r: &Run| r.energy_j.total / r.requests.max(1) as f64;
     [
         Tile::new(
             "Disk busy time",
             change(b.busy_s, v.busy_s),
-            both(Unit::Seconds, v.busy_s, b.busy_s) + ", background work not counted",
+            both(&Unit::Seconds, v.busy_s, b.busy_s) + ", background work not counted",
         ),
         Tile::new(
             "With background work",
@@ -252,12 +212,12 @@ fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
         Tile::new(
             "Energy per request",
             change(b.energy_j.total, v.energy_j.total),
-            both(Unit::Joules, energy(v), energy(b)) + ", background work counted",
+            both(&Unit::Joules, energy(v), energy(b)) + ", background work counted",
         ),
         Tile::new(
             "Mean response time",
             change(b.response_ms.mean, v.response_ms.mean),
-            both(Unit::Seconds, v.response_ms.mean / 1e3, b.response_ms.mean / 1e3),
+            both(&Unit::Seconds, v.response_ms.mean / 1e3, b.response_ms.mean / 1e3),
         ),
     ]
 }

@@ -83,14 +83,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         ..StatOptions::default()
     };
     let mut reader = source.open(&args.read.options())?;
-    let bar = output::bar();
-    bar.set_message("reading");
-    let summary = characterize(&mut reader, &options, args.read.device.as_deref(), &mut |at| {
-        bar.set_length(at.total.max(1));
-        bar.set_position(at.read);
-    });
-    bar.finish_and_clear();
-    let mut summary = summary?;
+    let mut summary = output::with_bar(|bar| {
+        characterize(&mut reader, &options, args.read.device.as_deref(), &mut |at| {
+            bar("reading", at.read, at.total);
+        })
+    })?;
     summary.trace.path.clone_from(&args.trace);
     if summary.trace.requests == 0 {
         let names: Vec<String> = reader.devices().iter().map(|d| d.name.clone()).collect();
@@ -123,7 +120,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     for table in stat_tables::all(&summary, args.top, args.by).into_iter().chain(heat) {
-        output::print(&table.terminal(output::width(), output::colour()))?;
+        output::tables([&table])?;
         output::print("")?;
     }
     output::print(&stat_tables::finding(&summary))

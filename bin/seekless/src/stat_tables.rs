@@ -89,19 +89,14 @@ pub(crate) fn table1(s: &Summary) -> Table {
 }
 
 fn mix(s: &Summary) -> Table {
-    let columns = vec![
-        Column::text("operation"),
-        Column::number("requests", Unit::Count),
-        Column::number("of all", Unit::Share),
-        Column::number("bytes named", Unit::Bytes),
-    ];
     let all = s.trace.requests.max(1) as f64;
-    let mut table = Table::new("Operations", columns);
-    for r in s.mix.iter().filter(|r| r.requests > 0) {
-        let share = r.requests as f64 / all;
-        table = table.row([r.op.into(), r.requests.into(), share.into(), r.bytes.into()]);
-    }
-    table.note("Exact.")
+    Table::of("Operations", s.mix.iter().filter(|r| r.requests > 0))
+        .text("operation", |r| r.op)
+        .number("requests", Unit::Count, |r| r.requests)
+        .number("of all", Unit::Share, |r| r.requests as f64 / all)
+        .number("bytes named", Unit::Bytes, |r| r.bytes)
+        .done()
+        .note("Exact.")
 }
 
 fn distributions(s: &Summary) -> Table {
@@ -151,24 +146,13 @@ fn order(s: &Summary) -> Table {
 
 fn bursts(s: &Summary) -> Option<Table> {
     let t = s.time.as_ref().filter(|t| !t.bursts.is_empty())?;
-    let columns = vec![
-        Column::text("window"),
-        Column::number("windows", Unit::Count),
-        Column::number("index of dispersion", Unit::Number),
-        Column::number("most requests", Unit::Count),
-        Column::number("peak to mean", Unit::Number),
-    ];
-    let mut table = Table::new("Bursts", columns);
-    for b in &t.bursts {
-        let window = Cell::from(Unit::Seconds.format(b.window_s, 3));
-        table = table.row([
-            window,
-            b.windows.into(),
-            b.dispersion.into(),
-            b.peak.into(),
-            b.peak_to_mean.into(),
-        ]);
-    }
+    let table = Table::of("Bursts", &t.bursts)
+        .text("window", |b| Unit::Seconds.format(b.window_s, 3))
+        .number("windows", Unit::Count, |b| b.windows)
+        .number("index of dispersion", Unit::Number, |b| b.dispersion)
+        .number("most requests", Unit::Count, |b| b.peak)
+        .number("peak to mean", Unit::Number, |b| b.peak_to_mean)
+        .done();
     let rate = t.requests_per_s.map_or(String::new(), |r| {
         format!("{} on average. ", Unit::Other("requests/s".into()).format(r, 3))
     });
@@ -187,33 +171,18 @@ fn reuse(s: &Summary) -> Table {
         .note("Share of page accesses.")
 }
 
-fn share(e: Option<Estimate>) -> Cell {
-    e.map_or(Cell::Empty, |e| Cell::from(e.value))
-}
-
 fn days(s: &Summary, top: usize) -> Option<Table> {
     let days = s.days.as_ref().filter(|d| d.active > 1)?;
-    let columns = vec![
-        Column::number("day", Unit::Count),
-        Column::number("requests", Unit::Count),
-        Column::number("pages", Unit::Bytes),
-        Column::number("of the first day", Unit::Share),
-        Column::number("top 20%", Unit::Share),
-        Column::number("of the day before", Unit::Share),
-        Column::number("top 20%", Unit::Share),
-    ];
-    let mut table = Table::new("Working sets by day (BORG, Figure 1)", columns);
-    for d in days.rows.iter().take(top) {
-        table = table.row([
-            d.day.into(),
-            d.requests.into(),
-            (d.pages.value * 4096.0).into(),
-            share(d.of_first_day),
-            share(d.top20_of_first_day),
-            share(d.of_day_before),
-            share(d.top20_of_day_before),
-        ]);
-    }
+    let share = |e: Option<Estimate>| e.map(|e| e.value);
+    let table = Table::of("Working sets by day (BORG, Figure 1)", days.rows.iter().take(top))
+        .number("day", Unit::Count, |d| d.day)
+        .number("requests", Unit::Count, |d| d.requests)
+        .number("pages", Unit::Bytes, |d| d.pages.value * 4096.0)
+        .number("of the first day", Unit::Share, |d| share(d.of_first_day))
+        .number("top 20%", Unit::Share, |d| share(d.top20_of_first_day))
+        .number("of the day before", Unit::Share, |d| share(d.of_day_before))
+        .number("top 20%", Unit::Share, |d| share(d.top20_of_day_before))
+        .done();
     let known = match worst(days.rows.iter().flat_map(|d| [d.of_day_before, d.top20_of_day_before]))
     {
         0.0 => "Exact.".to_owned(),
@@ -261,29 +230,16 @@ fn persistence(s: &Summary) -> Option<Table> {
 }
 
 pub(crate) fn devices(s: &Summary, top: usize) -> Table {
-    let columns = vec![
-        Column::text("device"),
-        Column::number("requests", Unit::Count),
-        Column::number("reads", Unit::Count),
-        Column::number("read", Unit::Bytes),
-        Column::number("written", Unit::Bytes),
-        Column::text("footprint").right(),
-        Column::number("sequential", Unit::Share),
-        Column::number("ends at", Unit::Bytes),
-    ];
-    let mut table = Table::new("Devices", columns);
-    for d in s.devices.iter().take(top) {
-        table = table.row([
-            d.name.as_str().into(),
-            d.requests.into(),
-            d.reads.into(),
-            d.read_bytes.into(),
-            d.written_bytes.into(),
-            told(d.unique_bytes, &Unit::Bytes).into(),
-            d.sequential_share.into(),
-            d.end_bytes.into(),
-        ]);
-    }
+    let table = Table::of("Devices", s.devices.iter().take(top))
+        .text("device", |d| d.name.as_str())
+        .number("requests", Unit::Count, |d| d.requests)
+        .number("reads", Unit::Count, |d| d.reads)
+        .number("read", Unit::Bytes, |d| d.read_bytes)
+        .number("written", Unit::Bytes, |d| d.written_bytes)
+        .right("footprint", |d| told(d.unique_bytes, &Unit::Bytes))
+        .number("sequential", Unit::Share, |d| d.sequential_share)
+        .number("ends at", Unit::Bytes, |d| d.end_bytes)
+        .done();
     rest(table, s.devices.len(), top)
 }
 
@@ -298,16 +254,6 @@ pub(crate) fn processes(s: &Summary, top: usize, by: By) -> Option<Table> {
     if s.processes.is_empty() {
         return None;
     }
-    let columns = vec![
-        Column::text("process"),
-        Column::number("how many", Unit::Count),
-        Column::number("requests", Unit::Count),
-        Column::number("reads", Unit::Count),
-        Column::number("read", Unit::Bytes),
-        Column::number("written", Unit::Bytes),
-        Column::text("pages").right(),
-        Column::number("sequential", Unit::Share),
-    ];
     let mut rows: Vec<&ProcessRow> = s.processes.iter().collect();
     let key = |p: &ProcessRow| match by {
         By::Requests => p.requests as f64,
@@ -315,20 +261,16 @@ pub(crate) fn processes(s: &Summary, top: usize, by: By) -> Option<Table> {
         By::Pages => p.pages.value,
     };
     rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
-    let mut table = Table::new("Processes", columns);
-    for p in rows.iter().take(top) {
-        let name = if p.name.is_empty() { "(unknown)" } else { p.name.as_str() };
-        table = table.row([
-            name.into(),
-            p.processes.into(),
-            p.requests.into(),
-            p.reads.into(),
-            p.read_bytes.into(),
-            p.written_bytes.into(),
-            told(p.pages.scaled(4096.0), &Unit::Bytes).into(),
-            p.sequential_share.into(),
-        ]);
-    }
+    let table = Table::of("Processes", rows.iter().take(top).copied())
+        .text("process", |p| if p.name.is_empty() { "(unknown)" } else { p.name.as_str() })
+        .number("how many", Unit::Count, |p| p.processes)
+        .number("requests", Unit::Count, |p| p.requests)
+        .number("reads", Unit::Count, |p| p.reads)
+        .number("read", Unit::Bytes, |p| p.read_bytes)
+        .number("written", Unit::Bytes, |p| p.written_bytes)
+        .right("pages", |p| told(p.pages.scaled(4096.0), &Unit::Bytes))
+        .number("sequential", Unit::Share, |p| p.sequential_share)
+        .done();
     Some(rest(table, rows.len(), top))
 }
 

@@ -55,31 +55,32 @@ fn error_of(e: Errno) -> FuseErrno {
     FuseErrno::from_i32(e.raw_os_error())
 }
 
+/// Replies with the error of a result, or as told with its value.
+macro_rules! answer {
+    ($reply:ident, $result:expr, $value:pat => $done:expr) => {
+        match $result {
+            Ok($value) => $done,
+            Err(e) => $reply.error(error_of(e)),
+        }
+    };
+}
+
 fn open_flags(flags: i32) -> OFlags {
     OFlags::from_bits_retain(flags.cast_unsigned())
 }
 
 fn reply_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(e) => reply.error(error_of(e)),
-    }
+    answer!(reply, result, () => reply.ok());
 }
 
 fn reply_entry(reply: ReplyEntry, result: Result<(FileAttr, u64), Errno>) {
-    match result {
-        Ok((attributes, generation)) => {
-            reply.entry(&CACHE_FOR, &attributes, Generation(generation));
-        }
-        Err(e) => reply.error(error_of(e)),
-    }
+    answer!(reply, result, (attributes, generation) => {
+        reply.entry(&CACHE_FOR, &attributes, Generation(generation));
+    });
 }
 
 fn reply_attributes(reply: ReplyAttr, result: Result<FileAttr, Errno>) {
-    match result {
-        Ok(attributes) => reply.attr(&CACHE_FOR, &attributes),
-        Err(e) => reply.error(error_of(e)),
-    }
+    answer!(reply, result, attributes => reply.attr(&CACHE_FOR, &attributes));
 }
 
 /// The kernel need not report the close of each descriptor.
@@ -153,10 +154,7 @@ impl Filesystem for FuseRequests {
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.request().readlink(ino.0) {
-            Ok(target) => reply.data(&target),
-            Err(e) => reply.error(error_of(e)),
-        }
+        answer!(reply, self.request().readlink(ino.0), target => reply.data(&target));
     }
 
     fn mknod(
@@ -289,10 +287,7 @@ impl Filesystem for FuseRequests {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.request().read(fh.0, offset, size) {
-            Ok(data) => reply.data(&data),
-            Err(e) => reply.error(error_of(e)),
-        }
+        answer!(reply, self.request().read(fh.0, offset, size), data => reply.data(&data));
     }
 
     fn write(
@@ -307,10 +302,7 @@ impl Filesystem for FuseRequests {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.request().write(fh.0, offset, data) {
-            Ok(written) => reply.written(written),
-            Err(e) => reply.error(error_of(e)),
-        }
+        answer!(reply, self.request().write(fh.0, offset, data), written => reply.written(written));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -336,10 +328,8 @@ impl Filesystem for FuseRequests {
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.request().open_dir(ino.0) {
-            Ok(fh) => reply.opened(FileHandle(fh), FopenFlags::empty()),
-            Err(e) => reply.error(error_of(e)),
-        }
+        let result = self.request().open_dir(ino.0);
+        answer!(reply, result, fh => reply.opened(FileHandle(fh), FopenFlags::empty()));
     }
 
     fn readdir(
@@ -358,10 +348,7 @@ impl Filesystem for FuseRequests {
                 Ok(reply.add(ino, entry.next, kind(entry.kind.as_raw_mode()), name))
             })
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(e) => reply.error(error_of(e)),
-        }
+        answer!(reply, listed, () => reply.ok());
     }
 
     fn readdirplus(
@@ -398,10 +385,7 @@ impl Filesystem for FuseRequests {
                 Ok(full)
             })
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(e) => reply.error(error_of(e)),
-        }
+        answer!(reply, listed, () => reply.ok());
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -511,10 +495,7 @@ impl Filesystem for FuseRequests {
             }),
             _ => Err(Errno::NOTTY),
         };
-        match done {
-            Ok(data) => reply.ioctl(0, &data),
-            Err(e) => reply.error(error_of(e)),
-        }
+        answer!(reply, done, data => reply.ioctl(0, &data));
     }
 
     fn lseek(
@@ -526,10 +507,7 @@ impl Filesystem for FuseRequests {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        match self.request().seek(fh.0, offset, whence) {
-            Ok(at) => reply.offset(at),
-            Err(e) => reply.error(error_of(e)),
-        }
+        answer!(reply, self.request().seek(fh.0, offset, whence), at => reply.offset(at));
     }
 
     fn copy_file_range(
@@ -545,10 +523,8 @@ impl Filesystem for FuseRequests {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        match self.request().copy((from.0, from_at), (to.0, to_at), len) {
-            Ok(copied) => reply.written(copied),
-            Err(e) => reply.error(error_of(e)),
-        }
+        let result = self.request().copy((from.0, from_at), (to.0, to_at), len);
+        answer!(reply, result, copied => reply.written(copied));
     }
 }
 

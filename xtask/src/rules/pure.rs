@@ -5,7 +5,7 @@ use super::arrows::ROOMS;
 use crate::code::{code_only, has_word};
 use crate::repo::{Finding, Repo};
 
-/// The clippy.toml that the others repeat.
+/// The clippy.toml that the others are links to.
 const PATTERN: &str = "base/block/clippy.toml";
 const FORBID: &str = "#![forbid(unsafe_code)]";
 /// The only files that may hold unsafe code, each behind a safe interface of its own.
@@ -20,7 +20,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     let pattern = repo.text(PATTERN);
     if pattern.is_none() {
-        found.push(Finding::new(PATTERN, "is missing; the pure rooms repeat it"));
+        found.push(Finding::new(PATTERN, "is missing; the pure rooms link to it"));
     }
     for room in ROOMS.iter().filter(|r| r.pure) {
         let folder = room.folder();

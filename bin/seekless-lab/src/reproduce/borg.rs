@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use seekless_cli::args::{Out, command_line, number};
+use seekless_cli::output::with_bar;
 use seekless_papers::borg::reproduce;
-
-use crate::progress::with_bar;
 
 /// Scale of `--quick`.
 const QUICK: f64 = 0.05;

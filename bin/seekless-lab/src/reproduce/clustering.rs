@@ -1,9 +1,9 @@
 //! `seekless-lab reproduce clustering`.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use seekless_cli::args::{Out, command_line, number};
+use seekless_cli::output::with_bar;
 use seekless_papers::clustering::{Effort, Start, reproduce};
-
-use crate::progress::with_bar;
 
 /// The clustering paper (CS-TR-283-90): Figures 3 to 12, and the paper's claims beside ours
 ///
@@ -25,30 +25,20 @@ pub(crate) struct Args {
     seed: u64,
     /// How to count the delay before the first block: half a revolution, as the paper does, or from
     /// the head's arrival
-    #[arg(long, value_enum, default_value = "paper")]
-    account: Account,
+    #[arg(long, value_parser = account(), default_value = "paper")]
+    account: Start,
     #[command(flatten)]
     out: Out,
 }
 
-/// [`Start`] on the command line.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Account {
-    Paper,
-    Arrival,
-}
-
-impl From<Account> for Start {
-    fn from(account: Account) -> Self {
-        match account {
-            Account::Paper => Self::Paper,
-            Account::Arrival => Self::Arrival,
-        }
-    }
+/// Reads a [`Start`] of the command line.
+pub(crate) fn account() -> impl TypedValueParser<Value = Start> {
+    PossibleValuesParser::new(["paper", "arrival"])
+        .map(|word| if word == "paper" { Start::Paper } else { Start::Arrival })
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let effort = Effort { runs: args.runs, seed: args.seed, start: args.account.into() };
+    let effort = Effort { runs: args.runs, seed: args.seed, start: args.account };
     let command = command_line();
     super::show(&args.out, with_bar(|p| reproduce(effort, &command, p))?, "\n")
 }

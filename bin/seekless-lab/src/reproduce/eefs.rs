@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use seekless_block::Bytes;
 use seekless_cli::args::{Out, command_line, number, size};
+use seekless_cli::output::with_bar;
 use seekless_disk::SpinDown;
 use seekless_papers::eefs::{EefsOptions, reproduce};
 use seekless_papers::synth::Synthetic;
-
-use crate::progress::with_bar;
 
 /// Scale of `--quick`.
 const QUICK: f64 = 0.25;

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use seekless_cli::args::{Out, command_line, number};
 use seekless_cli::figures::head_moves;
+use seekless_cli::output::with_bar;
 use seekless_papers::fs2::reproduce;
-
-use crate::progress::with_bar;
 
 /// Scale of `--quick`.
 const QUICK: f64 = 0.2;

@@ -1,7 +1,7 @@
 //! The results of a run on the terminal.
 
 use seekless_cli::output;
-use seekless_report::{Column, Table, Unit};
+use seekless_report::{Table, Unit};
 use seekless_workload::power::Energy;
 use seekless_workload::{Filled, OpCount, Outcome, Personality};
 
@@ -18,38 +18,23 @@ pub(super) fn print(
         o.seconds,
         p.threads()
     );
-    let columns = vec![
-        Column::text("step"),
-        Column::number("count", Unit::Count),
-        Column::number("per second", Unit::Count),
-        Column::number("moved", Unit::Bytes),
-        Column::text("mean").right(),
-        Column::text("p50").right(),
-        Column::text("p95").right(),
-        Column::text("p99").right(),
-        Column::text("max").right(),
-    ];
-    let mut table = Table::new(title, columns);
     let turns =
         o.turns.iter().map(|t| OpCount { name: format!("turn of {}", t.name), ..t.clone() });
-    for s in o.steps.iter().cloned().chain(turns) {
-        let t = |s: f64| Unit::Seconds.format(s, 3).into();
-        let l = s.latency;
-        let rate = s.count as f64 / o.seconds;
-        table = table.row([
-            s.name.into(),
-            s.count.into(),
-            rate.into(),
-            s.bytes.into(),
-            t(l.mean_s),
-            t(l.p50_s),
-            t(l.p95_s),
-            t(l.p99_s),
-            t(l.max_s),
-        ]);
-    }
+    let steps: Vec<OpCount> = o.steps.iter().cloned().chain(turns).collect();
+    let time = |s: f64| Unit::Seconds.format(s, 3);
+    let table = Table::of(title, &steps)
+        .text("step", |s| s.name.as_str())
+        .number("count", Unit::Count, |s| s.count)
+        .number("per second", Unit::Count, |s| s.count as f64 / o.seconds)
+        .number("moved", Unit::Bytes, |s| s.bytes)
+        .right("mean", |s| time(s.latency.mean_s))
+        .right("p50", |s| time(s.latency.p50_s))
+        .right("p95", |s| time(s.latency.p95_s))
+        .right("p99", |s| time(s.latency.p99_s))
+        .right("max", |s| time(s.latency.max_s))
+        .done();
     let share = |x: f64| Unit::Share.format(x, 3);
-    table = table.note(format!(
+    let table = table.note(format!(
         "{} files, {} written in {}; processors: {} user, {} system, {} waiting for I/O, {} idle",
         filled.files,
         Unit::bytes(filled.bytes),
@@ -59,7 +44,7 @@ pub(super) fn print(
         share(o.cpu.iowait),
         share(o.cpu.idle)
     ));
-    output::print(&table.terminal(output::width(), output::colour()))?;
+    output::tables([&table])?;
     for e in energy {
         output::print(&format!("energy: {}", e.told(o.operations)))?;
     }

@@ -42,7 +42,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("workload run varmail --dir good", &["good", "Not a directory"]),
     ("workload run varmail --dir dir --scale 0", &["'0'", "0.000001"]),
     ("workload run varmail --dir dir --power x", &["'x'", "rapl"]),
-    ("workload run varmail --dir dir --seconds 0", &["--seconds 0"]),
+    ("workload run varmail --dir dir --seconds 0", &["--seconds", "expected seconds"]),
     ("study run absent -o out", &["absent", "No such file"]),
     ("study run good", &["--output"]),
     ("study run good -o out", &["good:1"]),

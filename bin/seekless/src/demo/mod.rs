@@ -168,9 +168,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if args.which.is_none_or(|which| which == scene.which) {
             let one = play(args, scene, folder.path())?;
             if !to_stdout {
-                output::print(&show::table(&one).terminal(output::width(), output::colour()))?;
+                output::tables([&show::table(&one)])?;
                 if let Some(table) = show::parts(&one) {
-                    output::print(&table.terminal(output::width(), output::colour()))?;
+                    output::tables([&table])?;
                 }
                 output::print(&format!("{}\n", show::finding(&one)))?;
             }

@@ -2,12 +2,13 @@
 
 use seekless_block::{Extent, Sectors, SimTime};
 use seekless_report::{
-    Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Provenance,
-    Report, Section, StackedBars, Table, Tile, Unit, Values,
+    Axis, Basis, Better, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Provenance, Report,
+    Section, StackedBars, Table, Tile, Unit, Values,
 };
 use serde_json::json;
 
 use super::{AHEAD, CACHE, Played, Run};
+use crate::simulate_report::{both, change};
 
 /// The words with a capital at the beginning.
 fn capital(words: &str) -> String {
@@ -15,38 +16,23 @@ fn capital(words: &str) -> String {
 }
 
 pub(crate) fn table(played: &Played) -> Table {
-    let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
-    let mut table = Table::new(
-        capital(&format!("{} on the emulated disk, from cold", played.scene.span)),
-        vec![
-            Column::text(""),
-            seconds("busy"),
-            seconds("seek"),
-            seconds("rotation"),
-            seconds("transfer"),
-            seconds("of it background"),
-            Column::number("energy", Unit::Joules).better(Better::Lower),
-            Column::number("disk I/Os", Unit::Count).better(Better::Lower),
-        ],
-    )
-    .baseline(0)
-    .note(format!(
-        "Time and energy of the emulated disk while busy. RAM {CACHE} for both; read-ahead {AHEAD} for vanilla."
-    ));
-    for run in played.runs() {
-        let d = &run.disk;
-        table = table.row([
-            Cell::from(run.name),
-            Cell::from(d.busy.as_secs_f64()),
-            Cell::from(d.seek.as_secs_f64()),
-            Cell::from(d.rotation.as_secs_f64()),
-            Cell::from(d.transfer.as_secs_f64()),
-            Cell::from(d.background_busy.as_secs_f64()),
-            Cell::from(joules(run)),
-            Cell::from(d.ios),
-        ]);
-    }
-    table
+    let lower = |name: &str, unit| Column::number(name, unit).better(Better::Lower);
+    let seconds = |name: &str| lower(name, Unit::Seconds);
+    let title = capital(&format!("{} on the emulated disk, from cold", played.scene.span));
+    Table::of(title, played.runs())
+        .text("", |run| run.name)
+        .column(seconds("busy"), |run| run.disk.busy.as_secs_f64())
+        .column(seconds("seek"), |run| run.disk.seek.as_secs_f64())
+        .column(seconds("rotation"), |run| run.disk.rotation.as_secs_f64())
+        .column(seconds("transfer"), |run| run.disk.transfer.as_secs_f64())
+        .column(seconds("of it background"), |run| run.disk.background_busy.as_secs_f64())
+        .column(lower("energy", Unit::Joules), joules)
+        .column(lower("disk I/Os", Unit::Count), |run| run.disk.ios)
+        .done()
+        .baseline(0)
+        .note(format!(
+            "Time and energy of the emulated disk while busy. RAM {CACHE} for both; read-ahead {AHEAD} for vanilla."
+        ))
 }
 
 /// Disk time by part of the recording, if it has parts.
@@ -55,19 +41,13 @@ pub(crate) fn parts(played: &Played) -> Option<Table> {
     if vanilla.len() < 2 {
         return None;
     }
-    let seconds = |name: &str| Column::number(name, Unit::Seconds);
-    let columns = vec![
-        Column::text(""),
-        seconds("vanilla"),
-        seconds("adaptive"),
-        Column::number("of vanilla", Unit::Share),
-    ];
-    let mut table = Table::new("Disk time of each night", columns);
-    for (i, (&old, &new)) in vanilla.iter().zip(adaptive).enumerate() {
-        let name = Cell::from(format!("night {}", i + 1));
-        table = table.row([name, Cell::from(old), Cell::from(new), Cell::from(new / old)]);
-    }
-    Some(table)
+    let nights = vanilla.iter().zip(adaptive).enumerate();
+    let table = Table::of("Disk time of each night", nights)
+        .text("", |(i, _)| format!("night {}", i + 1))
+        .number("vanilla", Unit::Seconds, |(_, (old, _))| *old)
+        .number("adaptive", Unit::Seconds, |(_, (_, new))| *new)
+        .number("of vanilla", Unit::Share, |(_, (old, new))| new / old);
+    Some(table.done())
 }
 
 /// The numbers for programs. With two recordings, those of the second stand in the field `nights`.
@@ -116,12 +96,6 @@ fn document(played: &Played) -> serde_json::Value {
 /// Energy while busy.
 fn joules(run: &Run) -> f64 {
     (run.disk.usage.energy.seek + run.disk.usage.energy.rotation_transfer).as_joules_f64()
-}
-
-fn change(new: f64, old: f64) -> String {
-    let x = new / old - 1.0;
-    let sign = if x < 0.0 { "\u{2212}" } else { "+" };
-    format!("{sign}{}", Unit::Share.format(x.abs(), 3))
 }
 
 pub(crate) fn finding(played: &Played) -> String {
@@ -222,8 +196,8 @@ pub(crate) fn report(all: &[Played]) -> Report {
         let busy = |h: &Run| h.disk.busy.as_secs_f64();
         let tile = |what: &str, f: &dyn Fn(&Run) -> f64, unit: Unit| {
             let [old, new] = played.runs().map(f);
-            let note = format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3));
-            Tile::new(format!("{what}, {}", played.scene.span), change(new, old), note)
+            let label = format!("{what}, {}", played.scene.span);
+            Tile::new(label, change(new, old), both(&unit, old, new))
         };
         let caption = format!(
             "Time of the emulated disk over {}; writing the trail is counted.",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use seekless_block::Bytes;
 use seekless_disk::{Scheduler, SpinDown};
+use seekless_learn::{Policy, PolicyName};
 use seekless_serve::{Address, HostQueue};
 
 use crate::serve;
@@ -73,13 +74,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let size = args.size.or(existing.map(|m| Bytes(m.len()))).unwrap_or_else(whole);
     let scheduler = args.host_scheduler;
     let host = args.queue_depth.map(|depth| HostQueue { depth: depth.into(), scheduler });
-    serve::run(&serve::Args::emulation(
-        (&args.name, args.speed),
-        (args.scheduler, host, args.spin_down),
-        &args.image,
-        size,
-        (&args.nbd, args.access.clone(), args.fuse.as_deref()),
-        args.json.as_deref(),
-        args.watching.clone(),
-    ))
+    let disk = serve::Emulated { name: args.name.clone(), speed: args.speed, host };
+    serve::run(&serve::Args {
+        size: Some(size),
+        nbd: args.nbd.clone(),
+        access: args.access.clone(),
+        fuse: args.fuse.clone(),
+        disk: Some(disk),
+        scheduler: args.scheduler,
+        spin_down: args.spin_down,
+        watching: args.watching.clone(),
+        json: args.json.clone(),
+        // No learning, no cache, no read-ahead.
+        optimized: Some(Bytes(0)),
+        policy: Some(Policy::new(PolicyName::Vanilla)),
+        background_rate: Bytes(0),
+        cache: Some(Bytes(0)),
+        read_ahead: Bytes(0),
+        cluster: Bytes(0),
+        ..serve::Args::defaults(&args.image)
+    })
 }

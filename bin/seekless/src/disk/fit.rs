@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use seekless_block::{Bytes, Duration, Op, Sectors};
 use seekless_disk::fit::{Distance, Fit, FitError, FittedZone, Sample, SpeedFrom, fit};
 use seekless_disk::validate::{Measured, parse_measured};
-use seekless_report::{Basis, Cell, Column, Table, Unit};
+use seekless_report::{Basis, Table, Unit};
 use seekless_trace::Source;
 use serde_json::json;
 
@@ -159,7 +159,7 @@ impl To {
             return Ok(());
         }
         output::print(&told(&fitted))?;
-        output::print(&zones(&fitted).terminal(output::width(), output::colour()))
+        output::tables([&zones(&fitted)])
     }
 }
 
@@ -219,24 +219,11 @@ fn told(fit: &Fit) -> String {
 }
 
 fn zones(fit: &Fit) -> Table {
-    let mut table = Table::new(
-        "Zones",
-        vec![
-            Column::number("from", Unit::Bytes),
-            Column::number("to", Unit::Bytes),
-            Column::number("MB/s", Unit::Number),
-            Column::number("sectors a track", Unit::Count),
-            Column::number("track switch", Unit::Seconds),
-        ],
-    );
-    for z in &fit.zones {
-        table = table.row([
-            Cell::from(z.first * 512),
-            Cell::from(z.end * 512),
-            Cell::from(z.sectors_per_second * 512.0 / 1e6),
-            Cell::from(u64::from(z.sectors_per_track)),
-            Cell::from(z.switch_ms / 1e3),
-        ]);
-    }
-    table
+    Table::of("Zones", &fit.zones)
+        .number("from", Unit::Bytes, |z| z.first * 512)
+        .number("to", Unit::Bytes, |z| z.end * 512)
+        .number("MB/s", Unit::Number, |z| z.sectors_per_second * 512.0 / 1e6)
+        .number("sectors a track", Unit::Count, |z| u64::from(z.sectors_per_track))
+        .number("track switch", Unit::Seconds, |z| z.switch_ms / 1e3)
+        .done()
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The disk a description describes.
-pub(super) fn import(file: &Path) -> anyhow::Result<DiskSpec> {
+fn import(file: &Path) -> anyhow::Result<DiskSpec> {
     let read = text::read(file)?;
     let mut open = |wanted: &str| {
         text::beside(file, wanted).and_then(|p| text::read(&p)).map_err(|e| format!("{e:#}"))

@@ -43,11 +43,9 @@ pub(crate) struct CheckArgs {
 }
 
 pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
-    let bar = output::bar();
-    bar.set_message("files");
-    let found =
-        seekless_mount::check(&args.dir, &args.store, &mut |files| bar.set_position(files))?;
-    bar.finish_and_clear();
+    let found = output::with_bar(|bar| {
+        seekless_mount::check(&args.dir, &args.store, &mut |files| bar("files", files, 1))
+    })?;
     let mut text = format!(
         "{} files, {} of them in groups; the store has {}\n",
         found.files, found.grouped, found.store

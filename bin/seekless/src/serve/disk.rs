@@ -6,12 +6,12 @@ use seekless_serve::HostQueue;
 
 /// `NAME[,speed=X]`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Emulated {
+pub(crate) struct Emulated {
     /// A name of the catalogue, or the path of a file.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Times faster than the real one.
-    pub(super) speed: f64,
-    pub(super) host: Option<HostQueue>,
+    pub(crate) speed: f64,
+    pub(crate) host: Option<HostQueue>,
 }
 
 impl FromStr for Emulated {

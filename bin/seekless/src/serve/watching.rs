@@ -98,21 +98,17 @@ pub(super) fn start(
 mod tests {
     use std::path::Path;
 
-    use seekless_block::Bytes;
-    use seekless_disk::{Scheduler, SpinDown};
+    use seekless_disk::Scheduler;
     use seekless_serve::HostQueue;
 
-    use super::super::AccessArgs;
+    use super::super::Emulated;
     use super::*;
 
     #[test]
     fn a_queue_at_the_host_is_compared_with_nothing() {
         let about = |host| {
-            let arm = (Scheduler::Fcfs, host, SpinDown::default());
-            let (image, front) = (Path::new("disk.img"), (&[][..], AccessArgs::default(), None));
-            let watching = HttpArgs::default();
-            let args =
-                Args::emulation(("wd800jb", 1.0), arm, image, Bytes(0), front, None, watching);
+            let mut args = Args::defaults(Path::new("disk.img"));
+            args.disk = Some(Emulated { name: "wd800jb".to_owned(), speed: 1.0, host });
             let disk = Device::new(&seekless_cli::disk::named("wd800jb").unwrap()).unwrap();
             about(&args, Some(disk)).1.is_some()
         };

@@ -130,10 +130,7 @@ fn with_bar<T, E>(
     what: &str,
     command: impl FnOnce(&mut dyn FnMut(Bytes)) -> Result<T, E>,
 ) -> Result<T, E> {
-    let bar = output::bar();
-    let result = command(&mut |left| bar.set_message(format!("{left} left to be {what}")));
-    bar.finish_and_clear();
-    result
+    output::with_bar(|bar| command(&mut |left| bar(&format!("{left} left to be {what}"), 0, 1)))
 }
 
 pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {

@@ -93,10 +93,10 @@ fn examined(lasting: &mut Lasting) -> anyhow::Result<Examined> {
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, false)?;
     let found = examined(&mut lasting)?;
-    let bar = output::bar();
-    bar.set_length(found.copies().last().map_or(0, |(slot, ..)| u64::from(slot) + 1));
-    let findings = found.check(lasting.area(), args.data, &mut |slots| bar.set_position(slots))?;
-    bar.finish_and_clear();
+    let all = found.copies().last().map_or(0, |(slot, ..)| u64::from(slot) + 1);
+    let findings = output::with_bar(|bar| {
+        found.check(lasting.area(), args.data, &mut |slots| bar("", slots, all))
+    })?;
     let mut text: String = findings.iter().map(|f| format!("{f}\n")).collect();
     let replicas = found.superblock().free_map_pages > 0;
     let (found, home) = (found.superblock().home_capacity, lasting.home_capacity());

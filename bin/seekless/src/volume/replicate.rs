@@ -79,12 +79,10 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> anyhow::Result<()> {
     for path in &args.file {
         homes.extend(extents_of_file(path, size_bytes)?);
     }
-    let bar = output::bar();
-    let done = volume.replicate(near, &homes, &mut |left| {
-        bar.set_message(format!("{left} of replicas to be written"));
-    });
-    bar.finish_and_clear();
-    let (placed, Bytes(standing_bytes)) = done?;
+    let (placed, Bytes(standing_bytes)) = output::with_bar(|bar| {
+        let left = &mut |left: Bytes| bar(&format!("{left} of replicas to be written"), 0, 1);
+        volume.replicate(near, &homes, left)
+    })?;
     let bytes = |sectors: u64| sectors * SECTOR_BYTES;
     let outcome = Outcome {
         schema: "seekless.replicate/1",

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
+use seekless_block::Bytes;
 use seekless_serve::Address;
 
 use crate::serve;
+
+/// RAM for cached pages.
+const RAM: Bytes = Bytes(16 << 20);
 
 /// Show a volume read-only, from any machine, without writing one byte of it
 ///
@@ -41,7 +45,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let front = (args.nbd.clone(), args.access.clone(), args.fuse.clone());
-    let (backing, area) = (args.backing.clone(), args.area.clone());
-    serve::run(&serve::Args::rescue(backing, area, front, args.name.clone()))
+    serve::run(&serve::Args {
+        read_only: true,
+        nbd: args.nbd.clone(),
+        name: args.name.clone(),
+        access: args.access.clone(),
+        fuse: args.fuse.clone(),
+        area: args.area.clone(),
+        optimized: Some(Bytes(0)),
+        background_rate: Bytes(0),
+        cache: Some(RAM),
+        read_ahead: Bytes(0),
+        cluster: Bytes(0),
+        ..serve::Args::defaults(&args.backing)
+    })
 }

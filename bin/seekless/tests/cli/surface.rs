@@ -8,44 +8,28 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran};
 
-/// Earlier verbs, and their names today.
-const MOVED: [(&str, &str); 21] = [
-    ("format", "seekless volume format"),
-    ("status", "seekless volume status"),
-    ("replan", "seekless volume replan"),
-    ("replicate", "seekless volume replicate"),
-    ("drain", "seekless volume drain"),
-    ("mode", "seekless volume mode"),
-    ("detach", "seekless volume detach"),
-    ("check", "seekless volume check"),
-    ("repair", "seekless volume repair"),
-    ("dump", "seekless volume dump"),
-    ("resize", "seekless volume resize"),
-    ("rescue", "seekless volume rescue"),
-    ("fs", "seekless files"),
-    ("emulate", "seekless disk emulate"),
-    ("reproduce", "seekless-lab reproduce"),
-    ("synth", "seekless-lab synth"),
-    ("workload", "seekless-lab workload"),
-    ("study", "seekless-lab study"),
-    ("model", "seekless-lab model"),
-    ("cluster", "seekless-lab cluster"),
-    ("tune", "seekless-lab tune"),
-];
-
 /// Two screens of 48 lines, 100 columns wide.
 const TWO_SCREENS: usize = 96;
 
 #[test]
 fn an_earlier_verb_answers_with_its_name_today() {
     let place = Place::new();
-    for (old, new) in MOVED {
-        let ran = place.run(&[old, "disk.img"]);
-        assert_eq!(ran.code, Some(2), "{old}");
-        assert!(ran.err.contains(&format!("'{new}'")) && ran.out.is_empty(), "{old}: {}", ran.err);
-        if let Some(words) = new.strip_prefix("seekless ") {
-            let words: Vec<&str> = words.split(' ').chain(["--help"]).collect();
-            assert_eq!(place.run(&words).code, Some(0), "{new}");
+    for (command, verbs) in [
+        ("seekless volume", "format status replan replicate drain mode detach"),
+        ("seekless volume", "check repair dump resize rescue"),
+        ("seekless disk", "emulate"),
+        ("seekless files", "fs"),
+        ("seekless-lab", "reproduce synth workload study model cluster tune"),
+    ] {
+        for old in verbs.split(' ') {
+            let new = if old == "fs" { command.to_owned() } else { format!("{command} {old}") };
+            let ran = place.run(&[old, "disk.img"]);
+            assert_eq!(ran.code, Some(2), "{old}");
+            assert!(ran.err.contains(&format!("'{new}'")) && ran.out.is_empty(), "{}", ran.err);
+            if let Some(words) = new.strip_prefix("seekless ") {
+                let words: Vec<&str> = words.split(' ').chain(["--help"]).collect();
+                assert_eq!(place.run(&words).code, Some(0), "{new}");
+            }
         }
     }
     assert_eq!(place.names(), [] as [&str; 0]);

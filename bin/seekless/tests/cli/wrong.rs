@@ -246,7 +246,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("disk probe dir -o m.toml", &["dir"]),
     ("disk probe disk.img -o m.toml --budget 5", &["'5'", "90s"]),
     ("disk validate", &["<INPUT>"]),
-    ("disk validate none", &["none", "--disk NAME"]),
+    ("disk validate none", &["--disk <NAME>"]),
     ("disk validate --disk exos-20 good", &["did you mean 'exos-x20'?"]),
     ("disk validate --disk sata-ssd good", &["sata-ssd", "kind ssd", "one arm"]),
     ("disk emulate", &["<NAME>", "<IMAGE>"]),

@@ -1,6 +1,6 @@
 //! Figures 9 and 10: the time of each reconfiguration, and the difference between two plans.
 
-use seekless_report::{Axis, Basis, Column, Figure, StackedBars, Table, Unit, Values};
+use seekless_report::{Axis, Basis, Figure, StackedBars, Table, Unit, Values};
 
 use super::experiments::Phases;
 use super::replay::Reconfiguration;
@@ -25,29 +25,16 @@ fn reconfigurations(p: &Phases) -> Vec<(String, &Reconfiguration)> {
 
 /// Figure 9.
 pub(super) fn overhead(p: &Phases) -> Table {
-    let seconds = |name: &str| Column::number(name, Unit::Seconds);
-    let columns = vec![
-        Column::text("reconfiguration"),
-        seconds("analyzer"),
-        seconds("planner"),
-        seconds("reconfigurer"),
-        Column::number("vertices", Unit::Count),
-        Column::number("edges", Unit::Count),
-        Column::text("paper").right(),
-    ];
-    let mut table = Table::new("Figure 9: time of a reconfiguration, web server", columns);
-    for (name, r) in reconfigurations(p) {
-        table = table.row([
-            name.into(),
-            r.analyzer_s.into(),
-            r.planner_s.into(),
-            r.reconfigurer_s.into(),
-            r.vertices.into(),
-            r.edges.into(),
-            "–".into(),
-        ]);
-    }
-    table.note(
+    let all = reconfigurations(p);
+    let table = Table::of("Figure 9: time of a reconfiguration, web server", &all)
+        .text("reconfiguration", |(name, _)| name.as_str())
+        .number("analyzer", Unit::Seconds, |(_, r)| r.analyzer_s)
+        .number("planner", Unit::Seconds, |(_, r)| r.planner_s)
+        .number("reconfigurer", Unit::Seconds, |(_, r)| r.reconfigurer_s)
+        .number("vertices", Unit::Count, |(_, r)| r.vertices)
+        .number("edges", Unit::Count, |(_, r)| r.edges)
+        .right("paper", |_| "–");
+    table.done().note(
         "C cumulative, P partial; paper: by the paper's rule. Analyzer and planner: this computer's time, measured while other replays run; the analyzer reads \
          only the requests since the last reconfiguration. Reconfigurer: the modelled disk's busy time. The paper's text has no numbers: with \
          cumulative traces, analyzer and planner times rise linearly; with partial traces, they fall after the second reconfiguration and then stay.",
@@ -71,27 +58,15 @@ pub(super) fn overhead_figure(p: &Phases) -> Figure {
 
 /// Figure 10.
 pub(super) fn changes(p: &Phases) -> Table {
-    let bytes = |name: &str| Column::number(name, Unit::Bytes);
-    let columns = vec![
-        Column::text("reconfiguration"),
-        bytes("new"),
-        bytes("relocated"),
-        bytes("kept"),
-        bytes("removed"),
-        Column::text("paper").right(),
-    ];
-    let mut table = Table::new("Figure 10: differences in the plans, web server", columns);
-    for (name, r) in reconfigurations(p) {
-        let c = &r.change;
-        table = table.row([
-            name.into(),
-            c.new_bytes.into(),
-            c.relocated_bytes.into(),
-            c.kept_bytes.into(),
-            c.removed_bytes.into(),
-            "–".into(),
-        ]);
-    }
+    let all = reconfigurations(p);
+    let table = Table::of("Figure 10: differences in the plans, web server", &all)
+        .text("reconfiguration", |(name, _)| name.as_str())
+        .number("new", Unit::Bytes, |(_, r)| r.change.new_bytes)
+        .number("relocated", Unit::Bytes, |(_, r)| r.change.relocated_bytes)
+        .number("kept", Unit::Bytes, |(_, r)| r.change.kept_bytes)
+        .number("removed", Unit::Bytes, |(_, r)| r.change.removed_bytes)
+        .right("paper", |_| "–")
+        .done();
     table.note("Against the plan before. C, P: ours, cumulative and partial; paper-C, paper-P: the paper's rule. The paper's text has no numbers.")
 }
 

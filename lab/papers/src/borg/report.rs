@@ -115,47 +115,27 @@ impl<'a> Shown<'a> {
     }
 
     fn table4(&self) -> Table {
-        let right = |name: &str| Column::text(name).right();
-        let columns = vec![
-            Column::text("program"),
-            right("start, V"),
-            right("B paper"),
-            right("B ours"),
-            right("random %, V"),
-            right("ours"),
-            right("B paper"),
-            right("ours"),
-            right("seek cyl, V"),
-            right("ours"),
-            right("B paper"),
-            right("ours"),
-        ];
-        let mut table = Table::new("Table 4: application start-up on O3", columns);
-        for (s, ours) in STARTS.iter().zip(&self.results.starts) {
-            let cell = |v: f64| Cell::from(format!("{v:.2}"));
-            let random =
-                |p: &BorgPhase| Cell::from(format!("{:.1}", p.nonsequential_share() * 100.0));
-            let seek =
-                |p: &BorgPhase| Cell::from(format!("{:.0}", p.seek_mean_sectors() / self.cylinder));
-            let one = |v: f64| Cell::from(format!("{v:.1}"));
-            let none = |v: f64| Cell::from(format!("{v:.0}"));
-            let name =
-                if s.trained { s.name.to_owned() } else { format!("{} (untrained)", s.name) };
-            table = table.row([
-                Cell::from(name),
-                cell(s.seconds[0]),
-                cell(s.seconds[1]),
-                cell(ours.borg.busy_s),
-                one(s.random[0]),
-                random(&ours.vanilla),
-                one(s.random[1]),
-                random(&ours.borg),
-                none(s.seek[0]),
-                seek(&ours.vanilla),
-                none(s.seek[1]),
-                seek(&ours.borg),
-            ]);
-        }
+        let two = |v: f64| format!("{v:.2}");
+        let one = |v: f64| format!("{v:.1}");
+        let none = |v: f64| format!("{v:.0}");
+        let random = |p: &BorgPhase| one(p.nonsequential_share() * 100.0);
+        let seek = |p: &BorgPhase| none(p.seek_mean_sectors() / self.cylinder);
+        let untrained = |trained: bool| if trained { "" } else { " (untrained)" };
+        let title = "Table 4: application start-up on O3";
+        let table = Table::of(title, STARTS.iter().zip(&self.results.starts))
+            .text("program", |(s, _)| format!("{}{}", s.name, untrained(s.trained)))
+            .right("start, V", |(s, _)| two(s.seconds[0]))
+            .right("B paper", |(s, _)| two(s.seconds[1]))
+            .right("B ours", |(_, ours)| two(ours.borg.busy_s))
+            .right("random %, V", |(s, _)| one(s.random[0]))
+            .right("ours", |(_, ours)| random(&ours.vanilla))
+            .right("B paper", |(s, _)| one(s.random[1]))
+            .right("ours", |(_, ours)| random(&ours.borg))
+            .right("seek cyl, V", |(s, _)| none(s.seek[0]))
+            .right("ours", |(_, ours)| seek(&ours.vanilla))
+            .right("B paper", |(s, _)| none(s.seek[1]))
+            .right("ours", |(_, ours)| seek(&ours.borg))
+            .done();
         table.note(format!(
             "Seconds. V vanilla, B BORG. The reads are made up: our vanilla start takes the paper's seconds of disk time, with the paper's \
              random share and seek. Computing takes no time here, so B shows the gain of the disk alone. Moving \
@@ -170,27 +150,19 @@ impl<'a> Shown<'a> {
     }
 
     fn sensitivity(&self) -> Table {
-        let columns = vec![
-            Column::text("varied"),
-            Column::text("trace"),
-            Column::text("system"),
-            Column::text("improvement in disk busy time throughput (moving and destaging counted)"),
-        ];
-        let mut table = Table::new("Figure 12: sensitivity, on O1", columns);
-        for c in &self.results.curves {
-            let points: Vec<String> = c
-                .points
-                .iter()
-                .map(|(n, g, all)| format!("{n}: {:+.0} % ({:+.0} %)", g * 100.0, all * 100.0))
-                .collect();
-            table = table.row([
-                c.varied.into(),
-                c.trace.into(),
-                system(c).into(),
-                points.join("  ").into(),
-            ]);
-        }
-        table.note(
+        let name = "improvement in disk busy time throughput (moving and destaging counted)";
+        let table = Table::of("Figure 12: sensitivity, on O1", &self.results.curves)
+            .text("varied", |c| c.varied)
+            .text("trace", |c| c.trace)
+            .text("system", system)
+            .text(name, |c| {
+                let points = c
+                    .points
+                    .iter()
+                    .map(|(n, g, all)| format!("{n}: {:+.0} % ({:+.0} %)", g * 100.0, all * 100.0));
+                points.collect::<Vec<_>>().join("  ")
+            });
+        table.done().note(
             "Vanilla's busy time for requests over BORG's, less one, of all normal phases after a base reconfiguration at six hours. Each \
              plan is learned from the requests since the last plan. The area's sizes are at full scale. The paper prints the curves without \
              numbers.",
@@ -361,21 +333,12 @@ const fn system(curve: &Curve) -> &'static str {
 
 /// Real starts.
 fn archive(a: &Archived) -> Table {
-    let columns = vec![
-        Column::text("program"),
-        Column::text("system"),
-        Column::number("starts", Unit::Count),
-        Column::number("mean", Unit::Seconds),
-    ];
     let title = format!("Real starts on an emulated disk, measured: {}", a.path.display());
-    let mut table = Table::new(title, columns);
-    for (name, system, starts, seconds) in &a.means {
-        table = table.row([
-            name.as_str().into(),
-            system.as_str().into(),
-            (*starts as u64).into(),
-            (*seconds).into(),
-        ]);
-    }
+    let table = Table::of(title, &a.means)
+        .text("program", |m| m.0.as_str())
+        .text("system", |m| m.1.as_str())
+        .number("starts", Unit::Count, |m| m.2 as u64)
+        .number("mean", Unit::Seconds, |m| m.3)
+        .done();
     table.note("benches/startup says how these were measured.")
 }

@@ -82,28 +82,17 @@ impl Modelled<'_> {
 
     fn light(&self) -> Table {
         let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
-        let columns = vec![
-            Column::text("layout"),
-            Column::number("seek distance", Unit::Other("cylinders".into())),
-            seconds("seek"),
-            seconds("seek from the middle"),
-            seconds("rotation"),
-            seconds("transfer"),
-            Column::number("utilization", Unit::Share).better(Better::Higher),
-        ];
+        let utilization = Column::number("utilization", Unit::Share).better(Better::Higher);
         let title = format!("One request of {} at a time, {}", self.model.block, self.model.disk);
-        self.rows.iter().fold(Table::new(title, columns), |table, r| {
-            let l = &r.light;
-            table.row([
-                Cell::from(r.name.as_str()),
-                Cell::from(l.distance),
-                Cell::from(l.seek_ms / 1e3),
-                Cell::from(l.from_middle_ms / 1e3),
-                Cell::from(l.rotation_ms / 1e3),
-                Cell::from(l.transfer_ms / 1e3),
-                Cell::from(l.utilization),
-            ])
-        })
+        Table::of(title, &self.rows)
+            .text("layout", |r| r.name.as_str())
+            .number("seek distance", Unit::Other("cylinders".into()), |r| r.light.distance)
+            .column(seconds("seek"), |r| r.light.seek_ms / 1e3)
+            .column(seconds("seek from the middle"), |r| r.light.from_middle_ms / 1e3)
+            .column(seconds("rotation"), |r| r.light.rotation_ms / 1e3)
+            .column(seconds("transfer"), |r| r.light.transfer_ms / 1e3)
+            .column(utilization, |r| r.light.utilization)
+            .done()
     }
 
     fn loaded(&self) -> Table {

@@ -4,7 +4,7 @@
 
 use seekless_block::Dice;
 use seekless_disk::clustering::{Access, Arm};
-use seekless_report::{Cell, Column, Table, Unit};
+use seekless_report::{Table, Unit};
 use serde::Serialize;
 
 use super::figures::{BLOCK, rz55};
@@ -202,23 +202,17 @@ pub(super) fn daily(seed: u64) -> Vec<Daily> {
 }
 
 pub(super) fn table(daily: &[Daily]) -> Table {
-    let share = |name: &str| Column::number(name, Unit::Share);
-    let columns = vec![
-        Column::text("files"),
-        share("new each day"),
-        Column::number("mean seek", Unit::Seconds),
-        share("moved each night"),
-    ];
     let title = "Section 6: new files in the centre, a list of free places a bucket";
-    let table = daily.iter().fold(Table::new(title, columns), |table, d| {
-        let name = match d.rule {
+    let table = Table::of(title, daily)
+        .text("files", |d| match d.rule {
             Rule::Stay => "stay where they are",
             Rule::Anywhere => "move each night, new ones anywhere",
             Rule::Central => "move each night, new ones in the centre",
-        };
-        table.row([name.into(), d.new.into(), Cell::from(d.seek_ms / 1e3), d.moved.into()])
-    });
-    table.note(
+        })
+        .number("new each day", Unit::Share, |d| d.new)
+        .number("mean seek", Unit::Seconds, |d| d.seek_ms / 1e3)
+        .number("moved each night", Unit::Share, |d| d.moved);
+    table.done().note(
         "RZ55, one request at a time, means of 15 days. A quarter of the accesses drifts each day (Figure 11). The paper prints no number. New files are as hot as what is accessed; their share is ours.",
     )
 }

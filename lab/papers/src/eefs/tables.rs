@@ -91,34 +91,20 @@ pub(super) fn fit(all: &[Compared], scale: f64) -> Table {
 }
 
 pub(super) fn requests(all: &[Compared]) -> Table {
-    let mut table = Table::new(
-        "Table 3: requests of the disk",
-        vec![
-            Column::text(""),
-            column("FFS"),
-            column("read-ahead"),
-            column("EEFS"),
-            column("EEFS / FFS"),
-            column("EEFS / read-ahead"),
-            column("paper: EEFS / FFS"),
-        ],
-    );
-    for c in all {
-        let n = |i: usize| (c.outcomes[i].disk_reads + c.outcomes[i].disk_writes) as f64;
-        let paper = c.paper.map_or("-".to_owned(), |p| {
-            format!("{:.2}", p.requests[1] as f64 / p.requests[0] as f64)
-        });
-        table = table.row([
-            c.name.clone().into(),
-            n(0).to_string().into(),
-            n(1).to_string().into(),
-            n(2).to_string().into(),
-            format!("{:.2}", n(2) / n(0).max(1.0)).into(),
-            format!("{:.2}", n(2) / n(1).max(1.0)).into(),
-            paper.into(),
-        ]);
-    }
-    table
+    let n = |c: &Compared, i: usize| (c.outcomes[i].disk_reads + c.outcomes[i].disk_writes) as f64;
+    Table::of("Table 3: requests of the disk", all)
+        .text("", |c| c.name.as_str())
+        .right("FFS", |c| n(c, 0).to_string())
+        .right("read-ahead", |c| n(c, 1).to_string())
+        .right("EEFS", |c| n(c, 2).to_string())
+        .right("EEFS / FFS", |c| format!("{:.2}", n(c, 2) / n(c, 0).max(1.0)))
+        .right("EEFS / read-ahead", |c| format!("{:.2}", n(c, 2) / n(c, 1).max(1.0)))
+        .right("paper: EEFS / FFS", |c| {
+            c.paper.map_or("-".to_owned(), |p| {
+                format!("{:.2}", p.requests[1] as f64 / p.requests[0] as f64)
+            })
+        })
+        .done()
 }
 
 /// Requests by cause: all, or per `of_opens` opens of files.
@@ -193,36 +179,26 @@ pub(super) fn energy(all: &[Compared]) -> Table {
 }
 
 pub(super) fn times(all: &[Compared]) -> Table {
-    let mut table = Table::new(
-        "Figure 6: response times, and hits of the cache",
-        vec![
-            Column::text(""),
-            column("open"),
-            column("read"),
-            column("write"),
-            column("hits"),
-            column("paper: hits"),
-            column("spin-downs"),
-        ],
-    );
-    for c in all {
-        for (i, (o, (_, name))) in c.outcomes.iter().zip(SYSTEMS).enumerate() {
+    let rows = all.iter().flat_map(|c| {
+        let outcomes = c.outcomes.iter().zip(SYSTEMS).enumerate();
+        outcomes.map(move |(i, (o, (_, name)))| (c, i, o, name))
+    });
+    let table = Table::of("Figure 6: response times, and hits of the cache", rows)
+        .text("", |(c, _, _, name)| format!("{}, {name}", c.name))
+        .right("open", |(_, _, o, _)| format!("{:.3} ms", o.open_ms))
+        .right("read", |(_, _, o, _)| format!("{:.3} ms", o.read_ms))
+        .right("write", |(_, _, o, _)| format!("{:.3} ms", o.write_ms))
+        .right("hits", |(_, _, o, _)| format!("{:.1} %", o.hits * 100.0))
+        .right("paper: hits", |(c, i, ..)| {
             let paper = c.paper.and_then(|p| p.hits).and_then(|h| match i {
                 0 => Some(h[0]),
                 2 => Some(h[1]),
                 _ => None,
             });
-            table = table.row([
-                format!("{}, {name}", c.name).into(),
-                format!("{:.3} ms", o.open_ms).into(),
-                format!("{:.3} ms", o.read_ms).into(),
-                format!("{:.3} ms", o.write_ms).into(),
-                format!("{:.1} %", o.hits * 100.0).into(),
-                paper.map_or("-".to_owned(), |h| format!("{h:.1} %")).into(),
-                o.spin_downs.to_string().into(),
-            ]);
-        }
-    }
+            paper.map_or("-".to_owned(), |h| format!("{h:.1} %"))
+        })
+        .right("spin-downs", |(_, _, o, _)| o.spin_downs.to_string())
+        .done();
     table.note("The paper says up to 21% less for INS and RES, and prints no numbers. Requests without disk I/O take no time here. With --spin-down, shuffles and the group store's commits wait while the disk sleeps; the fast file system's delayed writes, alone or beside the groups, do not wait.")
 }
 

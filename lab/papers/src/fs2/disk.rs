@@ -5,7 +5,7 @@ use seekless_block::{Dice, Op, SimTime};
 use seekless_disk::fit::{Fit, Sample, fit, workload};
 use seekless_disk::{Disk, SeekSpec, catalogue};
 use seekless_report::{
-    Axis, Basis, Cell, Column, Figure, Provenance, Report, Section, StackedBars, Table, Tile, Unit,
+    Axis, Basis, Column, Figure, Provenance, Report, Section, StackedBars, Table, Tile, Unit,
     Values,
 };
 use serde_json::{Value, json};
@@ -91,27 +91,15 @@ fn probed() -> Result<Fit, PaperError> {
 
 fn breakdown(all: &[Parts]) -> Table {
     let seconds = |name: &str| Column::number(name, Unit::Seconds).digits(4);
-    let columns = vec![
-        Column::text("disk"),
-        seconds("T_s seek"),
-        seconds("T_r rotation"),
-        seconds("T_t transfer"),
-        seconds("T_A access"),
-        Column::number("seek's share", Unit::Share),
-        Column::number("E_A an access", Unit::Joules),
-    ];
-    let mut table = Table::new("Figure 2: the parts of a random read of 4 KiB, modelled", columns);
-    for p in all {
-        table = table.row([
-            Cell::from(p.name),
-            Cell::from(p.seek / 1e3),
-            Cell::from(p.rotation / 1e3),
-            Cell::from(p.transfer / 1e3),
-            Cell::from(p.access() / 1e3),
-            Cell::from(p.seek / p.access()),
-            if p.energy_mj > 0.0 { Cell::from(p.energy_mj / 1e3) } else { Cell::Empty },
-        ]);
-    }
+    let table = Table::of("Figure 2: the parts of a random read of 4 KiB, modelled", all)
+        .text("disk", |p| p.name)
+        .column(seconds("T_s seek"), |p| p.seek / 1e3)
+        .column(seconds("T_r rotation"), |p| p.rotation / 1e3)
+        .column(seconds("T_t transfer"), |p| p.transfer / 1e3)
+        .column(seconds("T_A access"), |p| p.access() / 1e3)
+        .number("seek's share", Unit::Share, |p| p.seek / p.access())
+        .number("E_A an access", Unit::Joules, |p| (p.energy_mj > 0.0).then_some(p.energy_mj / 1e3))
+        .done();
     table.note("T_A = T_s + T_r + T_t. The paper prints Figure 2 as a plot without numbers or names of drives.")
 }
 
@@ -154,25 +142,13 @@ fn beside(testbed: &Parts, fit: &Fit) -> Vec<Row> {
 }
 
 fn beside_table(rows: &[Row]) -> Table {
-    let mut table = Table::new(
-        "FS2's numbers and ours",
-        vec![
-            Column::text("what"),
-            Column::text("paper").right(),
-            Column::text("ours").right(),
-            Column::text("unit"),
-        ],
-    );
-    for (what, paper, ours, unit) in rows {
-        let number = |v: f64| Cell::from(format!("{v:.2}"));
-        table = table.row([
-            Cell::from(*what),
-            paper.map_or(Cell::Empty, number),
-            number(*ours),
-            Cell::from(*unit),
-        ]);
-    }
-    table.note(
+    let number = |v: f64| format!("{v:.2}");
+    let table = Table::of("FS2's numbers and ours", rows)
+        .text("what", |r| r.0)
+        .right("paper", |r| r.1.map(number))
+        .right("ours", |r| number(r.2))
+        .text("unit", |r| r.3);
+    table.done().note(
         "The catalogue takes rpm, power and the seek curve from the paper and derives the zones from its bandwidth: \
          agreement shows that model and fit preserve these numbers; nothing was measured again. The mean seek of \
          Table 1 is the maker's, not the curve's.",

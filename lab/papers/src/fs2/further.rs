@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::claims::{access, gain, percent};
 use super::experiments::{Load, RUNS, pause, systems};
 use super::printed::PRINTED;
-use super::replay::{Fs2Job, Fs2Run, Fs2System, fs2};
+use super::replay::{Fs2Job, Fs2Proof, Fs2Run, Fs2System, fs2};
 use crate::PaperError;
 use crate::claims::{Answerer, Answers, Paper};
 use crate::synth::{Fs2Load, Fs2World, Paced};
@@ -207,36 +207,20 @@ impl Further {
 
     /// 4.6.
     fn by_clients(&self) -> Table {
-        let columns = [
-            "clients a host",
-            "busy, ext2",
-            "fs2",
-            "fs2-whole",
-            "response, ext2",
-            "fs2",
-            "fs2-whole",
-        ];
-        let mut table = Table::new(
-            "4.6: SURGE-like with more clients, run 7",
-            columns.map(|c| Column::text(c).right()).to_vec(),
-        );
-        for c in &self.crowds {
-            let busy = |r: &Fs2Run| percent(r.busy_s() / r.span_s.max(f64::MIN_POSITIVE));
-            let waits = |r: &Fs2Run| {
-                let less = percent(gain(c.ext2.response_ms, r.response_ms));
-                format!("{:.2} ms, {less} less", r.response_ms)
-            };
-            table = table.row([
-                Cell::from(c.clients.to_string()),
-                busy(&c.ext2).into(),
-                busy(&c.fs2).into(),
-                busy(&c.whole).into(),
-                format!("{:.2} ms", c.ext2.response_ms).into(),
-                waits(&c.fs2).into(),
-                waits(&c.whole).into(),
-            ]);
-        }
-        table.note(
+        let busy = |r: &Fs2Run| percent(r.busy_s() / r.span_s.max(f64::MIN_POSITIVE));
+        let waits = |c: &ClientsGain, r: &Fs2Run| {
+            let less = percent(gain(c.ext2.response_ms, r.response_ms));
+            format!("{:.2} ms, {less} less", r.response_ms)
+        };
+        let table = Table::of("4.6: SURGE-like with more clients, run 7", &self.crowds)
+            .right("clients a host", |c| c.clients.to_string())
+            .right("busy, ext2", |c| busy(&c.ext2))
+            .right("fs2", |c| busy(&c.fs2))
+            .right("fs2-whole", |c| busy(&c.whole))
+            .right("response, ext2", |c| format!("{:.2} ms", c.ext2.response_ms))
+            .right("fs2", |c| waits(c, &c.fs2))
+            .right("fs2-whole", |c| waits(c, &c.whole));
+        table.done().note(
             "More visits to the same files in the same time. The paper could not measure this: with 300 clients a host its network was full. The paper expected a greater gain.",
         )
     }
@@ -248,30 +232,18 @@ impl Further {
 
 /// 3.3.
 fn crashes(loads: &[Load]) -> Table {
-    let columns = vec![
-        Column::text("load, system"),
-        Column::number("replicas", Unit::Bytes),
-        Column::number("read from home", Unit::Bytes),
-        Column::text("verified at rest").right(),
-        Column::text("verified in use").right(),
-        Column::text("a GiB, at rest").right(),
-    ];
-    let mut table = Table::new("3.3: verification of replicas after a crash (chkfs2)", columns);
     let all = loads.iter().flat_map(|l| l.proofs.iter().map(move |p| (l, p.0, p.1)));
     let mut all: Vec<_> = all.filter(|p| p.2.replica_bytes > 0).collect();
     all.sort_by_key(|p| p.2.replica_bytes);
-    for (load, name, p) in all {
-        let gib = p.replica_bytes as f64 / (1u64 << 30) as f64;
-        table = table.row([
-            Cell::from(format!("{}, {name}", load.name)),
-            p.replica_bytes.into(),
-            p.read_bytes.into(),
-            format!("{:.1} s", p.rest_s).into(),
-            format!("{:.1} s of {:.1} s", p.used_s, p.run_s).into(),
-            format!("{:.0} s", p.rest_s / gib).into(),
-        ]);
-    }
-    table.note(
+    let gib = |p: &Fs2Proof| p.replica_bytes as f64 / (1u64 << 30) as f64;
+    let table = Table::of("3.3: verification of replicas after a crash (chkfs2)", &all)
+        .text("load, system", |(load, name, _)| format!("{}, {name}", load.name))
+        .number("replicas", Unit::Bytes, |(.., p)| p.replica_bytes)
+        .number("read from home", Unit::Bytes, |(.., p)| p.read_bytes)
+        .right("verified at rest", |(.., p)| format!("{:.1} s", p.rest_s))
+        .right("verified in use", |(.., p)| format!("{:.1} s of {:.1} s", p.used_s, p.run_s))
+        .right("a GiB, at rest", |(.., p)| format!("{:.0} s", p.rest_s / gib(p)));
+    table.done().note(
         "The paper's chkfs2 runs before the file system can be used. Ours runs beside clients, or at rest: it reads homes in order of address and compares \
          them with the checksums of their replicas, which serve no read before that. In use: the seventh run again, from the crash on; a time longer than the run \
          includes time after the run. The paper says that chkfs2 takes slightly longer than e2fsck, and prints no number.",

@@ -87,34 +87,22 @@ impl<'a> StudyReport<'a> {
     }
 
     fn measured(&self) -> Table {
-        let columns = vec![
-            Column::text("cell"),
-            Column::number("runs", Unit::Count),
-            Column::text("operations/s").right(),
-            Column::text("± 95 %").right(),
-            Column::text("variation").right(),
-            Column::text("operations/J").right(),
-            Column::text("power").right(),
-            Column::text("outliers"),
-        ];
-        let mut table = Table::new("Measurements", columns);
-        for m in &self.results.measured {
-            let s = &m.ops_per_s;
-            let share =
-                |v: f64| if v.is_finite() { Unit::Share.format(v, 2) } else { "–".to_owned() };
-            let dagger = if s.variation() > 0.4 { " †" } else { "" };
-            let outliers: Vec<_> = s.outliers.iter().map(|o| Unit::Count.format(*o, 3)).collect();
-            table = table.row([
-                m.id.as_str().into(),
-                (s.values.len() as u64).into(),
-                Unit::Count.format(s.mean, 4).into(),
-                share(s.relative_half_width()).into(),
-                format!("{}{dagger}", share(s.variation())).into(),
-                m.ops_per_joule.as_ref().map_or(Field::Empty, |e| format!("{:.4}", e.mean).into()),
-                m.watts.as_ref().map_or(Field::Empty, |w| Unit::Watts.format(w.mean, 4).into()),
-                outliers.join(", ").into(),
-            ]);
-        }
+        let share =
+            |v: f64| if v.is_finite() { Unit::Share.format(v, 2) } else { "–".to_owned() };
+        let variation = |v: f64| share(v) + if v > 0.4 { " †" } else { "" };
+        let table = Table::of("Measurements", &self.results.measured)
+            .text("cell", |m| m.id.as_str())
+            .number("runs", Unit::Count, |m| m.ops_per_s.values.len() as u64)
+            .right("operations/s", |m| Unit::Count.format(m.ops_per_s.mean, 4))
+            .right("± 95 %", |m| share(m.ops_per_s.relative_half_width()))
+            .right("variation", |m| variation(m.ops_per_s.variation()))
+            .right("operations/J", |m| m.ops_per_joule.as_ref().map(|e| format!("{:.4}", e.mean)))
+            .right("power", |m| m.watts.as_ref().map(|w| Unit::Watts.format(w.mean, 4)))
+            .text("outliers", |m| {
+                let outliers = m.ops_per_s.outliers.iter().map(|o| Unit::Count.format(*o, 3));
+                outliers.collect::<Vec<_>>().join(", ")
+            })
+            .done();
         table.note("Means over all runs, with outliers (Tukey). † varies by more than 40 %.")
     }
 
@@ -147,34 +135,20 @@ impl<'a> StudyReport<'a> {
     }
 
     fn table_3(&self) -> Table {
-        let names = [
-            "device",
-            "workload",
-            "recommended",
-            "operations/s",
-            "operations/J",
-            "as good",
-            "linearity",
-        ];
-        let mut table = Table::new(
-            "Table 3: the fastest, against the best and the worst file system with default options",
-            names.map(Column::text).to_vec(),
-        );
-        for b in &self.best {
-            let linear = self.results.linearity(&b.device, &b.workload);
-            table = table.row([
-                b.device.as_str().into(),
-                b.workload.as_str().into(),
-                b.system.as_str().into(),
-                times(b.ops_per_s).into(),
-                times(b.ops_per_joule).into(),
-                b.as_good.join(", ").into(),
-                linear.map_or(Field::Empty, |l| {
-                    format!("r = {:.2}, exponent {:.2}", l.correlation, l.exponent).into()
-                }),
-            ]);
-        }
-        table.note(
+        let title =
+            "Table 3: the fastest, against the best and the worst file system with default options";
+        let table = Table::of(title, &self.best)
+            .text("device", |b| b.device.as_str())
+            .text("workload", |b| b.workload.as_str())
+            .text("recommended", |b| b.system.as_str())
+            .text("operations/s", |b| times(b.ops_per_s))
+            .text("operations/J", |b| times(b.ops_per_joule))
+            .text("as good", |b| b.as_good.join(", "))
+            .text("linearity", |b| {
+                let linear = self.results.linearity(&b.device, &b.workload);
+                linear.map(|l| format!("r = {:.2}, exponent {:.2}", l.correlation, l.exponent))
+            });
+        table.done().note(
             "Linearity of operations for each joule over operations a second, all systems of the workload; exponent 1 is \
              proportional.",
         )
@@ -205,11 +179,10 @@ impl<'a> StudyReport<'a> {
             .section(section)
             .section(Section::new("All measurements").table(self.measured()));
         if !self.results.failed.is_empty() {
-            let mut table =
-                Table::new("Failed cells", vec![Column::text("cell"), Column::text("why")]);
-            for (cell, why) in &self.results.failed {
-                table = table.row([cell.as_str().into(), why.as_str().into()]);
-            }
+            let table = Table::of("Failed cells", &self.results.failed)
+                .text("cell", |f| f.0.as_str())
+                .text("why", |f| f.1.as_str())
+                .done();
             report = report.section(Section::new("Failed cells").table(table));
         }
         report.provenance(self.provenance(dir))

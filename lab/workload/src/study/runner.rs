@@ -316,11 +316,7 @@ pub(super) fn no_such_cell() -> StudyError {
 }
 
 fn with_causes(error: &StudyError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        text = format!("{text}: {next}");
-        cause = next.source();
-    }
-    text
+    let first: &dyn std::error::Error = error;
+    let all = std::iter::successors(Some(first), |e| e.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

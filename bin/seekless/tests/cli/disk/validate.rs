@@ -47,34 +47,3 @@ fn an_imported_drive_meets_its_measured_requests() {
         assert!((means - 1.0).abs() < 0.03, "{v}");
     }
 }
-
-#[test]
-fn a_folder_of_references_is_validated_whole() {
-    let Some(reference) = shared("a_folder_of_references_is_validated_whole", "reference") else {
-        return;
-    };
-    let (place, folder) = (Place::new(), reference.to_str().unwrap());
-    let v = place.told(&["disk", "validate", folder]);
-    let runs = v["mechanical"].as_array().unwrap();
-    assert_eq!(runs.len(), 16);
-    for run in runs {
-        for key in ["seek_ms", "rotation_ms", "transfer_ms", "response_ms"] {
-            let (r, m) =
-                (run["reference"][key].as_f64().unwrap(), run["model"][key].as_f64().unwrap());
-            // A microsecond is left to the reference's drifting phase.
-            assert!((r - m).abs() <= 0.005 * r + 0.001, "{} {key}: {r} {m}", run["run"]);
-        }
-        let judged = format!("{}_demerit_share", run["judged_by"].as_str().unwrap());
-        assert!(run[&judged].as_f64().unwrap() < 0.005, "{run}");
-    }
-    let drives = v["drives"].as_array().unwrap();
-    assert_eq!(drives.len(), 5);
-    for drive in drives {
-        let of = |key: &str| drive[key].as_f64().unwrap();
-        assert!(of("demerit_ms") <= of("reference_demerit_ms"), "{drive}");
-    }
-    let table = place.ok(&["disk", "validate", folder]);
-    for said in ["atlas10k mix8k sptf", "seek ms", "cheetah9LP", "5.525 / 5.525"] {
-        assert!(table.contains(said), "{said} in\n{table}");
-    }
-}
