@@ -8,6 +8,7 @@
     reason = "tests fail by panic, and read the corpus from disk"
 )]
 
+mod harness;
 mod hostile;
 mod loopback;
 mod transcripts;
