@@ -319,7 +319,6 @@ impl Engine {
             // Recovery calls them open until a checkpoint, or a record that is durable, says more.
             (self.log.holds_pages, self.log.emptied) = (true, false);
         }
-        let most = Content::Opened(Vec::new()).items_max();
-        entries.chunks(most).map(|some| Content::Opened(some.to_vec())).collect()
+        Content::pieces(&entries, Content::Opened).collect()
     }
 }
