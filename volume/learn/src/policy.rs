@@ -8,7 +8,8 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::named::named;
+use seekless_block::named;
+
 use crate::{Planning, ReplicationRule, Strategy, Training};
 
 pub use table::{KEYS, KeyEntry, POLICIES, PolicyEntry};
