@@ -369,7 +369,7 @@ impl Engine {
     fn is_waited_for(&self) -> bool {
         self.state.is_changing()
             || self.background.ends_drain
-            || self.free.is_withdrawing()
+            || self.free.replicas.withdrawing
             || !self.background.urgent.is_empty()
     }
 

@@ -467,7 +467,7 @@ impl Engine {
         memory: Option<Memory>,
     ) {
         if target == Target::Home && op != Op::Flush {
-            self.free.head_moves(extent.end());
+            self.free.replicas.head = extent.end();
         }
         self.note_submit((target, op, extent), class);
         self.out.push_back(Output::Submit(Io {

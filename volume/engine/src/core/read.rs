@@ -343,7 +343,7 @@ impl Engine {
             self.read_pieces(part, asked);
         } else {
             self.stats.copy_reads += 1;
-            self.free.was_read(slot);
+            self.free.replicas.touch(slot);
             let window = chosen.map(|chosen| self.goes_along(part.wanted, chosen));
             let window = window.unwrap_or_default();
             let read = Self::new_read(part, stand, Some(Slot(from)), skip);

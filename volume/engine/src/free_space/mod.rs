@@ -33,7 +33,7 @@ pub(crate) struct FreeSpace {
     /// Replicas may stand in home's free pages.
     used: bool,
     pub(crate) map: FreeMap,
-    replicas: Replicas,
+    pub(crate) replicas: Replicas,
     edges: Pool<Edges>,
 }
 
@@ -82,26 +82,6 @@ impl FreeSpace {
     /// Whether the area could still count some of these pages as free after a crash.
     pub(crate) fn is_uncertain(&self, pages: Range<u64>) -> bool {
         self.used && self.map.is_uncertain(pages)
-    }
-
-    /// The home page of a replica's slot; `None` for other slots.
-    pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
-        self.replicas.place(slot)
-    }
-
-    /// A copy in this slot was read: a replica gets hotter.
-    pub(crate) fn was_read(&mut self, slot: Slot) {
-        self.replicas.touch(slot);
-    }
-
-    /// An I/O at home ends here: the driver's best guess of the head's position.
-    pub(crate) const fn head_moves(&mut self, to: Lba) {
-        self.replicas.head = to;
-    }
-
-    /// Whether all replicas are being withdrawn.
-    pub(crate) const fn is_withdrawing(&self) -> bool {
-        self.replicas.withdrawing
     }
 
     /// A round of durability begins. True if it has records of free pages; `anyway`: it has others.
