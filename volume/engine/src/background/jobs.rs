@@ -187,8 +187,7 @@ impl Engine {
 
     /// Whether a drain has nothing left to destage.
     fn is_emptied(&self) -> bool {
-        let absorbs_at_rest =
-            self.log.is_idle() && self.absorbs.free.len() == self.absorbs.all.len();
+        let absorbs_at_rest = self.log.is_idle() && self.absorbs.is_empty();
         !self.is_dirty() && self.state.is_draining() && absorbs_at_rest && !self.log.failed
     }
 

@@ -414,9 +414,12 @@ impl Engine {
         let wanted = part.wanted;
         let runs = self.pieces_of(wanted);
         let join = match part.join {
-            ALONE => self.joins.put(Join { id: part.id, left: runs.len() as u32, fault: None }),
+            ALONE => {
+                let join = Join { id: part.id, left: runs.len() as u32, fault: None };
+                self.joins.insert(join) as u32
+            }
             join => {
-                self.joins.get(join).left += runs.len() as u32 - 1;
+                self.joins[join as usize].left += runs.len() as u32 - 1;
                 join
             }
         };

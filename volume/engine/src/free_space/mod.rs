@@ -19,10 +19,11 @@ mod watermarks;
 use std::ops::Range;
 
 use seekless_block::Lba;
+use slab::Slab;
 
 use crate::core::page_map::{Slot, slots};
 use crate::format::{Geometry, Run};
-use crate::{Config, Engine, Pool};
+use crate::{Config, Engine};
 use discarded::Edges;
 use extents::Extents;
 use free_map::FreeMap;
@@ -34,7 +35,7 @@ pub(crate) struct FreeSpace {
     used: bool,
     pub(crate) map: FreeMap,
     pub(crate) replicas: Replicas,
-    edges: Pool<Edges>,
+    edges: Slab<Edges>,
 }
 
 impl FreeSpace {
@@ -43,7 +44,7 @@ impl FreeSpace {
             used: geo.free_map_pages() > 0,
             map: FreeMap::new(geo, config),
             replicas: Replicas::new(geo),
-            edges: Pool::default(),
+            edges: Slab::new(),
         }
     }
 
