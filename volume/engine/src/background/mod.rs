@@ -518,7 +518,6 @@ impl Engine {
     }
 }
 
-/// A page of the staging memory.
 pub(crate) const fn stage(page: u32) -> Memory {
     Memory::Stage { offset: Sectors(page as u64 * PAGE_SECTORS) }
 }
