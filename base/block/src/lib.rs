@@ -8,6 +8,7 @@
 mod device;
 mod extent;
 mod mix;
+mod named;
 mod request;
 mod size;
 mod toll;

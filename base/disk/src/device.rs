@@ -1,9 +1,7 @@
 //! All kinds of devices: the list of kinds, their descriptions, and the models built from them.
 //! Each kind's behaviour is in its own file.
 
-use std::fmt;
-
-use seekless_block::{Sectors, Toll};
+use seekless_block::{Sectors, Toll, named};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
@@ -34,41 +32,22 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order used in lists.
-    pub const ALL: [Self; 7] = [
-        Self::Disk,
-        Self::DualActuator,
-        Self::Shingled,
-        Self::Ssd,
-        Self::CloudHdd,
-        Self::CloudSsd,
-        Self::ObjectStore,
-    ];
-
     /// Whether the device has arms and platters.
     pub(crate) const fn is_mechanical(self) -> bool {
         matches!(self, Self::Disk | Self::DualActuator | Self::Shingled)
     }
-
-    /// The name of the kind in a description.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::DualActuator => "dual_actuator",
-            Self::Shingled => "shingled",
-            Self::CloudHdd => "cloud_hdd",
-            Self::CloudSsd => "cloud_ssd",
-            Self::ObjectStore => "object_store",
-            Self::Ssd => "ssd",
-        }
-    }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+// In the order used in lists.
+named!(names Kind:
+    Disk = "disk",
+    DualActuator = "dual_actuator",
+    Shingled = "shingled",
+    Ssd = "ssd",
+    CloudHdd = "cloud_hdd",
+    CloudSsd = "cloud_ssd",
+    ObjectStore = "object_store",
+);
 
 /// A description of a device of any kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]

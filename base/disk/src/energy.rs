@@ -9,6 +9,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 
 use seekless_block::{Duration, Energy, Power};
+use serde::Serialize;
 
 use crate::Access;
 use crate::spec::PowerSpec;
@@ -191,7 +192,7 @@ impl PowerStates {
 }
 
 /// One value for each state of a drive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByState<T> {
     /// Moving the arm.
     pub seek: T,
@@ -215,6 +216,19 @@ pub type EnergyByState = ByState<Energy>;
 pub type TimeByState = ByState<Duration>;
 
 impl<T: Copy> ByState<T> {
+    /// Makes a value for each state from the state's value.
+    pub fn map<U>(self, f: impl Fn(T) -> U) -> ByState<U> {
+        ByState {
+            seek: f(self.seek),
+            rotation_transfer: f(self.rotation_transfer),
+            idle: f(self.idle),
+            low_idle: f(self.low_idle),
+            spin_down: f(self.spin_down),
+            standby: f(self.standby),
+            spin_up: f(self.spin_up),
+        }
+    }
+
     fn zip(self, rhs: Self, f: impl Fn(T, T) -> T) -> Self {
         Self {
             seek: f(self.seek, rhs.seek),

@@ -21,8 +21,6 @@ mod drive;
 mod dual_actuator;
 mod energy;
 pub mod fit;
-#[doc(hidden)]
-pub mod fuzzing;
 mod geometry;
 mod mechanism;
 mod power_meter;

@@ -1,10 +1,9 @@
 //! The choice of the next command: a name for each scheduling policy, and the choice as a pure
 //! function.
 
-use std::fmt;
 use std::str::FromStr;
 
-use seekless_block::{Duration, Lba, SimTime};
+use seekless_block::{Duration, Lba, SimTime, named};
 
 use crate::disk::{Disk, Key};
 
@@ -35,39 +34,21 @@ pub enum Scheduler {
     Elevator,
 }
 
-impl Scheduler {
-    /// Every policy.
-    pub const ALL: [Self; 8] = [
-        Self::Fcfs,
-        Self::Sstf,
-        Self::Look,
-        Self::CLook,
-        Self::Sptf,
-        Self::Asptf,
-        Self::Anticipatory,
-        Self::Elevator,
-    ];
-}
-
-impl fmt::Display for Scheduler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fcfs => "fcfs",
-            Self::Sstf => "sstf",
-            Self::Look => "look",
-            Self::CLook => "clook",
-            Self::Sptf => "sptf",
-            Self::Asptf => "asptf",
-            Self::Anticipatory => "anticipatory",
-            Self::Elevator => "elevator",
-        })
-    }
-}
+named!(names Scheduler:
+    Fcfs = "fcfs",
+    Sstf = "sstf",
+    Look = "look",
+    CLook = "clook",
+    Sptf = "sptf",
+    Asptf = "asptf",
+    Anticipatory = "anticipatory",
+    Elevator = "elevator",
+);
 
 impl FromStr for Scheduler {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|s| s.to_string() == text).ok_or_else(|| {
+        Self::ALL.into_iter().find(|s| s.name() == text).ok_or_else(|| {
             let known = "fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator";
             format!("'{text}' is not a scheduler; choose {known}")
         })

@@ -26,30 +26,6 @@ pub struct SpecError {
     pub what: String,
 }
 
-/// The common parts of all descriptions.
-trait Described: DeserializeOwned {
-    fn check(&self) -> Result<(), RangeError>;
-    fn sources(&self) -> &[Source];
-}
-
-impl Described for DiskSpec {
-    fn check(&self) -> Result<(), RangeError> {
-        self.validate()
-    }
-    fn sources(&self) -> &[Source] {
-        &self.sources
-    }
-}
-
-impl Described for VolumeSpec {
-    fn check(&self) -> Result<(), RangeError> {
-        self.validate()
-    }
-    fn sources(&self) -> &[Source] {
-        &self.sources
-    }
-}
-
 struct Text<'a> {
     file: &'a str,
     text: &'a str,
@@ -69,7 +45,11 @@ impl Text<'_> {
         })
     }
 
-    fn read<S: Described>(&self) -> Result<S, SpecError> {
+    fn read<S: DeserializeOwned>(
+        &self,
+        check: fn(&S) -> Result<(), RangeError>,
+        sources: fn(&S) -> &[Source],
+    ) -> Result<S, SpecError> {
         let table = self.table()?;
         let table = table.get_ref();
         let spec: S = toml::from_str(self.text).map_err(|e| {
@@ -79,15 +59,19 @@ impl Text<'_> {
             let field = field.unwrap_or_else(|| "file".to_owned());
             self.error(at, field, e.message().to_owned())
         })?;
-        spec.check().map_err(|RangeError { field, found, allowed }| {
+        check(&spec).map_err(|RangeError { field, found, allowed }| {
             let what = format!("{found} is out of range; allowed: {allowed}");
             self.error(nearest(table, &field), field, what)
         })?;
-        if let Some(field) = unsourced(spec.sources(), table) {
+        if let Some(field) = unsourced(sources(&spec), table) {
             let what = "has no source; name it in the `fields` of a [[source]]".to_owned();
             return Err(self.error(nearest(table, &field), field, what));
         }
         Ok(spec)
+    }
+
+    fn disk(&self) -> Result<DiskSpec, SpecError> {
+        self.read(DiskSpec::validate, |s| &s.sources)
     }
 }
 
@@ -109,9 +93,9 @@ impl DeviceSpec {
             }
         };
         if kind.is_mechanical() {
-            Ok(Self::Disk(source.read()?))
+            source.disk().map(Self::Disk)
         } else {
-            Ok(Self::Volume(source.read()?))
+            source.read(VolumeSpec::validate, |s| &s.sources).map(Self::Volume)
         }
     }
 
@@ -124,7 +108,7 @@ impl DeviceSpec {
 impl DiskSpec {
     /// Reads and checks a specification. `file` is the name of the text in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        Text { file, text }.read()
+        Text { file, text }.disk()
     }
 
     /// Formats the specification as TOML that [`Self::parse`] reads.

@@ -233,7 +233,7 @@ impl ClientSession {
                 None => self.pending.push(fresh),
             }
         }
-        put!(out, REQUEST_MAGIC, flags.0, command as u16, cookie, offset, len);
+        put!(out, REQUEST_MAGIC, flags.bits(), command as u16, cookie, offset, len);
         Some(cookie)
     }
 
@@ -427,7 +427,7 @@ impl ClientSession {
         match f.u16()? {
             wire::INFO_EXPORT => {
                 self.size = f.u64()?;
-                self.flags = TransmissionFlags(f.u16()?);
+                self.flags = TransmissionFlags::from_bits_retain(f.u16()?);
             }
             wire::INFO_BLOCK_SIZE => {
                 self.block =
@@ -445,7 +445,7 @@ impl ClientSession {
             return (0, ClientEvent::More(len));
         };
         self.size = size;
-        self.flags = TransmissionFlags(flags);
+        self.flags = TransmissionFlags::from_bits_retain(flags);
         self.state = ClientState::Replies;
         (len, ClientEvent::Ready)
     }

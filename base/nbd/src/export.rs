@@ -57,7 +57,7 @@ impl Export {
 
     pub(crate) fn wire_flags(&self, structured: bool) -> TransmissionFlags {
         let flags =
-            self.flags.union(TransmissionFlags::HAS_FLAGS).without(TransmissionFlags::SEND_DF);
+            self.flags.union(TransmissionFlags::HAS_FLAGS).difference(TransmissionFlags::SEND_DF);
         if structured { flags.union(TransmissionFlags::SEND_DF) } else { flags }
     }
 }

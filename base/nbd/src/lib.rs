@@ -31,8 +31,6 @@
 mod client;
 mod error;
 mod export;
-#[doc(hidden)]
-pub mod fuzzing;
 mod server;
 mod wire;
 

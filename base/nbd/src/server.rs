@@ -241,7 +241,7 @@ impl ServerSession {
                 found: magic.into(),
             }));
         }
-        let flags = CommandFlags(flags);
+        let flags = CommandFlags::from_bits_retain(flags);
         let Some(command) = Command::from_wire(number) else {
             self.error(cookie, Errno::Inval, out);
             return Ok((REQUEST_BYTES, ServerEvent::Nothing));

@@ -1,6 +1,8 @@
 //! Constants and layouts of the NBD messages, as in `doc/proto.md`, all big-endian. Parsing them
 //! never panics.
 
+use bitflags::bitflags;
+
 /// Appends numbers to a message, big-endian.
 macro_rules! put {
     ($out:expr, $($number:expr),+) => {
@@ -123,79 +125,54 @@ impl Command {
     }
 }
 
-macro_rules! flag_set {
-    ($(#[$meta:meta])* $name:ident { $($(#[$fmeta:meta])* $flag:ident = $bit:expr;)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub u16);
-
-        impl $name {
-            /// No flag.
-            pub const NONE: Self = Self(0);
-            $($(#[$fmeta])* pub const $flag: Self = Self(1 << $bit);)*
-
-            /// Whether all flags of `other` are set.
-            pub const fn contains(self, other: Self) -> bool {
-                self.0 & other.0 == other.0
-            }
-
-            /// The flags of both.
-            #[must_use]
-            pub const fn union(self, other: Self) -> Self {
-                Self(self.0 | other.0)
-            }
-
-            /// These flags without those of `other`.
-            #[must_use]
-            pub const fn without(self, other: Self) -> Self {
-                Self(self.0 & !other.0)
-            }
-        }
-    };
-}
-
-flag_set! {
+bitflags! {
     /// Modifiers of a request.
-    CommandFlags {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct CommandFlags: u16 {
+        /// No flag.
+        const NONE = 0;
         /// The write must be durable before the reply.
-        FUA = 0;
+        const FUA = 1;
         /// Write zeroes: allocate space, do not make a hole.
-        NO_HOLE = 1;
+        const NO_HOLE = 1 << 1;
         /// Read: send at most one content chunk.
-        DF = 2;
+        const DF = 1 << 2;
         /// Block status: send one extent only.
-        REQ_ONE = 3;
+        const REQ_ONE = 1 << 3;
         /// Write zeroes: fail with `ENOTSUP` if zeroing is not faster than writing.
-        FAST_ZERO = 4;
+        const FAST_ZERO = 1 << 4;
     }
 }
 
-flag_set! {
+bitflags! {
     /// The features that a server offers for an export.
-    TransmissionFlags {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct TransmissionFlags: u16 {
+        /// No flag.
+        const NONE = 0;
         /// Always set.
-        HAS_FLAGS = 0;
+        const HAS_FLAGS = 1;
         /// The server refuses writes with `EPERM`.
-        READ_ONLY = 1;
+        const READ_ONLY = 1 << 1;
         /// The server supports [`Command::Flush`].
-        SEND_FLUSH = 2;
+        const SEND_FLUSH = 1 << 2;
         /// The server supports [`CommandFlags::FUA`].
-        SEND_FUA = 3;
+        const SEND_FUA = 1 << 3;
         /// The disk rotates; seeks are slow.
-        ROTATIONAL = 4;
+        const ROTATIONAL = 1 << 4;
         /// The server supports [`Command::Trim`].
-        SEND_TRIM = 5;
+        const SEND_TRIM = 1 << 5;
         /// The server supports [`Command::WriteZeroes`].
-        SEND_WRITE_ZEROES = 6;
+        const SEND_WRITE_ZEROES = 1 << 6;
         /// The server supports [`CommandFlags::DF`]. The session sets it after structured replies
         /// are agreed.
-        SEND_DF = 7;
+        const SEND_DF = 1 << 7;
         /// A flush on one connection covers completed writes on all connections.
-        CAN_MULTI_CONN = 8;
+        const CAN_MULTI_CONN = 1 << 8;
         /// The server supports [`Command::Cache`].
-        SEND_CACHE = 10;
+        const SEND_CACHE = 1 << 10;
         /// The server supports [`CommandFlags::FAST_ZERO`].
-        SEND_FAST_ZERO = 11;
+        const SEND_FAST_ZERO = 1 << 11;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Escapes text from outside for its destination: XML, a terminal, CSV or Markdown.
+//! Escapes text from outside for its destination: XML, a terminal or CSV.
 
 use std::fmt::Write as _;
 
@@ -65,21 +65,6 @@ pub(crate) fn csv_line<S: AsRef<str>>(out: &mut String, fields: impl IntoIterato
     out.push('\n');
 }
 
-pub(crate) fn markdown(text: &str) -> String {
-    let mut out = String::new();
-    for c in plain(text).chars() {
-        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~') {
-            out.push('\\');
-        }
-        match c {
-            '<' => out.push_str("&lt;"),
-            '&' => out.push_str("&amp;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 /// Escapes text as the payload of a `data:` address.
 pub(crate) fn percent(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 5 / 4);
@@ -136,11 +121,6 @@ mod tests {
         assert_eq!(out, "a,\"b,c\",\"say \"\"hi\"\"\",two lines\u{fffd}\n");
         assert_eq!(csv_number(f64::NAN), "");
         assert_eq!(csv_number(0.25), "0.25");
-    }
-
-    #[test]
-    fn markdown_keeps_its_columns() {
-        assert_eq!(markdown("a|b\n<i>*"), "a\\|b &lt;i>\\*");
     }
 
     #[test]

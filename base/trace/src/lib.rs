@@ -22,8 +22,6 @@ mod detect;
 mod error;
 mod files;
 mod formats;
-#[doc(hidden)]
-pub mod fuzzing;
 mod generated;
 mod held;
 mod input;

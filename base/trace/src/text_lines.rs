@@ -202,6 +202,14 @@ pub(crate) fn number32(s: &[u8]) -> Option<u32> {
     u32::try_from(number(s)?).ok()
 }
 
+/// Parses a hexadecimal number of up to 16 digits.
+pub(crate) fn hexadecimal(s: &[u8]) -> Option<u64> {
+    if s.is_empty() || s.len() > 16 {
+        return None;
+    }
+    s.iter().try_fold(0u64, |n, &b| Some(n << 4 | u64::from((b as char).to_digit(16)?)))
+}
+
 /// Parses a decimal number with an optional fraction, and multiplies it by 10^`digits`. Further
 /// digits are dropped. A number with an exponent (`1.2e+06`, awk's form of large numbers) is parsed
 /// as a float.

@@ -26,7 +26,7 @@ pub(crate) fn option(message: impl Into<String>) -> PyErr {
 
 /// An error and its causes.
 fn chain(error: &dyn Error) -> String {
-    let all = std::iter::successors(Some(error), |e| e.source());
+    let all = std::iter::successors(Some(error), |&e| e.source());
     all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 

@@ -51,7 +51,7 @@ fn with_default(policy: &PolicyEntry, key: PolicyKey) -> String {
 
 fn entry(policy: &PolicyEntry) -> Entry {
     Entry {
-        name: policy.name.text(),
+        name: policy.name.name(),
         about: policy.about,
         live: policy.live,
         keys: policy.keys.iter().map(|&key| with_default(policy, key)).collect(),
@@ -62,7 +62,7 @@ fn entry(policy: &PolicyEntry) -> Entry {
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     text.parse().map_err(|error: PolicyError| match &error {
         PolicyError::UnknownName(name) => {
-            format!("{error}{}", did_you_mean(name, POLICIES.iter().map(|p| p.name.text())))
+            format!("{error}{}", did_you_mean(name, POLICIES.iter().map(|p| p.name.name())))
         }
         _ => error.to_string(),
     })

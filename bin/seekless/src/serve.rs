@@ -250,7 +250,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
         "--optimized 0 leaves no area for a plan: leave out --observe and --state, or give an optimized area"
     );
     if let Some(name @ (PolicyName::Vanilla | PolicyName::Adaptive)) = named {
-        let name = name.text();
+        let name = name.name();
         ensure!(
             !remembers,
             "the policy {name} makes no plans: leave out --observe and --state, or give another policy"

@@ -50,7 +50,7 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
 /// The joules of every run by state; states without time are left out.
 pub(crate) fn energy_table(outcome: &Outcome) -> Table {
     let share = |r: &Run| {
-        let e = &r.energy_j;
+        let e = &r.energy_j.states;
         [
             ("seek", e.seek),
             ("rotation, transfer", e.rotation_transfer),
@@ -58,7 +58,7 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
             ("low idle", e.low_idle),
             ("standby", e.standby),
             ("spinning down, up", e.spin_down + e.spin_up),
-            ("background", e.background),
+            ("background", r.energy_j.background),
         ]
     };
     let rows: Vec<_> = outcome.runs.iter().map(share).collect();

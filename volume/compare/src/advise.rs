@@ -239,22 +239,28 @@ pub(crate) fn chooses(folds: usize) -> (Range<usize>, usize) {
 }
 
 /// Savings against the first system, over the folds that choose and over the held-out folds.
-struct Scale<'a> {
+pub(crate) struct Scale<'a> {
     base: &'a [Lap],
-    chooses: Range<usize>,
+    /// The folds that choose.
+    pub(crate) chooses: Range<usize>,
     held_out: usize,
     by: RankedBy,
 }
 
-impl Scale<'_> {
+impl<'a> Scale<'a> {
+    pub(crate) fn new(base: &'a [Lap], by: RankedBy) -> Self {
+        let (chooses, held_out) = chooses(base.len());
+        Self { base, chooses, held_out, by }
+    }
+
     /// Savings over the folds that choose, with the range for the held-out folds.
-    fn estimate(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> Gain {
+    pub(crate) fn estimate(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> Gain {
         let cost = |laps: &[Lap]| laps[self.chooses.clone()].iter().map(of).collect::<Vec<f64>>();
         Gain::estimate(&cost(self.base), &cost(laps), self.held_out.max(1))
     }
 
     /// Savings over the held-out folds.
-    fn left_out(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> f64 {
+    pub(crate) fn left_out(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> f64 {
         let sum = |laps: &[Lap]| laps[self.chooses.end..].iter().map(of).sum();
         saved(sum(self.base), sum(laps))
     }
@@ -308,11 +314,10 @@ fn conclude(
     systems: &[System],
     rolled: Rolled,
 ) -> Advice {
-    let (chooses, held_out) = chooses(rolled.folds.len());
     let laps = rolled.laps();
     let billed = laps[0].iter().any(|lap| lap.operations_usd > 0.0);
     let by = if billed { RankedBy::Money } else { RankedBy::Time };
-    let scale = Scale { base: &laps[0], chooses, held_out, by };
+    let scale = Scale::new(&laps[0], by);
     let results = laps.iter().zip(&rolled.runs);
     let tried: Vec<Tried> = systems
         .iter()
@@ -320,7 +325,7 @@ fn conclude(
         .zip(results)
         .map(|((system, change), (laps, run))| scale.tried(system, *change, laps, run.days()))
         .collect();
-    let (choice, verdict) = choose(&tried, held_out, by);
+    let (choice, verdict) = choose(&tried, scale.held_out, by);
     let now = &tried[0].total;
     let foresight = tried.iter().find(|t| t.change == Change::Foresight);
     let (replay, queue_depth) = rolled.replay_words();
@@ -331,7 +336,7 @@ fn conclude(
         queue_depth,
         fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
-        held_out_folds: held_out,
+        held_out_folds: scale.held_out,
         positioning_share: if now.busy_s > 0.0 { now.positioning_s / now.busy_s } else { 0.0 },
         ranked_by: by,
         foresight_share: foresight.map_or(0.0, |t| saved(by.cost(now), by.cost(&t.total))),

@@ -24,7 +24,6 @@ pub enum Cutting {
 /// A part of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fold {
-    /// Number of requests.
     pub(crate) requests: u64,
     /// Days; 0 if the trace is cut by requests.
     pub(crate) days: u64,

@@ -99,57 +99,15 @@ impl ResponseMs {
 pub struct EnergyJoules {
     /// The sum of all others.
     pub total: f64,
-    /// Moving the arm for clients.
-    pub seek: f64,
-    /// Waiting for the platter and transferring, for clients.
-    pub rotation_transfer: f64,
-    /// Without work, from the first request to the last completion.
-    pub idle: f64,
-    /// Without work, at a lower level of idling; the platters turn.
-    pub low_idle: f64,
-    /// Stopping the platters.
-    pub spin_down: f64,
-    /// Platters stopped.
-    pub standby: f64,
-    /// Platters speeding up, and leaving lower levels of idling, for clients.
-    pub spin_up: f64,
+    /// By state, without reconfiguration.
+    #[serde(flatten)]
+    pub states: States,
     /// Reconfiguration.
     pub background: f64,
 }
 
 /// A number for each state of a drive.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct States {
-    /// Moving the arm.
-    pub seek: f64,
-    /// Waiting for the platter, transferring, and controller overhead.
-    pub rotation_transfer: f64,
-    /// Without work.
-    pub idle: f64,
-    /// Without work, at a lower level of idling; the platters turn.
-    pub low_idle: f64,
-    /// Stopping the platters.
-    pub spin_down: f64,
-    /// Platters stopped.
-    pub standby: f64,
-    /// Platters speeding up, and leaving lower levels of idling.
-    pub spin_up: f64,
-}
-
-impl States {
-    /// Makes each number from the state's value.
-    pub fn new<T: Copy>(by: &ByState<T>, number: impl Fn(T) -> f64) -> Self {
-        Self {
-            seek: number(by.seek),
-            rotation_transfer: number(by.rotation_transfer),
-            idle: number(by.idle),
-            low_idle: number(by.low_idle),
-            spin_down: number(by.spin_down),
-            standby: number(by.standby),
-            spin_up: number(by.spin_up),
-        }
-    }
-}
+pub type States = ByState<f64>;
 
 /// Operations as the provider counts them, for the measured requests and for moving data.
 #[derive(Clone, Debug, Serialize)]
@@ -321,7 +279,6 @@ impl Run {
         let ios = m.device_ios.max(1) as f64;
         let joules = |e: seekless_block::Energy| e.as_joules_f64();
         let all = m.energy.total() + m.background_energy;
-        let energy = &m.energy;
         Self {
             policy: policy.to_owned(),
             optimized_start_sector: start.filter(|_| size > 0),
@@ -338,17 +295,11 @@ impl Run {
             response_ms: ResponseMs::new(m),
             energy_j: EnergyJoules {
                 total: joules(all),
-                seek: joules(energy.seek),
-                rotation_transfer: joules(energy.rotation_transfer),
-                idle: joules(energy.idle),
-                low_idle: joules(energy.low_idle),
-                spin_down: joules(energy.spin_down),
-                standby: joules(energy.standby),
-                spin_up: joules(energy.spin_up),
+                states: m.energy.map(joules),
                 background: joules(m.background_energy),
             },
             j_per_op: joules(all) / m.requests.max(1) as f64,
-            state_s: States::new(&m.state_time, seekless_block::Duration::as_secs_f64),
+            state_s: m.state_time.map(seekless_block::Duration::as_secs_f64),
             operations: m.operations.map(|o| OperationCount {
                 reads: o.reads,
                 writes: o.writes,

@@ -14,7 +14,6 @@ const TRAIL_MIN: Bytes = Bytes(64 << 20);
 /// How a system learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Learning {
-    /// The policy.
     pub(crate) policy: Policy,
     /// Size of the optimized area, or the limit for replicas.
     pub(crate) optimized: Bytes,
@@ -38,7 +37,6 @@ impl Learning {
 pub(crate) struct System {
     /// Its name, for tables.
     pub(crate) name: String,
-    /// The device.
     pub(crate) disk: DeviceSpec,
     /// The drive's scheduler.
     pub(crate) scheduler: Scheduler,
@@ -46,7 +44,6 @@ pub(crate) struct System {
     pub(crate) spin_down: SpinDown,
     /// RAM.
     pub(crate) cache: Bytes,
-    /// Read-ahead.
     pub(crate) read_ahead: Bytes,
     /// Least length of a read of a copy.
     pub(crate) cluster: Bytes,

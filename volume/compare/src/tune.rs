@@ -9,7 +9,7 @@ use seekless_learn::Policy;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
-use crate::advise::chooses;
+use crate::advise::{RankedBy, Scale, chooses};
 use crate::candidates::{STEP, check_plans};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
@@ -300,20 +300,13 @@ fn system(options: &TuneOptions, setting: Option<Setting>) -> System {
 }
 
 fn tuning(setting: Setting, base: &[Lap], laps: &[Lap]) -> Tuning {
-    let (choose, held_out) = chooses(base.len());
-    let of = |laps: &[Lap]| -> Vec<f64> { laps.iter().map(Lap::all_busy_s).collect() };
-    let (early, late) = (choose.clone(), choose.end..base.len());
-    let foreground = |laps: &[Lap]| laps.iter().map(|l| l.busy_s).sum();
-    let all = |laps: &[Lap]| laps.iter().map(Lap::all_busy_s).sum();
+    let scale = Scale::new(base, RankedBy::Time);
+    let foreground = |laps: &[Lap]| laps[scale.chooses.clone()].iter().map(|lap| lap.busy_s).sum();
     Tuning {
         setting,
-        saves_busy: Gain::estimate(
-            &of(&base[early.clone()]),
-            &of(&laps[early.clone()]),
-            held_out.max(1),
-        ),
-        saves_foreground: saved(foreground(&base[early.clone()]), foreground(&laps[early])),
-        held_out_saves_busy: saved(all(&base[late.clone()]), all(&laps[late])),
+        saves_busy: scale.estimate(laps, Lap::all_busy_s),
+        saves_foreground: saved(foreground(base), foreground(laps)),
+        held_out_saves_busy: scale.left_out(laps, Lap::all_busy_s),
         total: Lap::sum(&laps[1..]),
     }
 }

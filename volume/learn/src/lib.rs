@@ -6,7 +6,6 @@ mod adaptive;
 mod days;
 mod graph;
 mod learner;
-mod named;
 mod pages;
 mod plan;
 mod planning;

@@ -1,6 +1,7 @@
 //! How one plan follows another.
 
-use crate::named::named;
+use seekless_block::named;
+
 use crate::{AccessGraph, Plan, PlanConfig, plan, revise};
 
 /// The treatment of the plan in force.

@@ -8,7 +8,8 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::named::named;
+use seekless_block::named;
+
 use crate::{Planning, ReplicationRule, Strategy, Training};
 
 pub use table::{KEYS, KeyEntry, POLICIES, PolicyEntry};
@@ -235,10 +236,10 @@ impl Policy {
     /// If the policy, or a key that was set, is only for simulations.
     pub fn check_live(&self) -> Result<(), PolicyError> {
         if !self.entry().live {
-            return Err(PolicyError::NotLive { policy: self.name.text() });
+            return Err(PolicyError::NotLive { policy: self.name.name() });
         }
         match self.changed().find(|key| !key.entry().live) {
-            Some(key) => Err(PolicyError::KeyNotLive { policy: self.name.text(), key: key.text() }),
+            Some(key) => Err(PolicyError::KeyNotLive { policy: self.name.name(), key: key.text() }),
             None => Ok(()),
         }
     }
@@ -288,7 +289,7 @@ impl From<ReplicationRule> for PolicyName {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name.text())?;
+        f.write_str(self.name.name())?;
         self.changed().try_for_each(|key| write!(f, ":{}={}", key.text(), self.value(key)))
     }
 }
@@ -302,9 +303,9 @@ impl FromStr for Policy {
         if let Some((old, new)) = table::REPLACED.into_iter().find(|(old, _)| *old == name) {
             return Err(PolicyError::Replaced { old, new });
         }
-        let entry = POLICIES.iter().find(|p| p.name.text() == name);
+        let entry = POLICIES.iter().find(|p| p.name.name() == name);
         let entry = entry.ok_or_else(|| PolicyError::UnknownName(name.to_owned()))?;
-        let policy = entry.name.text();
+        let policy = entry.name.name();
         let mut parsed = Self::new(entry.name);
         let mut given: Vec<PolicyKey> = Vec::new();
         for part in parts {
@@ -361,5 +362,24 @@ fn keys_are(keys: &str) -> String {
     if keys.is_empty() { "it has no keys".to_owned() } else { format!("its keys: {keys}") }
 }
 
+named!(PolicyName:
+    Vanilla = "vanilla",
+    Adaptive = "adaptive",
+    Clairvoyant = "clairvoyant",
+    Borg = "borg",
+    BorgPaper = "borg-paper",
+    OrganPipe = "organ-pipe",
+    Buckets = "buckets",
+    Lazy = "lazy",
+    CylinderShuffle = "cylinder-shuffle",
+    BlockShuffle = "block-shuffle",
+    OuterZone = "outer-zone",
+    CylindersInPlace = "cylinders-in-place",
+    BlocksInPlace = "blocks-in-place",
+    Fs2 = "fs2",
+    Fs2Static = "fs2-static",
+    Fs2Whole = "fs2-whole",
+    Fs2Proven = "fs2-proven",
+);
 named!(AreaAt: Median = "median", End = "end");
 named!(Streams: Recorded = "recorded", One = "one");

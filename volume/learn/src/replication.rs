@@ -18,9 +18,8 @@ mod tests;
 use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use seekless_block::{Extent, Lba, Op, PAGE_SECTORS, Request, Sectors};
+use seekless_block::{Extent, Lba, Op, PAGE_SECTORS, Request, Sectors, named};
 
-use crate::named::named;
 use crate::{Pages, Replica};
 
 pub use side_by_side::side_by_side;

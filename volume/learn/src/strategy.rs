@@ -9,10 +9,9 @@ mod links;
 mod many_starts;
 mod most_connected;
 
-use seekless_block::{Bytes, Extent, Lba, Sectors};
+use seekless_block::{Bytes, Extent, Lba, Sectors, named};
 
 use crate::graph::ACCESS;
-use crate::named::named;
 use crate::{AccessGraph, Copy, Pages, Plan, Planning, Vertex};
 use grow::Board;
 pub(crate) use links::Links;

@@ -1,7 +1,8 @@
 //! How much of the past counts for a plan (BORG, FAST'09, 6.2).
 
+use seekless_block::named;
+
 use crate::AccessGraph;
-use crate::named::named;
 
 /// The forgetting of an access graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -81,7 +81,7 @@ impl ServerHandle {
             PolicyName::Adaptive => "decides at each request",
             _ => "learns nothing",
         };
-        let name = self.policy.name().text();
+        let name = self.policy.name().name();
         let learner = self.learner.is_some();
         (!learner).then(|| format!("there is nothing to plan: the policy {name} {does}"))
     }

@@ -9,12 +9,16 @@
 //! benches/engine/runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+#[allow(dead_code, unused_imports, reason = "the tests use the rest")]
+#[path = "../tests/enumerator/mod.rs"]
+mod enumerator;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use enumerator::{History, Looks, Tally, explore, shrink};
 use seekless_engine::Engine;
-use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
 
 const USAGE: &str =
     "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--faults] [--replicas]

@@ -1,11 +1,13 @@
 //! Tests of the crash enumerator: it finds mistakes, and finds none in the engine.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[allow(dead_code, reason = "the example `torture` uses the rest")]
+mod enumerator;
 mod regressions;
 mod toy;
 
+use enumerator::{History, Looks, Machine, Tally, explore, shrink};
 use seekless_engine::Engine;
-use seekless_sim::crash::{History, Looks, Machine, Tally, explore, shrink};
 use toy::{Toy, Wrong};
 
 /// Histories from these seeds; panics with the smallest history found of the first failure.

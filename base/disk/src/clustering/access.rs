@@ -171,30 +171,6 @@ fn middle(n: u32, k: f64) -> (u32, u32) {
     (n.div_ceil(2).saturating_sub((m - 1) / 2 + 1).min(n - m), m)
 }
 
-/// The paper's Figure 1: points (share of the space, share of the accesses), hottest parts first.
-/// `parts` are bytes moved and bytes stored; parts without stored bytes are left out. There are
-/// about `points` points, closest together at the hottest parts.
-pub fn curve_of(parts: impl IntoIterator<Item = (f64, f64)>, points: usize) -> Vec<(f64, f64)> {
-    let sound = |p: &(f64, f64)| p.0 >= 0.0 && p.0.is_finite() && p.1 > 0.0 && p.1.is_finite();
-    let mut parts: Vec<(f64, f64)> = parts.into_iter().filter(sound).collect();
-    parts.sort_unstable_by(|a, b| (b.0 / b.1).total_cmp(&(a.0 / a.1)));
-    let (moved, stored) = parts.iter().fold((0.0, 0.0), |(m, s), p| (m + p.0, s + p.1));
-    if moved <= 0.0 {
-        return Vec::new();
-    }
-    let (mut curve, mut sum, mut next) = (vec![(0.0, 0.0)], (0.0, 0.0), 0.0);
-    let last = parts.len().saturating_sub(1);
-    for (i, (m, s)) in parts.into_iter().enumerate() {
-        sum = (sum.0 + s / stored, sum.1 + m / moved);
-        if sum.0 >= next || i == last {
-            curve.push((sum.0.min(1.0), sum.1.min(1.0)));
-            // A constant step of the logarithm.
-            next = sum.0 * (1.0 + 12.0 / points.max(1) as f64);
-        }
-    }
-    curve
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,18 +251,6 @@ mod tests {
         );
         // A bell of one cylinder has nothing but its middle.
         assert!(Access::normal(1001, 0.0).shares()[500] > 0.999);
-    }
-
-    #[test]
-    fn a_curve_of_parts_is_the_cumulative_one() {
-        let curve = curve_of([(10.0, 5.0), (80.0, 1.0), (10.0, 4.0), (3.0, 0.0)], 1000);
-        let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() + (a.1 - b.1).abs() < 1e-12;
-        assert!(
-            near(curve[1], (0.1, 0.8)) && near(curve[2], (0.5, 0.9)) && near(curve[3], (1.0, 1.0))
-        );
-        assert!(curve_of([], 10).is_empty() && curve_of([(0.0, 1.0)], 10).is_empty());
-        let many = curve_of((0..1_000_000).map(|i| (f64::from(i), 1.0)), 200);
-        assert!(many.len() < 1200 && many.len() > 100, "{}", many.len());
     }
 
     #[test]

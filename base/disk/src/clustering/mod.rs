@@ -8,6 +8,6 @@ mod access;
 mod arm;
 mod fit;
 
-pub use access::{Access, Bell, Mixture, PERFECT, curve_of};
+pub use access::{Access, Bell, Mixture, PERFECT};
 pub use arm::{Arm, Light};
 pub use fit::{Fit as MixtureFit, fit as fit_mixture};

@@ -9,6 +9,7 @@ mod compared;
 mod devices;
 mod energy;
 mod fit;
+mod harness;
 mod import;
 mod model;
 mod queue;

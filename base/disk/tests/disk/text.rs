@@ -162,6 +162,6 @@ fn the_corpus_breaks_nothing() {
         assert!(!files.is_empty(), "{name} has no corpus");
         files.iter().for_each(|f| target(&std::fs::read(f).unwrap()));
     };
-    replay("toml", seekless_disk::fuzzing::toml);
-    replay("import", seekless_disk::fuzzing::import);
+    replay("toml", crate::harness::toml);
+    replay("import", crate::harness::import);
 }

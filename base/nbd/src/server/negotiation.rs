@@ -153,7 +153,7 @@ impl ServerSession {
         let unknown = self.violation(ViolationKind::UnknownExport);
         let index = self.find(name).map_err(|_| unknown)?;
         let export = self.exports.get(index).ok_or(unknown)?;
-        put!(out, export.size, export.wire_flags(self.structured).0);
+        put!(out, export.size, export.wire_flags(self.structured).bits());
         if !self.no_zeroes {
             out.extend_from_slice(&[0; 124]);
         }
@@ -221,7 +221,7 @@ fn push_info(out: &mut Vec<u8>, option: u32, export: &Export, kind: u16, structu
     match kind {
         wire::INFO_EXPORT => {
             reply.extend_from_slice(&export.size.to_be_bytes());
-            reply.extend_from_slice(&export.wire_flags(structured).0.to_be_bytes());
+            reply.extend_from_slice(&export.wire_flags(structured).bits().to_be_bytes());
         }
         wire::INFO_NAME => reply.extend_from_slice(export.name.as_bytes()),
         wire::INFO_DESCRIPTION => reply.extend_from_slice(export.description.as_bytes()),

@@ -1,11 +1,11 @@
 //! Hostile streams: cut, split and invented. The sessions never panic, always make progress, and
-//! never ask for more bytes than their limits; the harness in `fuzzing` asserts this. The size of
+//! never ask for more bytes than their limits; the harness asserts this. The size of
 //! the pieces does not change the meaning.
 
 use proptest::prelude::*;
-use seekless_nbd::fuzzing::{client, feed_server, server};
 use seekless_nbd::{Command, CommandFlags};
 
+use crate::harness::{client, feed_server, server};
 use crate::{hex, raw_request, request};
 
 /// A long, valid conversation with every option and every command.

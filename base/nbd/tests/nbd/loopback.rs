@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use proptest::prelude::*;
 use seekless_nbd::{
     ClientEvent, ClientSession, Command, CommandFlags, Errno, Export, Options, Request, STATE_HOLE,
-    STATE_ZERO, ServerEvent, ServerSession, fuzzing,
+    STATE_ZERO, ServerEvent, ServerSession,
 };
+
+use crate::harness;
 
 const SIZE: usize = 64 << 10;
 
@@ -258,7 +260,7 @@ proptest! {
     fn a_server_with_corrupt_replies_breaks_nothing(at in 0usize..2000, byte: u8, cut in 0usize..2000) {
         // The bytes that an honest server sends for the requests of the harness's client.
         let mut said = Vec::new();
-        let mut session = ServerSession::new(fuzzing::exports().into(), &mut said);
+        let mut session = ServerSession::new(harness::exports().into(), &mut said);
         let mut c = ClientSession::new(Options::default());
         let mut asked = Vec::new();
         let (mut sent, mut heard) = (0, 0);
@@ -286,12 +288,12 @@ proptest! {
             }
         }
         prop_assert_eq!(c.in_flight(), 0, "the honest conversation ended well");
-        fuzzing::client(&said);
+        harness::client(&said);
         let mut torn = said.clone();
         let at = at % torn.len();
         torn[at] = byte;
-        fuzzing::client(&torn);
+        harness::client(&torn);
         torn.truncate(cut % said.len());
-        fuzzing::client(&torn);
+        harness::client(&torn);
     }
 }

@@ -8,6 +8,7 @@
     reason = "tests fail by panic, and read the corpus from disk"
 )]
 
+mod harness;
 mod hostile;
 mod loopback;
 mod transcripts;
@@ -36,7 +37,7 @@ fn digit(b: u8) -> u8 {
 
 /// A request's bytes.
 fn request(flags: CommandFlags, command: Command, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
-    raw_request(flags.0, command as u16, cookie, offset, len)
+    raw_request(flags.bits(), command as u16, cookie, offset, len)
 }
 
 fn raw_request(flags: u16, command: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {

@@ -1,8 +1,8 @@
 //! Conversations written byte for byte from the text of the protocol.
 
-use seekless_nbd::fuzzing::{Seen, feed_server, feed_tls_server};
 use seekless_nbd::{Command, CommandFlags, ViolationKind};
 
+use crate::harness::{Seen, feed_server, feed_tls_server};
 use crate::{hex, raw_request, request};
 
 const GREETING: &str = "'NBDMAGIC' 'IHAVEOPT' 0003";

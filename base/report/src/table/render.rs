@@ -1,12 +1,11 @@
-//! Renders a table for each medium: terminal, HTML, CSV, Markdown. It decides the layout, never the
-//! numbers.
+//! Renders a table for each medium: terminal, HTML, CSV. It decides the layout, never the numbers.
 
 use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::{Align, Cell, Shown, ShownColumn, Table, Verdict};
-use crate::escape::{csv_line, csv_number, esc, markdown, plain};
+use super::{Align, Cell, ShownColumn, Table, Verdict};
+use crate::escape::{csv_line, csv_number, esc, plain};
 use crate::number_format::MISSING;
 
 const GAP: usize = 2;
@@ -170,34 +169,6 @@ impl Table {
         }
         out
     }
-
-    /// The table in Markdown's pipe syntax.
-    pub fn markdown(&self) -> String {
-        let columns = self.shown();
-        let mut out = String::new();
-        if !self.title.is_empty() {
-            let _ = writeln!(out, "**{}**\n", markdown(&self.title));
-        }
-        let (mut head, mut rule) = (String::from("|"), String::from("|"));
-        for column in &columns {
-            let _ = write!(head, " {} |", markdown(&column.heading()));
-            rule.push_str(if column.align == Align::Right { " ---: |" } else { " :--- |" });
-        }
-        let _ = writeln!(out, "{head}\n{rule}");
-        for r in 0..self.rows.len() {
-            out.push('|');
-            for column in &columns {
-                let _ = write!(out, " {} |", markdown(&joined(&column.cells[r])));
-            }
-            out.push('\n');
-        }
-        for remark in [self.legend(), Some(self.note.clone())].into_iter().flatten() {
-            if !remark.is_empty() {
-                let _ = writeln!(out, "\n{}", markdown(&remark));
-            }
-        }
-        out
-    }
 }
 
 impl ShownColumn {
@@ -226,14 +197,6 @@ impl ShownColumn {
             }
         }
         lines
-    }
-}
-
-fn joined(cell: &Shown) -> String {
-    match &cell.change {
-        Some((change, _)) if cell.text.is_empty() => change.clone(),
-        Some((change, _)) => format!("{} ({change})", cell.text),
-        None => cell.text.clone(),
     }
 }
 

@@ -74,13 +74,7 @@ fn every_width_is_respected_or_the_table_becomes_a_list() {
 }
 
 #[test]
-fn markdown_and_csv_carry_the_same_rows() {
-    assert_eq!(
-        policies().markdown(),
-        "**Busy time**\n\n| policy | busy time (s) ↓ | hits ↑ | moved (MiB) |\n| :--- | ---: | ---: | ---: |\n\
-         | vanilla | 512 | 1,000 | 0 |\n| borg | 338 (−34 %) | 1,530 (+53 %) | 256 |\n| broken | – |  |  |\n\n\
-         Changes against vanilla; ↓ lower is better, ↑ higher is better.\n"
-    );
+fn csv_carries_every_digit() {
     assert_eq!(
         policies().csv(),
         "policy,busy time [s],hits [count],moved [bytes]\nvanilla,512.4,1000,0\nborg,338.2,1530,268435456\nbroken,,,\n"
@@ -96,7 +90,6 @@ fn hostile_words_stay_text() {
     let tree = roxmltree::Document::parse(&page).unwrap();
     assert!(!tree.descendants().any(|n| n.has_tag_name("script")));
     assert!(!table.terminal(200, false).contains('\u{1b}'));
-    assert_eq!(table.markdown().lines().filter(|l| l.starts_with("| ")).count(), 3);
     assert_eq!(table.csv().lines().count(), 2);
 }
 

@@ -8,7 +8,9 @@ use seekless_block::Op;
 
 use crate::error::BadRecord;
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, sectors_of_bytes};
+use crate::text_lines::{
+    Fields, LineFormat, ParsedLine, decimal, hexadecimal, number, sectors_of_bytes,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
@@ -40,7 +42,8 @@ impl DiskSim {
         let device = number(f.word())?;
         let (start, len) = (number(f.word())?, number(f.word())?);
         let (start, len) = if self.bytes { sectors_of_bytes(start, len)? } else { (start, len) };
-        let flags = hexadecimal(f.word())?;
+        let flags = f.word();
+        let flags = hexadecimal(flags.strip_prefix(b"0x").unwrap_or(flags))?;
         f.end()?;
         let op = if flags & 1 == self.read { Op::Read } else { Op::Write };
         let mut raw = RawRequest::new(op, start, len);
@@ -66,14 +69,6 @@ impl LineFormat for DiskSim {
             }
         }))
     }
-}
-
-fn hexadecimal(s: &[u8]) -> Option<u64> {
-    let s = s.strip_prefix(b"0x").unwrap_or(s);
-    if s.is_empty() || s.len() > 16 {
-        return None;
-    }
-    s.iter().try_fold(0u64, |n, &b| Some(n << 4 | u64::from((b as char).to_digit(16)?)))
 }
 
 /// Decides between milliseconds and nanoseconds. A fraction or an exponent means milliseconds.

@@ -9,7 +9,9 @@ use seekless_block::Op;
 
 use crate::error::BadRecord;
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, LineFormat, ParsedLine, number, number32, sectors_of_bytes, trim};
+use crate::text_lines::{
+    Fields, LineFormat, ParsedLine, hexadecimal, number, number32, sectors_of_bytes, trim,
+};
 
 const EXPECTED: &str = "DiskRead or DiskWrite with time, process, offset, size, elapsed time and disk in the header's columns, or another event";
 
@@ -107,8 +109,8 @@ impl Etw {
             (0, 0)
         } else {
             sectors_of_bytes(
-                hexadecimal(columns[layout.offset])?,
-                hexadecimal(columns[layout.size])?,
+                hexadecimal(columns[layout.offset].strip_prefix(b"0x")?)?,
+                hexadecimal(columns[layout.size].strip_prefix(b"0x")?)?,
             )?
         };
         let mut raw = RawRequest::new(op, start, len);
@@ -129,12 +131,6 @@ fn process(text: &[u8]) -> Process<'_> {
         Some(pid) => Process { pid, name: trim(&text[..open]) },
         None => Process::default(),
     }
-}
-
-fn hexadecimal(s: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(s.strip_prefix(b"0x")?).ok()?;
-    // `from_str_radix` would accept a sign.
-    if digits.starts_with('+') { None } else { u64::from_str_radix(digits, 16).ok() }
 }
 
 /// The number after `key` in `Key: 1, Other key: 2`.

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use seekless_trace::{Format, OpenOptions, StoreWriter, TraceError, fuzzing};
+use seekless_trace::{Format, OpenOptions, StoreWriter, TraceError};
 
+use crate::harness;
 use crate::support::{FIXTURES, fixture, open, read};
 
 /// The fixtures, and the native store of one of them.
@@ -25,8 +26,8 @@ fn all() -> Vec<(&'static str, Format, Vec<u8>)> {
 fn cut_at_every_byte_nothing_panics() {
     for (_, format, bytes) in all() {
         for n in 0..bytes.len() {
-            fuzzing::read(None, &bytes[..n]);
-            fuzzing::read(Some(format), &bytes[..n]);
+            harness::read(None, &bytes[..n]);
+            harness::read(Some(format), &bytes[..n]);
         }
     }
 }
@@ -37,7 +38,7 @@ fn with_any_byte_wrong_nothing_panics() {
         for n in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[n] ^= [0x01, 0x80, 0xFF][n % 3];
-            fuzzing::read(Some(format), &damaged);
+            harness::read(Some(format), &damaged);
         }
     }
 }
@@ -64,7 +65,7 @@ proptest! {
             let at = at.index(damaged.len());
             damaged[at] = byte;
         }
-        fuzzing::read(Some(format), &damaged);
+        harness::read(Some(format), &damaged);
     }
 }
 
@@ -109,9 +110,9 @@ fn the_fuzzing_corpus_breaks_nothing() {
         for file in std::fs::read_dir(target.path()).unwrap() {
             let bytes = std::fs::read(file.unwrap().path()).unwrap();
             match &name[..] {
-                "store" => fuzzing::damaged_store(&bytes),
-                "columns" => fuzzing::table(&bytes),
-                _ => fuzzing::read(format, &bytes),
+                "store" => harness::damaged_store(&bytes),
+                "columns" => harness::table(&bytes),
+                _ => harness::read(format, &bytes),
             }
             replayed += 1;
         }

@@ -10,6 +10,7 @@ mod damage;
 mod files;
 mod fixtures;
 mod formats;
+mod harness;
 mod held;
 mod joined;
 mod known;

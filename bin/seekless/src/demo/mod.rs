@@ -277,7 +277,7 @@ impl Scene {
             builder = builder.learning(Learning::default().policy(Policy::new(policy)));
         }
         let server = builder.spawn()?;
-        let name = policy.text();
+        let name = policy.name();
         let bar = output::bar();
         bar.set_length(requests.len() as u64);
         bar.set_message(name);

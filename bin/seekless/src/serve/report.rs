@@ -301,8 +301,8 @@ fn disk_counts<'a>(name: &'a str, d: &DiskStats) -> DiskCounts<'a> {
         late_p99_s: d.lateness.p99.as_secs_f64(),
         late_max_s: d.lateness.max.as_secs_f64(),
         j_per_op: d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
-        energy_by_state_j: States::new(&d.usage.energy, Energy::as_joules_f64),
-        state_s: States::new(&d.usage.time, Duration::as_secs_f64),
+        energy_by_state_j: d.usage.energy.map(Energy::as_joules_f64),
+        state_s: d.usage.time.map(Duration::as_secs_f64),
         spin_downs: d.usage.spin_downs,
     }
 }

@@ -1,6 +1,6 @@
 //! A device with a volatile write cache, and every state that a power loss can leave. Until a flush
 //! covers a write, each of its sectors may be on the medium or not, independently of others. As in
-//! volume/sim/src/crash.
+//! volume/sim/tests/enumerator.
 
 use std::rc::Rc;
 

@@ -317,6 +317,6 @@ pub(super) fn no_such_cell() -> StudyError {
 
 fn with_causes(error: &StudyError) -> String {
     let first: &dyn std::error::Error = error;
-    let all = std::iter::successors(Some(first), |e| e.source());
+    let all = std::iter::successors(Some(first), |&e| e.source());
     all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

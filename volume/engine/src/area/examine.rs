@@ -272,7 +272,7 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     }
     let log_pages = recovered.geo.log_slots().len();
     // All copies are in doubt now; dirty ones stay dirty.
-    recovered.superblock.flags = recovered.superblock.flags.without(AreaFlags::CLEAN);
+    recovered.superblock.flags = recovered.superblock.flags.difference(AreaFlags::CLEAN);
     let config = Config::new(Sectors(recovered.superblock.home_capacity.0));
     resume(area, recovered, config, &Proof::NONE)?;
     // The next attach reads these pages again, or the log continues there. Most devices can read a

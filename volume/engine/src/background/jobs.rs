@@ -119,7 +119,7 @@ impl Engine {
     /// sweep is a dense one. Destaging starts above nine tenths of the log and stops at eight
     /// tenths. An idle volume destages down to eight tenths too.
     fn note_pressure(&mut self) -> Begun {
-        if !self.is_dirty() && !self.free.is_withdrawing() {
+        if !self.is_dirty() && !self.free.replicas.withdrawing {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
             if std::mem::take(&mut self.background.outgoing) {
                 self.background.destaging = false;
@@ -187,8 +187,7 @@ impl Engine {
 
     /// Whether a drain has nothing left to destage.
     fn is_emptied(&self) -> bool {
-        let absorbs_at_rest =
-            self.log.is_idle() && self.absorbs.free.len() == self.absorbs.all.len();
+        let absorbs_at_rest = self.log.is_idle() && self.absorbs.is_empty();
         !self.is_dirty() && self.state.is_draining() && absorbs_at_rest && !self.log.failed
     }
 

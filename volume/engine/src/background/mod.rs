@@ -369,7 +369,7 @@ impl Engine {
     fn is_waited_for(&self) -> bool {
         self.state.is_changing()
             || self.background.ends_drain
-            || self.free.is_withdrawing()
+            || self.free.replicas.withdrawing
             || !self.background.urgent.is_empty()
     }
 
@@ -518,7 +518,6 @@ impl Engine {
     }
 }
 
-/// A page of the staging memory.
 pub(crate) const fn stage(page: u32) -> Memory {
     Memory::Stage { offset: Sectors(page as u64 * PAGE_SECTORS) }
 }

@@ -483,9 +483,8 @@ impl Engine {
         for item in &job.items {
             self.copies.clear(item.slot);
         }
-        let most = Content::Invalid(Vec::new()).items_max();
-        for some in job.segments.chunks(most) {
-            self.log.control(Content::Invalid(some.to_vec()), false);
+        for record in Content::pieces(&job.segments, Content::Invalid) {
+            self.log.control(record, false);
         }
         self.sync.wait(Waiter::Move(job.number));
         self.pump_log();
@@ -590,9 +589,8 @@ impl Engine {
                 self.stats.moved_bytes += PAGE_BYTES;
             }
         }
-        let most = Content::Committed(Vec::new()).items_max();
-        for some in job.segments.chunks(most) {
-            self.log.control(Content::Committed(some.to_vec()), false);
+        for record in Content::pieces(&job.segments, Content::Committed) {
+            self.log.control(record, false);
         }
         self.pump_log();
         self.pages_free.append(&mut job.pages);

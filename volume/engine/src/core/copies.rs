@@ -208,7 +208,7 @@ impl Engine {
 
     /// Device and sectors of consecutive slots of one segment.
     pub(crate) fn stand(&self, slot: Slot, pages: u64) -> (Target, Extent) {
-        match self.free.place(slot) {
+        match self.free.replicas.place(slot) {
             Some(page) => (Target::Home, self.home_of(page, pages)),
             None => (Target::Area, self.place_of(slot, pages)),
         }

@@ -123,9 +123,10 @@ impl Engine {
         let since = self.writes.mark();
         let mark = self.writes.begin(extent);
         let fua = request.flags.contains(Flags::FUA);
-        let write = self.absorbs.put(Absorbed::new(id, extent, (mark, since), fua));
+        let absorbed = Absorbed::new(id, extent, (mark, since), fua);
+        let write = self.absorbs.insert(absorbed) as u32;
         // The write has not ended before all parts are counted.
-        self.absorbs.get(write).add_part();
+        self.absorbs[write as usize].add_part();
         for (part, goes) in parts {
             self.send_part(write, (id, extent), part, goes, request);
         }
@@ -185,7 +186,7 @@ impl Engine {
                 while page < pages.end {
                     let from = memory(offset + Sectors((page - pages.start) * PAGE_SECTORS));
                     let taken = self.log_append(write, page, pages.end - page, from);
-                    self.absorbs.get(write).add_part();
+                    self.absorbs[write as usize].add_part();
                     page += taken;
                 }
                 return;
@@ -203,14 +204,14 @@ impl Engine {
             }
             Goes::Home => (Target::Home, extent, self.drop_clean_copies(extent)),
         };
-        self.absorbs.get(write).add_part();
+        self.absorbs[write as usize].add_part();
         let io = self.start(Pending::Part(Part { write, extent, target, voids }));
         let asked = Asked { flags: Flags::NONE, stream: request.stream };
         self.submit(io, target, Op::Write, at, asked, Some(memory(offset)));
     }
 
     pub(super) fn part_done(&mut self, part: Part, ok: bool) {
-        let (target, mark) = (part.target, self.absorbs.get(part.write).mark);
+        let (target, mark) = (part.target, self.absorbs[part.write as usize].mark);
         let ok = ok && (target != Target::Home || !self.is_forgotten(part.extent, mark));
         if target == Target::Home {
             self.sync.wrote_home();
@@ -221,7 +222,7 @@ impl Engine {
         } else {
             self.sync.log_dirty = true;
             if !ok {
-                self.absorbs.get(part.write).repeats = true;
+                self.absorbs[part.write as usize].repeats = true;
                 self.area_writes_fail = true;
                 self.area_fails();
             }
@@ -319,7 +320,6 @@ impl Engine {
             // Recovery calls them open until a checkpoint, or a record that is durable, says more.
             (self.log.holds_pages, self.log.emptied) = (true, false);
         }
-        let most = Content::Opened(Vec::new()).items_max();
-        entries.chunks(most).map(|some| Content::Opened(some.to_vec())).collect()
+        Content::pieces(&entries, Content::Opened).collect()
     }
 }

@@ -30,6 +30,7 @@ use std::collections::VecDeque;
 use seekless_block::{
     Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
 };
+use slab::Slab;
 
 use crate::area::attach::Identity;
 use crate::background::{Background, BackgroundIo};
@@ -74,8 +75,8 @@ pub struct Engine {
     pub(crate) fills: Vec<IoId>,
     /// Reads that wait for one of them.
     pub(crate) waiting: Vec<Waiting>,
-    pub(crate) joins: Pool<Join>,
-    pub(crate) absorbs: Pool<Absorbed>,
+    pub(crate) joins: Slab<Join>,
+    pub(crate) absorbs: Slab<Absorbed>,
     /// Writes that wait for another to end, or for a page without I/O.
     pub(crate) blocked: VecDeque<Blocked>,
     pub(crate) retry_blocked: bool,
@@ -139,38 +140,6 @@ pub(crate) struct Asked {
     pub(crate) stream: StreamId,
 }
 
-/// Things by small numbers that are reused.
-#[derive(Debug)]
-pub(crate) struct Pool<T> {
-    pub(crate) all: Vec<T>,
-    pub(crate) free: Vec<u32>,
-}
-
-impl<T> Default for Pool<T> {
-    fn default() -> Self {
-        Self { all: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T> Pool<T> {
-    pub(crate) fn put(&mut self, value: T) -> u32 {
-        if let Some(at) = self.free.pop() {
-            self.all[at as usize] = value;
-            return at;
-        }
-        self.all.push(value);
-        self.all.len() as u32 - 1
-    }
-
-    pub(crate) fn get(&mut self, at: u32) -> &mut T {
-        &mut self.all[at as usize]
-    }
-
-    pub(crate) fn give(&mut self, at: u32) {
-        self.free.push(at);
-    }
-}
-
 /// The pages of RAM that an extent touches, where home's pages begin at this sector.
 #[must_use]
 pub fn ram_pages(grid: Sectors, extent: Extent) -> std::ops::Range<u64> {
@@ -224,8 +193,8 @@ impl Engine {
             sums: VecDeque::with_capacity(64),
             fills: Vec::with_capacity(256),
             waiting: Vec::with_capacity(256),
-            joins: Pool::default(),
-            absorbs: Pool::default(),
+            joins: Slab::new(),
+            absorbs: Slab::new(),
             blocked: VecDeque::new(),
             retry_blocked: false,
             bypass: false,
@@ -467,7 +436,7 @@ impl Engine {
         memory: Option<Memory>,
     ) {
         if target == Target::Home && op != Op::Flush {
-            self.free.head_moves(extent.end());
+            self.free.replicas.head = extent.end();
         }
         self.note_submit((target, op, extent), class);
         self.out.push_back(Output::Submit(Io {

@@ -343,7 +343,7 @@ impl Engine {
             self.read_pieces(part, asked);
         } else {
             self.stats.copy_reads += 1;
-            self.free.was_read(slot);
+            self.free.replicas.touch(slot);
             let window = chosen.map(|chosen| self.goes_along(part.wanted, chosen));
             let window = window.unwrap_or_default();
             let read = Self::new_read(part, stand, Some(Slot(from)), skip);
@@ -414,9 +414,12 @@ impl Engine {
         let wanted = part.wanted;
         let runs = self.pieces_of(wanted);
         let join = match part.join {
-            ALONE => self.joins.put(Join { id: part.id, left: runs.len() as u32, fault: None }),
+            ALONE => {
+                let join = Join { id: part.id, left: runs.len() as u32, fault: None };
+                self.joins.insert(join) as u32
+            }
             join => {
-                self.joins.get(join).left += runs.len() as u32 - 1;
+                self.joins[join as usize].left += runs.len() as u32 - 1;
                 join
             }
         };

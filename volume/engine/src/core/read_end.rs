@@ -204,13 +204,13 @@ impl Engine {
             self.out.push_back(Output::Complete { id: read.id, result });
             return;
         }
-        let join = self.joins.get(read.join);
+        let join = &mut self.joins[read.join as usize];
         join.left -= 1;
         join.fault = join.fault.or(result.err());
         if join.left == 0 {
             let Join { id, fault, .. } = *join;
             self.out.push_back(Output::Complete { id, result: fault.map_or(Ok(()), Err) });
-            self.joins.give(read.join);
+            self.joins.remove(read.join as usize);
         }
     }
 

@@ -283,14 +283,14 @@ impl Engine {
         let fua = request.flags.contains(Flags::FUA);
         let told = self.config.gather > Duration::ZERO && !fua;
         let absorbed = Absorbed { told, ..Absorbed::new(id, extent, (mark, since), fua) };
-        let write = self.absorbs.put(absorbed);
+        let write = self.absorbs.insert(absorbed) as u32;
         let pages = self.whole_pages_of(extent);
         let mut page = pages.start;
         while page < pages.end {
             let offset = Sectors((page - pages.start) * PAGE_SECTORS);
             let taken =
                 self.log_append(write, page, pages.end - page, Memory::Client { id, offset });
-            self.absorbs.get(write).left += 1;
+            self.absorbs[write as usize].left += 1;
             page += taken;
         }
         if told {
@@ -343,7 +343,7 @@ impl Engine {
 
     /// A record with a part of an absorbed write has ended.
     pub(crate) fn absorbed_done(&mut self, write: u32, ok: bool) {
-        let a = self.absorbs.get(write);
+        let a = &mut self.absorbs[write as usize];
         a.left -= 1;
         a.failed |= !ok;
         if a.left > 0 {
@@ -351,7 +351,7 @@ impl Engine {
         }
         let ended = *a;
         let Absorbed { id, extent, mark, since, fua, told, failed, .. } = ended;
-        self.absorbs.give(write);
+        self.absorbs.remove(write as usize);
         self.writes.end(mark);
         self.retry_blocked |= !self.blocked.is_empty();
         if ended.repeats && self.repeat(&ended) {

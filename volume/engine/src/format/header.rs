@@ -210,6 +210,14 @@ impl Header {
 }
 
 impl Content {
+    /// The items in records of as many as one header may have.
+    pub(crate) fn pieces<T: Clone>(
+        items: &[T],
+        of: fn(Vec<T>) -> Self,
+    ) -> impl Iterator<Item = Self> {
+        items.chunks(of(Vec::new()).items_max()).map(move |some| of(some.to_vec()))
+    }
+
     /// Of a map, as many as a page has space for; of a record, as half a page has space for.
     const fn most(code: u16, bytes: usize) -> usize {
         (if code == 1 { ITEM_BYTES } else { HALF_ITEM_BYTES }) / bytes

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bitflags::bitflags;
 use seekless_block::{Lba, Sectors};
 
 use super::PageSum;
@@ -208,62 +209,38 @@ impl Field for Mode {
     }
 }
 
-/// Properties of an area that a reader must know first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct AreaFlags(u8);
+bitflags! {
+    /// Properties of an area that a reader must know first.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct AreaFlags: u8 {
+        /// None.
+        const NONE = 0;
+        /// BORG_REQUIRE: the log may hold the only copy of some data.
+        const DIRTY = 1;
+        /// Detached in order: the checkpoint's account of copies is valid.
+        const CLEAN = 2;
+        /// Read segments may hold the only copy of some data.
+        const IN_PLACE = 4;
+    }
+}
 
 impl AreaFlags {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// BORG_REQUIRE: the log may hold the only copy of some data.
-    pub const DIRTY: Self = Self(1);
-    /// Detached in order: the checkpoint's account of copies is valid.
-    pub const CLEAN: Self = Self(2);
-    /// Read segments may hold the only copy of some data.
-    pub const IN_PLACE: Self = Self(4);
-
     /// Every flag, with its name and meaning for the document.
     pub(super) const ALL: [(Self, &'static str, &'static str); 3] = [
         (Self::DIRTY, "DIRTY", "the log may hold the only copy of some data (BORG_REQUIRE)"),
         (Self::CLEAN, "CLEAN", "detached in order: the checkpoint's account of copies is valid"),
         (Self::IN_PLACE, "IN_PLACE", "read segments may hold the only copy of some data"),
     ];
-
-    /// As a number.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// Whether all flags of `other` are set.
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The flags of both.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// These without those of `other`.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
 }
 
 impl Field for AreaFlags {
     const BYTES: usize = 1;
     const FORMAT: &'static str = "u8, sum of flags";
     fn put(&self, out: &mut [u8]) {
-        self.0.put(out);
+        self.bits().put(out);
     }
     fn get(bytes: &[u8]) -> Result<Self, &'static str> {
-        let flags = u8::get(bytes)?;
-        let known = Self::ALL.iter().fold(Self::NONE, |all, (flag, ..)| all.union(*flag));
-        if known.contains(Self(flags)) { Ok(Self(flags)) } else { Err("known flags alone") }
+        Self::from_bits(u8::get(bytes)?).ok_or("known flags alone")
     }
 }
 

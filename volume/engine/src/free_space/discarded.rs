@@ -153,7 +153,8 @@ impl Engine {
         }
         self.background.locked.push((touched.start, touched.end - touched.start));
         let left = beside.len() as u32;
-        let edges = self.free.edges.put(Edges { id, request: *request, left, failed: false });
+        let edges = Edges { id, request: *request, left, failed: false };
+        let edges = self.free.edges.insert(edges) as u32;
         for extent in beside {
             let io = self.start(Pending::Edge(edges));
             let asked = Asked { flags: Flags::NONE, stream: request.stream };
@@ -164,14 +165,14 @@ impl Engine {
 
     pub(crate) fn edge_done(&mut self, at: u32, ok: bool) {
         self.sync.wrote_home();
-        let edges = self.free.edges.get(at);
+        let edges = &mut self.free.edges[at as usize];
         edges.left -= 1;
         edges.failed |= !ok;
         if edges.left > 0 {
             return;
         }
         let Edges { id, request, failed, .. } = *edges;
-        self.free.edges.give(at);
+        self.free.edges.remove(at as usize);
         let pages = self.pages_of(request.extent);
         let lock = (pages.start, pages.end - pages.start);
         self.background.locked.retain(|&locked| locked != lock);

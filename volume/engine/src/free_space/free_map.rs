@@ -240,8 +240,7 @@ impl FreeMap {
             .chain(runs(told.staining.iter(), RunKind::Stained))
             .chain(runs(opened.map(|r| r.start..r.end.min(self.home_pages)), RunKind::Open))
             .collect();
-        let most = Content::FreeMap(Vec::new()).items_max();
-        runs.chunks(most).map(|some| Content::FreeMap(some.to_vec())).collect()
+        Content::pieces(&runs, Content::FreeMap).collect()
     }
 
     /// The round has ended.

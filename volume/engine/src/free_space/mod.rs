@@ -19,10 +19,11 @@ mod watermarks;
 use std::ops::Range;
 
 use seekless_block::Lba;
+use slab::Slab;
 
 use crate::core::page_map::{Slot, slots};
 use crate::format::{Geometry, Run};
-use crate::{Config, Engine, Pool};
+use crate::{Config, Engine};
 use discarded::Edges;
 use extents::Extents;
 use free_map::FreeMap;
@@ -33,8 +34,8 @@ pub(crate) struct FreeSpace {
     /// Replicas may stand in home's free pages.
     used: bool,
     pub(crate) map: FreeMap,
-    replicas: Replicas,
-    edges: Pool<Edges>,
+    pub(crate) replicas: Replicas,
+    edges: Slab<Edges>,
 }
 
 impl FreeSpace {
@@ -43,7 +44,7 @@ impl FreeSpace {
             used: geo.free_map_pages() > 0,
             map: FreeMap::new(geo, config),
             replicas: Replicas::new(geo),
-            edges: Pool::default(),
+            edges: Slab::new(),
         }
     }
 
@@ -82,26 +83,6 @@ impl FreeSpace {
     /// Whether the area could still count some of these pages as free after a crash.
     pub(crate) fn is_uncertain(&self, pages: Range<u64>) -> bool {
         self.used && self.map.is_uncertain(pages)
-    }
-
-    /// The home page of a replica's slot; `None` for other slots.
-    pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
-        self.replicas.place(slot)
-    }
-
-    /// A copy in this slot was read: a replica gets hotter.
-    pub(crate) fn was_read(&mut self, slot: Slot) {
-        self.replicas.touch(slot);
-    }
-
-    /// An I/O at home ends here: the driver's best guess of the head's position.
-    pub(crate) const fn head_moves(&mut self, to: Lba) {
-        self.replicas.head = to;
-    }
-
-    /// Whether all replicas are being withdrawn.
-    pub(crate) const fn is_withdrawing(&self) -> bool {
-        self.replicas.withdrawing
     }
 
     /// A round of durability begins. True if it has records of free pages; `anyway`: it has others.

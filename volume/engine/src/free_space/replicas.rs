@@ -132,7 +132,7 @@ impl Replicas {
         }
     }
 
-    /// The home page of a slot.
+    /// The home page of a replica's slot; `None` for other slots.
     pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
         let bound = (*self.bound.get((slot.0 / self.per.max(1)) as usize)?)?;
         let at = (slot.0 % self.per).checked_sub(1)?;

@@ -282,11 +282,8 @@ impl Engine {
             self.end_round();
             return;
         }
-        let most = Content::Tombstones(Vec::new()).items_max();
-        let mut records: Vec<Content> = runs(&round.voids)
-            .chunks(most)
-            .map(|some| Content::Tombstones(some.to_vec()))
-            .collect();
+        let mut records: Vec<Content> =
+            Content::pieces(&runs(&round.voids), Content::Tombstones).collect();
         records.extend(self.free.map.records());
         if records.is_empty() {
             records.push(Content::Data(Vec::new())); // a mark

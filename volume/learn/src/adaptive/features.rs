@@ -36,16 +36,17 @@ const SIZES: [u32; FEATURES] = [
     6 * 6 * 2,
 ];
 
-const fn offsets() -> [u32; FEATURES + 1] {
-    let mut offsets = [0; FEATURES + 1];
+/// Where the weights of each feature begin, and where the last feature's weights end.
+pub(super) const fn offsets<const N: usize, const M: usize>(sizes: &[u32; N]) -> [u32; M] {
+    let mut offsets = [0; M];
     let mut i = 0;
-    while i < FEATURES {
-        offsets[i + 1] = offsets[i] + SIZES[i];
+    while i < N {
+        offsets[i + 1] = offsets[i] + sizes[i];
         i += 1;
     }
     offsets
 }
-const OFFSETS: [u32; FEATURES + 1] = offsets();
+const OFFSETS: [u32; FEATURES + 1] = offsets(&SIZES);
 const _: () = assert!(FEATURES.is_multiple_of(2) && OFFSETS[FEATURES] as usize <= WEIGHTS_MOST);
 
 /// A candidate, as the predictor sees it.
@@ -310,13 +311,23 @@ impl Features {
             order * DISTANCES + d,
             (relation(page.last, t.history.last) * 6 + before) * 2 + side,
         ];
-        let mut at = [0; FEATURES];
-        for i in 0..FEATURES {
-            debug_assert!(values[i] < SIZES[i], "feature {i}: {}", values[i]);
-            at[i] = (OFFSETS[i] + values[i]) as u16;
-        }
-        Self { at, cells }
+        Self { at: packed(&values, &SIZES, &OFFSETS), cells }
     }
+}
+
+/// The index of the weight of each feature.
+#[inline]
+pub(super) fn packed<const N: usize, const M: usize>(
+    values: &[u32; N],
+    sizes: &[u32; N],
+    offsets: &[u32; M],
+) -> [u16; FEATURES] {
+    let mut at = [0; FEATURES];
+    for i in 0..N {
+        debug_assert!(values[i] < sizes[i], "feature {i}: {}", values[i]);
+        at[i] = (offsets[i] + values[i]) as u16;
+    }
+    at
 }
 
 /// Cells of the count table, coarse and fine; and where a coarse cell begins, of 8 outcomes.

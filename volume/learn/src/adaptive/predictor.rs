@@ -8,7 +8,6 @@ const STEP_MIN: f32 = 0.004;
 pub(super) const STEPS: u16 = 2499;
 /// The same, rounded up to a power of two.
 const STEPS_MOST: usize = 1 << 12;
-/// Step of the bias.
 const STEP_BIAS: f32 = 0.0005;
 /// A cell that counts this number of outcomes is halved: fine, coarse.
 const HALVED: (f32, f32) = (4096.0, 8192.0);

@@ -2,7 +2,7 @@
 
 use super::features::{
     AGES, DIFFERENCES, Features, age, class_of_odds, class_of_size, difference, distance, matches,
-    recency, relation,
+    offsets, packed, recency, relation,
 };
 use super::history::PageHistory;
 use super::predictor::WEIGHTS_MOST;
@@ -30,16 +30,7 @@ const SIZES: [u32; TRAIL_FEATURES] = [
     3 * 3 * GAPS,
 ];
 
-const fn offsets() -> [u32; TRAIL_FEATURES + 1] {
-    let mut offsets = [0; TRAIL_FEATURES + 1];
-    let mut i = 0;
-    while i < TRAIL_FEATURES {
-        offsets[i + 1] = offsets[i] + SIZES[i];
-        i += 1;
-    }
-    offsets
-}
-const OFFSETS: [u32; TRAIL_FEATURES + 1] = offsets();
+const OFFSETS: [u32; TRAIL_FEATURES + 1] = offsets(&SIZES);
 
 const _: () =
     assert!(TRAIL_FEATURES.is_multiple_of(2) && OFFSETS[TRAIL_FEATURES] as usize <= WEIGHTS_MOST);
@@ -136,11 +127,6 @@ impl Features {
             p.rate * KINDS + t.kind,
             (recency(t.now, last_before).min(2) * 3 + p.in_ram.min(2)) * GAPS + gap,
         ];
-        let mut at = [0; super::features::FEATURES];
-        for i in 0..TRAIL_FEATURES {
-            debug_assert!(values[i] < SIZES[i], "feature {i}: {}", values[i]);
-            at[i] = (OFFSETS[i] + values[i]) as u16;
-        }
-        Self { at, cells }
+        Self { at: packed(&values, &SIZES, &OFFSETS), cells }
     }
 }

@@ -192,30 +192,6 @@ pub const KEYS: &[KeyEntry] = &[
 ];
 
 impl PolicyName {
-    /// As on the command line.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Vanilla => "vanilla",
-            Self::Adaptive => "adaptive",
-            Self::Clairvoyant => "clairvoyant",
-            Self::Borg => "borg",
-            Self::BorgPaper => "borg-paper",
-            Self::OrganPipe => "organ-pipe",
-            Self::Buckets => "buckets",
-            Self::Lazy => "lazy",
-            Self::CylinderShuffle => "cylinder-shuffle",
-            Self::BlockShuffle => "block-shuffle",
-            Self::OuterZone => "outer-zone",
-            Self::CylindersInPlace => "cylinders-in-place",
-            Self::BlocksInPlace => "blocks-in-place",
-            Self::Fs2 => "fs2",
-            Self::Fs2Static => "fs2-static",
-            Self::Fs2Whole => "fs2-whole",
-            Self::Fs2Proven => "fs2-proven",
-        }
-    }
-
     /// Its row of the table.
     #[must_use]
     pub fn entry(self) -> &'static PolicyEntry {
@@ -248,6 +224,6 @@ pub(super) fn live_names() -> String {
 }
 
 fn listed(which: impl Fn(&PolicyEntry) -> bool) -> String {
-    let names: Vec<&str> = POLICIES.iter().filter(|p| which(p)).map(|p| p.name.text()).collect();
+    let names: Vec<&str> = POLICIES.iter().filter(|p| which(p)).map(|p| p.name.name()).collect();
     names.join(", ")
 }

@@ -7,13 +7,13 @@ fn every_policy_is_read_as_it_is_written() {
     for (i, entry) in POLICIES.iter().enumerate() {
         let policy = Policy::new(entry.name);
         assert_eq!(entry.name.entry().name, entry.name);
-        assert_eq!(entry.name.text().parse(), Ok(policy));
-        assert_eq!(policy.to_string(), entry.name.text());
+        assert_eq!(entry.name.name().parse(), Ok(policy));
+        assert_eq!(policy.to_string(), entry.name.name());
         assert!(POLICIES[..i].iter().all(|p| p.name != entry.name));
         // Every key takes its own default, which is then not shown.
         let all: String =
             entry.keys.iter().map(|k| format!(":{}={}", k.text(), policy.value(*k))).collect();
-        assert_eq!(format!("{}{all}", entry.name.text()).parse(), Ok(policy));
+        assert_eq!(format!("{}{all}", entry.name.name()).parse(), Ok(policy));
     }
     for key in KEYS {
         assert_eq!(key.key.entry().text, key.text);

@@ -149,7 +149,7 @@ fn a_policy_must_fit_the_volume() {
     assert!(policy("fs2-whole", NoPlan).unwrap_err().contains("--replicas"));
     for entry in POLICIES.iter().filter(|p| !p.live) {
         let holds = if Policy::new(entry.name).replicates() { Replicas } else { NoPlan };
-        let why = policy(entry.name.text(), holds).unwrap_err();
+        let why = policy(entry.name.name(), holds).unwrap_err();
         assert!(why.contains("for simulations alone"), "{why}");
     }
 }

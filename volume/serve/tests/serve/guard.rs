@@ -67,7 +67,7 @@ fn a_policy_that_is_behind_stands_aside_and_returns() {
         .spawn()
         .unwrap();
     let mut client = client(&server);
-    assert_eq!(server.policy().name().text(), "adaptive");
+    assert_eq!(server.policy().name().name(), "adaptive");
     assert!(read_on(&server, &mut client, 0) > 0);
     times.0[0].store(10, SeqCst);
     wait(&server, true);

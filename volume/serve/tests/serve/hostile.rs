@@ -36,7 +36,7 @@ fn raw(server: &ServerHandle) -> UnixStream {
 
 fn request(command: Command, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
     let mut out = 0x2560_9513u32.to_be_bytes().to_vec();
-    out.extend(CommandFlags::NONE.0.to_be_bytes());
+    out.extend(CommandFlags::NONE.bits().to_be_bytes());
     out.extend((command as u16).to_be_bytes());
     out.extend(cookie.to_be_bytes());
     out.extend(offset.to_be_bytes());

@@ -2,11 +2,11 @@
 
 mod replicas;
 
-use seekless_block::Op;
-use seekless_engine::{Engine, Mode, Target};
-use seekless_sim::crash::{
+use crate::enumerator::{
     Fault, History, HistoryStep, Looks, Placement, Setup, Slow, Tally, explore,
 };
+use seekless_block::Op;
+use seekless_engine::{Engine, Mode, Target};
 
 /// Write-back, no RAM, two caches.
 fn setup() -> Setup {

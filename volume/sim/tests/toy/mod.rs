@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::enumerator::{Disk, Machine, Mended, Refused, Setup};
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
 use seekless_engine::{
     Class, Fault, Input, Io, IoId, Memory, Output, Proof, RequestId, Stats, Target,
 };
-use seekless_sim::crash::{Disk, Machine, Mended, Refused, Setup};
 
 /// Its mistake.
 #[repr(u8)]

@@ -17,43 +17,43 @@ pub(super) const DAMAGED: &str = "of the area was damaged";
 
 /// The number of cases examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Histories.
-    pub histories: u64,
+    pub(crate) histories: u64,
     /// States after a power failure.
-    pub states: u64,
+    pub(crate) states: u64,
     /// Of these, states with another power failure during recovery.
-    pub cut: u64,
+    pub(crate) cut: u64,
     /// Of these, states with a damaged sector of the area.
-    pub damaged: u64,
+    pub(crate) damaged: u64,
     /// Of these, states that the engine refused, or in which a request failed.
-    pub told: u64,
+    pub(crate) told: u64,
     /// Of these, repaired states.
-    pub mended: u64,
+    pub(crate) mended: u64,
     /// Of these, states that the engine's death left, without a power failure.
-    pub killed: u64,
+    pub(crate) killed: u64,
     /// Of these, states in the middle of a resize.
-    pub resized: u64,
+    pub(crate) resized: u64,
     /// Of these, states in which somebody else wrote home before the engine was back.
-    pub strangers: u64,
+    pub(crate) strangers: u64,
     /// Of these, states in which an older copy of the area was restored and refused.
-    pub older: u64,
+    pub(crate) older: u64,
     /// Of these, states in which zeroes stood over a superblock.
-    pub zeroed: u64,
+    pub(crate) zeroed: u64,
     /// Device I/Os that failed, in histories.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Pages that the scrub compared, in histories.
-    pub scrubbed: u64,
+    pub(crate) scrubbed: u64,
     /// In states: passes of the scrub, pages found damaged, and only copies among them.
-    pub scrubs: [u64; 3],
+    pub(crate) scrubs: [u64; 3],
     /// In the histories: pages moved by a plan, writes absorbed, pages destaged, reads of copies,
     /// copies proven.
-    pub done: [u64; 5],
+    pub(crate) done: [u64; 5],
     /// In the histories: writes that went to copies in place, whole or in part.
-    pub in_place: u64,
+    pub(crate) in_place: u64,
     /// In lives with a trail: pages appended, reads of the trail, rounds of the ring, copies that
     /// a write dropped, copies in doubt at an attach, copies proven.
-    pub trail: [u64; 6],
+    pub(crate) trail: [u64; 6],
 }
 
 impl Tally {
@@ -63,7 +63,7 @@ impl Tally {
     }
 
     /// Adds the counts of another tally.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.histories += other.histories;
         self.states += other.states;
         self.cut += other.cut;
@@ -85,19 +85,19 @@ impl Tally {
 
 /// A broken promise.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Its history.
-    pub history: History,
+    pub(crate) history: History,
     /// The step at which it happened, counted from 0.
-    pub step: usize,
+    pub(crate) step: usize,
     /// The state that showed it; `None` if it showed before the power failed.
-    pub choice: Option<u64>,
+    pub(crate) choice: Option<u64>,
     /// In that state the engine died, and the power did not fail.
-    pub killed: bool,
+    pub(crate) killed: bool,
     /// In that state a sector of the area was damaged.
-    pub damaged: bool,
+    pub(crate) damaged: bool,
     /// The finding.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 impl fmt::Display for Failure {
@@ -115,7 +115,7 @@ impl fmt::Display for Failure {
 
 /// Which states are examined.
 #[derive(Clone, Debug)]
-pub enum Looks {
+pub(crate) enum Looks {
     /// This many at each moment, chosen by the history's seed.
     Each(u64),
     /// These at each moment.
@@ -156,7 +156,7 @@ impl Looks {
 ///
 /// # Errors
 /// The first broken promise, or a panic.
-pub fn explore<M: Machine>(
+pub(crate) fn explore<M: Machine>(
     history: &History,
     looks: &Looks,
     tally: &mut Tally,
@@ -213,7 +213,7 @@ pub fn explore<M: Machine>(
 
 /// The same failure, or a similar one, from a history with as few steps as `runs` runs can find.
 #[must_use]
-pub fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
+pub(crate) fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
     let mut best = failure;
     let looks = best.choice.into_iter().chain(0..3).collect();
     let looks = if best.killed { Looks::Killed(looks) } else { Looks::These(looks) };

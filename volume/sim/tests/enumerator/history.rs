@@ -7,14 +7,14 @@ use seekless_learn::{Copy, Plan, Replica};
 use super::machine::Setup;
 
 /// A piece of a plan: home sector, sectors, free sectors before its place.
-pub type Piece = (u64, u64, u64);
+pub(crate) type Piece = (u64, u64, u64);
 
 /// Replicas to be written: runs of home pages in this order, from a home page on.
-pub type Side = (u64, Vec<(u64, u64)>);
+pub(crate) type Side = (u64, Vec<(u64, u64)>);
 
 /// One event. A number that chooses is reduced to the number of choices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HistoryStep {
+pub(crate) enum HistoryStep {
     /// A client asks for `len` sectors from `start`.
     Ask {
         /// The operation.
@@ -100,7 +100,7 @@ impl HistoryStep {
 
 /// I/Os that are slower than all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slow {
+pub(crate) enum Slow {
     /// Flushes of either device.
     Flushes,
     /// Background I/Os.
@@ -124,13 +124,13 @@ impl Slow {
 
 /// The I/Os that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// The device.
-    pub target: Target,
+    pub(crate) target: Target,
     /// Reads, flushes, or writes of any kind.
-    pub op: Op,
+    pub(crate) op: Op,
     /// This many times; `None`: until it is repaired.
-    pub left: Option<u32>,
+    pub(crate) left: Option<u32>,
 }
 
 impl Fault {
@@ -142,13 +142,13 @@ impl Fault {
 
 /// A whole history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct History {
+pub(crate) struct History {
     /// Its seed, which also chooses the states to examine.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// How it begins.
-    pub setup: Setup,
+    pub(crate) setup: Setup,
     /// The event.
-    pub steps: Vec<HistoryStep>,
+    pub(crate) steps: Vec<HistoryStep>,
 }
 
 /// Requests these replicas.

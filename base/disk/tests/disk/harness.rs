@@ -1,16 +1,15 @@
-//! Entry points for fuzzers: they feed any bytes to the parsers and check their guarantees. They
-//! work with every fuzzer.
+//! The functions that the fuzz targets call: they feed any bytes to the parsers and check their
+//! guarantees. A test replays the corpora with them.
 
 use seekless_block::{Extent, Op, SimTime};
-
-use crate::{Command, Device, DeviceSpec, Drive, Scheduler, import_disksim};
+use seekless_disk::{Command, Device, DeviceSpec, Drive, Scheduler, import_disksim};
 
 /// Parses bytes as a device's description.
 ///
 /// # Panics
 /// Panics if an accepted description makes no device, or a device that cannot serve its own
 /// sectors. Both are bugs.
-pub fn toml(data: &[u8]) {
+pub(crate) fn toml(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && let Ok(spec) = DeviceSpec::parse("fuzz", text)
     {
@@ -22,7 +21,7 @@ pub fn toml(data: &[u8]) {
 ///
 /// # Panics
 /// As [`toml`].
-pub fn import(data: &[u8]) {
+pub(crate) fn import(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && let Ok(spec) = import_disksim("fuzz", text, &mut |_| Ok(text.to_owned()))
     {

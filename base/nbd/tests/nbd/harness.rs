@@ -1,32 +1,35 @@
-//! Entry points for fuzzers: they feed any bytes to a session and check its guarantees. They work
-//! with every fuzzer.
+//! The functions that the fuzz targets call: they feed any bytes to a session and check its
+//! guarantees. The tests replay the corpora with them.
 
-use crate::{
+use seekless_nbd::{
     ClientEvent, ClientSession, Command, CommandFlags, Errno, Export, Options, Request,
-    ServerEvent, ServerSession, Violation, wire::MAX_OPTION_BYTES,
+    ServerEvent, ServerSession, Violation,
 };
+
+/// The most bytes of one option that a session keeps.
+const MAX_OPTION_BYTES: usize = 16 << 10;
 
 /// The effects of a hostile client: every event, in order. The payload pieces of one write are
 /// joined.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Requests, and the payload of each.
-    pub requests: Vec<(Request, Vec<u8>)>,
+    pub(crate) requests: Vec<(Request, Vec<u8>)>,
     /// Whether TLS began.
-    pub tls: bool,
+    pub(crate) tls: bool,
     /// Whether transmission began.
-    pub started: bool,
+    pub(crate) started: bool,
     /// Whether the client disconnected.
-    pub closed: bool,
+    pub(crate) closed: bool,
     /// The violation that ended the session early.
-    pub violation: Option<Violation>,
+    pub(crate) violation: Option<Violation>,
     /// The bytes that the server sent. The harness answers each request as soon as the request is
     /// complete.
-    pub sent: Vec<u8>,
+    pub(crate) sent: Vec<u8>,
 }
 
 /// The exports of [`server`].
-pub fn exports() -> Vec<Export> {
+pub(crate) fn exports() -> Vec<Export> {
     let mut main = Export::new("", 1 << 20);
     "a disk".clone_into(&mut main.description);
     vec![main, Export::new("other", 4096).read_only()]
@@ -37,7 +40,7 @@ pub fn exports() -> Vec<Export> {
 /// # Panics
 /// Panics if the session has a bug: the session takes more bytes than it got, asks for more bytes
 /// than its limit, makes no progress, or accepts a request outside the export.
-pub fn feed_server(data: &[u8], piece: usize) -> Seen {
+pub(crate) fn feed_server(data: &[u8], piece: usize) -> Seen {
     feed(data, piece, false)
 }
 
@@ -46,7 +49,7 @@ pub fn feed_server(data: &[u8], piece: usize) -> Seen {
 ///
 /// # Panics
 /// As [`feed_server`], and if anything is served before TLS.
-pub fn feed_tls_server(data: &[u8], piece: usize) -> Seen {
+pub(crate) fn feed_tls_server(data: &[u8], piece: usize) -> Seen {
     let seen = feed(data, piece, true);
     assert!(seen.tls || !seen.started && seen.requests.is_empty(), "served without TLS");
     seen
@@ -129,7 +132,7 @@ fn answer(session: &ServerSession, r: &Request, out: &mut Vec<u8>) {
 
 /// A fuzz target: a client's bytes. Fed whole or byte by byte, they must have the same meaning and
 /// break nothing.
-pub fn server(data: &[u8]) {
+pub(crate) fn server(data: &[u8]) {
     let whole = feed_server(data, data.len());
     assert_eq!(whole, feed_server(data, 1), "the size of the pieces changed the meaning");
     let whole = feed_tls_server(data, data.len());
@@ -137,7 +140,7 @@ pub fn server(data: &[u8]) {
 }
 
 /// A fuzz target: a server's bytes, received after a client has sent one request of each kind.
-pub fn client(data: &[u8]) {
+pub(crate) fn client(data: &[u8]) {
     let mut session = ClientSession::new(Options::default());
     let mut out = Vec::new();
     let mut rest = data;

@@ -19,7 +19,7 @@ mod model;
 mod parts;
 mod world;
 
-pub use explore::{Failure, Looks, Tally, explore, shrink};
-pub use history::{Fault, History, HistoryStep, Piece, Side, Slow};
-pub use machine::{Machine, Mended, Placement, Refused, Setup, Stamp};
-pub use medium::Disk;
+pub(crate) use explore::{Looks, Tally, explore, shrink};
+pub(crate) use history::{Fault, History, HistoryStep, Slow};
+pub(crate) use machine::{Machine, Mended, Placement, Refused, Setup};
+pub(crate) use medium::Disk;

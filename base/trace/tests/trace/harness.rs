@@ -1,18 +1,19 @@
-//! The functions that the fuzz targets call, placed here so that a test can replay their corpora.
-//! They check the guarantees that hold for any bytes.
+//! The functions that the fuzz targets call: they check the guarantees that hold for any bytes. A
+//! test replays their corpora.
 
 use std::io;
 use std::path::Path;
 
 use seekless_block::Op;
-
-use crate::{Columns, Event, FileOp, Format, OpenOptions, Reader, Source, StoreWriter, TraceError};
+use seekless_trace::{
+    Columns, Event, FileOp, Format, OpenOptions, Reader, Source, StoreWriter, TraceError,
+};
 
 /// Reads `data` as `format` (detected if `None`), for every event, strictly and leniently.
 ///
 /// # Panics
 /// Panics if a reader breaks a guarantee.
-pub fn read(format: Option<Format>, data: &[u8]) {
+pub(crate) fn read(format: Option<Format>, data: &[u8]) {
     let has_events =
         matches!(format, None | Some(Format::Blktrace | Format::Blkparse | Format::Tracefs));
     let events = [Event::Queue, Event::Issue, Event::Complete];
@@ -36,8 +37,8 @@ pub fn read(format: Option<Format>, data: &[u8]) {
 ///
 /// # Panics
 /// Panics if the reader breaks a guarantee.
-pub fn table(data: &[u8]) {
-    let end = memchr::memchr(b'\n', data).unwrap_or(data.len());
+pub(crate) fn table(data: &[u8]) {
+    let end = data.iter().position(|b| *b == b'\n').unwrap_or(data.len());
     let (columns, data) = (&data[..end], data.get(end + 1..).unwrap_or_default());
     let Ok(columns) = String::from_utf8_lossy(columns).parse::<Columns>() else { return };
     for lenient in [false, true] {
@@ -78,7 +79,7 @@ fn read_files(format: Option<Format>, data: &[u8], options: &OpenOptions) {
 ///
 /// # Panics
 /// As [`read`], or if the valid store cannot be written.
-pub fn damaged_store(edits: &[u8]) {
+pub(crate) fn damaged_store(edits: &[u8]) {
     let mut store = match sound_store() {
         Ok(store) => store,
         Err(e) => panic!("{e}"),

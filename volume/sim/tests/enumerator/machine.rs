@@ -14,69 +14,69 @@ use super::medium::Disk;
 
 /// Setup of devices and engine. Sizes are small, so that rare events are frequent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// Home's sectors.
-    pub home: u64,
+    pub(crate) home: u64,
     /// The area's sectors.
-    pub area: u64,
+    pub(crate) area: u64,
     /// Sectors before the first home page, 0 to 7.
-    pub grid: u64,
+    pub(crate) grid: u64,
     /// Pages of a segment.
-    pub segment_pages: u32,
+    pub(crate) segment_pages: u32,
     /// Share of the segments that are the write buffer, in percent.
-    pub write_buffer_percent: u8,
+    pub(crate) write_buffer_percent: u8,
     /// Most sectors of replicas in discarded pages; 0 if copies stand in the area.
-    pub replicas: u64,
+    pub(crate) replicas: u64,
     /// A client waits for replicas.
-    pub soon: bool,
+    pub(crate) soon: bool,
     /// How many replicas a page may have.
-    pub degree: u32,
+    pub(crate) degree: u32,
     /// The device of the area.
-    pub placement: Placement,
+    pub(crate) placement: Placement,
     /// Whether it begins with write-back.
-    pub write_back: bool,
+    pub(crate) write_back: bool,
     /// Pages of RAM; 0 for none.
-    pub cache_pages: u64,
+    pub(crate) cache_pages: u64,
     /// Read-ahead in bytes.
-    pub read_ahead: u64,
+    pub(crate) read_ahead: u64,
     /// A read of the area is widened to this many bytes.
-    pub cluster: u64,
+    pub(crate) cluster: u64,
     /// Length of a buffer in bytes.
-    pub buffer_bytes: u64,
+    pub(crate) buffer_bytes: u64,
     /// Length of the staging memory in bytes.
-    pub stage_bytes: u64,
+    pub(crate) stage_bytes: u64,
     /// Most records of the log in RAM.
-    pub records: u32,
+    pub(crate) records: u32,
     /// How long an absorbed write may stay in RAM, in nanoseconds.
-    pub gather: u64,
+    pub(crate) gather: u64,
     /// Background bytes per second; 0 for no limit.
-    pub background_rate: u64,
+    pub(crate) background_rate: u64,
     /// Most reads and writes take effect at once.
-    pub at_once: bool,
+    pub(crate) at_once: bool,
     /// One cache serves home and area.
-    pub shared: bool,
+    pub(crate) shared: bool,
     /// After a failed flush the host forgets sectors of home, as Linux does.
-    pub forgets: bool,
+    pub(crate) forgets: bool,
     /// Sectors of each end of home that stand in a guard region while the guard is up.
-    pub ends: u64,
+    pub(crate) ends: u64,
     /// The adaptive policy chooses what a miss reads.
-    pub adaptive: bool,
+    pub(crate) adaptive: bool,
     /// Pages that it appends in one piece; 0: there is no trail.
-    pub append_pages: u32,
+    pub(crate) append_pages: u32,
     /// Every other life is without it, or with it.
-    pub toggles: bool,
+    pub(crate) toggles: bool,
     /// Copies of plans are written in place.
-    pub in_place: bool,
+    pub(crate) in_place: bool,
     /// Every other life is without it, or with it.
-    pub in_place_toggles: bool,
+    pub(crate) in_place_toggles: bool,
     /// How long a read of home takes, in nanoseconds.
-    pub home_nanos: u64,
+    pub(crate) home_nanos: u64,
     /// Every other life only drains the area, and serves nobody.
-    pub drains: bool,
+    pub(crate) drains: bool,
     /// This life is such a one.
-    pub to_drain: bool,
+    pub(crate) to_drain: bool,
     /// First sector and number of the sectors that no file system used when the area was made.
-    pub unused: (u64, u64),
+    pub(crate) unused: (u64, u64),
 }
 
 impl Setup {
@@ -89,7 +89,7 @@ impl Setup {
 
 /// The device of the area, which decides whether others can write home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub(crate) enum Placement {
     /// Home's own device, which nobody can mount without the area.
     SameDevice,
     /// Another device, with space for a guard: somebody else may write home while the guard is
@@ -116,7 +116,7 @@ impl Placement {
 
 /// The end of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mended {
+pub(crate) enum Mended {
     /// Lost: home's newest bytes of these sectors, or of any sectors if `None`.
     But(Option<Vec<Extent>>),
     /// Data would be lost: nothing was written.
@@ -125,7 +125,7 @@ pub enum Mended {
 
 /// Why an engine refuses a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// The engine reports damage.
     Damaged(String),
     /// Any other reason.
@@ -133,7 +133,7 @@ pub enum Refused {
 }
 
 /// An engine under test. An error is the reason of a failure.
-pub trait Machine: Sized {
+pub(crate) trait Machine: Sized {
     /// Damage of one sector of its log is repaired or reported, even if nothing written later confirms
     /// that the sector was flushed.
     const HEALS: bool = false;
@@ -233,7 +233,7 @@ pub trait Machine: Sized {
 }
 
 /// The proof that home is unchanged.
-pub type Stamp = [u8; 32];
+pub(crate) type Stamp = [u8; 32];
 
 impl Machine for Engine {
     const HEALS: bool = true;

@@ -492,7 +492,7 @@ fn tear(sectors: &mut [Sector], write: &Unflushed, rng: &mut Pcg64Mcg) {
 /// One of the two devices for synchronous readers and writers. When the power fails, the current
 /// operation stays in flight, and this and all later ones fail.
 #[derive(Clone, Debug)]
-pub struct Disk {
+pub(crate) struct Disk {
     medium: Rc<RefCell<Medium>>,
     target: Target,
 }
