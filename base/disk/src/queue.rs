@@ -165,7 +165,7 @@ impl Queue {
         while let Some(most) = MERGED_MOST.0.checked_sub(len.0)
             && let Some(next) = class.take_adjoining(first, start + len, Sectors(most))
         {
-            len = len + next.command.extent.len;
+            len += next.command.extent.len;
             merged.push(next);
         }
         self.memory.end = start + len;
