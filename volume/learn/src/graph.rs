@@ -193,7 +193,7 @@ impl AccessGraph {
         // A port's number tells its age: a higher one was made later.
         let mut ranked: Vec<(u32, u32, (u32, u32))> =
             self.edges.iter().map(|(&key, &weight)| (weight, key.0.max(key.1), key)).collect();
-        let lightest = ranked.len() / 4;
+        let lightest = (ranked.len() / 4).max(1);
         ranked.select_nth_unstable(lightest);
         for (_, _, key) in &ranked[..lightest] {
             self.edges.remove(key);

@@ -50,8 +50,6 @@ pub(super) struct Chosen {
 pub(crate) struct Ahead {
     pub(crate) policy: Adaptive,
     vanilla: VanillaRam,
-    /// The pages that were weighed last, for a read at home.
-    weighed: Range<u64>,
     /// The copy that was chosen for the read that is about to be sent.
     pub(super) chosen: Option<Chosen>,
     /// When the last I/O ended, or when work began after that.
@@ -87,7 +85,6 @@ impl Ahead {
         Self {
             policy,
             vanilla: VanillaRam::new(pages, grid, config.buffer_bytes),
-            weighed: 0..0,
             chosen: None,
             along: Sectors(0),
             alongs: 0,
@@ -280,7 +277,9 @@ impl Engine {
         let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
         loop {
             let seen = Seen { cache: &self.cache, copies: &self.copies, head, slots };
-            let copies = || self.copies.find_all(page).filter(|&slot| seen.is_copy(slot));
+            // An open copy may be newer than home: only a durable record closes it.
+            let goes = |slot: &Slot| seen.is_copy(*slot) && !self.copies.is_open(*slot);
+            let copies = || self.copies.find_all(page).filter(goes);
             let oldest = copies().max_by_key(|slot| seen.behind_head(slot.0));
             let Some(oldest) = oldest.filter(|_| copies().count() >= COPIES) else { return };
             self.copies.clear(oldest);
@@ -324,7 +323,6 @@ impl Engine {
         let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, slots, &seen);
         if continues.is_none() {
             let home = ahead.policy.weigh_home(&demanded, limits, most, &seen);
-            ahead.weighed = demanded;
             if home > along - MARGIN - ahead.policy.way_to_trail() {
                 return Found::Home;
             }
@@ -415,10 +413,9 @@ impl Engine {
         let demanded = self.cache.grid.pages(wanted);
         let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
         let Some((ahead, seen)) = self.seen() else { return (wanted, WindowId::default()) };
-        if ahead.weighed != demanded {
+        if !ahead.policy.has_weighed_home(&demanded) {
             ahead.policy.weigh_home(&demanded, limits, most, &seen);
         }
-        ahead.weighed = 0..0;
         let (pages, window) = ahead.policy.go_home(&demanded);
         let whole = self.cache.grid.extent(pages);
         (Extent::span(whole.start.0, whole.end().0.min(capacity)), window)
@@ -454,12 +451,17 @@ impl Engine {
         }
     }
 
-    /// The pages that a client waited for came to RAM.
+    /// The pages that a client waited for came to RAM. A policy that stands aside counts them too:
+    /// the ledger compares the time of reads at home with their number.
     pub(super) fn note_came(&mut self, read: &Read) {
-        let pages = self.cache.grid.pages(read.wanted);
-        if let Some(ahead) = self.ahead.as_mut().filter(|_| !self.bypass && !read.wanted.is_empty())
-        {
-            ahead.policy.came(pages, read.from.is_some());
+        let from_log = read.from.is_some_and(|slot| self.copies.is_log(slot));
+        let Some(ahead) = self.ahead.as_mut().filter(|_| !read.wanted.is_empty() && !from_log)
+        else {
+            return;
+        };
+        ahead.policy.came(self.cache.grid.pages(read.wanted), read.from.is_some());
+        if self.bypass {
+            ahead.policy.append_nothing();
         }
     }
 

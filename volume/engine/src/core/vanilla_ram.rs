@@ -102,9 +102,7 @@ impl VanillaRam {
         self.uses(asked.start..missed.start);
         self.uses(missed.end..asked.end);
         if window.bytes() <= self.longest {
-            // A part of a page at the end, which nobody asked for, does not count.
-            let whole = self.grid.pages(Extent::new(window.end().0, 0)).start;
-            self.uses(missed.start..whole.max(missed.end));
+            self.uses(missed.start..self.grid.pages(window).end.max(missed.end));
         }
     }
 

@@ -612,3 +612,42 @@ fn a_page_has_sixteen_copies_at_most() {
     world.settle();
     world.read_all();
 }
+
+/// The policy weighs a read at home for each fourth miss while it stands aside, too. The window of
+/// one of these misses is not the window of a later miss.
+#[test]
+fn a_read_at_home_after_standing_aside_brings_its_own_pages() {
+    for (page, others) in [(10, [40, 42, 44, 46]), (50, [20, 22, 24, 26])] {
+        let mut world = world(8);
+        append(&mut world, &[page]);
+        // This read weighs home, and takes the copy.
+        world.issue(Op::Read, home(page, 1));
+        assert_eq!(world.waiting[0].target, Target::Area);
+        answer(&mut world);
+        world.handle(Input::Bypass(true));
+        read(&mut world, &others);
+        world.issue(Op::Write, home(page, 1));
+        answer(&mut world);
+        // RAM has eight pages. Hits of the vanilla system's RAM bring one page each.
+        read(&mut world, &[0, 2, 4, 6, 30, 32, 34, 36, 0, 2, 4, 6]);
+        read(&mut world, &others);
+        world.handle(Input::Bypass(false));
+        world.issue(Op::Read, home(page, 1));
+        let io = &world.waiting[0];
+        assert!(io.target == Target::Home && io.extent.contains(home(page, 1)), "{io:?}");
+        answer(&mut world);
+    }
+}
+
+/// Requests need not begin where a page begins. The vanilla system has all of what it read ahead.
+#[test]
+fn a_policy_that_stands_aside_reads_ahead_to_the_last_sector() {
+    let read_ahead = Bytes(8 * 4096);
+    let mut world = World::new(Config { read_ahead, ..options(32) });
+    world.handle(Input::Bypass(true));
+    let start = home(8, 1).start.0 + 4;
+    world.issue(Op::Read, Extent::new(start, 32));
+    answer(&mut world);
+    world.issue(Op::Read, Extent::new(start + 32, 32));
+    assert!(world.waiting.is_empty(), "{:?}", world.waiting);
+}

@@ -177,6 +177,7 @@ impl Adaptive {
             }
             trail.reads_to(end, continues);
         }
+        self.home_for = 0..0;
         self.missed(demanded);
         self.begin(true)
     }

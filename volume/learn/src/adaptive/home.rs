@@ -53,6 +53,7 @@ impl Adaptive {
         self.counts.weighed += weighed;
         self.home = Window { features: found, slot: None, reads: 0 };
         self.home_pages = demanded.start - below..demanded.end + above;
+        self.home_for = demanded.clone();
         worth_below + worth_above
     }
 
@@ -65,8 +66,19 @@ impl Adaptive {
         }
     }
 
-    /// The miss that was weighed last is read at home: all these pages.
+    /// Whether the read at home that was weighed last is the one of these pages.
+    #[must_use]
+    pub fn has_weighed_home(&self, demanded: &Range<u64>) -> bool {
+        self.home_for == *demanded
+    }
+
+    /// The miss that was weighed last is read at home: all these pages, `demanded` among them.
+    ///
+    /// # Panics
+    /// If [`Self::has_weighed_home`] is false: the pages would be those of another miss.
     pub fn go_home(&mut self, demanded: &Range<u64>) -> (Range<u64>, WindowId) {
+        assert!(self.has_weighed_home(demanded), "{demanded:?} was not weighed");
+        self.home_for = 0..0;
         if let Some(trail) = &mut self.trail {
             trail.end_run();
         }

@@ -12,6 +12,8 @@ const CELL_BYTES: usize = 12;
 /// Largest weight, and longest time of an I/O, ms.
 const WEIGHT_MOST: f32 = 100.0;
 const TIME_MOST: f32 = 1e6;
+/// Largest sum, of times in ms or of pages.
+const SUM_MOST: f32 = 1e12;
 
 struct Out(Vec<u8>);
 
@@ -172,8 +174,9 @@ impl Adaptive {
         for ms in [&mut costs.access, &mut costs.transfer, &mut costs.per_use] {
             *ms = from.small(TIME_MOST).filter(|ms| *ms >= 0.0)?;
         }
-        costs.close_saved = from.amount()?;
-        costs.insertions = from.amount()?;
+        for sum in [&mut costs.close_saved, &mut costs.insertions] {
+            *sum = from.small(SUM_MOST).filter(|sum| *sum >= 0.0)?;
+        }
         for ms in costs.access_by.as_flattened_mut() {
             *ms = from.small(TIME_MOST).filter(|ms| *ms >= 0.0)?;
         }
@@ -323,6 +326,8 @@ mod tests {
             (12, f32::NAN.to_bits()),
             (12, (-1.0f32).to_bits()),
             (12, 3e38f32.to_bits()),
+            (24, 3e38f32.to_bits()),
+            (28, 3e38f32.to_bits()),
             (48, 3e38f32.to_bits()),
             (52, 1 << 30),
         ] {

@@ -166,6 +166,9 @@ pub struct Adaptive {
     home: Window,
     along: Window,
     home_pages: Range<u64>,
+    /// The demanded pages that a read at home was weighed for; none once that read was sent, or
+    /// another way was chosen.
+    home_for: Range<u64>,
     /// Pages that the last miss looked at in vain.
     looked_at: Vec<(u64, Features)>,
     ghosts: Ghosts,
@@ -213,6 +216,7 @@ impl Adaptive {
             home: Window::new(),
             along: Window::new(),
             home_pages: 0..0,
+            home_for: 0..0,
             looked_at: Vec::with_capacity(2 * WATCHED),
             ghosts: Ghosts::new(),
             misses: 0,
@@ -308,7 +312,8 @@ impl Adaptive {
         if let Some(trail) = &mut self.trail {
             trail.end_run();
         }
-        let watches = self.misses.is_multiple_of(4);
+        // A longer request has no window that could be learned of.
+        let watches = self.misses.is_multiple_of(4) && demanded.end - demanded.start <= most;
         if watches {
             self.weigh_home(demanded, limits, most, view);
         }
@@ -320,6 +325,7 @@ impl Adaptive {
                 }
             }
         }
+        self.home_for = 0..0;
         self.watch_looked_at();
     }
 

@@ -20,7 +20,8 @@ const ALLOWANCE: f64 = 0.03;
 const SHARE: f64 = 0.5;
 /// Mark of a slot: another page of the trail that was used would have brought it.
 const COVERED: u8 = 1 << 7;
-/// Disk time of clients after which the ledger counts the past half, ms: an hour.
+/// Disk time of clients at which the ledger counts the past half, this time included, ms: an hour.
+/// So the past counts half again each half hour.
 const HALVED: f64 = 3_600_000.0;
 /// A read that starts at most this number of slots behind the end of one of the last reads continues that read.
 const CONTINUES: u32 = 32;
