@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::unescaped;
+use crate::mounts;
 
 /// The `major:minor` of a block device and of its partitions.
 fn numbers(path: &Path) -> Vec<String> {
@@ -27,13 +27,10 @@ fn number(device: u64) -> String {
 
 pub(crate) fn user_of(path: &Path) -> String {
     let numbers = numbers(path);
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    for line in mounts.lines() {
-        let mut words = line.split(' ');
-        if let (Some(device), Some(point)) = (words.nth(2), words.nth(1))
-            && numbers.iter().any(|n| n == device)
-        {
-            return format!("it is mounted at {}", unescaped(point));
+    for mount in mounts::mounts().unwrap_or_default() {
+        let (major, minor) = mount.device;
+        if numbers.contains(&format!("{major}:{minor}")) {
+            return format!("it is mounted at {}", mount.point.display());
         }
     }
     let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();

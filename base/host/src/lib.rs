@@ -9,6 +9,7 @@ mod escapes;
 mod file;
 pub mod fuse_mount;
 mod in_use;
+pub mod mounts;
 pub mod notify;
 mod opened;
 pub mod pressure;

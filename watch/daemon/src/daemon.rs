@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use seekless_block::{Duration as SimDuration, SimTime};
+use seekless_host::mounts::MOUNTS;
 use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
 use seekless_jobs::{Job, Watcher};
 
@@ -124,7 +125,7 @@ impl Daemon {
     pub fn start(config: Config) -> Result<Self, WatchError> {
         let all = mounted()?;
         config.choice.check(&all)?;
-        let path = PathBuf::from("/proc/self/mountinfo");
+        let path = PathBuf::from(MOUNTS);
         let mounts = File::open(&path).map_err(|source| WatchError::Path {
             path,
             what: "watch mounts",
