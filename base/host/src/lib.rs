@@ -8,7 +8,6 @@ mod error;
 mod escapes;
 mod file;
 pub mod fuse_mount;
-mod in_use;
 pub mod mounts;
 pub mod notify;
 mod opened;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{mounts, quoted};
 
-const BLOCK: &str = "/sys/block";
+/// Disks and partitions.
+const BLOCK: &str = "/sys/class/block";
 /// Most processes that a message names.
 const NAMED_MOST: usize = 5;
 

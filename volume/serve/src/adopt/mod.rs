@@ -10,11 +10,12 @@ mod units;
 
 use std::fmt::Write as _;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
 use seekless_engine::Mode;
+use seekless_host::mounts::mounts;
 use seekless_host::{HostError, Opened, quoted, signature};
 
 use crate::area::{self, At, MakeOptions, Share};
@@ -414,10 +415,15 @@ fn absolute_new(path: &Path) -> Result<PathBuf, AdoptError> {
 fn unmount_first(error: HostError, path: &Path) -> AdoptError {
     match &error {
         HostError::InUse { by, .. } => {
-            let dir = by.strip_prefix("it is mounted at ");
-            let what = dir.map_or_else(
+            let number = path.metadata().map(|meta| meta.rdev()).unwrap_or_default();
+            let number = (rustix::fs::major(number), rustix::fs::minor(number));
+            let mut mounts = mounts().unwrap_or_default().into_iter();
+            let what = mounts.find(|m| m.device == number).map_or_else(
                 || "end that use, then adopt it".to_owned(),
-                |dir| format!("`umount {0}`, then adopt it with --mount {0}", quoted(dir)),
+                |mount| {
+                    let dir = quoted(&mount.point.to_string_lossy());
+                    format!("`umount {dir}`, then adopt it with --mount {dir}")
+                },
             );
             refused(path, format!("in use: {by}; {what}"))
         }
