@@ -17,6 +17,7 @@ pub mod signature;
 pub mod sys;
 pub mod tracing;
 mod users;
+mod whole;
 
 pub use direct::reserve_bounce;
 pub use error::{HostError, cannot};
@@ -24,3 +25,4 @@ pub use escapes::{quoted, unescaped};
 pub use file::{FileDevice, OpenFile, device_error};
 pub use opened::Opened;
 pub use users::Users;
+pub use whole::{part_of, write_whole};
