@@ -151,7 +151,16 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         }
         (None, None) => None,
     };
-    let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
+    let mut record = Record {
+        schema: record::SCHEMA.to_owned(),
+        name,
+        backing: served,
+        area,
+        area_is_device: is_device,
+        mount,
+        fstab: entry.map(|e| e.line),
+        ..Record::default()
+    };
     // Another system's kernel is not known.
     if options.root == Path::new("/") {
         record.ublk = ublk::free_number(&Record::ublk_numbers(&options.root)?);
@@ -217,7 +226,7 @@ impl Adoption {
     /// Makes the area and the units, starts them, and waits until the disk is served. If anything
     /// fails, undoes what was done.
     pub fn carry_out(self) -> Result<Remaining, AdoptError> {
-        self.record.begin(self.systemd.root())?;
+        self.record.begin(&self.systemd.root)?;
         match self.steps() {
             Ok(remaining) => Ok(remaining),
             Err(cause) => match undo(&self.record, &self.systemd) {
@@ -243,12 +252,12 @@ impl Adoption {
             force: false,
         };
         area::make(backing, &options)?;
-        self.record.area_is_made(self.systemd.root())?;
-        self.record.write(self.systemd.root(), &self.texts)?;
+        self.record.area_is_made(&self.systemd.root)?;
+        self.record.write(&self.systemd.root, &self.texts)?;
         if let Some(line) = &self.record.fstab {
-            fstab::disable(self.systemd.root(), &self.record.name, line)?;
+            fstab::disable(&self.systemd.root, &self.record.name, line)?;
         }
-        if !self.systemd.runs() {
+        if !self.systemd.runs {
             return Ok(units::by_hand(&self.record));
         }
         self.systemd.start(&self.record)?;
@@ -292,8 +301,8 @@ pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
 
 /// Undoes all of an adoption that was done. Nothing is removed before all data is at home.
 fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
-    let root = systemd.root();
-    if systemd.runs() {
+    let root = &systemd.root;
+    if systemd.runs {
         systemd.stop(record)?;
     }
     if record.is_area_made(root) {
@@ -308,7 +317,7 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
     if record.is_area_made(root) {
         record.remove_area()?;
     }
-    if systemd.runs() {
+    if systemd.runs {
         systemd.reload()?;
     }
     record.end(root)
