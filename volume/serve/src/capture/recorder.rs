@@ -30,28 +30,19 @@ const COMMAND: usize = 16;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Config {
-    device: PathBuf,
-    issued: bool,
-    buffer: Bytes,
+    /// The block device.
+    pub device: PathBuf,
+    /// Requests as issued to the driver, after merging and scheduling, each with its time to
+    /// completion. The kernel then records three events per request instead of one.
+    pub issued: bool,
+    /// Kernel memory for unread events of all CPUs, rounded up to two pages per CPU.
+    pub buffer: Bytes,
 }
 
 impl Config {
     /// Requests as queued on this block device, with 32 MiB of buffer.
     pub fn new(device: impl Into<PathBuf>) -> Self {
         Self { device: device.into(), issued: false, buffer: Bytes(32 << 20) }
-    }
-
-    /// Requests as issued to the driver, after merging and scheduling, each with its time to
-    /// completion. The kernel then records three events per request instead of one.
-    pub const fn issued(mut self, issued: bool) -> Self {
-        self.issued = issued;
-        self
-    }
-
-    /// Kernel memory for unread events of all CPUs, rounded up to two pages per CPU.
-    pub const fn buffer(mut self, bytes: Bytes) -> Self {
-        self.buffer = bytes;
-        self
     }
 }
 
