@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 use seekless_block::{Duration as SimDuration, SimTime};
 use seekless_host::mounts::MOUNTS;
 use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
+use seekless_host::tracing;
 use seekless_jobs::{Job, Watcher};
 
 use crate::WatchError;
@@ -190,7 +190,7 @@ impl Daemon {
         while self.messages.is_empty() {
             events.clear();
             self.tracer.read(&mut events)?;
-            let now = now();
+            let now = tracing::now();
             self.take(&events);
             let full = self.fetch(now);
             self.end_runs(now)?;
@@ -459,7 +459,7 @@ impl Daemon {
     }
 
     fn report(&mut self) -> WatchReport {
-        let time = SimTime(now());
+        let time = SimTime(tracing::now());
         for filesystem in &mut self.filesystems {
             for (program, name) in self.processes.names() {
                 filesystem.watcher.name(program, name);
@@ -481,12 +481,6 @@ impl Daemon {
             filesystems: filesystems.collect(),
         }
     }
-}
-
-/// The present time of the trace clock.
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 /// Seconds since 1970.
