@@ -13,7 +13,6 @@ use seekless_engine::format::{
 
 /// Sectors of each end of home that the guard replaces.
 pub(crate) const EDGE: u64 = GUARD_PAGES * PAGE_BYTES / SECTOR_BYTES;
-/// Sectors of the guard region.
 pub(crate) const REGION: u64 = GUARD_REGION_PAGES * PAGE_BYTES / SECTOR_BYTES;
 /// The least home with two ends.
 pub(crate) const HOME_MIN: u64 = 2 * EDGE;
